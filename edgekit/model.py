@@ -1,0 +1,121 @@
+"""The model as it walks through the stages: a typed graph, where it came from, and what goes in and out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx_ir as ir
+
+if TYPE_CHECKING:
+    import onnx
+
+Dim = int | str | None
+"""A fixed size, the name of a dynamic dimension, or None for a dynamic one without a name."""
+
+PROTOBUF_LIMIT = 2**31 - 1
+"""Largest size in bytes of a serialized protobuf message; larger models keep their tensors in a file beside it."""
+
+
+@dataclass(frozen=True)
+class ValueSpec:
+    """Name, element type and shape of a model's input or output."""
+
+    name: str
+    dtype: str
+    """NumPy's name of the element type (``float32``, ``int64``, ``bool``), or ONNX's where NumPy has none."""
+    shape: tuple[Dim, ...] | None
+    """None where the model does not even tell the rank."""
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every dimension is a number."""
+        return self.shape is not None and all(isinstance(dim, int) for dim in self.shape)
+
+    def __str__(self) -> str:
+        dims = "unknown rank" if self.shape is None else "×".join("?" if d is None else str(d) for d in self.shape)
+        return f"{self.name}: {self.dtype} {dims or 'scalar'}"
+
+
+@dataclass(frozen=True)
+class Model:
+    """An ONNX model in memory. Stages return a new one; the graph inside belongs to whoever made it.
+
+    Tensors that came from a file stay mapped to it until they are needed.
+    """
+
+    graph_model: ir.Model
+    source: Path | None = None
+    """The file that it was loaded from."""
+
+    @property
+    def graph(self) -> ir.Graph:
+        """The main graph."""
+        return self.graph_model.graph
+
+    @property
+    def inputs(self) -> tuple[ValueSpec, ...]:
+        """What has to be fed: the graph's inputs that have no initializer."""
+        initializers = self.graph.initializers
+        return tuple(value_spec(value) for value in self.graph.inputs if value.name not in initializers)
+
+    @property
+    def outputs(self) -> tuple[ValueSpec, ...]:
+        """What comes out."""
+        return tuple(value_spec(value) for value in self.graph.outputs)
+
+    @property
+    def opset(self) -> int:
+        """Version of the standard operator set that the model imports; 0 where it imports none."""
+        return self.graph_model.opset_imports.get("", 0)
+
+    @property
+    def name(self) -> str:
+        """What to call the model: its file's stem, else its graph's name."""
+        return self.source.stem if self.source is not None else self.graph.name or "model"
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all initializers of the main graph."""
+        return sum(value.const_value.nbytes for value in self.graph.initializers.values() if value.const_value)
+
+    def with_graph(self, graph_model: ir.Model) -> Model:
+        """The same model by origin, with another graph."""
+        return replace(self, graph_model=graph_model)
+
+    def proto(self) -> onnx.ModelProto:
+        """The model as one protobuf message, tensors included.
+
+        Raises:
+            ValueError: The message would be larger than protobuf allows (2 GiB); use :meth:`save`.
+        """
+        return ir.to_proto(self.graph_model)
+
+    def save(self, path: Path) -> None:
+        """Write the model to ``path``; tensors go to ``<path>.data`` where one file cannot hold them."""
+        if self.weight_bytes > PROTOBUF_LIMIT // 2:
+            ir.save(self.graph_model, path, external_data=f"{path.name}.data")
+        else:
+            ir.save(self.graph_model, path)
+
+
+def value_spec(value: ir.Value) -> ValueSpec:
+    """The specification of a graph input or output."""
+    shape = None
+    if value.shape is not None:
+        shape = tuple(dim if isinstance(dim, int) else dim.value for dim in value.shape)
+    return ValueSpec(value.name or "", dtype_name(value.dtype), shape)
+
+
+def dtype_name(dtype: ir.DataType | None) -> str:
+    """NumPy's name of an ONNX element type where it has one, ONNX's in lower case where it has none."""
+    if dtype is None:
+        return "unknown"
+    if dtype is ir.DataType.STRING:
+        return "str"
+    try:
+        return np.dtype(dtype.numpy()).name
+    except TypeError:
+        return dtype.name.lower()

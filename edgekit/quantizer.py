@@ -1,0 +1,64 @@
+"""What a quantizer is: the contract between the host and the packages that quantize.
+
+A quantizer is found by entry point (group ``edgekit.quantizers``). It gets the float model, samples, and a way to
+build and execute candidates on the target, so that it can score what really ships; it knows no target by name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from edgekit.model import Model
+from edgekit.samples import Samples
+from edgekit.target import Runner
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how many steps are done, and how many there are (0 where that is unknown)."""
+
+
+@dataclass(frozen=True)
+class QuantizationRequest:
+    """What to quantize, and by what it will be judged."""
+
+    model: Model
+    """The float model: shapes fixed, simplified."""
+    scheme: str
+    """``auto``, ``int8``, ``int8-weights``, …; ``none`` never gets here."""
+    samples: Samples | None
+    """Calibration samples; None where the user gave none (weights-only schemes need none)."""
+    max_drop: float | None = None
+    """The accuracy that may be lost, as a fraction of the metric (0.01 for ``1%``); None for the scheme's default."""
+    placement: Mapping[str, Any] = field(default_factory=dict)
+    """What the target's runtime fuses and prefers, as the target's data file says it; empty: conservative defaults."""
+    execute: Callable[[Model], Runner] | None = None
+    """Builds a candidate for the target and returns what executes it here; None where nothing can."""
+    latency_counts: bool = False
+    """Whether the runner's latency on this machine says something about the device."""
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True)
+class QuantizationResult:
+    """The quantized model and how it came about."""
+
+    model: Model
+    record: Mapping[str, Any]
+    """Plain data for the manifest: scheme used, layers quantized and left in float with the reasons, scores."""
+
+
+class Quantizer(ABC):
+    """Turns a float model into one with 8-bit (or narrower) weights and activations."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def quantize(self, request: QuantizationRequest) -> QuantizationResult:
+        """Quantize as requested.
+
+        Raises:
+            edgekit.errors.InputError: Samples are missing or do not fit the model.
+            edgekit.errors.RequirementError: Nothing holds the accuracy budget.
+        """

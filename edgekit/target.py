@@ -1,0 +1,162 @@
+"""What a target is: the contract between the host and the packages that build for a kind of device.
+
+A target is found by entry point (group ``edgekit.targets``), which names a class with the interface of
+:class:`Target`. The host knows no target by name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from edgekit.model import Model
+
+Arrays = dict[str, np.ndarray]
+
+
+class Support(StrEnum):
+    """What becomes of a node on a target."""
+
+    SUPPORTED = "supported"
+    DECOMPOSED = "decomposed"
+    FALLS_BACK = "falls back"
+    UNSUPPORTED = "unsupported"
+    UNKNOWN = "unknown"
+
+
+class Evidence(StrEnum):
+    """How a verdict is known."""
+
+    EXECUTED = "executed"
+    """The target's runtime ran the node here."""
+    COMPILED = "compiled"
+    """The target's compiler took the node here."""
+    REGISTRY = "registry"
+    """Our converter's own registry."""
+    TABLE = "table"
+    """A table that the vendor published."""
+    HEURISTIC = "heuristic"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class NodeVerdict:
+    """What becomes of one node, and how that is known."""
+
+    node: str
+    op_type: str
+    """With the domain in front where that is not the standard one."""
+    support: Support
+    evidence: Evidence
+    unit: str = ""
+    """The part of the device that runs it (``CPU``, ``GPU``, ``NPU``, ``Neural Engine``); empty where unknown."""
+    detail: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A kind of device that a target builds for: what users name with ``--target``."""
+
+    name: str
+    description: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    """What the target has to know of it, such as a deployment target or a device name."""
+    aliases: tuple[str, ...] = ()
+    runs_here: bool = False
+    """Whether the device's own runtime executes on this machine, so that latency measured here counts."""
+
+
+@dataclass(frozen=True)
+class Feature:
+    """An input or output by its ONNX name, and what the built artifact calls it."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str | None, ...]
+    native_name: str
+    native_dtype: str
+    native_shape: tuple[int | str | None, ...]
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """What the user asked of a build beyond the profile."""
+
+    precision: str = "auto"
+    """``float32``, ``float16`` or ``auto``; a target without a choice ignores it and says so in the record."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Free texts that the artifact's format can carry (author, license, short description)."""
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """What a build left in its folder."""
+
+    main: Path
+    """The file or folder that the device loads."""
+    files: tuple[Path, ...]
+    """Everything that ships, ``main`` included."""
+    inputs: tuple[Feature, ...]
+    outputs: tuple[Feature, ...]
+    record: Mapping[str, Any] = field(default_factory=dict)
+    """What the target did, as plain data for the manifest."""
+
+
+@runtime_checkable
+class Runner(Protocol):
+    """Executes a built artifact. Names, shapes and dtypes are the ONNX model's."""
+
+    @property
+    def executed_by(self) -> str:
+        """What really executes: runtime, version, device and precision."""
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        """Outputs by name for inputs by name."""
+
+
+@dataclass(frozen=True)
+class DeviceCheck:
+    """The check that ships in a bundle and needs nothing of EdgeKit."""
+
+    files: Mapping[str, str]
+    """File name in the bundle -> its text."""
+    command: str
+    """How to run it inside the bundle."""
+
+
+class Target(ABC):
+    """One package a target: knows its profiles, judges operators, builds, and executes what it built."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def profiles(self) -> Sequence[Profile]:
+        """The devices it builds for; the first is the one that the target's own name stands for."""
+
+    @abstractmethod
+    def check(self, model: Model, profile: Profile) -> list[NodeVerdict]:
+        """A verdict for every node of the model as it will be built, in graph order."""
+
+    @abstractmethod
+    def build(self, model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
+        """Write the artifact into ``folder``, which exists and is empty.
+
+        Raises:
+            edgekit.errors.UnsupportedOpsError: Operators that the target cannot take, all of them.
+        """
+
+    @abstractmethod
+    def load(self, main: Path, profile: Profile) -> Runner:
+        """Something that executes the artifact whose main file is ``main``, on this machine."""
+
+    @abstractmethod
+    def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
+        """The check that goes into the bundle: compares the golden outputs on the device, with its runtime alone."""

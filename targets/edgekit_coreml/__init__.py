@@ -1,0 +1,1 @@
+"""ONNX to Core ML ML Programs, and a reference runtime that executes them on any OS."""

@@ -1,0 +1,1 @@
+"""ONNX Runtime bundles: .onnx and .ort."""

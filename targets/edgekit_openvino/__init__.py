@@ -1,0 +1,1 @@
+"""ONNX to OpenVINO IR."""
