@@ -1,0 +1,172 @@
+"""The public face of the runtime: load a package, run it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+import edgekit
+from edgekit.errors import InputError
+from edgekit_coreml.runtime.border import Border, Port, border_of, state_types
+from edgekit_coreml.runtime.executor import FunctionPlan
+from edgekit_coreml.runtime.package import read_package
+from edgekit_coreml.runtime.precision import hold
+from edgekit_coreml.runtime.program import Array, Function, Program, TensorType
+from edgekit_coreml.runtime.registry import StateBuffer
+
+Precision = Literal["declared", "float32"]
+
+
+class State:
+    """The states of one session of a stateful model; made by ``Runner.make_state``, zero at first."""
+
+    def __init__(self, types: Mapping[str, TensorType], *, rounds: bool) -> None:
+        self._types = types
+        self._rounds = rounds
+        self.buffers = {
+            name: StateBuffer(hold(np.zeros(_static_shape(kind)), kind.dtype, rounds=False))
+            for name, kind in types.items()
+        }
+
+    def read_state(self, name: str) -> Array:
+        """The content of a state, in its declared type."""
+        return _declared(self._buffer(name).value, self._types[name], rounds=self._rounds).copy()
+
+    def write_state(self, name: str, value: Array) -> None:
+        """Replace the content of a state.
+
+        Raises:
+            InputError: No such state, or another shape.
+        """
+        buffer = self._buffer(name)
+        array = np.asarray(value)
+        if array.shape != buffer.value.shape:
+            raise InputError("wrong shape", subject=f"state {name!r}", expected=buffer.value.shape, found=array.shape)
+        buffer.value = hold(array, self._types[name].dtype, rounds=self._rounds).copy()
+
+    def _buffer(self, name: str) -> StateBuffer:
+        if name not in self.buffers:
+            raise InputError("no such state", subject=name, expected=", ".join(sorted(self.buffers)) or "no states")
+        return self.buffers[name]
+
+
+class Runner:
+    """Executes one function of an ML Program.
+
+    Args:
+        program: The program.
+        function: Name of the function; None for the default one.
+        precision: "declared" rounds where the program's types say so; "float32" computes float16 programs in float32.
+        seed: Of the random operations that bring no seed of their own.
+        subject: What errors name: the package.
+
+    Raises:
+        InputError: No such function.
+        UnsupportedOpsError: Operations that the runtime lacks, all of them.
+    """
+
+    executed_by = f"EdgeKit Core ML reference runtime {edgekit.__version__}"
+    """The runtime and its version."""
+
+    def __init__(
+        self,
+        program: Program,
+        function: str | None = None,
+        *,
+        precision: Precision = "declared",
+        seed: int = 0,
+        subject: object = None,
+    ) -> None:
+        if precision not in ("declared", "float32"):
+            raise InputError("unknown precision", subject=subject, expected="declared or float32", found=precision)
+        self._rounds = precision == "declared"
+        self._function = _find_function(program, function, subject)
+        self._plan = FunctionPlan(self._function, rounds_to_half=self._rounds, seed=seed, subject=subject)
+        self._border: Border = border_of(program, self._function, rounds=self._rounds)
+        self._state_types = state_types(self._function)
+        self._lock = threading.Lock()
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """Names, dtypes and shapes of the inputs."""
+        return self._border.inputs
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """Names, dtypes and shapes of the outputs."""
+        return self._border.outputs
+
+    def make_state(self) -> State:
+        """States of a stateful model, filled with zeros."""
+        return State(self._state_types, rounds=self._rounds)
+
+    def run(self, feeds: Mapping[str, Array], state: State | None = None) -> dict[str, Any]:
+        """Execute the function once.
+
+        Args:
+            feeds: Every input by name.
+            state: From ``make_state``, for stateful models; changed by the run.
+
+        Returns:
+            Every output by name: arrays; for classifiers the label and a dictionary of probabilities.
+
+        Raises:
+            InputError: Inputs or states that are missing, unknown, or of the wrong shape or type.
+        """
+        if self._state_types and state is None:
+            raise InputError("the model has states", expected="state=runner.make_state()", found="no state")
+        arguments = self._border.arguments(feeds)
+        buffers = state.buffers if state is not None else {}
+        if buffers.keys() != self._state_types.keys():
+            raise InputError("the state is of another model", expected=sorted(self._state_types), found=sorted(buffers))
+        values = [
+            buffers[declared.name] if declared.name in self._state_types else arguments[declared.name]
+            for declared in self._function.inputs
+        ]
+        with self._lock:
+            results = self._plan.run(values)
+        return self._border.results(results)
+
+
+def load(
+    package: str | Path, function: str | None = None, *, precision: Precision = "declared", seed: int = 0
+) -> Runner:
+    """Load an ``.mlpackage`` for execution.
+
+    Args:
+        package: The ``.mlpackage`` folder.
+        function: Name of the function to run; None for the default one.
+        precision: "declared" rounds to float16 where the program declares it; "float32" does not.
+        seed: Of the random operations that bring no seed of their own.
+
+    Raises:
+        InputError: Not a readable ML Program package, or no such function.
+        UnsupportedOpsError: Operations that the runtime lacks, all of them.
+    """
+    path = Path(package)
+    return Runner(read_package(path), function, precision=precision, seed=seed, subject=path)
+
+
+def _find_function(program: Program, name: str | None, subject: object) -> Function:
+    wanted = name or program.default_function
+    found = program.functions.get(wanted)
+    if found is None:
+        raise InputError(
+            "no such function", subject=subject, expected=", ".join(sorted(program.functions)), found=wanted
+        )
+    return found
+
+
+def _static_shape(kind: TensorType) -> tuple[int, ...]:
+    if kind.shape is None or None in kind.shape:
+        raise InputError("a state of unknown shape", found=kind)
+    return tuple(size for size in kind.shape if size is not None)
+
+
+def _declared(value: Array, kind: TensorType, *, rounds: bool) -> Array:
+    """A held value in its declared type; float16 stays float32 in ``float32`` mode."""
+    return value.astype(kind.dtype.numpy) if rounds else value
