@@ -1,0 +1,83 @@
+"""The command line. Importing it costs nothing heavy: what a command needs is imported when the command runs."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from edgekit import __version__
+from edgekit.cli import targets
+from edgekit.cli._errors import InterruptedByUserError, report
+
+COMMANDS = (targets.targets,)
+"""Every command, in the order in which ``edgekit --help`` lists them."""
+
+app = typer.Typer(
+    name="edgekit",
+    help="Takes a trained ONNX model, gets it onto the device, and proves that it still works.",
+    epilog="\b\nExample:\n  edgekit package model.onnx --target ios18 --data samples -o model-ios18",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _command in COMMANDS:
+    _command.add_to(app)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"edgekit {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _start(
+    context: typer.Context,
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(2)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command line, and returns its exit code (see :mod:`edgekit.errors`).
+
+    Args:
+        arguments: What follows the program's name; by default, what this process was started with.
+    """
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character gets "?", not a crash
+    try:
+        with _interrupted_by_signals():
+            return typer.main.get_command(app).main(arguments, prog_name="edgekit", standalone_mode=False) or 0
+    except Exception as failure:
+        return report(failure, as_json="--json" in arguments)
+
+
+@contextmanager
+def _interrupted_by_signals() -> Iterator[None]:
+    """Lets SIGTERM and SIGHUP end a command as Ctrl-C does, so that it cleans up."""
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")
+
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # Windows has no SIGHUP
+    before = {number: signal.signal(number, interrupt) for number in (getattr(signal, name) for name in names)}
+    try:
+        yield
+    except KeyboardInterrupt as interruption:
+        raise InterruptedByUserError(str(interruption) or "interrupted", hint="nothing was left behind") from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,65 @@
+"""What a command talks through: data on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from edgekit.progress import Progress, progress_on
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+
+PIPE_WIDTH = 10_000
+"""Columns that a table may take where nobody looks at it: nothing is cut or wrapped in a pipe."""
+
+
+class Console:
+    """The way out for one run of one command."""
+
+    def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
+        self.as_json = as_json
+        self.quiet = quiet
+
+    @cached_property
+    def progress(self) -> Progress:
+        """The progress display; silent with ``--json`` and ``--quiet``."""
+        return progress_on(sys.stderr, silent=self.as_json or self.quiet)
+
+    def show(self, record: Mapping[str, Any], render: Callable[[RichConsole], None]) -> None:
+        """Gives the command's result to stdout, once a command.
+
+        Args:
+            record: The result as plain data, printed with ``--json``.
+            render: Prints it for people.
+        """
+        try:
+            if self.as_json:
+                sys.stdout.write(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+            else:
+                render(_rich_console())
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Who reads has seen enough (`edgekit … | head`); what is left in the buffer must not fail again at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def note(self, text: str) -> None:
+        """Says what is not the result, such as which file was written; silent with ``--json`` and ``--quiet``."""
+        if not (self.as_json or self.quiet):
+            sys.stderr.write(text + "\n")
+
+    def warn(self, text: str) -> None:
+        """Says what people should know although the command went through."""
+        if not (self.as_json or self.quiet):
+            self.progress.warn(text)
+
+
+def _rich_console() -> RichConsole:
+    from rich.console import Console as RichConsole
+
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    return RichConsole(file=sys.stdout, width=width, markup=False, highlight=False, soft_wrap=False)

@@ -1,0 +1,65 @@
+"""How a command that fails ends: one clear text on stderr, a record on stdout for ``--json``, and an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from typing import TextIO
+
+import typer
+
+from edgekit.errors import EdgeKitError, InputError, InternalError
+
+TRACEBACK_VARIABLE = "EDGEKIT_TRACEBACK"
+"""Environment variable that asks for the Python traceback of an error."""
+
+
+class InterruptedByUserError(InputError):
+    """Somebody pressed Ctrl-C, or asked the process to end."""
+
+
+def report(failure: Exception, *, as_json: bool) -> int:
+    """Tells of the failure, and returns the exit code that it stands for."""
+    error = as_edgekit_error(failure)
+    if os.environ.get(TRACEBACK_VARIABLE, "") not in ("", "0"):
+        traceback.print_exception(failure, file=sys.stderr)
+    _print_coloured(f"error: {error}", sys.stderr)
+    if as_json:
+        sys.stdout.write(json.dumps({"error": {"exit_code": error.exit_code, **error.as_record()}}, indent=2) + "\n")
+    return error.exit_code
+
+
+def as_edgekit_error(failure: Exception) -> EdgeKitError:
+    """The failure as an error with an exit code: wrong usage, or a fault of EdgeKit where it is not one of its own."""
+    if isinstance(failure, EdgeKitError):
+        return failure
+    if isinstance(failure, typer.TyperException):
+        return _usage_error(failure)
+    text = " ".join(str(failure).split())
+    return InternalError(
+        f"a fault of EdgeKit itself: {type(failure).__name__}{': ' if text else ''}{text}",
+        hint=f"set {TRACEBACK_VARIABLE}=1 to see where it happened, and report it with the command that you ran",
+    )
+
+
+def _usage_error(failure: typer.TyperException) -> InputError:
+    message = " ".join(failure.format_message().split()).removesuffix(".")
+    context = getattr(failure, "ctx", None)
+    command = context.command_path if context is not None else "edgekit"
+    return InputError(message[:1].lower() + message[1:], hint=f"`{command} --help` shows the usage")
+
+
+_COLOURS = {"error:": "\x1b[1;31m", "expected:": "\x1b[1m", "found:": "\x1b[1m", "hint:": "\x1b[1;36m"}
+_PLAIN = "\x1b[0m"
+
+
+def _print_coloured(text: str, stream: TextIO) -> None:
+    if stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
+        lines = []
+        for line in text.splitlines():
+            label, space, rest = line.partition(" ")
+            lines.append(f"{_COLOURS[label]}{label}{_PLAIN}{space}{rest}" if label in _COLOURS else line)
+        text = "\n".join(lines)
+    stream.write(text + "\n")

@@ -1,0 +1,45 @@
+"""The options that several commands share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX model.", show_default=False)]
+ModelOutputOption = Annotated[
+    Path, typer.Option("--output", "-o", metavar="OUT", help="The ONNX file to write.", show_default=False)
+]
+TargetOption = Annotated[
+    str, typer.Option("--target", metavar="NAME", help="A device profile; `edgekit targets` lists them.")
+]
+DataOption = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="A folder of samples: .npz files, or images or WAV files."),
+]
+
+
+@dataclass(frozen=True)
+class ShapeOptions:
+    """``--dim`` and ``--shape``: what to fix dynamic dimensions to."""
+
+    dim: Annotated[
+        list[str],
+        typer.Option(
+            "--dim",
+            metavar="NAME=SIZE",
+            help="Fix a dynamic dimension by its name (`--dim N=1`). May be given more than once.",
+            show_default=False,
+        ),
+    ] = field(default_factory=list)
+    shape: Annotated[
+        list[str],
+        typer.Option(
+            "--shape",
+            metavar="INPUT=SIZE,…",
+            help="Fix an input's whole shape (`--shape x=1,3,224,224`). May be given more than once.",
+            show_default=False,
+        ),
+    ] = field(default_factory=list)

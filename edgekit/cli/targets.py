@@ -1,0 +1,53 @@
+"""``edgekit targets``: the device profiles that this installation can build for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgekit.cli._command import command
+from edgekit.cli._console import Console
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+
+    from edgekit.registry import InstalledTargets
+
+
+@command("edgekit targets", "edgekit targets --json")
+def targets(console: Console) -> None:
+    """List the device profiles.
+
+    Each name goes with --target; "runs here" tells whether the device's own runtime executes on this machine.
+    """
+    from edgekit.registry import installed_targets
+
+    installed = installed_targets()
+    record = {
+        "targets": [
+            {
+                "name": profile.name,
+                "aliases": list(profile.aliases),
+                "target": target.name,
+                "description": profile.description,
+                "options": dict(profile.options),
+                "runs_here": profile.runs_here,
+            }
+            for target, profile in installed.profiles()
+        ],
+        "broken": [{"name": plugin.name, "reason": plugin.reason} for plugin in installed.broken],
+    }
+    console.show(record, lambda out: _render(installed, out))
+    for plugin in installed.broken:
+        console.warn(f"the target {plugin}")
+
+
+def _render(installed: InstalledTargets, out: RichConsole) -> None:
+    from rich import box
+    from rich.table import Table
+
+    table = Table("target", "also called", "runs here", "what it is", box=box.SIMPLE_HEAD)
+    for target, profile in installed.profiles():
+        default = (target.name,) if profile == target.profiles[0] else ()
+        other_names = dict.fromkeys((*default, *profile.aliases))
+        table.add_row(profile.name, ", ".join(other_names), "yes" if profile.runs_here else "no", profile.description)
+    out.print(table)

@@ -1,0 +1,121 @@
+"""Tells people what is going on: a live display on a terminal, plain lines elsewhere, nothing where none is wanted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as LiveDisplay
+    from rich.progress import TaskID
+
+SECONDS_BETWEEN_LINES = 5.0
+"""How often plain output tells of the steps inside a stage."""
+
+
+class Progress:
+    """Silent progress, and the interface of the others. Stages follow one another; they do not nest."""
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Wraps one stage of the work; ``name`` is what people read."""
+        del name
+        yield
+
+    def step(self, what: str, done: int, total: int) -> None:
+        """A step inside the stage: what is being done, how many are done, how many there are (0 where unknown).
+
+        The bound method is a :data:`edgekit.quantizer.Progress`.
+        """
+
+    def warn(self, text: str) -> None:
+        """Something that people should know although the work goes on."""
+
+
+class PlainProgress(Progress):
+    """One line when a stage starts, one when it ends, and few in between: for logs and pipes."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._last_line = 0.0
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Prints the name at the start, and the time that it took at the end."""
+        start = self._print(name)
+        yield
+        self._print(f"{name}: {time.monotonic() - start:.1f} s")
+
+    def step(self, what: str, done: int, total: int) -> None:
+        """Prints the step where the last line was printed long enough ago."""
+        if time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
+            self._print(f"  {what} {_count(done, total)}")
+
+    def warn(self, text: str) -> None:
+        """Prints the warning."""
+        self._print(f"warning: {text}")
+
+    def _print(self, line: str) -> float:
+        print(line, file=self._stream, flush=True)
+        self._last_line = time.monotonic()
+        return self._last_line
+
+
+class LiveProgress(Progress):
+    """A spinner with the running stage and its step; every finished stage leaves one line with its time."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live: tuple[LiveDisplay, TaskID] | None = None
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Shows the stage while it runs."""
+        from rich.progress import Progress as LiveDisplay
+        from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.fields[step]}", style="dim", markup=False),
+            TimeElapsedColumn(),
+        )
+        start = time.monotonic()
+        with LiveDisplay(*columns, console=self._console, transient=True) as display:
+            self._live = display, display.add_task(name, total=None, step="")
+            try:
+                yield
+            finally:
+                self._live = None
+        self._console.print(f"[green]✓[/] {name} [dim]{time.monotonic() - start:.1f} s[/]", highlight=False)
+
+    def step(self, what: str, done: int, total: int) -> None:
+        """Shows the step beside the stage."""
+        if self._live is not None:
+            display, task = self._live
+            display.update(task, step=f"{what} {_count(done, total)}")
+
+    def warn(self, text: str) -> None:
+        """Prints the warning above the display."""
+        from rich.text import Text
+
+        self._console.print(Text.assemble(("warning: ", "yellow"), text), soft_wrap=True)
+
+
+def _count(done: int, total: int) -> str:
+    return f"{done}/{total}" if total else str(done)
+
+
+def progress_on(stream: TextIO, *, silent: bool = False) -> Progress:
+    """The progress that fits ``stream``: live on a terminal, plain lines elsewhere."""
+    if silent:
+        return Progress()
+    if not stream.isatty():
+        return PlainProgress(stream)
+    from rich.console import Console
+
+    console = Console(file=stream)
+    return PlainProgress(stream) if console.is_dumb_terminal else LiveProgress(console)
