@@ -119,3 +119,13 @@ def dtype_name(dtype: ir.DataType | None) -> str:
         return np.dtype(dtype.numpy()).name
     except TypeError:
         return dtype.name.lower()
+
+
+def op_name(node: ir.Node) -> str:
+    """A node's operator, with its domain in front where that is not the standard one (``com.microsoft.Gelu``)."""
+    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+
+
+def node_name(node: ir.Node) -> str:
+    """What to call a node: its name, else that of its first output, else its operator."""
+    return node.name or next((value.name for value in node.outputs if value.name), node.op_type)

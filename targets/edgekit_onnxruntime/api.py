@@ -1,0 +1,63 @@
+"""The package's functions for use without the pipeline: convert a model, execute what came out."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgekit.errors import InputError
+
+if TYPE_CHECKING:
+    import onnx
+
+    from edgekit_onnxruntime.runner import SessionRunner
+
+PRECISIONS = ("float32",)
+
+
+def convert(model: onnx.ModelProto | Path, out: Path, *, precision: str = "float32") -> Path:
+    """Write a model in ORT format, optimized as the runtime would optimize it while loading.
+
+    Args:
+        model: The ONNX model, or its file.
+        out: Where to write it; ``.ort`` is appended where it is missing.
+        precision: Only ``float32``: ONNX Runtime computes in the types that the model names.
+
+    Returns:
+        The file that was written.
+
+    Raises:
+        edgekit.errors.UnsupportedOpsError: ONNX Runtime has no kernel for some nodes; all of them are listed.
+        edgekit.errors.InputError: Another precision was asked for, or the model is invalid.
+    """
+    from edgekit_onnxruntime.build import write_ort_format
+
+    if precision not in PRECISIONS:
+        raise InputError(
+            "ONNX Runtime computes in the types that the model names",
+            subject="precision",
+            expected=" or ".join(PRECISIONS),
+            found=precision,
+        )
+    target = out if out.suffix == ".ort" else out.with_name(f"{out.name}.ort")
+    if isinstance(model, Path):
+        write_ort_format(model, target)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / "model.onnx"
+            source.write_bytes(model.SerializeToString())
+            write_ort_format(source, target)
+    return target
+
+
+def load(path: Path, *, threads: int = 1) -> SessionRunner:
+    """What executes a ``.onnx`` or ``.ort`` file with the CPU provider on ``threads`` threads.
+
+    Raises:
+        edgekit.errors.UnsupportedOpsError: ONNX Runtime has no kernel for some nodes; all of them are listed.
+        edgekit.errors.InputError: The file is not a model that ONNX Runtime can read.
+    """
+    from edgekit_onnxruntime.runner import SessionRunner
+
+    return SessionRunner(path, threads=threads)

@@ -1,0 +1,87 @@
+"""Which nodes ONNX Runtime has no kernel for: all of them, where the runtime itself stops at the first.
+
+Each node is put into a model of its own, with the types that the whole model gives its inputs, and offered to the
+runtime.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx_ir as ir
+from onnx_ir.passes.common import ShapeInferencePass
+
+from edgekit.errors import OpGap
+from edgekit.model import node_name, op_name
+
+NO_KERNEL = re.compile(r"Could not find an implementation for (?P<op>[\w.]+)\(\d+\) node with name '(?P<node>.*)'")
+NO_SCHEMA = re.compile(r"No Op registered for \S+|is not a registered function/op|No opset import for domain")
+
+
+def find_gaps(path: Path, error: Exception) -> list[OpGap]:
+    """The nodes of the model at ``path`` that keep ONNX Runtime from loading it.
+
+    Args:
+        path: A ``.onnx`` file, all of whose nodes are tried, or a ``.ort`` file, of which the error tells one.
+        error: What the runtime raised when it was given the whole model.
+
+    Returns:
+        The gaps in graph order; none where the model fails for another reason.
+    """
+    from edgekit_onnxruntime.session import first_line
+
+    if not (NO_KERNEL.search(str(error)) or NO_SCHEMA.search(str(error))):
+        return []
+    if path.suffix == ".onnx":
+        return list(_probe(ir.load(path)))
+    match = NO_KERNEL.search(str(error))
+    return [OpGap(match["op"], match["node"], first_line(error))] if match else []
+
+
+def _probe(model: ir.Model) -> Iterator[OpGap]:
+    import onnxruntime
+
+    from edgekit_onnxruntime.session import CPU_PROVIDER, runtime_errors, session_options
+
+    model = ShapeInferencePass()(model).model
+    options = session_options(optimize="DISABLED")
+    for node in model.graph.all_nodes():
+        if any(
+            attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+            for attribute in node.attributes.values()
+        ):
+            continue  # its bodies' nodes are probed one by one
+        try:
+            onnxruntime.InferenceSession(_alone(node, model), options, providers=[CPU_PROVIDER])
+        except runtime_errors() as error:
+            text = str(error)
+            if NO_SCHEMA.search(text):
+                version = model.opset_imports.get(node.domain)
+                yield OpGap(op_name(node), node_name(node), f"ONNX Runtime does not know it in opset {version}")
+            elif NO_KERNEL.search(text):
+                types = ", ".join(str(value.dtype) for value in node.inputs if value is not None)
+                yield OpGap(
+                    op_name(node), node_name(node), f"ONNX Runtime has no CPU kernel for it with inputs {types}"
+                )
+
+
+def _alone(node: ir.Node, model: ir.Model) -> bytes:
+    """A serialized model that consists of the node, its inputs becoming the graph's."""
+    values = {value.name: value for value in node.inputs if value is not None}
+    inputs = {name: ir.Value(name=name, type=value.type, shape=value.shape) for name, value in values.items()}
+    copy = ir.Node(
+        node.domain,
+        node.op_type,
+        [None if value is None else inputs[value.name] for value in node.inputs],
+        node.attributes.values(),
+        num_outputs=len(node.outputs),
+        name=node_name(node),
+    )
+    for output, original in zip(copy.outputs, node.outputs, strict=True):
+        output.name = original.name
+    outputs = [value for value in copy.outputs if value.name]
+    graph = ir.Graph(list(inputs.values()), outputs, nodes=[copy], opset_imports=model.opset_imports, name="probe")
+    alone = ir.Model(graph, ir_version=model.ir_version, functions=list(model.functions.values()))
+    return bytes(ir.to_proto(alone).SerializeToString())

@@ -1,0 +1,62 @@
+"""Executes ``.onnx`` and ``.ort`` files with ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from edgekit.errors import InputError
+from edgekit.target import Arrays
+
+
+class SessionRunner:
+    """A model in ONNX Runtime's CPU provider.
+
+    Args:
+        path: The ``.onnx`` or ``.ort`` file.
+        threads: Threads inside an operator.
+
+    Raises:
+        edgekit.errors.UnsupportedOpsError: There is no kernel for some nodes; all of them are listed.
+        edgekit.errors.InputError: The file is not a model that ONNX Runtime can read.
+    """
+
+    def __init__(self, path: Path, *, threads: int = 1) -> None:
+        from edgekit_onnxruntime.session import open_session, session_options
+
+        self._session = open_session(path, session_options(threads=threads))
+        self._threads = threads
+        self._path = path
+
+    @property
+    def executed_by(self) -> str:
+        """Runtime, version, the providers that the session really has, file format and threads."""
+        import onnxruntime
+
+        providers = "+".join(name.removesuffix("ExecutionProvider") for name in self._session.get_providers())
+        threads = f"{self._threads} thread{'s' if self._threads != 1 else ''}"
+        form = self._path.suffix.removeprefix(".")
+        return f"ONNX Runtime {onnxruntime.__version__}, {providers}, {form}, {threads}"
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        """Outputs by name for inputs by name.
+
+        Raises:
+            edgekit.errors.InputError: A name, shape or dtype is not the model's.
+            edgekit.errors.RequirementError: The model fails while it runs.
+        """
+        from edgekit_onnxruntime.session import first_line, runtime_errors
+
+        wanted = [value.name for value in self._session.get_inputs()]
+        if set(feeds) != set(wanted):
+            raise InputError(
+                "the inputs' names are not the model's", subject=self._path, expected=wanted, found=list(feeds)
+            )
+        names = [value.name for value in self._session.get_outputs()]
+        try:
+            results = self._session.run(names, dict(feeds))
+        except runtime_errors() as error:
+            raise InputError(f"ONNX Runtime cannot run the model: {first_line(error)}", subject=self._path) from error
+        return dict(zip(names, results, strict=True))

@@ -1,0 +1,46 @@
+"""ONNX Runtime as a target of the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from edgekit.model import Model
+from edgekit.target import Artifact, BuildOptions, DeviceCheck, NodeVerdict, Profile, Runner, Target
+from edgekit_onnxruntime.profiles import PROFILES
+
+
+class ONNXRuntimeTarget(Target):
+    """Builds ``.onnx`` and ``.ort`` files, and executes them with the CPU provider."""
+
+    name: ClassVar[str] = "onnxruntime"
+
+    @property
+    def profiles(self) -> Sequence[Profile]:
+        """This computer, Android and the web."""
+        return PROFILES
+
+    def check(self, model: Model, profile: Profile) -> list[NodeVerdict]:
+        """A verdict for every node, subgraphs' nodes included."""
+        from edgekit_onnxruntime.check import verdicts
+
+        return verdicts(model, profile)
+
+    def build(self, model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
+        """Write ``model.onnx`` and ``model.ort``."""
+        from edgekit_onnxruntime.build import build
+
+        return build(model, profile, folder, options)
+
+    def load(self, main: Path, profile: Profile) -> Runner:
+        """What executes the file with this machine's CPU provider, whatever the profile."""
+        from edgekit_onnxruntime.runner import SessionRunner
+
+        return SessionRunner(main)
+
+    def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
+        """A Python program that needs NumPy and ONNX Runtime only."""
+        from edgekit_onnxruntime.device_check import device_check
+
+        return device_check()

@@ -1,0 +1,55 @@
+"""Writes what OpenVINO loads: the IR's topology and its weights."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from edgekit.model import Model, ValueSpec
+from edgekit.target import Artifact, BuildOptions, Feature, Profile
+
+
+def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
+    """Write ``model.xml`` and ``model.bin`` into ``folder``.
+
+    Raises:
+        edgekit.errors.UnsupportedOpsError: OpenVINO cannot convert some operators; all of them are listed.
+    """
+    import openvino
+
+    from edgekit_openvino.convert import read_onnx, save_ir
+
+    precision = profile.options["precision"] if options.precision == "auto" else options.precision
+    topology = folder / "model.xml"
+    with tempfile.TemporaryDirectory() as scratch:
+        source = Path(scratch) / "model.onnx"
+        model.save(source)
+        converted = read_onnx(source)
+        inputs = tuple(_feature(*pair) for pair in zip(model.inputs, converted.inputs, strict=True))
+        outputs = tuple(_feature(*pair) for pair in zip(model.outputs, converted.outputs, strict=True))
+        save_ir(converted, topology, half_weights=precision == "float16")
+    return Artifact(
+        main=topology,
+        files=(topology.with_suffix(".bin"), topology),
+        inputs=inputs,
+        outputs=outputs,
+        record={
+            "runtime": f"openvino {openvino.__version__}",
+            "device": profile.options["device"],
+            "weights": precision,
+            "precision_asked": options.precision,
+        },
+    )
+
+
+def _feature(value: ValueSpec, port: Any) -> Feature:
+    """An ONNX input or output beside the port that it became."""
+    shape = tuple(dim.get_length() if dim.is_static else None for dim in port.get_partial_shape())
+    return Feature(value.name, value.dtype, value.shape or (), port.any_name, _numpy_name(port), shape)
+
+
+def _numpy_name(port: Any) -> str:
+    """NumPy's name of a port's element type where it has one, OpenVINO's where it has none."""
+    element = port.get_element_type()
+    return str(element.to_dtype()) if element.get_type_name() not in ("string", "bf16") else element.get_type_name()

@@ -1,0 +1,66 @@
+"""Executes OpenVINO IR on the CPU plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from edgekit.errors import InputError
+from edgekit.target import Arrays
+
+
+class CompiledRunner:
+    """A model in OpenVINO's CPU plugin, made to compute in float32 so that the conversion itself is what is checked.
+
+    Args:
+        path: The IR's ``.xml`` file.
+        threads: Threads that the plugin may use.
+
+    Raises:
+        edgekit.errors.InputError: The file is not a model that OpenVINO can read.
+    """
+
+    def __init__(self, path: Path, *, threads: int = 1) -> None:
+        import openvino
+
+        from edgekit_openvino.convert import last_line
+
+        config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
+        try:
+            self._model = openvino.Core().compile_model(path, "CPU", config)
+        except RuntimeError as error:
+            raise InputError(f"OpenVINO cannot load the model: {last_line(error)}", subject=path) from error
+        self._threads = threads
+        self._path = path
+        self._inputs = [port.any_name for port in self._model.inputs]
+        self._outputs = [port.any_name for port in self._model.outputs]
+
+    @property
+    def executed_by(self) -> str:
+        """Runtime, version, device, precision and threads."""
+        import openvino
+
+        version = openvino.__version__.split("-")[0]
+        threads = f"{self._threads} thread{'s' if self._threads != 1 else ''}"
+        precision = self._model.get_property("INFERENCE_PRECISION_HINT").to_string()
+        return f"OpenVINO {version}, CPU, {precision}, {threads}"
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        """Outputs by name for inputs by name.
+
+        Raises:
+            edgekit.errors.InputError: A name, shape or dtype is not the model's.
+        """
+        from edgekit_openvino.convert import last_line
+
+        if set(feeds) != set(self._inputs):
+            raise InputError(
+                "the inputs' names are not the model's", subject=self._path, expected=self._inputs, found=list(feeds)
+            )
+        try:
+            results = self._model([feeds[name] for name in self._inputs])
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise InputError(f"OpenVINO cannot run the model: {last_line(error)}", subject=self._path) from error
+        return {name: np.array(results[position]) for position, name in enumerate(self._outputs)}

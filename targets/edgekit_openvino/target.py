@@ -1,0 +1,46 @@
+"""OpenVINO as a target of the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from edgekit.model import Model
+from edgekit.target import Artifact, BuildOptions, DeviceCheck, NodeVerdict, Profile, Runner, Target
+from edgekit_openvino.profiles import PROFILES
+
+
+class OpenVINOTarget(Target):
+    """Builds OpenVINO IR, and executes it with the CPU plugin."""
+
+    name: ClassVar[str] = "openvino"
+
+    @property
+    def profiles(self) -> Sequence[Profile]:
+        """Intel's CPU, GPU and NPU."""
+        return PROFILES
+
+    def check(self, model: Model, profile: Profile) -> list[NodeVerdict]:
+        """A verdict for every node, subgraphs' nodes included."""
+        from edgekit_openvino.check import verdicts
+
+        return verdicts(model, profile)
+
+    def build(self, model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
+        """Write ``model.xml`` and ``model.bin``."""
+        from edgekit_openvino.build import build
+
+        return build(model, profile, folder, options)
+
+    def load(self, main: Path, profile: Profile) -> Runner:
+        """What executes the IR with this machine's CPU plugin in float32, whatever the profile."""
+        from edgekit_openvino.runner import CompiledRunner
+
+        return CompiledRunner(main)
+
+    def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
+        """A Python program that needs NumPy and OpenVINO only."""
+        from edgekit_openvino.device_check import device_check
+
+        return device_check()
