@@ -1,0 +1,206 @@
+"""Reading a bundle: what ``edgekit package`` leaves.
+
+A bundle is a folder::
+
+    manifest.json                     what manifest.schema.json describes
+    model.*                           what the device loads; ``model.main`` in the manifest
+    golden/<sample>/inputs/<i>.npy    a few inputs, numbered as the manifest's ``inputs``
+    golden/<sample>/outputs/<i>.npy   the original model's outputs for them, numbered as the manifest's ``outputs``
+    check.*                           the check to run on the device, needing nothing of EdgeKit
+    report.md                         a summary for people
+
+Arrays have the ONNX model's shapes and element types. Samples are numbered from 0.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgekit.errors import InputError, InternalError, RequirementError
+from edgekit.target import Arrays, Feature
+
+MANIFEST = "manifest.json"
+GOLDEN = "golden"
+REPORT = "report.md"
+SCHEMA_VERSION = 1
+SCHEMA_FILE = Path(__file__).with_name("manifest.schema.json")
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle on disk whose manifest is valid."""
+
+    path: Path
+    manifest: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """What the bundle calls itself."""
+        return str(self.manifest["name"])
+
+    @property
+    def profile_name(self) -> str:
+        """The device profile that it was built for."""
+        return str(self.manifest["target"]["profile"])
+
+    @property
+    def main(self) -> Path:
+        """The file or folder that the device loads."""
+        return self.path / str(self.manifest["model"]["main"])
+
+    @property
+    def inputs(self) -> tuple[Feature, ...]:
+        """The original model's inputs, and what the built one calls them."""
+        return tuple(feature_from_record(record) for record in self.manifest["inputs"])
+
+    @property
+    def outputs(self) -> tuple[Feature, ...]:
+        """The original model's outputs, and what the built one calls them."""
+        return tuple(feature_from_record(record) for record in self.manifest["outputs"])
+
+    def golden(self) -> Iterator[tuple[Arrays, Arrays]]:
+        """The golden samples, one at a time: inputs and the original's outputs, by ONNX name.
+
+        Raises:
+            RequirementError: A file is missing or damaged.
+        """
+        for sample in range(self.manifest["golden"]["samples"]):
+            folder = self.path / GOLDEN / str(sample)
+            yield self._arrays(folder / "inputs", self.inputs), self._arrays(folder / "outputs", self.outputs)
+
+    def _arrays(self, folder: Path, features: tuple[Feature, ...]) -> Arrays:
+        arrays = {}
+        for position, feature in enumerate(features):
+            file = folder / f"{position}.npy"
+            try:
+                arrays[feature.name] = np.load(file, allow_pickle=False)
+            except (OSError, ValueError, EOFError) as error:
+                raise RequirementError(
+                    f"golden data cannot be read: {error}", subject=file, hint="package the model again"
+                ) from error
+        return arrays
+
+
+def read_bundle(path: Path) -> Bundle:
+    """The bundle at ``path``. Its files are not hashed; see :func:`check_integrity`.
+
+    Raises:
+        InputError: There is no bundle, or its manifest is none.
+    """
+    manifest_file = path / MANIFEST
+    if not manifest_file.is_file():
+        found = "a folder without one" if path.is_dir() else "a file" if path.exists() else "nothing"
+        raise InputError(
+            "is not a bundle",
+            subject=path,
+            expected=f"a folder with a {MANIFEST}",
+            found=found,
+            hint="`edgekit package` makes bundles",
+        )
+    try:
+        manifest = json.loads(manifest_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be read: {error}", subject=manifest_file, hint="package the model again") from error
+    flaw = _flaw(manifest)
+    if flaw is not None:
+        raise InputError(
+            "is no manifest of a bundle",
+            subject=manifest_file,
+            expected=f"what schema version {SCHEMA_VERSION} describes",
+            found=flaw,
+            hint="the bundle may come from another version of EdgeKit: package the model again",
+        )
+    return Bundle(path, manifest)
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether ``path`` holds a bundle of whatever version: a folder whose manifest says that EdgeKit wrote it."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(manifest, dict) and {"schema_version", "edgekit"} <= manifest.keys()
+
+
+def check_integrity(bundle: Bundle) -> None:
+    """Compares every file with its size and SHA-256 in the manifest.
+
+    Raises:
+        RequirementError: Files are changed, missing or new; all of them are named.
+    """
+    recorded = {record["path"]: record for record in bundle.manifest["files"]}
+    present = {record["path"]: record for record in file_records(bundle.path) if record["path"] != MANIFEST}
+    flaws = [f"{path} is missing" for path in recorded if path not in present]
+    flaws += [f"{path} is changed" for path in recorded if path in present and recorded[path] != present[path]]
+    flaws += [f"{path} is not in the manifest" for path in present if path not in recorded]
+    if flaws:
+        raise RequirementError(
+            "the bundle is not as it was written",
+            subject=bundle.path,
+            expected="the files and SHA-256 sums of its manifest",
+            found="; ".join(flaws),
+            hint="package the model again",
+        )
+
+
+def validate_manifest(manifest: Mapping[str, Any]) -> None:
+    """Checks a manifest that is about to be written.
+
+    Raises:
+        InternalError: It is not what the schema describes.
+    """
+    flaw = _flaw(manifest)
+    if flaw is not None:
+        raise InternalError(f"the manifest breaks its own schema: {flaw}", subject=MANIFEST)
+
+
+def file_records(folder: Path) -> list[dict[str, Any]]:
+    """Path (relative, forward slashes), bytes and SHA-256 of every file below ``folder``, in the order of the paths."""
+    return [file_record(file, folder) for file in sorted(folder.rglob("*")) if file.is_file()]
+
+
+def file_record(file: Path, folder: Path) -> dict[str, Any]:
+    """Path relative to ``folder``, bytes and SHA-256 of one file."""
+    with file.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return {"path": file.relative_to(folder).as_posix(), "bytes": file.stat().st_size, "sha256": digest}
+
+
+def feature_record(feature: Feature) -> dict[str, Any]:
+    """A feature as the manifest writes it."""
+    return {
+        "name": feature.name,
+        "dtype": feature.dtype,
+        "shape": list(feature.shape),
+        "native_name": feature.native_name,
+        "native_dtype": feature.native_dtype,
+        "native_shape": list(feature.native_shape),
+    }
+
+
+def feature_from_record(record: Mapping[str, Any]) -> Feature:
+    """The feature that :func:`feature_record` wrote."""
+    return Feature(**{**record, "shape": tuple(record["shape"]), "native_shape": tuple(record["native_shape"])})
+
+
+def _flaw(manifest: object) -> str | None:
+    """What a manifest has against the schema, most telling flaw first; None where there is nothing."""
+    from jsonschema.exceptions import best_match
+
+    flaw = best_match(_validator().iter_errors(manifest))
+    return None if flaw is None else f"{flaw.json_path}: {flaw.message}"
+
+
+@functools.cache
+def _validator() -> Any:
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(json.loads(SCHEMA_FILE.read_text(encoding="utf-8")))

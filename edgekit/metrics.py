@@ -1,0 +1,299 @@
+"""How far a built model's outputs are from the original's, and how often it finds the right class.
+
+Outputs arrive sample by sample and are not kept. The signal-to-quantization-noise ratio (SQNR) of an output is
+``10 · log10(Σ reference² / Σ (built - reference)²)`` in decibels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from edgekit.errors import InputError, RequirementError
+from edgekit.target import Arrays
+
+QUIET_SAMPLE = 1e-3
+"""A sample whose mean power is below this share of the output's mean power is measured against that share: what is
+left of an output that is nearly silent there, say a detector's on an empty picture, is rounding."""
+
+LARGEST_RANK_WITH_CLASSES = 3
+"""Outputs up to this rank may hold scores along their last axis; those above it are maps and pictures."""
+
+STUCK = 2.0**-9
+"""An output that is the same for all samples is stuck when the original's varies by more than this share of its
+greatest magnitude: four times the spacing of half-precision numbers, below which it may vanish in rounding."""
+
+
+def decibels(signal: float, noise: float) -> float:
+    """The ratio of two powers in dB: infinite without noise, ``-inf`` where nothing of the signal is right."""
+    if noise == 0:
+        return math.inf
+    if signal == 0 or not math.isfinite(noise):
+        return -math.inf
+    return 10 * math.log10(signal / noise)
+
+
+def json_number(value: float) -> float | str:
+    """A number as the manifest writes it: JSON has no infinity, so it becomes ``"inf"`` or ``"-inf"``."""
+    return value if math.isfinite(value) else str(value)
+
+
+@dataclass(frozen=True)
+class OutputAccuracy:
+    """One output of the built model against the original's, over all samples."""
+
+    name: str
+    samples: int
+    exact: bool
+    """Whether every element of every sample is equal; NaN equals NaN."""
+    max_abs_error: float | None
+    """None for outputs that are no numbers, and where one side only is infinite or NaN."""
+    sqnr_db: float | None
+    """Over all samples; None for other than floats."""
+    worst_sample_db: float | None
+    """The least SQNR of a single sample, see :data:`QUIET_SAMPLE`."""
+    cosine: float | None
+    agreement: float | None
+    """The share of positions at which the largest entry of the last axis is the same one; None without classes."""
+    mismatch: float
+    """The share of unequal elements; of a floating-point output, those where one side only is infinite or NaN."""
+    stuck: bool
+    """Whether the built output is the same for all samples although the original's is not, see :data:`STUCK`."""
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain data for the manifest (``output_accuracy`` in its schema)."""
+        record = asdict(self)
+        for key in ("sqnr_db", "worst_sample_db"):
+            if record[key] is not None:
+                record[key] = json_number(record[key])
+        return record
+
+
+class OutputComparison:
+    """Gathers what :class:`OutputAccuracy` tells about the output called ``name``."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._samples = 0
+        self._elements = 0
+        self._mismatches = 0
+        self._exact = True
+        self._max_abs_error: float | None = None
+        self._powers: list[tuple[float, float]] = []
+        self._dot = self._built_power = 0.0
+        self._scale = 1.0
+        self._decisions = self._agreements = 0
+        self._first: tuple[np.ndarray, np.ndarray] | None = None
+        self._reference_variation = self._reference_peak = 0.0
+        self._built_varies = False
+        self._is_float = False
+
+    def add(self, reference: np.ndarray, built: np.ndarray) -> None:
+        """Compares the output for one more sample.
+
+        Raises:
+            RequirementError: Shape or dtype are not the original's.
+        """
+        reference, built = np.asarray(reference), np.asarray(built)
+        for what, expected, found in (
+            ("shape", reference.shape, built.shape),
+            ("element type", reference.dtype, built.dtype),
+        ):
+            if expected != found:
+                raise RequirementError(
+                    f"the built model's output has another {what} than the original's",
+                    subject=f"output {self._name!r}",
+                    expected=expected,
+                    found=found,
+                )
+        self._samples += 1
+        self._elements += reference.size
+        self._is_float = reference.dtype.kind == "f"
+        self._compare_decisions(reference, built)
+        if self._is_float:
+            self._compare_floats(reference.astype(np.float64), built.astype(np.float64))
+        else:
+            self._compare_exactly(reference, built)
+
+    def result(self) -> OutputAccuracy:
+        """What the samples so far say; at least one has been added."""
+        floats = self._is_float
+        return OutputAccuracy(
+            name=self._name,
+            samples=self._samples,
+            exact=self._exact,
+            max_abs_error=None if floats and self._mismatches else self._max_abs_error,
+            sqnr_db=self._pooled_db() if floats else None,
+            worst_sample_db=self._worst_sample_db() if floats else None,
+            cosine=self._cosine() if floats else None,
+            agreement=self._agreements / self._decisions if self._decisions else None,
+            mismatch=self._mismatches / self._elements if self._elements else 0.0,
+            stuck=not self._built_varies and self._reference_variation > STUCK * self._reference_peak,
+        )
+
+    def _compare_decisions(self, reference: np.ndarray, built: np.ndarray) -> None:
+        has_classes = reference.dtype.kind == "f" and 1 <= reference.ndim <= LARGEST_RANK_WITH_CLASSES
+        if has_classes and reference.shape[-1] > 1:
+            agreements = reference.argmax(axis=-1) == built.argmax(axis=-1)
+            self._decisions += agreements.size
+            self._agreements += int(np.count_nonzero(agreements))
+
+    def _compare_floats(self, reference: np.ndarray, built: np.ndarray) -> None:
+        finite = np.isfinite(reference) & np.isfinite(built)
+        same = (reference == built) | (np.isnan(reference) & np.isnan(built))
+        mismatches = int(np.count_nonzero(~finite & ~same))
+        self._mismatches += mismatches
+        self._exact = self._exact and bool(same.all())
+        reference, built = np.where(finite, reference, 0.0), np.where(finite, built, 0.0)
+        self._note_error(np.abs(built - reference))
+        peak = float(np.abs(reference).max(initial=0.0))
+        self._note_variation(reference, built, peak)
+        if self._samples == 1:
+            self._scale = peak or 1.0  # keeps the squares of very large and very small outputs in range
+        reference, built = reference.ravel() / self._scale, built.ravel() / self._scale
+        noise = built - reference
+        self._powers.append((float(reference @ reference), math.inf if mismatches else float(noise @ noise)))
+        self._dot += float(reference @ built)
+        self._built_power += float(built @ built)
+
+    def _compare_exactly(self, reference: np.ndarray, built: np.ndarray) -> None:
+        mismatches = int(np.count_nonzero(reference != built))
+        self._mismatches += mismatches
+        self._exact = self._exact and mismatches == 0
+        if reference.dtype.kind in "iu":
+            greater, less = np.maximum(reference, built), np.minimum(reference, built)
+            self._note_error(greater.astype(np.float64) - less.astype(np.float64))
+
+    def _note_error(self, error: np.ndarray) -> None:
+        self._max_abs_error = max(self._max_abs_error or 0.0, float(error.max(initial=0.0)))
+
+    def _note_variation(self, reference: np.ndarray, built: np.ndarray, peak: float) -> None:
+        self._reference_peak = max(self._reference_peak, peak)
+        if self._first is None:
+            self._first = reference, built
+            return
+        first_reference, first_built = self._first
+        if first_reference.shape != reference.shape:  # an output whose shape follows its input's values
+            self._built_varies = True
+            return
+        variation = float(np.abs(reference - first_reference).max(initial=0.0))
+        self._reference_variation = max(self._reference_variation, variation)
+        self._built_varies = self._built_varies or not np.array_equal(built, first_built)
+
+    def _pooled_db(self) -> float:
+        return decibels(sum(signal for signal, _ in self._powers), sum(noise for _, noise in self._powers))
+
+    def _worst_sample_db(self) -> float:
+        mean_signal = sum(signal for signal, _ in self._powers) / len(self._powers)
+        return min(decibels(max(signal, QUIET_SAMPLE * mean_signal), noise) for signal, noise in self._powers)
+
+    def _cosine(self) -> float | None:
+        reference_power = sum(signal for signal, _ in self._powers)
+        if self._mismatches:
+            return None
+        if reference_power == 0 or self._built_power == 0:
+            return 1.0 if reference_power == self._built_power else 0.0
+        return max(-1.0, min(1.0, self._dot / math.sqrt(reference_power) / math.sqrt(self._built_power)))
+
+
+class Comparison:
+    """Gathers the accuracy of all outputs of a model.
+
+    Args:
+        names: The original's outputs, in order.
+    """
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._outputs = {name: OutputComparison(name) for name in names}
+
+    def add(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> None:
+        """Compares the outputs for one more sample.
+
+        Raises:
+            RequirementError: An output is missing, or its shape or dtype are not the original's.
+        """
+        missing = [name for name in self._outputs if name not in built]
+        if missing:
+            raise RequirementError(
+                "the built model lacks outputs of the original",
+                expected=", ".join(self._outputs),
+                found=", ".join(built),
+            )
+        for name, output in self._outputs.items():
+            output.add(reference[name], built[name])
+
+    def results(self) -> tuple[OutputAccuracy, ...]:
+        """One result an output, in order."""
+        return tuple(output.result() for output in self._outputs.values())
+
+
+@dataclass(frozen=True)
+class TaskAccuracy:
+    """How many labels the original and the built model find."""
+
+    output: str
+    reference: float
+    built: float
+    """Shares of the samples, 0 to 1."""
+
+    @property
+    def drop(self) -> float:
+        """What the built model lost; negative where it is better."""
+        return self.reference - self.built
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain data for the manifest."""
+        return {"metric": "top-1 accuracy", **asdict(self), "drop": self.drop}
+
+
+class LabelCount:
+    """Counts the labels that a model finds. A class is read from the output called ``output``."""
+
+    def __init__(self, output: str) -> None:
+        self.output = output
+        self._samples = self._found = 0
+
+    def add(self, label: int, outputs: Mapping[str, np.ndarray], sample: str) -> None:
+        """Judges one more sample.
+
+        Raises:
+            InputError: The output has no class of that number.
+        """
+        decision = np.asarray(outputs[self.output]).ravel()
+        if decision.size > 1:
+            if not 0 <= label < decision.size:
+                raise InputError(
+                    "the label is no class of the model",
+                    subject=sample,
+                    expected=f"0 to {decision.size - 1}, the entries of output {self.output!r}",
+                    found=label,
+                    hint="labels are numbers of classes, counted from 0 in the order of the model's output",
+                )
+            found = not np.isnan(decision).any() and int(decision.argmax()) == label
+        else:
+            found = int(decision[0]) == label
+        self._samples += 1
+        self._found += found
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the samples whose label was found."""
+        return self._found / self._samples
+
+
+def class_output(outputs: Arrays) -> str | None:
+    """The output that tells a sample's class: the first that holds one score a class, else one class number.
+
+    Scores are floats along the only axis that is longer than one; a class number is a single integer.
+    """
+    for name, array in outputs.items():
+        if array.dtype.kind == "f" and array.size > 1 and max(array.shape) == array.size:
+            return name
+    for name, array in outputs.items():
+        if array.dtype.kind in "iu" and array.size == 1:
+            return name
+    return None
