@@ -1,0 +1,97 @@
+"""Calibration data on their way into the model: checked against its inputs, with a hint where they do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from edgekit.errors import InputError
+from edgekit.model import ValueSpec
+from edgekit.samples import Samples
+
+FEWEST = 8
+"""Fewer samples than this say little about the ranges that real data take."""
+
+
+def checked_feeds(samples: Samples, inputs: Sequence[ValueSpec]) -> Iterator[dict[str, np.ndarray]]:
+    """What to feed for each sample, in order.
+
+    Raises:
+        InputError: A sample lacks an input, has the wrong shape or type, or holds NaN or infinities.
+    """
+    for sample in samples:
+        missing = [spec.name for spec in inputs if spec.name not in sample.feeds]
+        if missing:
+            raise InputError(
+                f"the sample has no array for the input {missing[0]!r}",
+                subject=sample.name,
+                expected=", ".join(spec.name for spec in inputs),
+                found=", ".join(sample.feeds) or "nothing",
+                hint="name the arrays of every .npz file as the model's inputs",
+            )
+        feeds = {spec.name: sample.feeds[spec.name] for spec in inputs}
+        for spec in inputs:
+            _check(feeds[spec.name], spec, sample.name)
+        yield feeds
+
+
+def _check(array: np.ndarray, spec: ValueSpec, name: str) -> None:
+    if array.dtype.name != spec.dtype:
+        raise InputError(
+            f"the array {spec.name!r} has the wrong type",
+            subject=name,
+            expected=spec.dtype,
+            found=array.dtype.name,
+            hint=f"convert it with .astype({spec.dtype!r}) before saving",
+        )
+    shape = spec.shape
+    fits = shape is None or (
+        len(shape) == array.ndim
+        and all(not isinstance(want, int) or want == have for want, have in zip(shape, array.shape, strict=True))
+    )
+    if not fits:
+        raise InputError(
+            f"the array {spec.name!r} has the wrong shape", subject=name, expected=str(spec), found=str(array.shape)
+        )
+    if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+        bad = int(array.size - np.isfinite(array).sum())
+        raise InputError(
+            f"the array {spec.name!r} holds {bad} values that are NaN or infinite",
+            subject=name,
+            expected="finite numbers",
+            hint="leave this sample out, or repair its preprocessing",
+        )
+
+
+class ConstantInputs:
+    """Watches a stream of feeds for float inputs that never change."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, np.ndarray] = {}
+        self._changing: set[str] = set()
+
+    def watch(self, feeds: dict[str, np.ndarray]) -> None:
+        """Take note of one sample."""
+        for name, array in feeds.items():
+            if name in self._changing or not np.issubdtype(array.dtype, np.floating):
+                continue
+            first = self._first.setdefault(name, array)
+            if first is not array and not np.array_equal(first, array):
+                self._changing.add(name)
+                del self._first[name]
+
+    def warnings(self, count: int) -> list[str]:
+        """What to tell the user about ``count`` samples."""
+        told = []
+        if count < FEWEST:
+            told.append(
+                f"{count} calibration sample{'s' if count != 1 else ''}: ranges from fewer than {FEWEST} are guesses; "
+                "give some dozens that look like what the model will meet"
+            )
+        if count > 1:
+            told += [
+                f"the input {name!r} is the same in all {count} samples: its range and those behind it may be too narrow"
+                for name in self._first
+            ]
+        return told

@@ -1,0 +1,80 @@
+"""A histogram that grows with its data, so that one pass over a stream is enough."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+BINS = 2048
+"""Bins of the magnitude range; doubling keeps between half and all of them in use."""
+
+
+class Histogram:
+    """Counts of a stream of numbers in equal bins around zero, with exact extremes, sum and sum of squares.
+
+    Bin ``i`` holds ``[(i - BINS) * width, (i - BINS + 1) * width)``. Zero is a bin's edge. When a number falls
+    outside, the width doubles and neighbours merge two by two, which loses no count; so the bins are those that a
+    single pass with the final width would have filled.
+    """
+
+    def __init__(self) -> None:
+        self.counts = np.zeros(2 * BINS, np.int64)
+        self.width = 0.0
+        self.low = math.inf
+        self.high = -math.inf
+        self.total = 0
+        self.sum = 0.0
+        self.sum_of_squares = 0.0
+        self.not_finite = 0
+        """Numbers that were NaN or infinite, which no other field counts."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing finite was seen."""
+        return self.total == 0
+
+    @property
+    def edges(self) -> np.ndarray:
+        """The ``2 * BINS + 1`` borders of the bins."""
+        return (np.arange(2 * BINS + 1) - BINS) * self.width
+
+    @property
+    def centers(self) -> np.ndarray:
+        """The middle of every bin."""
+        return (np.arange(2 * BINS) - BINS + 0.5) * self.width
+
+    def update(self, array: np.ndarray) -> None:
+        """Count the numbers of ``array``, of any shape and float type."""
+        flat = np.ascontiguousarray(array, np.float32).reshape(-1)
+        if not flat.size:
+            return
+        low, high = float(flat.min()), float(flat.max())
+        if not (math.isfinite(low) and math.isfinite(high)):
+            finite = np.isfinite(flat)
+            self.not_finite += flat.size - int(finite.sum())
+            return self.update(flat[finite])
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        self.total += flat.size
+        self.sum += float(flat.sum(dtype=np.float64))
+        self.sum_of_squares += float(np.dot(flat, flat))
+        self._cover(max(-low, high))
+        if self.width == 0.0:
+            self.counts[BINS] += flat.size
+            return None
+        places = np.floor(flat * np.float32(1 / self.width)).astype(np.int32)
+        places += BINS
+        np.clip(places, 0, 2 * BINS - 1, out=places)
+        self.counts += np.bincount(places, minlength=2 * BINS)
+        return None
+
+    def _cover(self, magnitude: float) -> None:
+        if magnitude <= self.width * BINS:
+            return
+        if self.width == 0.0:
+            self.width = 2.0 ** math.ceil(math.log2(magnitude)) / BINS  # a power of two: exact under doubling
+        while magnitude > self.width * BINS:
+            merged = self.counts.reshape(-1, 2).sum(1)
+            self.counts[:] = 0
+            self.counts[BINS // 2 : BINS // 2 + BINS] = merged
+            self.width *= 2

@@ -1,0 +1,118 @@
+"""Scales and zero points, and the arithmetic of QuantizeLinear and DequantizeLinear.
+
+The formulas are those of the ONNX operator specification:
+``q = saturate(round_half_even(x / scale) + zero_point)`` and ``x = (q - zero_point) * scale``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+TINY = np.finfo(np.float32).tiny
+"""A range narrower than this is as good as empty: its scale would be no normal number."""
+
+
+@dataclass(frozen=True)
+class IntegerType:
+    """An integer type that quantized values are stored in."""
+
+    name: str
+    low: int
+    high: int
+
+    @property
+    def signed(self) -> bool:
+        """Whether it has negative numbers."""
+        return self.low < 0
+
+
+TYPES = {
+    t.name: t
+    for t in (
+        IntegerType("int8", -128, 127),
+        IntegerType("uint8", 0, 255),
+        IntegerType("int4", -8, 7),
+        IntegerType("uint4", 0, 15),
+        IntegerType("int16", -32768, 32767),
+        IntegerType("uint16", 0, 65535),
+    )
+}
+
+
+@dataclass(frozen=True)
+class QParams:
+    """How one tensor is quantized."""
+
+    scale: np.ndarray
+    """float32; a scalar, or one entry a channel (or block, shaped like the tensor with the blocked axis shortened)."""
+    zero_point: np.ndarray
+    """Integers, of the scale's shape."""
+    dtype: IntegerType
+    axis: int | None = None
+    """The axis that channels run along; None per tensor."""
+    block: int = 0
+    """How many neighbours along ``axis`` share a scale; 0 where it is not block-wise."""
+
+    @property
+    def step(self) -> float:
+        """The largest scale, thus the coarsest rounding."""
+        return float(np.max(self.scale))
+
+    def spread(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Scale and zero point, broadcastable to a tensor of ``shape``."""
+        if self.axis is None:
+            return self.scale, self.zero_point
+        if self.block:
+            length = shape[self.axis]
+            return (
+                np.repeat(self.scale, self.block, self.axis).take(range(length), self.axis),
+                np.repeat(self.zero_point, self.block, self.axis).take(range(length), self.axis),
+            )
+        wide = [1] * len(shape)
+        wide[self.axis] = -1
+        return self.scale.reshape(wide), self.zero_point.reshape(wide)
+
+    def quantize(self, array: np.ndarray) -> np.ndarray:
+        """The integers of ``array``, in NumPy's type of the same name (4-bit ones in 8 bits)."""
+        scale, zero = self.spread(array.shape)
+        steps = np.rint(array.astype(np.float32) / scale) + zero
+        stored = np.int8 if self.dtype.name == "int4" else np.uint8 if self.dtype.name == "uint4" else self.dtype.name
+        return np.clip(steps, self.dtype.low, self.dtype.high).astype(stored)
+
+    def dequantize(self, integers: np.ndarray) -> np.ndarray:
+        """The float32 numbers that ``integers`` stand for."""
+        scale, zero = self.spread(integers.shape)
+        return ((integers.astype(np.int32) - zero) * scale).astype(np.float32)
+
+    def rounded(self, array: np.ndarray) -> np.ndarray:
+        """``array`` after a round trip, float32."""
+        return self.dequantize(self.quantize(array))
+
+
+def asymmetric(low: float, high: float, dtype: IntegerType) -> QParams:
+    """Parameters that spread the type over ``[low, high]``, widened to hold 0, which stays exact.
+
+    Jacob et al., Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference
+    (CVPR 2018), equations 12 and 13.
+    """
+    low, high = min(low, 0.0), max(high, 0.0)
+    scale = np.float32((high - low) / (dtype.high - dtype.low))
+    if not scale > TINY:
+        return QParams(np.float32(1.0) + np.zeros((), np.float32), _zero(0 if low == 0 else dtype.low, dtype), dtype)
+    zero = int(np.clip(np.rint(dtype.low - low / scale), dtype.low, dtype.high))
+    return QParams(np.asarray(scale, np.float32), _zero(zero, dtype), dtype)
+
+
+def symmetric(low: float, high: float, dtype: IntegerType) -> QParams:
+    """Parameters around zero: the type's middle stands for 0, and both ends of ``[low, high]`` fit."""
+    middle = 0 if dtype.signed else (dtype.high + 1) // 2
+    scale = np.float32(max(abs(low), abs(high)) / (dtype.high - middle))
+    if not scale > TINY:
+        scale = np.float32(1.0)
+    return QParams(np.asarray(scale, np.float32), _zero(middle, dtype), dtype)
+
+
+def _zero(value: int, dtype: IntegerType) -> np.ndarray:
+    return np.asarray(value, np.int32)
