@@ -1,0 +1,158 @@
+"""Output that is there whole or not at all: written beside its name, renamed into place, removed on any failure."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from edgekit.errors import EdgeKitError, InputError
+
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_DISK_PROBE_BYTES = 1 << 16
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Where to write the file that becomes ``path``: a file of the same name in a folder of its own.
+
+    Files that the body writes next to it (a model's external data) come along. An existing file is replaced.
+
+    Raises:
+        InputError: The output cannot be written, or the disk is full.
+    """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise InputError("is not a regular file", subject=path, hint="name a file to write")
+    with _folder_beside(path) as folder:
+        yield folder / path.name
+        with _uninterrupted():
+            companions = [written for written in sorted(folder.iterdir()) if written.name != path.name]
+            for written in [*companions, folder / path.name]:
+                written.replace(path.with_name(written.name))
+
+
+@contextmanager
+def atomic_directory(
+    path: Path, *, what: str = "folder", may_replace: Callable[[Path], bool] = lambda _: False
+) -> Iterator[Path]:
+    """Where to write the folder that becomes ``path``: an empty folder beside it.
+
+    Args:
+        path: The name that the folder gets in the end. An empty folder of that name is replaced.
+        what: What the folder is, for the error's text (``bundle``).
+        may_replace: Whether an existing folder of that name is an older output, which may go.
+
+    Raises:
+        InputError: ``path`` is something that must not be replaced, the output cannot be written, or the disk is full.
+    """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not (path.is_dir() and (not any(path.iterdir()) or may_replace(path))):
+        raise InputError(
+            f"exists and is not a {what}", subject=path, hint="choose another name with -o, or remove it first"
+        )
+    with _folder_beside(path) as folder:
+        result, older = folder / "new", folder / "old"
+        result.mkdir()
+        yield result
+        with _uninterrupted():
+            if path.exists():
+                path.rename(older)
+            try:
+                result.rename(path)
+            except OSError:
+                if older.exists():
+                    older.rename(path)
+                raise
+
+
+@contextmanager
+def _folder_beside(path: Path) -> Iterator[Path]:
+    """A folder on the disk of ``path`` that is gone afterwards; makes the parents of ``path``, and takes them back."""
+    folder = path.with_name(f".edgekit-{secrets.token_hex(6)}")
+    new_parents = [parent for parent in path.parents if not parent.exists()]
+    try:
+        folder.mkdir(parents=True)
+        yield folder
+    except OSError as error:
+        failure = _explanation(error, path, folder)
+        if failure is None:
+            raise
+        raise failure from error
+    except EdgeKitError:
+        raise
+    except Exception as error:
+        # Native libraries tell of a full disk in their own words, or not at all: ask the disk itself.
+        if _is_full(folder):
+            raise _disk_full(path) from error
+        raise
+    finally:
+        with _uninterrupted():
+            shutil.rmtree(folder, ignore_errors=True)
+            if not path.exists():
+                _remove_empty(new_parents)
+
+
+def _explanation(error: OSError, path: Path, folder: Path) -> InputError | None:
+    """The error for the person who chose the output's name; None where the failure has nothing to do with it."""
+    if error.errno in _DISK_FULL:
+        return _disk_full(path)
+    touched = [Path(name) for name in (error.filename, error.filename2) if isinstance(name, str)]
+    if not any(path == name or folder == name or folder in name.parents or name in path.parents for name in touched):
+        return None
+    return InputError(
+        f"cannot be written: {(error.strerror or str(error)).lower()}",
+        subject=path,
+        hint="choose another place with -o, or make its folder writable",
+    )
+
+
+def _disk_full(path: Path) -> InputError:
+    return InputError(
+        "cannot be written: the disk is full",
+        subject=path,
+        found=f"{shutil.disk_usage(_existing(path)).free} bytes free",
+        hint="free some space, or choose another place with -o",
+    )
+
+
+def _existing(path: Path) -> Path:
+    return next(parent for parent in path.parents if parent.exists())
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        (folder / ".probe").write_bytes(bytes(_DISK_PROBE_BYTES))
+    except OSError as error:
+        return error.errno in _DISK_FULL
+    return False
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    """Removes the folders, innermost first, as far as they are still empty."""
+    for folder in folders:
+        try:
+            folder.rmdir()
+        except OSError:
+            return  # somebody else has put something there
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Puts off Ctrl-C and the like: a clean-up that a second Ctrl-C stops half-way would leave things behind."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
+        yield
+        return
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)

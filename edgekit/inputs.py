@@ -1,0 +1,125 @@
+"""Inputs to compare models on: drawn from a seed, within the range that the graph can take."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.errors import InputError
+from edgekit.model import Model, ValueSpec
+
+Arrays = dict[str, np.ndarray]
+
+FLAG_LIMIT = 2
+"""Below what integers stay where the graph does not tell: most such inputs are masks of zeros and ones."""
+
+_KEEPS_VALUES = {
+    "Cast",
+    "Concat",
+    "Expand",
+    "Flatten",
+    "Identity",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+}
+"""Operators whose outputs hold nothing but values of their (first) input."""
+
+
+def seeded_inputs(specs: Sequence[ValueSpec], seed: int, limits: Mapping[str, int] | None = None) -> Arrays:
+    """Inputs that are the same for the same seed, on every machine.
+
+    Floating-point inputs are standard normal; bytes take their whole range; other integers, and inputs that have a
+    limit, are drawn from 0 up to below it; booleans are fair coins. An input's values depend on its own name, dtype and
+    shape alone, so another input that comes or goes changes nothing.
+
+    Args:
+        specs: The inputs, with static shapes.
+        seed: What to start the random numbers from.
+        limits: What :func:`index_limits` found in the graph.
+
+    Raises:
+        InputError: A shape is dynamic, or nothing can be drawn for an element type.
+    """
+    return {spec.name: _draw(spec, seed, (limits or {}).get(spec.name)) for spec in specs}
+
+
+def _draw(spec: ValueSpec, seed: int, limit: int | None) -> np.ndarray:
+    if spec.shape is None or not spec.is_static:
+        raise InputError(
+            "no input can be drawn while its shape is dynamic", subject=spec, hint="fix it with --dim or --shape"
+        )
+    shape = tuple(dim for dim in spec.shape if isinstance(dim, int))
+    rng = np.random.default_rng([seed, zlib.crc32(spec.name.encode())])
+    if spec.dtype in ("str", "unknown"):
+        raise InputError("nothing can be drawn for this element type", subject=spec)
+    dtype = np.dtype(spec.dtype)  # the names of ml_dtypes (bfloat16, int4, …) are known since onnx_ir registers them
+    if dtype == np.bool_:
+        return rng.integers(0, 2, shape).astype(dtype)
+    if limit is not None:
+        return rng.integers(0, limit, shape).astype(dtype)
+    if np.issubdtype(dtype, np.integer):
+        low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max + 1) if dtype.itemsize == 1 else (0, FLAG_LIMIT)
+        return rng.integers(low, high, shape).astype(dtype)
+    if np.issubdtype(dtype, np.complexfloating):
+        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def index_limits(model: Model) -> dict[str, int]:
+    """The size of the smallest table that each input looks something up in, for the inputs that do.
+
+    An input that holds token ids must stay below the number of rows of the embedding that it feeds.
+    """
+    limits: dict[str, int] = {}
+    inputs = {value for value in model.graph.inputs if value.name not in model.graph.initializers}
+    for node in model.graph.all_nodes():
+        for indices, size in _lookups(node):
+            for source in _sources(indices):
+                if source in inputs and source.name:
+                    limits[source.name] = min(size, limits.get(source.name, size))
+    return limits
+
+
+def _lookups(node: ir.Node) -> Iterator[tuple[ir.Value, int]]:
+    """The indices that the node looks something up with, and how many entries there are to look up."""
+    if node.domain or node.op_type not in ("Gather", "GatherElements", "OneHot", "Equal"):
+        return
+    first, second = node.inputs[:2]
+    if first is None or second is None:
+        return
+    if node.op_type == "OneHot":
+        depth = ir.convenience.get_const_tensor(second)
+        if depth is not None:
+            yield first, int(depth.numpy().item())
+    elif node.op_type == "Equal":  # a one-hot encoding written out: every id compared with every entry
+        for indices, entries in ((first, second), (second, first)):
+            constant = ir.convenience.get_const_tensor(entries)
+            if constant is not None and constant.dtype.is_integer() and constant.size > 1:
+                yield indices, int(constant.numpy().max()) + 1
+    elif first.shape is not None:
+        size = first.shape[node.attributes.get_int("axis", 0)]
+        if isinstance(size, int):
+            yield second, size
+
+
+def _sources(value: ir.Value | None) -> Iterator[ir.Value]:
+    """The values that ``value`` takes its numbers from, through operators that only move or cast them."""
+    seen: set[ir.Value] = set()
+    open_values = [value]
+    while open_values:
+        current = open_values.pop()
+        if current is None or current in seen:
+            continue
+        seen.add(current)
+        yield current
+        producer = current.producer()
+        if producer is not None and not producer.domain and producer.op_type in _KEEPS_VALUES:
+            open_values.extend(producer.inputs if producer.op_type == "Concat" else producer.inputs[:1])
