@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from edgekit import __version__
 from edgekit.cli import targets
-from edgekit.cli._errors import InterruptedByUserError, report
+from edgekit.cli._errors import report
+from edgekit.cli._signals import interrupted_by_signals
 
 COMMANDS = (targets.targets,)
 """Every command, in the order in which ``edgekit --help`` lists them."""
@@ -59,25 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character gets "?", not a crash
     try:
-        with _interrupted_by_signals():
+        with interrupted_by_signals():
             return typer.main.get_command(app).main(arguments, prog_name="edgekit", standalone_mode=False) or 0
     except Exception as failure:
         return report(failure, as_json="--json" in arguments)
-
-
-@contextmanager
-def _interrupted_by_signals() -> Iterator[None]:
-    """Lets SIGTERM and SIGHUP end a command as Ctrl-C does, so that it cleans up."""
-
-    def interrupt(number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")
-
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # Windows has no SIGHUP
-    before = {number: signal.signal(number, interrupt) for number in (getattr(signal, name) for name in names)}
-    try:
-        yield
-    except KeyboardInterrupt as interruption:
-        raise InterruptedByUserError(str(interruption) or "interrupted", hint="nothing was left behind") from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
