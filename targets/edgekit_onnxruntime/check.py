@@ -14,7 +14,7 @@ from edgekit.target import Evidence, NodeVerdict, Profile, Support
 from edgekit_onnxruntime.session import CPU_PROVIDER, open_session, session_options
 
 SHARES_CPU_KERNELS = (CPU_PROVIDER, "wasm")
-"""Providers that are the CPU provider's kernels compiled for another processor: what has a kernel here has one there."""
+"""Providers made of the CPU provider's kernels, compiled for another processor."""
 
 
 def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
