@@ -125,6 +125,8 @@ class Border:
     def _result(self, port: Port, native: _Native, value: Any) -> Any:
         if native.kind is None or not isinstance(value, np.ndarray):
             return value
+        if native.feature is not None and native.feature.kind == "int64Type":
+            return int(value)
         shape = port.shape
         if shape is not None and all(isinstance(size, int) for size in shape):
             value = value.reshape([int(size) for size in shape if size is not None])

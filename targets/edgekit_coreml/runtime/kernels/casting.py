@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from edgekit_coreml.runtime.precision import HELD_TYPES, hold
@@ -21,15 +23,16 @@ def cast(call: Call, x: Array, dtype: str) -> Array:
     if x.dtype.kind == "f" and held.kind in "iu":
         return float_to_integer(x, held)
     if held.kind == "b":
-        return x != 0
+        return np.not_equal(x, 0)
     return hold(x, target, rounds=call.rounds_to_half)
 
 
-def float_to_integer(x: Array, target: np.dtype[np.generic]) -> Array:
+def float_to_integer(x: Array, target: np.dtype[Any]) -> Array:
     """Truncate towards zero; values out of range become the nearest one in range, NaN becomes 0."""
     limits = np.iinfo(target)
-    # float64 holds every limit of up to 32 bits; the upper one of int64 is out of its reach and left to `where`.
-    whole = np.trunc(x.astype(np.float64))
-    converted = np.clip(whole, limits.min, limits.max).astype(target)
-    converted = np.where(whole >= float(limits.max), limits.max, converted).astype(target)
-    return np.where(np.isnan(whole), 0, converted).astype(target)
+    # A float cannot hold the upper limit of int32 or int64 exactly: what reaches it is set apart from what converts.
+    whole = np.trunc(x)
+    too_high = whole >= float(limits.max)
+    too_low = whole <= float(limits.min)
+    inside = np.where(too_high | too_low | np.isnan(whole), 0, whole).astype(target)
+    return np.where(too_high, target.type(limits.max), np.where(too_low, target.type(limits.min), inside))
