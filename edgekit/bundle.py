@@ -14,7 +14,6 @@ Arrays have the ONNX model's shapes and element types. Samples are numbered from
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
@@ -25,13 +24,14 @@ from typing import Any
 import numpy as np
 
 from edgekit.errors import InputError, InternalError, RequirementError
+from edgekit.schema import find_flaw
 from edgekit.target import Arrays, Feature
 
 MANIFEST = "manifest.json"
 GOLDEN = "golden"
 REPORT = "report.md"
 SCHEMA_VERSION = 1
-SCHEMA_FILE = Path(__file__).with_name("manifest.schema.json")
+SCHEMA_FILE = "manifest.schema.json"
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def read_bundle(path: Path) -> Bundle:
         manifest = json.loads(manifest_file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot be read: {error}", subject=manifest_file, hint="package the model again") from error
-    flaw = _flaw(manifest)
+    flaw = find_flaw(manifest, SCHEMA_FILE)
     if flaw is not None:
         raise InputError(
             "is no manifest of a bundle",
@@ -157,7 +157,7 @@ def validate_manifest(manifest: Mapping[str, Any]) -> None:
     Raises:
         InternalError: It is not what the schema describes.
     """
-    flaw = _flaw(manifest)
+    flaw = find_flaw(manifest, SCHEMA_FILE)
     if flaw is not None:
         raise InternalError(f"the manifest breaks its own schema: {flaw}", subject=MANIFEST)
 
@@ -189,18 +189,3 @@ def feature_record(feature: Feature) -> dict[str, Any]:
 def feature_from_record(record: Mapping[str, Any]) -> Feature:
     """The feature that :func:`feature_record` wrote."""
     return Feature(**{**record, "shape": tuple(record["shape"]), "native_shape": tuple(record["native_shape"])})
-
-
-def _flaw(manifest: object) -> str | None:
-    """What a manifest has against the schema, most telling flaw first; None where there is nothing."""
-    from jsonschema.exceptions import best_match
-
-    flaw = best_match(_validator().iter_errors(manifest))
-    return None if flaw is None else f"{flaw.json_path}: {flaw.message}"
-
-
-@functools.cache
-def _validator() -> Any:
-    from jsonschema import Draft202012Validator
-
-    return Draft202012Validator(json.loads(SCHEMA_FILE.read_text(encoding="utf-8")))

@@ -1,0 +1,184 @@
+"""Labels of samples, and names of classes.
+
+The samples of a data folder are labelled in one of these ways, or not at all:
+
+- the ``.npz`` files hold a whole number each, in an array ``label``;
+- ``labels.csv`` in the folder has a line ``file,label`` for each sample; a first line ``file,label`` is passed over;
+- ``labels.txt`` in the folder has a label a line, in the order of the samples' paths;
+- the samples lie in sub-folders, one a class: named by the class's number, or by its name.
+
+A label is the class's number from 0, in the order of the model's output, or its name where the names are known
+(``--labels``). Sub-folders whose names are neither are numbered in the order of their names.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from edgekit.errors import InputError
+
+CSV_FILE = "labels.csv"
+LINES_FILE = "labels.txt"
+LABEL_FILES = (CSV_FILE, LINES_FILE)
+CONFIG_FILE = "edgekit.toml"
+
+
+def read_class_names(file: Path) -> tuple[str, ...]:
+    """The classes' names by index, one a line; an empty last line is passed over.
+
+    Raises:
+        InputError: The file cannot be read, or names are missing or twice there.
+    """
+    names = _lines(file)
+    flawed = [number for number, name in enumerate(names, 1) if not name or name in names[: number - 1]]
+    if not names or flawed:
+        raise InputError(
+            "is no list of class names",
+            subject=f"{file}:{flawed[0]}" if flawed else file,
+            expected="a class name a line, each once",
+            found=repr(names[flawed[0] - 1]) if flawed else "an empty file",
+        )
+    return tuple(names)
+
+
+def check_label(label: np.ndarray, subject: object) -> int:
+    """The label that an array holds.
+
+    Raises:
+        InputError: It is not a single whole number from 0.
+    """
+    if label.size != 1 or label.dtype.kind not in "iu" or label.item() < 0:
+        raise InputError(
+            "the label is no class number",
+            subject=subject,
+            expected="one whole number from 0",
+            found=repr(label.item()) if label.size == 1 else f"{label.dtype} of shape {label.shape}",
+        )
+    return int(label.item())
+
+
+def find_labels(folder: Path, files: Sequence[Path], class_names: Sequence[str]) -> dict[Path, int] | None:
+    """The label of every file as the folder tells it; None where it tells none.
+
+    Raises:
+        InputError: There are several ways of labelling, or a label is missing, unknown or not a label.
+    """
+    in_folders = [file for file in files if file.parent != folder]
+    ways = [name for name in LABEL_FILES if (folder / name).is_file()] + ["sub-folders"] * bool(in_folders)
+    if len(ways) > 1:
+        raise InputError(
+            "the samples are labelled twice", subject=folder, expected="one way of labelling", found=" and ".join(ways)
+        )
+    if (folder / CSV_FILE).is_file():
+        return _from_csv(folder, files, class_names)
+    if (folder / LINES_FILE).is_file():
+        return _from_lines(folder / LINES_FILE, files, class_names)
+    if not in_folders:
+        return None
+    if len(in_folders) < len(files):
+        outside = next(file for file in files if file.parent == folder)
+        raise InputError(
+            "the data folder mixes samples and folders of samples",
+            subject=folder,
+            expected="either of them",
+            found=f"{outside.name}, and {in_folders[0].relative_to(folder)}",
+        )
+    return _from_folders(folder, files, class_names)
+
+
+def _from_csv(folder: Path, files: Sequence[Path], class_names: Sequence[str]) -> dict[Path, int]:
+    source = folder / CSV_FILE
+    known = {file.relative_to(folder).as_posix(): file for file in files}
+    labels: dict[Path, int] = {}
+    for number, row in enumerate(csv.reader(_lines(source)), 1):
+        where = f"{source}:{number}"
+        if row == ["file", "label"] and number == 1:
+            continue
+        if len(row) != 2 or row[0] not in known:
+            raise InputError(
+                "the line does not label a sample",
+                subject=where,
+                expected="FILE,LABEL",
+                found=",".join(row) or "nothing",
+            )
+        if known[row[0]] in labels:
+            raise InputError("the sample has two labels", subject=where, found=row[0])
+        labels[known[row[0]]] = _class_number(row[1], class_names, where)
+    missing = [name for name, file in known.items() if file not in labels]
+    if missing:
+        raise InputError(
+            "samples have no label",
+            subject=source,
+            expected=f"a line for each of {len(known)} samples",
+            found=_some(missing),
+        )
+    return labels
+
+
+def _from_lines(source: Path, files: Sequence[Path], class_names: Sequence[str]) -> dict[Path, int]:
+    lines = _lines(source)
+    if len(lines) != len(files):
+        raise InputError(
+            "there are not as many labels as samples",
+            subject=source,
+            expected=f"{len(files)} lines",
+            found=f"{len(lines)} lines",
+            hint="names of classes, as against labels of samples, are given with --labels",
+        )
+    return {
+        file: _class_number(line, class_names, f"{source}:{number}")
+        for number, (file, line) in enumerate(zip(files, lines, strict=True), 1)
+    }
+
+
+def _from_folders(folder: Path, files: Sequence[Path], class_names: Sequence[str]) -> dict[Path, int]:
+    names = sorted({file.parent.name for file in files})
+    if all(name.isdecimal() or name in class_names for name in names):
+        numbers = {name: _class_number(name, class_names, folder / name) for name in names}
+    elif class_names:
+        unknown = [name for name in names if name not in class_names]
+        raise InputError(
+            "folders are named as no class", subject=folder, expected=_some(class_names), found=_some(unknown)
+        )
+    elif len(names) == 1:
+        raise InputError(
+            "the samples lie in a single sub-folder",
+            subject=folder,
+            expected="samples in the folder itself, or a sub-folder for each class",
+            found=names[0],
+            hint=f"give {folder / names[0]} as the data folder where it is no class",
+        )
+    else:
+        numbers = {name: number for number, name in enumerate(names)}
+    return {file: numbers[file.parent.name] for file in files}
+
+
+def _class_number(text: str, class_names: Sequence[str], subject: object) -> int:
+    text = text.strip()
+    if text in class_names:
+        return class_names.index(text)
+    if text.isdecimal():
+        return int(text)
+    raise InputError(
+        "the label is no class",
+        subject=subject,
+        expected=f"a number from 0, or one of {_some(class_names)}" if class_names else "a number from 0",
+        found=repr(text),
+        hint=None if class_names else "give the names of the classes with --labels FILE to write labels as names",
+    )
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return [line.strip() for line in file.read_text(encoding="utf-8-sig").rstrip().splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", subject=file, expected="a text file in UTF-8") from error
+
+
+def _some(names: Iterable[str], most: int = 5) -> str:
+    names = list(names)
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

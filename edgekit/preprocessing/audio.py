@@ -1,0 +1,145 @@
+"""WAV files as model inputs."""
+
+from __future__ import annotations
+
+import math
+import wave
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from edgekit.errors import InputError
+from edgekit.model import ValueSpec
+from edgekit.preprocessing._values import as_dtype, factor, resolve_dtype
+
+SUFFIXES = frozenset({".wav", ".wave"})
+
+
+@dataclass(frozen=True)
+class AudioPreprocessing:
+    """``[preprocessing]`` with ``kind = "audio"``; what is None follows from the model's input."""
+
+    sample_rate: int
+    """In Hz; nothing is resampled."""
+    length: int | None = None
+    """Samples that the input holds."""
+    fit: Literal["none", "pad-crop"] = "none"
+    channel: int | Literal["mix"] | None = None
+    """Which channel of a file with several; None where files have one."""
+    scale: float = 1.0
+    """Factor on the samples, which go from -1 to 1 for floating-point inputs and are PCM values for integer ones."""
+    dtype: str | None = None
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> AudioPreprocessing:
+        """The declaration that a valid table holds."""
+        return cls(**{**values, "scale": factor(values.get("scale", 1.0))})
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain data, as it stands in ``edgekit.toml``."""
+        return {"kind": "audio", **{key: value for key, value in asdict(self).items() if value is not None}}
+
+    def resolve(self, spec: ValueSpec) -> AudioPreprocessing:
+        """The declaration with what it leaves out taken from the model's input.
+
+        Raises:
+            InputError: The input is no single run of samples, or not of the declared length.
+        """
+        if spec.shape is None or not spec.is_static:
+            raise InputError(
+                "a WAV file needs an input of a fixed shape", subject=f"input {spec.name!r}", found=spec, hint=_FIX_HINT
+            )
+        dims = [dim for dim in spec.shape if isinstance(dim, int)]
+        size = math.prod(dims)
+        if max(dims, default=1) != size or self.length not in (None, size):
+            raise InputError(
+                "a WAV file does not fit the model's input",
+                subject=f"input {spec.name!r}",
+                expected=f"{self.length} samples" if self.length else "one dimension of samples, all others 1",
+                found=spec,
+            )
+        return replace(self, length=size, dtype=resolve_dtype(self.dtype, spec))
+
+    def decoder(self, spec: ValueSpec) -> AudioDecoder:
+        """What reads files for this input."""
+        return AudioDecoder(self.resolve(spec), spec)
+
+
+class AudioDecoder:
+    """Reads PCM WAV files of 8, 16, 24 or 32 bits."""
+
+    def __init__(self, preprocessing: AudioPreprocessing, spec: ValueSpec) -> None:
+        self._preprocessing = preprocessing
+        self._dtype = spec.dtype
+        self._shape = tuple(dim for dim in spec.shape or () if isinstance(dim, int))
+
+    def __call__(self, file: Path) -> np.ndarray:
+        """The samples of one file as the model's input."""
+        declared = self._preprocessing
+        try:
+            with wave.open(str(file)) as sound:
+                channels, width, rate, count = sound.getparams()[:4]
+                data = sound.readframes(count)
+        except (OSError, EOFError, wave.Error) as error:
+            raise InputError(
+                f"the WAV file cannot be read: {error}",
+                subject=file,
+                expected="PCM samples of 8, 16, 24 or 32 bits",
+                hint="`ffmpeg -i IN -c:a pcm_s16le OUT.wav` writes such a file",
+            ) from error
+        if rate != declared.sample_rate:
+            raise InputError(
+                "the WAV file has another sample rate",
+                subject=file,
+                expected=f"{declared.sample_rate} Hz",
+                found=f"{rate} Hz",
+                hint=f"`ffmpeg -i IN -ar {declared.sample_rate} OUT.wav` resamples it",
+            )
+        frames = _pcm(data, width, integers=np.dtype(self._dtype).kind in "iu").reshape(-1, channels)
+        samples = self._fitted(self._one_channel(frames, file), file)
+        return as_dtype(samples * declared.scale, self._dtype).reshape(self._shape)
+
+    def _one_channel(self, frames: np.ndarray, file: Path) -> np.ndarray:
+        channel, channels = self._preprocessing.channel, frames.shape[1]
+        if channel == "mix":
+            return np.asarray(frames.mean(axis=1))
+        if channels > 1 if channel is None else channel >= channels:
+            raise InputError(
+                "which channel to take is not clear" if channel is None else "the WAV file lacks the declared channel",
+                subject=file,
+                expected="one channel" if channel is None else f"channel {channel}",
+                found=f"{channels} channels",
+                hint='set channel in [preprocessing] to a number from 0, or to "mix"',
+            )
+        return frames[:, channel or 0]
+
+    def _fitted(self, samples: np.ndarray, file: Path) -> np.ndarray:
+        length = self._preprocessing.length or len(samples)
+        if len(samples) != length and self._preprocessing.fit == "none":
+            raise InputError(
+                "the WAV file has another length",
+                subject=file,
+                expected=f"{length} samples",
+                found=f"{len(samples)} samples",
+                hint='fit = "pad-crop" in [preprocessing] adds zeros, or cuts, at the end',
+            )
+        return np.pad(samples[:length], (0, max(0, length - len(samples))))
+
+
+def _pcm(data: bytes, width: int, *, integers: bool) -> np.ndarray:
+    """Samples as float64: PCM values, or those divided by their range so that they go from -1 to 1."""
+    if width == 1:  # the only width that WAV stores without sign
+        values = np.frombuffer(data, np.uint8).astype(np.float64) - 128
+    elif width == 3:
+        padded = np.zeros((len(data) // 3, 4), np.uint8)
+        padded[:, 1:] = np.frombuffer(data, np.uint8).reshape(-1, 3)
+        values = (padded.view("<i4").ravel() >> 8).astype(np.float64)
+    else:
+        values = np.frombuffer(data, f"<i{width}").astype(np.float64)
+    return values if integers else values / 2.0 ** (8 * width - 1)
+
+
+_FIX_HINT = "fix it with --dim or --shape"

@@ -1,0 +1,216 @@
+"""Pictures as model inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from edgekit.errors import InputError
+from edgekit.model import ValueSpec
+from edgekit.preprocessing._values import as_dtype, factor, resolve_dtype
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
+
+Color = Literal["RGB", "BGR", "GRAY"]
+Resize = Literal["none", "stretch", "crop", "pad"]
+
+
+@dataclass(frozen=True)
+class ImagePreprocessing:
+    """``[preprocessing]`` with ``kind = "image"``; what is None follows from the model's input.
+
+    ``input = (pixel · scale - mean) / std``, with pixels from 0 to 255. Pictures are turned as their EXIF data says,
+    then resized by Pillow, then their channels put in order. A grey picture gives a colour input three equal channels;
+    a colour picture gives a grey input its luma (ITU-R BT.601).
+    """
+
+    scale: float
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+    """Numbers a channel in the model's order, or a single one for all."""
+    color: Color | None = None
+    """None: ``GRAY`` for an input with one channel, ``RGB`` for one with three."""
+    size: tuple[int, int] | None = None
+    """Height and width."""
+    resize: Resize = "none"
+    crop_fraction: float = 1.0
+    pad_value: int = 0
+    pad_align: Literal["center", "start"] = "center"
+    interpolation: Literal["nearest", "box", "bilinear", "bicubic", "lanczos"] = "bilinear"
+    layout: str | None = None
+    """The input's dimensions, such as ``NCHW``. None: the one in which a channel dimension has 1 or 3 entries."""
+    dtype: str | None = None
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> ImagePreprocessing:
+        """The declaration that a valid table holds."""
+        parsed = dict(values, scale=factor(values["scale"]))
+        for key in ("mean", "std"):
+            if key in parsed:
+                numbers = parsed[key] if isinstance(parsed[key], list) else [parsed[key]]
+                parsed[key] = tuple(map(float, numbers))
+        if "size" in parsed:
+            parsed["size"] = tuple(parsed["size"])
+        return cls(**parsed)
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain data, as it stands in ``edgekit.toml``."""
+        values = {key: value for key, value in asdict(self).items() if value is not None}
+        return {"kind": "image", **{key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}}
+
+    def resolve(self, spec: ValueSpec) -> ImagePreprocessing:
+        """The declaration with what it leaves out taken from the model's input.
+
+        Raises:
+            InputError: The input is no single picture, or not the declared one, or its layout is not clear.
+        """
+        layout = self.layout or _infer_layout(spec)
+        dims = dict(zip(layout, _static_shape(spec), strict=False))
+        size = (dims.get("H", 0), dims.get("W", 0))
+        channels = dims.get("C", 1)
+        if len(layout) != len(spec.shape or ()) or dims.get("N", 1) != 1 or channels not in (1, 3):
+            raise _misfit(spec, f"one picture as {layout}, with 1 or 3 channels")
+        if self.size not in (None, size):
+            raise _misfit(spec, f"a picture of {self.size} (height, width) as {layout}")
+        color: Color = self.color or ("GRAY" if channels == 1 else "RGB")
+        if (color == "GRAY") != (channels == 1):
+            raise _misfit(spec, f"a picture in {color} as {layout}")
+        for key in ("mean", "std"):
+            if len(getattr(self, key)) not in (1, channels):
+                raise _misfit(spec, f"as many channels as {key} has numbers: {len(getattr(self, key))}")
+        if 0 in self.std:
+            raise InputError("a standard deviation is zero", subject="[preprocessing] std", found=list(self.std))
+        return replace(self, layout=layout, size=size, color=color, dtype=resolve_dtype(self.dtype, spec))
+
+    def decoder(self, spec: ValueSpec) -> ImageDecoder:
+        """What reads files for this input."""
+        return ImageDecoder(self.resolve(spec), spec)
+
+
+class ImageDecoder:
+    """Reads pictures with Pillow."""
+
+    def __init__(self, preprocessing: ImagePreprocessing, spec: ValueSpec) -> None:
+        self._preprocessing = preprocessing
+        self._dtype = spec.dtype
+        self._layout = preprocessing.layout or ""
+        self._size = preprocessing.size or (0, 0)
+
+    def __call__(self, file: Path) -> np.ndarray:
+        """The picture as the model's input."""
+        from PIL import Image, ImageOps
+
+        try:
+            with Image.open(file) as opened:
+                picture = ImageOps.exif_transpose(opened)
+                picture.load()
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+            raise InputError(f"the picture cannot be read: {error}", subject=file) from error
+        gray = self._preprocessing.color == "GRAY"
+        picture = self._resized(_eight_bits(picture, "L" if gray else "RGB", file), file)
+        pixels = np.asarray(picture, dtype=np.float64).reshape(*self._size, -1)
+        if self._preprocessing.color == "BGR":
+            pixels = pixels[..., ::-1]
+        mean, std = np.array(self._preprocessing.mean), np.array(self._preprocessing.std)
+        values = (pixels * self._preprocessing.scale - mean) / std
+        return as_dtype(self._laid_out(values), self._dtype)
+
+    def _laid_out(self, values: np.ndarray) -> np.ndarray:
+        """Height, width, channel as the layout wants them."""
+        if "C" not in self._layout:
+            values = values[..., 0]
+        values = values.transpose(["HWC".index(letter) for letter in self._layout if letter != "N"])
+        return np.ascontiguousarray(values[np.newaxis] if "N" in self._layout else values)
+
+    def _resized(self, picture: Image.Image, file: Path) -> Image.Image:
+        from PIL import Image, ImageOps
+
+        declared = self._preprocessing
+        height, width = self._size
+        size = (width, height)
+        method = Image.Resampling[declared.interpolation.upper()]
+        if declared.resize == "stretch":
+            return picture.resize(size, method)
+        if declared.resize == "crop":
+            factor = max(width / picture.width, height / picture.height) / declared.crop_fraction
+            scaled = picture.resize((round(picture.width * factor), round(picture.height * factor)), method)
+            left, top = round((scaled.width - width) / 2), round((scaled.height - height) / 2)
+            return scaled.crop((left, top, left + width, top + height))
+        if declared.resize == "pad":
+            fill = declared.pad_value if picture.mode == "L" else (declared.pad_value,) * 3
+            centering = (0.5, 0.5) if declared.pad_align == "center" else (0.0, 0.0)
+            return ImageOps.pad(picture, size, method, fill, centering)
+        if picture.size != size:
+            raise InputError(
+                "the picture has another size than the model's input",
+                subject=file,
+                expected=f"{width}×{height} (width × height)",
+                found=f"{picture.width}×{picture.height}",
+                hint='set resize in [preprocessing] to "stretch", "crop" or "pad", whichever the training used',
+            )
+        return picture
+
+
+def _eight_bits(picture: Image.Image, mode: str, file: Path) -> Image.Image:
+    """The picture with 8 bits a channel in the given mode; nothing that shows is dropped without a word."""
+    if picture.mode.startswith(("I", "F")):
+        raise InputError(
+            "the picture has more than 8 bits a channel",
+            subject=file,
+            expected="8 bits a channel",
+            found=f"mode {picture.mode}",
+            hint="save it with 8 bits, or save the samples as .npz files",
+        )
+    if picture.has_transparency_data:
+        lowest = np.asarray(picture.convert("RGBA"))[..., 3].min()
+        if lowest < 255:
+            raise InputError(
+                "the picture is transparent in places, and what lies behind it is not known",
+                subject=file,
+                hint="flatten it onto the background that the training used",
+            )
+        picture = picture.convert("RGB")
+    return picture.convert(mode)
+
+
+def _infer_layout(spec: ValueSpec) -> str:
+    """The layout by the model's input: where the channels are is clear if just one place fits them."""
+    shape = _static_shape(spec)
+    candidates = {4: ("NCHW", "NHWC"), 3: ("CHW", "HWC"), 2: ("HW",)}.get(len(shape), ())
+    fitting = [layout for layout in candidates if "C" not in layout or shape[layout.index("C")] in (1, 3)]
+    if len(fitting) != 1:
+        raise InputError(
+            "whether the model's input is a picture, and in which layout, is not clear",
+            subject=f"input {spec.name!r}",
+            expected=f"one layout of {', '.join(candidates)}" if candidates else "2, 3 or 4 dimensions",
+            found=spec,
+            hint='set layout in [preprocessing], for instance to "NCHW", or save the samples as .npz files',
+        )
+    return fitting[0]
+
+
+def _static_shape(spec: ValueSpec) -> tuple[int, ...]:
+    if spec.shape is None or not spec.is_static:
+        raise InputError(
+            "a picture needs an input of a fixed shape",
+            subject=f"input {spec.name!r}",
+            found=spec,
+            hint="fix it with --dim or --shape",
+        )
+    return tuple(dim for dim in spec.shape if isinstance(dim, int))
+
+
+def _misfit(spec: ValueSpec, expected: str) -> InputError:
+    return InputError(
+        "[preprocessing] does not fit the model's input",
+        subject=f"input {spec.name!r}",
+        expected=expected,
+        found=spec,
+    )
