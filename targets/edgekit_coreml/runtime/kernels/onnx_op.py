@@ -1,0 +1,111 @@
+"""One ONNX operator as an ONNX Runtime session: the fast path of kernels that would be slow in NumPy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from edgekit_coreml.runtime.program import Array
+from edgekit_coreml.runtime.registry import Call
+
+_OPSET = 19
+_IR_VERSION = 9
+_PARALLEL_WORK = 4e6
+"""Multiply-adds from which waking a second thread costs less than it saves."""
+
+
+def run_onnx_op(
+    call: Call,
+    key: Hashable,
+    op_type: str,
+    operands: Mapping[str, Array | None],
+    *,
+    work: float,
+    blocked: bool = False,
+    **attributes: Any,
+) -> Array:
+    """Compute one ONNX operator; its session is kept in the operation's cache.
+
+    Args:
+        call: The operation.
+        key: Tells apart the sessions of one operation: whatever varies in the attributes.
+        op_type: ONNX operator with one output.
+        operands: The operator's inputs in order, float32, by the names that the operation's inputs have. The first is
+            fed; the others are built into the session where the program holds them constant. None: left out.
+        work: Estimated multiply-adds of a run.
+        blocked: Whether the channel-blocked memory layout is worth its reordering: convolutions over space.
+        attributes: The operator's.
+
+    Returns:
+        float32 array.
+    """
+    first = next(iter(operands))
+    session = call.cache.get(key)
+    if session is None:
+        constants = {name for name in call.constant_inputs if name != first}
+        session = _build_session(op_type, operands, constants, work, blocked, attributes)
+        call.cache[key] = session
+    feeds = {node.name: operands[node.name] for node in session.get_inputs()}
+    (result,) = session.run(None, feeds)
+    output: Array = result
+    return output
+
+
+def _build_session(
+    op_type: str,
+    operands: Mapping[str, Array | None],
+    constants: set[str],
+    work: float,
+    blocked: bool,
+    attributes: Mapping[str, Any],
+) -> onnxruntime.InferenceSession:
+    """A session of a one-node model."""
+    present = {name: value for name, value in operands.items() if value is not None}
+    node = onnx.helper.make_node(op_type, [name if name in present else "" for name in operands], ["y"], **attributes)
+    graph = onnx.helper.make_graph(
+        [node],
+        op_type,
+        [_float_tensor(name) for name in present if name not in constants],
+        [_float_tensor("y")],
+        [
+            onnx.numpy_helper.from_array(np.ascontiguousarray(value, np.float32), name)
+            for name, value in present.items()
+            if name in constants
+        ],
+    )
+    opsets = [onnx.helper.make_opsetid("", _OPSET)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), _session_options(work, blocked), providers=["CPUExecutionProvider"]
+    )
+
+
+def _float_tensor(name: str) -> onnx.ValueInfoProto:
+    return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+
+
+def _session_options(work: float, blocked: bool) -> onnxruntime.SessionOptions:
+    """Options of a session that is one of hundreds in its process."""
+    levels = onnxruntime.GraphOptimizationLevel
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if blocked else levels.ORT_ENABLE_EXTENDED
+    options.intra_op_num_threads = thread_limit() if work >= _PARALLEL_WORK else 1
+    options.inter_op_num_threads = 1
+    # Each session has threads of its own; waiting threads that spin would starve the session that works.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # An arena for each session would keep the peak memory of every operation.
+    options.enable_cpu_mem_arena = False
+    options.enable_mem_pattern = False
+    options.log_severity_level = 3
+    return options
+
+
+def thread_limit() -> int:
+    """Threads for one operation: ``OMP_NUM_THREADS``, as BLAS takes it; else two, where there are two processors."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else min(2, os.cpu_count() or 1)
