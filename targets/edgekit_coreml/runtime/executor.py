@@ -7,6 +7,7 @@ operations with them, are read when an operation first needs them, so that loadi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +44,11 @@ class Constant:
             self._value = self._make()
             self._make = None
         return self._value
+
+
+def _output(results: Constant, index: int) -> Any:
+    """One of the outputs of an operation that was computed as a constant."""
+    return results.value[index]
 
 
 Source = int | Constant
@@ -259,9 +265,10 @@ class _Planner:
             return
         step = self._step(operation, scope, types)
         if step is not None and operation.type.startswith("constexpr_"):
-            (output,) = operation.outputs
-            scope[output.name] = Constant(lambda: step.compute(())[0])
-            types[output.name] = output.type
+            results = Constant(lambda: step.compute(()))
+            for index, output in enumerate(operation.outputs):
+                scope[output.name] = Constant(functools.partial(_output, results, index))
+                types[output.name] = output.type
             return
         slots = step.output_slots if step is not None else [self._new_slot() for _ in operation.outputs]
         if step is not None:
