@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from edgekit.errors import InputError
+from edgekit_coreml.runtime.failures import ExecutionError
 from edgekit_coreml.runtime.kernels.elementwise_unary import clamp, gauss_error
 from edgekit_coreml.runtime.program import Array
 from edgekit_coreml.runtime.registry import Call, kernel
@@ -100,7 +100,7 @@ def gelu(call: Call, x: Array, mode: str = "EXACT") -> Array:
     elif mode == "TANH_APPROXIMATION":
         bell = np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
     else:
-        raise InputError("unknown mode of gelu", subject=call.name, found=mode)
+        raise ExecutionError("unknown mode of gelu", operation=call.name, found=mode)
     return (bell + 1) * x * 0.5
 
 

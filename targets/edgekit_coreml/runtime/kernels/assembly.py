@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgekit.errors import InputError
+from edgekit_coreml.runtime.failures import ExecutionError
 from edgekit_coreml.runtime.program import Array
 from edgekit_coreml.runtime.registry import Call, Ints, kernel
 
@@ -48,4 +48,4 @@ def pad(call: Call, x: Array, pad: Ints, mode: str = "constant", constant_val: f
         return np.pad(x, widths, "reflect")
     if mode == "replicate":
         return np.pad(x, widths, "edge")
-    raise InputError("unknown mode of pad", subject=call.name, found=mode)
+    raise ExecutionError("unknown mode of pad", operation=call.name, found=mode)

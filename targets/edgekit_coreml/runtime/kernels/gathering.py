@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.errors import InputError
+from edgekit_coreml.runtime.failures import ExecutionError
 from edgekit_coreml.runtime.program import Array
 from edgekit_coreml.runtime.registry import Call, kernel
 
@@ -33,9 +33,9 @@ class _Positions:
             wrong = (wide < 0) | (wide >= size)
             if np.any(wrong):
                 if validate:
-                    raise InputError(
+                    raise ExecutionError(
                         "an index is out of range",
-                        subject=call.name,
+                        operation=call.name,
                         expected=f"0 to {size - 1}",
                         found=int(index[wrong].flat[0]),
                     )
@@ -58,7 +58,7 @@ class _Positions:
 def gather(
     call: Call, x: Array, indices: Array, axis: int = 0, batch_dims: int = 0, validate_indices: bool = False
 ) -> Array:
-    """``x[..., indices, ...]`` with ``indices`` in place of ``axis``; the first ``batch_dims`` dimensions go in step."""
+    """``x[..., indices, ...]`` with ``indices`` at ``axis``; the first ``batch_dims`` dimensions go in step."""
     axis %= x.ndim
     positions = _Positions(call, [indices], [x.shape[axis]], validate_indices)
     (index,) = positions.indices
@@ -126,7 +126,7 @@ def _scattered(
     The shape of ``updates`` starts with that of the indices; what ``positions`` calls invalid is left out.
     """
     if mode not in _MODES:
-        raise InputError("unknown mode", subject=call.name, expected=", ".join(_MODES), found=mode)
+        raise ExecutionError("unknown mode", operation=call.name, expected=", ".join(_MODES), found=mode)
     result = data.copy()
     if positions.invalid is not None:
         valid = ~positions.invalid

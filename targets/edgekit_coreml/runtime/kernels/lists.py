@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.errors import InputError
+from edgekit_coreml.runtime.failures import ExecutionError
 from edgekit_coreml.runtime.precision import HELD_TYPES
 from edgekit_coreml.runtime.program import Array
 from edgekit_coreml.runtime.registry import Call, Ints, kernel
@@ -27,30 +27,32 @@ class TensorList:
         """One element; zeros where nothing was written.
 
         Raises:
-            InputError: No such element, or an unwritten one of unknown shape.
+            ExecutionError: No such element, or an unwritten one of unknown shape.
         """
         if not 0 <= index < len(self.elements):
-            raise InputError(
-                "no such element", subject=call.name, expected=f"0 to {len(self.elements) - 1}", found=index
+            raise ExecutionError(
+                "no such element", operation=call.name, expected=f"0 to {len(self.elements) - 1}", found=index
             )
         found = self.elements[index]
         if found is not None:
             return found
         written = next((element.shape for element in self.elements if element is not None), self.element_shape)
         if written is None:
-            raise InputError("an element of unknown shape is read before it is written", subject=call.name, found=index)
+            raise ExecutionError(
+                "an element of unknown shape is read before it is written", operation=call.name, found=index
+            )
         return np.zeros(written, self.element_type)
 
     def with_elements(self, call: Call, indices: Ints, values: list[Array]) -> TensorList:
         """The list with some elements replaced; it grows if it may and must.
 
         Raises:
-            InputError: No such element.
+            ExecutionError: No such element.
         """
         length = max(len(self.elements), *(index + 1 for index in indices)) if indices else len(self.elements)
         if any(index < 0 for index in indices) or (length > len(self.elements) and not self.grows):
-            raise InputError(
-                "no such element", subject=call.name, expected=f"0 to {len(self.elements) - 1}", found=indices
+            raise ExecutionError(
+                "no such element", operation=call.name, expected=f"0 to {len(self.elements) - 1}", found=indices
             )
         elements = [*self.elements, *(None for _ in range(length - len(self.elements)))]
         for index, value in zip(indices, values, strict=True):

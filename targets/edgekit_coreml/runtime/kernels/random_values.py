@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgekit.errors import InputError
+from edgekit_coreml.runtime.failures import ExecutionError
 from edgekit_coreml.runtime.program import Array
 from edgekit_coreml.runtime.registry import Call, Ints, kernel
 
@@ -35,7 +35,7 @@ def random_uniform(call: Call, shape: Ints, low: float = 0.0, high: float = 1.0,
 def random_categorical(call: Call, x: Array, mode: str = "logits", size: int = 1, seed: int = -1) -> Array:
     """``size`` indices drawn, with replacement, from each distribution along the last axis of ``x``."""
     if mode not in ("logits", "probs"):
-        raise InputError("unknown mode", subject=call.name, expected="logits or probs", found=mode)
+        raise ExecutionError("unknown mode", operation=call.name, expected="logits or probs", found=mode)
     wide = x.astype(np.float64)
     weights = wide if mode == "probs" else np.exp(wide - wide.max(axis=-1, keepdims=True))
     bounds = np.cumsum(weights, axis=-1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.errors import InputError
+from edgekit_coreml.runtime.failures import ExecutionError
 from edgekit_coreml.runtime.program import Array
 from edgekit_coreml.runtime.registry import Call, Ints, kernel
 
@@ -22,9 +22,9 @@ def identity(call: Call, x: Any) -> Any:
 def reshape(call: Call, x: Array, shape: Ints) -> Array:
     """The same elements in another shape, in which one size may be -1; 0 keeps the size of the same dimension."""
     if 0 in shape and len(shape) != x.ndim:
-        raise InputError(
+        raise ExecutionError(
             "reshape with a 0 needs as many sizes as there are dimensions before iOS 17",
-            subject=call.name,
+            operation=call.name,
             expected=f"{x.ndim} sizes",
             found=shape,
         )

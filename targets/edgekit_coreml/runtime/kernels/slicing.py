@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from edgekit.errors import InputError
+from edgekit_coreml.runtime.failures import ExecutionError
 from edgekit_coreml.runtime.program import Array
 from edgekit_coreml.runtime.registry import Call, Ints, kernel
 
@@ -79,11 +79,13 @@ def split(
     """Parts along an axis: of the given sizes, or ``num_splits`` equal ones."""
     if split_sizes is None:
         if num_splits is None:
-            raise InputError("split needs num_splits or split_sizes", subject=call.name)
+            raise ExecutionError("split needs num_splits or split_sizes", operation=call.name)
         return tuple(np.split(x, num_splits, axis))
     ends = list(itertools.accumulate(split_sizes))
     if ends[-1] != x.shape[axis]:
-        raise InputError("split_sizes do not add up", subject=call.name, expected=x.shape[axis], found=split_sizes)
+        raise ExecutionError(
+            "split_sizes do not add up", operation=call.name, expected=x.shape[axis], found=split_sizes
+        )
     return tuple(np.split(x, ends[:-1], axis))
 
 
