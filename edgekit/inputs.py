@@ -10,8 +10,7 @@ import onnx_ir as ir
 
 from edgekit.errors import InputError
 from edgekit.model import Model, ValueSpec
-
-Arrays = dict[str, np.ndarray]
+from edgekit.target import Arrays
 
 FLAG_LIMIT = 2
 """Below what integers stay where the graph does not tell: most such inputs are masks of zeros and ones."""

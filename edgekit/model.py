@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,10 +77,21 @@ class Model:
         """What to call the model: its file's stem, else its graph's name."""
         return self.source.stem if self.source is not None else self.graph.name or "model"
 
+    def tensors(self) -> Iterator[ir.TensorProtocol]:
+        """Every tensor that the model carries: initializers and constants, in subgraphs too."""
+        for graph in self.graph_model.graphs():
+            for value in graph.initializers.values():
+                if value.const_value is not None:
+                    yield value.const_value
+            for node in graph:
+                for attribute in node.attributes.values():
+                    if attribute.type == ir.AttributeType.TENSOR and not attribute.is_ref():
+                        yield attribute.as_tensor()
+
     @property
     def weight_bytes(self) -> int:
-        """Bytes of all initializers of the main graph."""
-        return sum(value.const_value.nbytes for value in self.graph.initializers.values() if value.const_value)
+        """Bytes of all tensors that the model carries."""
+        return sum(tensor.nbytes for tensor in self.tensors())
 
     def with_graph(self, graph_model: ir.Model) -> Model:
         """The same model by origin, with another graph."""
@@ -91,14 +103,22 @@ class Model:
         Raises:
             ValueError: The message would be larger than protobuf allows (2 GiB); use :meth:`save`.
         """
-        return ir.to_proto(self.graph_model)
+        return ir.to_proto(self._with_tensors_inside())
 
     def save(self, path: Path) -> None:
         """Write the model to ``path``; tensors go to ``<path>.data`` where one file cannot hold them."""
         if self.weight_bytes > PROTOBUF_LIMIT // 2:
             ir.save(self.graph_model, path, external_data=f"{path.name}.data")
         else:
-            ir.save(self.graph_model, path)
+            ir.save(self._with_tensors_inside(), path, format="protobuf")
+
+    def _with_tensors_inside(self) -> ir.Model:
+        """The graph without references to files; the model's own where it has none."""
+        if not any(isinstance(tensor, ir.ExternalTensor) for tensor in self.tensors()):
+            return self.graph_model
+        copy = self.graph_model.clone()
+        ir.external_data.load_to_model(copy)
+        return copy
 
 
 def value_spec(value: ir.Value) -> ValueSpec:

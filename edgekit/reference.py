@@ -1,0 +1,84 @@
+"""The reference that everything is compared with: a model executed by ONNX Runtime on the CPU, as it stands."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgekit.errors import RequirementError
+from edgekit.model import PROTOBUF_LIMIT, Model
+from edgekit.target import Arrays
+
+_NODE_IN_MESSAGE = re.compile(r"Name:'([^']+)'|Node ?\(([^)]+)\)|node with name '([^']+)'")
+_SOURCE_IN_MESSAGE = re.compile(r"/\S+\.(?:cc|h):\d+ \S.*?\) ")
+_SILENT = 4
+"""ONNX Runtime's log level that prints fatal errors alone: what fails is told by the exception."""
+
+
+class NotRunnableError(RequirementError):
+    """ONNX Runtime cannot execute the model, or not with these inputs."""
+
+    def __init__(self, message: str, node: str | None) -> None:
+        super().__init__(f"ONNX Runtime cannot execute it: {message}", subject=None if node is None else f"node {node}")
+        self.node = node
+        """The node that it stumbled over, where it told."""
+        self.cause = message
+
+
+class Reference:
+    """A session on the CPU, with the graph executed node by node as it is written: no fusions, no rewrites.
+
+    Args:
+        model: The model; it is not changed.
+
+    Raises:
+        NotRunnableError: ONNX Runtime refuses the graph.
+    """
+
+    def __init__(self, model: Model) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = _SILENT
+        self._session = _session(model, options)
+        self._outputs = [output.name for output in self._session.get_outputs()]
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        """The outputs by name.
+
+        Raises:
+            NotRunnableError: A node fails on these inputs.
+        """
+        try:
+            return dict(zip(self._outputs, self._session.run(self._outputs, dict(feeds)), strict=True))
+        except Exception as error:  # its exceptions have no base of their own
+            raise _not_runnable(error) from error
+
+
+def _session(model: Model, options: Any) -> Any:
+    import onnxruntime
+
+    providers = ["CPUExecutionProvider"]
+    try:
+        if model.weight_bytes <= PROTOBUF_LIMIT // 2:
+            return onnxruntime.InferenceSession(model.proto().SerializeToString(), options, providers=providers)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.onnx"
+            model.save(path)
+            return onnxruntime.InferenceSession(str(path), options, providers=providers)
+    except Exception as error:  # as above
+        raise _not_runnable(error) from error
+
+
+def _not_runnable(error: Exception) -> NotRunnableError:
+    text = " ".join(str(error).split())
+    match = _NODE_IN_MESSAGE.search(text)
+    node = next((group for group in match.groups() if group), None) if match else None
+    _, _, status = text.rpartition("Status Message: ")
+    return NotRunnableError(_SOURCE_IN_MESSAGE.sub("", status), node)
