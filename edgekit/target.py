@@ -6,6 +6,8 @@ A target is found by entry point (group ``edgekit.targets``), which names a clas
 
 from __future__ import annotations
 
+import inspect
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -105,6 +107,8 @@ class Artifact:
     """Everything that ships, ``main`` included."""
     inputs: tuple[Feature, ...]
     outputs: tuple[Feature, ...]
+    precision: str = "float32"
+    """``float16`` where weights or arithmetic are half precision somewhere, so that only that accuracy can be asked."""
     record: Mapping[str, Any] = field(default_factory=dict)
     """What the target did, as plain data for the manifest."""
 
@@ -160,3 +164,16 @@ class Target(ABC):
     @abstractmethod
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
         """The check that goes into the bundle: compares the golden outputs on the device, with its runtime alone."""
+
+    def placement(self, profile: Profile) -> Mapping[str, Any]:
+        """What the target's runtime fuses and prefers: the settings that a quantizer goes by, plain data.
+
+        They stand in ``placement.json`` beside the target's module, as
+        ``{"format": 1, "default": {SETTINGS}, "profiles": {"<profile name>": {SETTINGS that differ}}}``. Without
+        the file there are none, and the quantizer takes what every runtime computes right.
+        """
+        file = Path(inspect.getfile(type(self))).with_name("placement.json")
+        if not file.is_file():
+            return {}
+        data = json.loads(file.read_text(encoding="utf-8"))
+        return {**data["default"], **data["profiles"].get(profile.name, {})}
