@@ -11,7 +11,11 @@ from edgekit_coreml.runtime.registry import Call, Ints, kernel
 
 @kernel("concat", raw=True)
 def concat(call: Call, values: list[Array], axis: int, interleave: bool = False) -> Array:
-    """Concatenate along an axis; interleaved, slice ``i`` of every operand comes before slice ``i + 1`` of any."""
+    """Concatenate along an axis; interleaved, slice ``i`` of every operand comes before slice ``i + 1`` of any.
+
+    A tensor of rank 0 counts as a vector of one element.
+    """
+    values = [np.atleast_1d(value) for value in values]
     if not interleave:
         return np.concatenate(values, axis)
     shape = list(values[0].shape)
