@@ -1,0 +1,69 @@
+"""Folding: a node whose inputs are all known is evaluated now, with ONNX's own semantics.
+
+The evaluator is the ONNX project's reference implementation, so integer widths, type promotion and corner cases are
+the specification's, not MIL's.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx.reference import ReferenceEvaluator
+
+from edgekit_coreml.frontend.values import Value, constant
+
+RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+GROWTH_LIMIT = 1 << 20
+"""A fold may add so many bytes of constants beyond those it replaces; a larger one stays computed."""
+
+
+def is_foldable(node: ir.Node, schema: onnx.defs.OpSchema | None, inputs: Sequence[Value | None]) -> bool:
+    """Whether the node can be evaluated now."""
+    if schema is None or node.op_type in RANDOM:
+        return False
+    if any(value is not None and not value.is_constant for value in inputs):
+        return False
+    if node.op_type == "Dropout" and any(value is not None for value in inputs[2:]):
+        return False  # in training mode it is random
+    return not any(attr.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attr in node.attributes.values())
+
+
+def fold(node: ir.Node, opset: Mapping[str, int], inputs: Sequence[Value | None]) -> list[Value | None] | None:
+    """The node's outputs as constants; None where they would be much larger than what they replace.
+
+    Args:
+        node: The node, its attributes without references.
+        opset: Opset imports by domain.
+        inputs: Its inputs, all constant or left out.
+    """
+    names = [f"x{i}" if value is not None else "" for i, value in enumerate(inputs)]
+    outputs = [f"y{i}" if value.name else "" for i, value in enumerate(node.outputs)]
+    proto = onnx.helper.make_node(node.op_type, names, outputs, domain=node.domain)
+    proto.attribute.extend(ir.to_proto(attr) for attr in node.attributes.values())
+    known = {name: value for name, value in zip(names, inputs, strict=True) if value is not None}
+    graph = onnx.helper.make_graph(
+        [proto],
+        "fold",
+        [onnx.helper.make_tensor_value_info(name, value.dtype, None) for name, value in known.items()],
+        [onnx.helper.make_empty_tensor_value_info(name) for name in outputs if name],
+    )
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opset.items()]
+    model = onnx.helper.make_model(graph, opset_imports=imports)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # overflow and division by zero have defined results here
+        results = ReferenceEvaluator(model).run(None, {name: value.constant for name, value in known.items()})
+    arrays = iter(results)
+    values = [next(arrays) if name else None for name in outputs]
+    if not all(array is None or isinstance(array, np.ndarray | np.generic) for array in values):
+        return None  # a sequence or an optional
+    before = sum(value.constant.nbytes for value in known.values() if value.constant is not None)
+    after = sum(np.asarray(array).nbytes for array in values if array is not None)
+    if after > before + GROWTH_LIMIT:
+        return None
+    return [None if array is None else constant(np.asarray(array)) for array in values]

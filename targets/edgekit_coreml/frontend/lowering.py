@@ -1,0 +1,319 @@
+"""The walk over an ONNX graph that lowers it node by node into the current MIL block.
+
+Each node is folded where all its inputs are known, lowered by the registry where it has an entry, and otherwise
+expanded into the function body that its schema or the model defines. What none of these can take is a gap; the walk
+goes on past it, so that one error lists every gap of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+from edgekit.errors import OpGap
+from edgekit_coreml.frontend import folding, registry
+from edgekit_coreml.frontend.context import Context, output_values
+from edgekit_coreml.frontend.mil import ct
+from edgekit_coreml.frontend.values import Unsupported, Value, constant
+
+STANDARD_DOMAINS = ("", "ai.onnx")
+
+
+@dataclass
+class Scope:
+    """The values in reach, the opsets that count, and what attribute references stand for."""
+
+    values: dict[ir.Value, Value | None]
+    """None: a value behind a gap."""
+    opsets: Mapping[str, int]
+    attributes: Mapping[str, ir.Attr] = field(default_factory=dict)
+    path: tuple[str, ...] = ()
+    """Names of the nodes whose bodies enclose this scope."""
+
+
+class GraphLowering:
+    """Lowers one model; afterwards ``gaps`` has what could not be lowered.
+
+    Args:
+        model: The model; its functions are expanded where they are called.
+        target: The deployment target.
+    """
+
+    def __init__(self, model: ir.Model, target: ct.target) -> None:
+        self.gaps: list[OpGap] = []
+        self._model = model
+        self._target = target
+        self._taken_names: set[str] = set()
+
+    def lower_main(self, inputs: Sequence[Value]) -> list[Value | None]:
+        """Lower the main graph; returns the outputs' values, None for one behind a gap."""
+        scope = Scope({}, dict(self._model.opset_imports))
+        return self._lower_graph(self._model.graph, inputs, scope)
+
+    def _lower_graph(self, graph: ir.Graph, inputs: Sequence[Value | None], scope: Scope) -> list[Value | None]:
+        formal = [value for value in graph.inputs if value.name not in graph.initializers]
+        if len(formal) != len(inputs):
+            formal = list(graph.inputs)  # a subgraph's inputs are all fed
+        scope.values.update(zip(formal, inputs, strict=True))
+        for value in graph.initializers.values():
+            if value not in scope.values and value.const_value is not None:
+                scope.values[value] = constant(value.const_value.numpy(), value.const_value.dtype)
+        for node in graph:
+            self._lower_node(node, scope)
+        return [scope.values[value] for value in graph.outputs]
+
+    def _lower_node(self, node: ir.Node, scope: Scope) -> None:
+        inputs = [None if value is None else scope.values[value] for value in node.inputs]
+        behind_gap = any(value is not None and scope.values[value] is None for value in node.inputs)
+        try:
+            if behind_gap:
+                self._require_known(node, scope)
+                results: list[Value | None] = []
+            else:
+                results = self._evaluate(node, inputs, scope)
+        except Unsupported as gap:
+            self.gaps.append(OpGap(qualified(node), node_name(node, scope), gap.reason, gap.hint))
+            results = []
+        results += [None] * (len(node.outputs) - len(results))
+        for output, result in zip(node.outputs, results, strict=False):
+            scope.values[output] = result
+            self._name_variable(output, result)
+
+    def _evaluate(self, node: ir.Node, inputs: list[Value | None], scope: Scope) -> list[Value | None]:
+        attributes = bound_attributes(node, scope)
+        schema = schema_of(node, scope.opsets)
+        bound = node if node_is_plain(node) else rebound(node, attributes)
+        if folding.is_foldable(bound, schema, inputs):
+            folded = folding.fold(bound, scope.opsets, inputs)
+            if folded is not None:
+                return folded
+        version = schema.since_version if schema is not None else 1
+        entry = registry.find(domain_of(node), node.op_type, version)
+        if entry is None:
+            body = self._function_body(node, schema, inputs, scope)
+            if body is None:
+                raise Unsupported(*self._missing(node, version))
+            return self._expand(node, body, inputs, attributes, scope)
+        try:
+            return self._apply(entry, node, schema, inputs, attributes, scope, version)
+        except Unsupported:
+            # The operator's own definition may avoid what its lowering cannot take.
+            body = self._function_body(node, schema, inputs, scope)
+            if body is None:
+                raise
+            before = len(self.gaps)
+            results = self._expand(node, body, inputs, attributes, scope)
+            if len(self.gaps) == before:
+                return results
+            del self.gaps[before:]
+            raise
+
+    def _apply(
+        self,
+        entry: registry.Lowering,
+        node: ir.Node,
+        schema: onnx.defs.OpSchema | None,
+        inputs: list[Value | None],
+        attributes: Mapping[str, ir.Attr],
+        scope: Scope,
+        version: int,
+    ) -> list[Value | None]:
+        unknown = sorted(set(attributes) - entry.attributes)
+        if unknown:
+            raise Unsupported(f"attribute {', '.join(unknown)} is not known for version {version}")
+        if entry.most_inputs is not None and len(inputs) > entry.most_inputs:
+            extra = [value for value in inputs[entry.most_inputs :] if value is not None]
+            if extra:
+                raise Unsupported(f"takes {entry.most_inputs} inputs, found {len(inputs)}")
+            inputs = inputs[: entry.most_inputs]
+
+        def lower_graph(graph: ir.Graph, values: Sequence[Value]) -> list[Value]:
+            inner = Scope(dict(scope.values), scope.opsets, scope.attributes, (*scope.path, node_name(node, scope)))
+            before = len(self.gaps)
+            results = self._lower_graph(graph, values, inner)
+            if len(self.gaps) > before or any(result is None for result in results):
+                raise Unsupported("its body has operators that cannot be converted")
+            return [result for result in results if result is not None]
+
+        ctx = Context(
+            op_type=node.op_type,
+            domain=domain_of(node),
+            version=version,
+            name=node_name(node, scope),
+            output_used=tuple(bool(value.name) for value in node.outputs),
+            target=self._target,
+            lower_graph=lower_graph,
+        )
+        keywords = {name: attribute_value(attr) for name, attr in attributes.items()}
+        result = entry.function(ctx, *inputs, **keywords)
+        return output_values(ctx, schema, inputs, result)
+
+    def _function_body(
+        self, node: ir.Node, schema: onnx.defs.OpSchema | None, inputs: Sequence[Value | None], scope: Scope
+    ) -> ir.Function | None:
+        """The function that the model or the schema defines for the node."""
+        own = self._model.functions.get((node.domain, node.op_type, node.overload))
+        if own is not None or schema is None:
+            return own
+        if schema.has_function:
+            versions = [v for v in schema.function_opset_versions if v <= scope.opsets.get("", 1)]
+            text = schema.get_function_with_opset_version(max(versions)) if versions else None
+            return ir.from_proto(text_to_function(text)) if text is not None else None
+        if schema.has_context_dependent_function:
+            versions = [v for v in schema.context_dependent_function_opset_versions if v <= scope.opsets.get("", 1)]
+            if not versions:
+                return None
+            proto = ir.to_proto(rebound(node, bound_attributes(node, scope)))
+            input_types = [type_proto(value) for value in inputs]
+            text = schema.get_context_dependent_function_with_opset_version(
+                max(versions), proto.SerializeToString(), [t.SerializeToString() for t in input_types]
+            )
+            return ir.from_proto(text_to_function(text)) if text else None
+        return None
+
+    def _expand(
+        self,
+        node: ir.Node,
+        body: ir.Function,
+        inputs: Sequence[Value | None],
+        attributes: Mapping[str, ir.Attr],
+        scope: Scope,
+    ) -> list[Value | None]:
+        bindings = {name: attr for name, attr in body.attributes.items() if attr.value is not None}
+        bindings.update(schema_defaults(schema_of(node, scope.opsets)))
+        bindings.update(attributes)
+        opsets = {**scope.opsets, **body.opset_imports}
+        inner = Scope({}, opsets, bindings, (*scope.path, node_name(node, scope)))
+        given = [*inputs, *([None] * (len(body.inputs) - len(inputs)))]
+        left_out = {formal for formal, actual in zip(body.inputs, given, strict=True) if actual is None}
+        inner.values.update(zip(body.inputs, given, strict=True))
+        for inner_node in body:
+            for position, value in enumerate(inner_node.inputs):
+                if value in left_out:
+                    inner_node.replace_input_with(position, None)
+            self._lower_node(inner_node, inner)
+        return [inner.values[value] for value in body.outputs]
+
+    def _require_known(self, node: ir.Node, scope: Scope) -> None:
+        """A node behind a gap cannot be lowered, but whether anything could lower it is known."""
+        schema = schema_of(node, scope.opsets)
+        version = schema.since_version if schema is not None else 1
+        known = registry.find(domain_of(node), node.op_type, version) is not None
+        has_body = schema is not None and (schema.has_function or schema.has_context_dependent_function)
+        own = (node.domain, node.op_type, node.overload) in self._model.functions
+        if not (known or has_body or own):
+            raise Unsupported(*self._missing(node, version))
+
+    def _missing(self, node: ir.Node, version: int) -> tuple[str, str]:
+        known = registry.known_versions(domain_of(node), node.op_type)
+        if known:
+            listed = ", ".join(map(str, known))
+            return f"version {version} has no lowering; there are: {listed}", "convert the model to another opset"
+        if node.domain not in STANDARD_DOMAINS:
+            return f"no lowering in domain {node.domain}", "export the model with standard operators only"
+        return "no lowering", "replace the operator, or cut the model with `edgekit extract`"
+
+    def _name_variable(self, output: ir.Value, result: Value | None) -> None:
+        """Give the program's variable the ONNX value's name, so that intermediate results can be found again."""
+        if result is None or result.variable is None or not output.name or result.variable.op is None:
+            return
+        name = mil_name(output.name)
+        if name not in self._taken_names and result.variable.name not in self._taken_names:
+            self._taken_names.add(name)
+            result.variable.name = name
+
+
+def mil_name(name: str) -> str:
+    """An ONNX name as a MIL identifier: letters, digits and underscores, not starting with a digit."""
+    cleaned = "".join(char if char.isascii() and (char.isalnum() or char == "_") else "_" for char in name)
+    return f"_{cleaned}" if not cleaned or cleaned[0].isdigit() else cleaned
+
+
+def domain_of(node: ir.Node) -> str:
+    """The node's domain; the standard one is empty."""
+    return "" if node.domain in STANDARD_DOMAINS else node.domain
+
+
+def qualified(node: ir.Node) -> str:
+    """The operator with its domain where that is not the standard one."""
+    domain = domain_of(node)
+    return f"{domain}.{node.op_type}" if domain else node.op_type
+
+
+def node_name(node: ir.Node, scope: Scope) -> str:
+    """The node's name, or its first output's, with the nodes around it."""
+    own = node.name or next((value.name for value in node.outputs if value.name), "") or node.op_type
+    return "/".join((*scope.path, own))
+
+
+def schema_of(node: ir.Node, opsets: Mapping[str, int]) -> onnx.defs.OpSchema | None:
+    """The schema that the node's opset import stands for; None where onnx has none."""
+    domain = domain_of(node)
+    version = node.version if node.version is not None else opsets.get(domain, opsets.get("ai.onnx", 0) or 0)
+    try:
+        return onnx.defs.get_schema(node.op_type, version, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def node_is_plain(node: ir.Node) -> bool:
+    """Whether no attribute of the node refers to an attribute of the function around it."""
+    return not any(attr.is_ref() for attr in node.attributes.values())
+
+
+def bound_attributes(node: ir.Node, scope: Scope) -> dict[str, ir.Attr]:
+    """The node's attributes, references replaced by what they stand for; one that stands for nothing is left out."""
+    bound = {}
+    for name, attr in node.attributes.items():
+        if not attr.is_ref():
+            bound[name] = attr
+        elif attr.ref_attr_name in scope.attributes:
+            actual = scope.attributes[attr.ref_attr_name]
+            bound[name] = ir.Attr(name, actual.type, actual.value)
+    return bound
+
+
+def rebound(node: ir.Node, attributes: Mapping[str, ir.Attr]) -> ir.Node:
+    """A detached copy of the node with these attributes and its outputs' names."""
+    inputs = [None if value is None else ir.Value(name=value.name) for value in node.inputs]
+    outputs = [ir.Value(name=value.name) for value in node.outputs]
+    return ir.Node(node.domain, node.op_type, inputs, attributes.values(), outputs=outputs, name=node.name)
+
+
+def attribute_value(attr: ir.Attr) -> Any:
+    """An attribute as plain Python: numbers, texts, lists of them, NumPy arrays for tensors, graphs as they are."""
+    value = attr.value
+    if attr.type is ir.AttributeType.TENSOR:
+        return value.numpy()
+    if attr.type is ir.AttributeType.TENSORS:
+        return [tensor.numpy() for tensor in value]
+    if isinstance(value, tuple | list):
+        return list(value)
+    return value
+
+
+def schema_defaults(schema: onnx.defs.OpSchema | None) -> dict[str, ir.Attr]:
+    """The default values of a schema's attributes."""
+    if schema is None:
+        return {}
+    defaults = {name: attr.default_value for name, attr in schema.attributes.items()}
+    return {name: ir.from_proto(proto) for name, proto in defaults.items() if proto.type}
+
+
+def type_proto(value: Value | None) -> onnx.TypeProto:
+    """A value's type as onnx's function builders want it; empty for an input left out."""
+    if value is None:
+        return onnx.TypeProto()
+    shape = [int(size) if isinstance(size, int) else None for size in value.shape]
+    return onnx.helper.make_tensor_type_proto(value.dtype, shape)
+
+
+def text_to_function(serialized: bytes) -> onnx.FunctionProto:
+    """A function's message."""
+    proto = onnx.FunctionProto()
+    proto.ParseFromString(serialized)
+    return proto

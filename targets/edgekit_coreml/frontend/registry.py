@@ -1,0 +1,107 @@
+"""The lowerings by domain, operator and schema version: the one list that says what converts.
+
+A lowering is a function from ONNX inputs and attributes to MIL operations:
+
+    @lowering("LeakyRelu", versions=[6, 16])
+    def leaky_relu(ctx: Context, x: Value, *, alpha: float = 0.01) -> Var:
+        return mb.leaky_relu(x=x.var, alpha=alpha)
+
+Positional parameters are the operator's inputs in their order (an input left out is None, ``*xs`` takes a variadic
+one); keyword-only parameters are its attributes by name. An attribute that the signature does not name makes the node
+a gap: nothing is dropped silently. ``versions`` are the schema versions (`since_version`) that the function was
+written for; a newer schema is a gap until somebody has read what it changed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+LoweringFunction = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """One registered function, for some schema versions of one operator."""
+
+    domain: str
+    op_type: str
+    versions: tuple[int, ...]
+    function: LoweringFunction
+    note: str
+    """Restrictions, for the table of operators in the docs."""
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """The attributes that it takes."""
+        parameters = inspect.signature(self.function).parameters.values()
+        return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+
+    @property
+    def most_inputs(self) -> int | None:
+        """How many inputs it takes at most; None where it takes any number."""
+        parameters = list(inspect.signature(self.function).parameters.values())[1:]
+        if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+            return None
+        return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+
+
+_lowerings: dict[tuple[str, str, int], Lowering] = {}
+
+
+def lowering(
+    *op_types: str, versions: Iterable[int], domain: str = "", note: str = ""
+) -> Callable[[LoweringFunction], LoweringFunction]:
+    """Register a function as the lowering of operators.
+
+    Args:
+        op_types: The operators; several where ``ctx.op_type`` is all that tells them apart.
+        versions: The schema versions that it was written for.
+        domain: The operators' domain; empty for the standard one.
+        note: Restrictions, in words for the user.
+    """
+    known = tuple(versions)
+
+    def register(function: LoweringFunction) -> LoweringFunction:
+        for op_type in op_types:
+            entry = Lowering(domain, op_type, known, function, note)
+            for version in known:
+                key = (domain, op_type, version)
+                if key in _lowerings:
+                    raise ValueError(f"{domain or 'ai.onnx'}.{op_type} version {version} is registered twice")
+                _lowerings[key] = entry
+        return function
+
+    return register
+
+
+@cache
+def load_families() -> None:
+    """Import every file of lowerings."""
+    package = importlib.import_module("edgekit_coreml.frontend.ops")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+def find(domain: str, op_type: str, version: int) -> Lowering | None:
+    """The lowering of an operator at a schema version."""
+    load_families()
+    return _lowerings.get((domain, op_type, version))
+
+
+def known_versions(domain: str, op_type: str) -> Sequence[int]:
+    """The schema versions of an operator that convert."""
+    load_families()
+    return sorted(version for d, op, version in _lowerings if (d, op) == (domain, op_type))
+
+
+def all_lowerings() -> Iterator[Lowering]:
+    """Every registered lowering, by domain and operator."""
+    load_families()
+    for _, entry in sorted(_lowerings.items()):
+        yield entry
