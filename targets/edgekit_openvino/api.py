@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,19 +30,16 @@ def convert(model: onnx.ModelProto | Path, out: Path, *, precision: str = "float
         edgekit.errors.UnsupportedOpsError: OpenVINO cannot convert some operators; all of them are listed.
         edgekit.errors.InputError: Another precision was asked for, or the model is invalid.
     """
-    from edgekit_openvino.convert import write_ir
+    import onnx_ir as ir
+
+    from edgekit.model import Model
+    from edgekit_openvino.frontend import convert_model, write_ir
 
     if precision not in PRECISIONS:
         raise InputError("unknown precision", subject="precision", expected=" or ".join(PRECISIONS), found=precision)
     target = out if out.suffix == ".xml" else out.with_name(f"{out.name}.xml")
-    half = precision == "float16"
-    if isinstance(model, Path):
-        write_ir(model, target, half_weights=half)
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            source = Path(folder) / "model.onnx"
-            source.write_bytes(model.SerializeToString())
-            write_ir(source, target, half_weights=half)
+    loaded = Model(ir.load(model), model) if isinstance(model, Path) else Model(ir.from_proto(model))
+    write_ir(convert_model(loaded), target, half_weights=precision == "float16")
     return target
 
 

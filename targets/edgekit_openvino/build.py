@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +17,18 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     """
     import openvino
 
-    from edgekit_openvino.convert import read_onnx, save_ir
+    from edgekit_openvino.frontend import convert_model, write_ir
 
     precision = profile.options["precision"] if options.precision == "auto" else options.precision
     topology = folder / "model.xml"
-    with tempfile.TemporaryDirectory() as scratch:
-        source = Path(scratch) / "model.onnx"
-        model.save(source)
-        converted = read_onnx(source)
-        inputs = tuple(_feature(*pair) for pair in zip(model.inputs, converted.inputs, strict=True))
-        outputs = tuple(_feature(*pair) for pair in zip(model.outputs, converted.outputs, strict=True))
-        save_ir(converted, topology, half_weights=precision == "float16")
+    converted = convert_model(model)
+    write_ir(converted, topology, half_weights=precision == "float16")
     return Artifact(
         main=topology,
         files=(topology.with_suffix(".bin"), topology),
-        inputs=inputs,
-        outputs=outputs,
+        inputs=tuple(map(_feature, model.inputs, converted.inputs)),
+        outputs=tuple(map(_feature, model.outputs, converted.outputs)),
+        precision=precision,
         record={
             "runtime": f"openvino {openvino.__version__}",
             "device": profile.options["device"],

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+from typing import Any
 
 import onnx_ir as ir
 
@@ -16,45 +15,45 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
     """What becomes of every node, subgraphs' nodes included: by the frontend, then by the device's plugin."""
     import openvino
 
-    from edgekit_openvino.convert import read_onnx
+    from edgekit_openvino.frontend import convert_model
 
     nodes = list(model.graph.all_nodes())
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "model.onnx"
-        model.save(source)
-        try:
-            converted = read_onnx(source)
-        except UnsupportedOpsError as error:
-            reasons = {gap.op_type: gap.reason for gap in error.gaps}
-            return [
-                NodeVerdict(
-                    node_name(node),
-                    op_name(node),
-                    Support.UNSUPPORTED,
-                    Evidence.COMPILED,
-                    detail=reasons[op_name(node)],
-                )
-                if op_name(node) in reasons
-                else NodeVerdict(node_name(node), op_name(node), Support.UNKNOWN, Evidence.UNKNOWN)
-                for node in nodes
-            ]
-        device = profile.options["device"]
-        if device not in openvino.Core().available_devices:
-            detail = f"no {device} on this machine, and its plugin compiles only beside the hardware"
-            return [
-                NodeVerdict(node_name(node), op_name(node), Support.UNKNOWN, Evidence.UNKNOWN, detail=detail)
-                for node in nodes
-            ]
-        taken = openvino.Core().query_model(converted, device)
-        refused = {op.get_friendly_name() for op in converted.get_ops()} - set(taken)
-        return [_by_plugin(node, node_name(node), op_name(node), refused, device) for node in nodes]
+    device = profile.options["device"]
+    try:
+        converted = convert_model(model)
+    except UnsupportedOpsError as error:
+        reasons = {gap.node: gap.reason for gap in error.gaps}
+        return [_by_frontend(node, reasons) for node in nodes]
+    core = openvino.Core()
+    if device not in core.available_devices:
+        detail = f"OpenVINO converts it; the {device} plugin compiles beside the hardware only, and there is none here"
+        return [_verdict(node, Support.UNKNOWN, Evidence.UNKNOWN, detail=detail) for node in nodes]
+    refused = _refused(core.query_model(converted, device), converted)
+    return [_by_plugin(node, refused, device) for node in nodes]
 
 
-def _by_plugin(node: ir.Node, name: str, op: str, refused: set[str], device: str) -> NodeVerdict:
-    """The plugin's word on what the node became: operations bear the node's or its outputs' names."""
-    names = {node.name, *(value.name for value in node.outputs)}
-    if names & refused:
-        return NodeVerdict(
-            name, op, Support.UNSUPPORTED, Evidence.COMPILED, detail=f"the {device} plugin does not take it"
+def _by_frontend(node: ir.Node, reasons: dict[str, str]) -> NodeVerdict:
+    reason = reasons.get(node_name(node))
+    if reason is None:
+        return _verdict(
+            node, Support.UNKNOWN, Evidence.UNKNOWN, detail="other nodes keep the model from being compiled"
         )
-    return NodeVerdict(name, op, Support.SUPPORTED, Evidence.COMPILED, device)
+    return _verdict(node, Support.UNSUPPORTED, Evidence.COMPILED, detail=reason)
+
+
+def _by_plugin(node: ir.Node, refused: set[str], device: str) -> NodeVerdict:
+    """What the plugin says of the operations that the node became: they bear the name of the node or of an output."""
+    if refused & {node.name, *(value.name for value in node.outputs)}:
+        return _verdict(node, Support.UNSUPPORTED, Evidence.COMPILED, detail=f"the {device} plugin does not take it")
+    return _verdict(node, Support.SUPPORTED, Evidence.COMPILED, device)
+
+
+def _refused(taken: dict[str, str], converted: Any) -> set[str]:
+    """Names of the operations, and of the values that they make, that the plugin did not take."""
+    operations = [operation for operation in converted.get_ops() if operation.get_friendly_name() not in taken]
+    values = {name for operation in operations for port in operation.outputs() for name in port.names}
+    return values | {operation.get_friendly_name() for operation in operations}
+
+
+def _verdict(node: ir.Node, support: Support, evidence: Evidence, unit: str = "", detail: str = "") -> NodeVerdict:
+    return NodeVerdict(node_name(node), op_name(node), support, evidence, unit, detail)

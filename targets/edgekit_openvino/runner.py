@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,17 +26,20 @@ class CompiledRunner:
     def __init__(self, path: Path, *, threads: int = 1) -> None:
         import openvino
 
-        from edgekit_openvino.convert import last_line
+        from edgekit_openvino.report import last_line
 
+        core = openvino.Core()
         config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
         try:
-            self._model = openvino.Core().compile_model(path, "CPU", config)
+            model = core.read_model(path)
+            # Asked before compiling: the plugin gives the ports further names.
+            self._inputs = [port.any_name for port in model.inputs]
+            self._outputs = [port.any_name for port in model.outputs]
+            self._model = core.compile_model(model, "CPU", config)
         except RuntimeError as error:
             raise InputError(f"OpenVINO cannot load the model: {last_line(error)}", subject=path) from error
         self._threads = threads
         self._path = path
-        self._inputs = [port.any_name for port in self._model.inputs]
-        self._outputs = [port.any_name for port in self._model.outputs]
 
     @property
     def executed_by(self) -> str:
@@ -53,14 +57,24 @@ class CompiledRunner:
         Raises:
             edgekit.errors.InputError: A name, shape or dtype is not the model's.
         """
-        from edgekit_openvino.convert import last_line
+        import openvino
+
+        from edgekit_openvino.report import last_line
 
         if set(feeds) != set(self._inputs):
             raise InputError(
                 "the inputs' names are not the model's", subject=self._path, expected=self._inputs, found=list(feeds)
             )
+        request = self._model.create_infer_request()
         try:
-            results = self._model([feeds[name] for name in self._inputs])
+            for position, name in enumerate(self._inputs):
+                request.set_input_tensor(position, openvino.Tensor(np.array(feeds[name])))
+            request.infer()
         except (RuntimeError, TypeError, ValueError) as error:
             raise InputError(f"OpenVINO cannot run the model: {last_line(error)}", subject=self._path) from error
-        return {name: np.array(results[position]) for position, name in enumerate(self._outputs)}
+        return {name: _as_array(request.get_output_tensor(n)) for n, name in enumerate(self._outputs)}
+
+
+def _as_array(tensor: Any) -> np.ndarray:
+    """A copy of the tensor's elements, which the next inference overwrites."""
+    return np.array(tensor.str_data if tensor.element_type.get_type_name() == "string" else tensor.data)

@@ -1,0 +1,122 @@
+"""ONNX to OpenVINO's own representation, with the names that the ONNX model gives its inputs and outputs."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.errors import InputError, InternalError, UnsupportedOpsError
+from edgekit.model import Model
+from edgekit_openvino.report import gaps_in, last_line
+
+
+def convert_model(model: Model) -> Any:
+    """The ``openvino.Model`` that computes what the ONNX model computes.
+
+    Its inputs and outputs are the ONNX model's, in the same order and under the same names; an input that nothing uses
+    stays.
+
+    Raises:
+        edgekit.errors.UnsupportedOpsError: OpenVINO cannot convert some operators; all of them are listed.
+        edgekit.errors.InputError: OpenVINO cannot read the model.
+    """
+    import openvino
+
+    read = _read(model)
+    parameters = _parameters(read, model)
+    results = _results(read)
+    converted = openvino.Model(results, read.get_sinks(), parameters, model.graph.name or model.name)
+    for port, value in zip((*converted.inputs, *converted.outputs), (*model.inputs, *model.outputs), strict=True):
+        port.get_node().set_friendly_name(value.name)
+        port.get_tensor().set_names({value.name})
+    return converted
+
+
+def write_ir(converted: Any, topology: Path, *, half_weights: bool) -> None:
+    """Write an ``openvino.Model`` as ``topology`` (``.xml``) and a ``.bin`` file of the same name beside it.
+
+    Args:
+        converted: What :func:`convert_model` made.
+        topology: The ``.xml`` file.
+        half_weights: Store float32 weights as float16; OpenVINO widens them again where it computes in float32.
+    """
+    import openvino
+
+    openvino.save_model(converted, topology, compress_to_fp16=half_weights)
+
+
+def _read(model: Model) -> Any:
+    import openvino
+
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "model.onnx"
+        model.save(source)
+        try:
+            return openvino.Core().read_model(source)
+        except RuntimeError as error:
+            gaps = gaps_in(str(error), model.graph_model)
+            if gaps:
+                raise UnsupportedOpsError(gaps, subject=model.name) from error
+            raise InputError(f"OpenVINO cannot convert the model: {last_line(error)}", subject=model.name) from error
+
+
+def _parameters(converted: Any, model: Model) -> list[Any]:
+    """An input for each of the ONNX model's, in their order: new ones for those that the frontend dropped as unused."""
+    from openvino import PartialShape, opset13
+
+    kept = _kept_inputs(converted, model)
+    parameters = []
+    for value in model.inputs:
+        shape = PartialShape([dim if isinstance(dim, int) else -1 for dim in value.shape or ()])
+        parameters.append(kept.get(value.name) or opset13.parameter(shape, np.dtype(value.dtype)))
+    return parameters
+
+
+def _kept_inputs(converted: Any, model: Model) -> dict[str, Any]:
+    """The frontend's input for each of the ONNX model's that it kept.
+
+    The frontend keeps the order. An input that an operator only passes on bears the name of what it becomes.
+    """
+    parameters = converted.get_parameters()
+    names = [value.name for value in model.inputs]
+    if len(parameters) == len(names):
+        return dict(zip(names, parameters, strict=True))
+    kept = {name: p for p in parameters for name in names if name in (p.get_friendly_name(), *p.output(0).names)}
+    renamed = [parameter for parameter in parameters if parameter not in kept.values()]
+    used = _used_values(model.graph)
+    candidates = [name for name in names if name not in kept and name in used]
+    if renamed and len(renamed) != len(candidates):
+        raise InternalError(
+            "which inputs OpenVINO dropped cannot be told",
+            subject=model.name,
+            expected=names,
+            found=[parameter.get_friendly_name() for parameter in parameters],
+        )
+    return kept | dict(zip(candidates, renamed, strict=False))
+
+
+def _used_values(graph: ir.Graph) -> set[str | None]:
+    """Names of the values that a node reads or the graph returns."""
+    read = {value.name for node in graph.all_nodes() for value in node.inputs if value is not None}
+    return read | {value.name for value in graph.outputs}
+
+
+def _results(converted: Any) -> list[Any]:
+    """The outputs, changed so that no two of them, and none and an input, are the same value.
+
+    A value has one set of names, so it cannot be called by both.
+    """
+    from openvino import opset13, opset16
+
+    taken = {(parameter.get_name(), 0) for parameter in converted.get_parameters()}
+    results = []
+    for result in converted.get_results():
+        source = result.input_value(0)
+        value = (source.get_node().get_name(), source.get_index())
+        results.append(opset13.result(opset16.identity(source).output(0)) if value in taken else result)
+        taken.add(value)
+    return results

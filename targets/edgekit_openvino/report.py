@@ -1,0 +1,73 @@
+"""Reads what OpenVINO's ONNX frontend says when it cannot convert a model, and makes EdgeKit's errors of it.
+
+The frontend converts as much as it can and then reports all operators that it has no rule for, and for each operator
+whose rule failed the message of a node. A report looks like this::
+
+    Model wasn't fully converted. Failed operations detailed log:
+    -- Pad-25 with a message:
+    While validating ONNX node '<Node(Pad): y>': Exception from …
+    Unsupported padding mode: [wrap]
+
+    Summary:
+    -- No conversion rule found for operations: CumProd-14, my.domain.Op
+    -- Conversion is failed for: Pad-25
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from edgekit.errors import OpGap
+from edgekit.model import node_name, op_name
+
+NO_RULE = re.compile(r"^-- No conversion rule found for operations: (?P<ops>.+)$", re.MULTILINE)
+RULE_FAILED = re.compile(r"^-- Conversion is failed for: (?P<ops>.+)$", re.MULTILINE)
+MESSAGE = re.compile(r"^-- (?P<op>\S+) with a message:\n(?P<text>.*?)(?:\n\s*\n|\Z)", re.MULTILINE | re.DOTALL)
+FAILED_NODE = re.compile(r"<Node\([^)]*\): (?P<names>[^>]*)>")
+VERSION = re.compile(r"-\d+$")
+SOURCE_PLACE = re.compile(r"failed at \S+:\d+:?$|^Exception from \S+:\d+:?$")
+
+
+def gaps_in(report: str, model: ir.Model) -> list[OpGap]:
+    """The nodes that the frontend could not convert, in graph order; none where the report is about something else.
+
+    Of the nodes whose conversion failed the frontend tells one per operator.
+    """
+    missing = set(_operators(NO_RULE, report))
+    failed = {operator: _failure(operator, report) for operator in _operators(RULE_FAILED, report)}
+    gaps = []
+    for node in model.graph.all_nodes():
+        operator = op_name(node)
+        if operator in missing:
+            gaps.append(OpGap(operator, node_name(node), "OpenVINO's ONNX frontend has no conversion for it"))
+        elif operator in failed:
+            names, reason = failed[operator]
+            if not names or names & {node.name, *(value.name for value in node.outputs)}:
+                gaps.append(OpGap(operator, node_name(node), f"OpenVINO's ONNX frontend cannot convert it: {reason}"))
+    return gaps
+
+
+def last_line(error: Exception) -> str:
+    """What OpenVINO says went wrong, without the places in its source that passed it on."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    telling = [line for line in lines if line and not SOURCE_PLACE.search(line)]
+    return telling[-1] if telling else type(error).__name__
+
+
+def _operators(pattern: re.Pattern[str], report: str) -> Iterator[str]:
+    for match in pattern.finditer(report):
+        for name in match["ops"].split(","):
+            yield VERSION.sub("", name.strip())
+
+
+def _failure(operator: str, report: str) -> tuple[set[str], str]:
+    """Names of the node that the report tells for an operator (of the node or its outputs), and why it failed."""
+    for match in MESSAGE.finditer(report):
+        if VERSION.sub("", match["op"]) == operator:
+            node = FAILED_NODE.search(match["text"])
+            names = {name.strip() for name in node["names"].split(",")} if node else set()
+            return names, match["text"].strip().splitlines()[-1]
+    return set(), "the reason is not told"
