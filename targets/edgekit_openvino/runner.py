@@ -32,9 +32,9 @@ class CompiledRunner:
         config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
         try:
             model = core.read_model(path)
-            # Asked before compiling: the plugin gives the ports further names.
-            self._inputs = [port.any_name for port in model.inputs]
-            self._outputs = [port.any_name for port in model.outputs]
+            # Not the ports: an output that is an input too cannot bear its name, and compiling adds names.
+            self._inputs = [node.get_friendly_name() for node in model.get_parameters()]
+            self._outputs = [node.get_friendly_name() for node in model.get_results()]
             self._model = core.compile_model(model, "CPU", config)
         except RuntimeError as error:
             raise InputError(f"OpenVINO cannot load the model: {last_line(error)}", subject=path) from error
