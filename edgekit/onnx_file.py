@@ -1,0 +1,197 @@
+"""Reads an ONNX file, and says clearly what is wrong with a file that is none."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from edgekit.errors import InputError
+from edgekit.model import PROTOBUF_LIMIT
+
+_OTHER_FORMATS = (
+    # offset of the magic bytes, the bytes, what such a file is, what to do
+    (0, b"version https://git-lfs", "a Git LFS pointer", "fetch the file itself with `git lfs pull`"),
+    (0, b"PK\x03\x04", "a ZIP archive, such as a PyTorch checkpoint", "export the model with torch.onnx.export"),
+    (0, b"\x80", "a Python pickle, such as a PyTorch checkpoint", "export the model with torch.onnx.export"),
+    (0, b"\x89HDF", "an HDF5 file, such as a Keras model", "convert it with tf2onnx"),
+    (4, b"TFL3", "a TensorFlow Lite model", "convert it with tf2onnx"),
+    (4, b"ORTM", "a model in ONNX Runtime's own format", "give the .onnx file that it was made from"),
+    (0, b"<", "a web page or an XML file", "download the model again"),
+)
+_IR_VERSION_TAG = 0x08
+"""First byte of nearly every ONNX file: field 1 of ModelProto, a number."""
+
+_STANDARD_DOMAINS = ("", "ai.onnx")
+
+
+def read_proto(path: Path) -> onnx.ModelProto:
+    """The file's message, without the tensors that it keeps in other files.
+
+    Raises:
+        InputError: The file is missing, is no ONNX model, or is damaged.
+    """
+    if not path.exists():
+        raise InputError("there is no such file", subject=path)
+    if not path.is_file():
+        raise InputError("is not a file", subject=path, hint="give the .onnx file itself")
+    size = path.stat().st_size
+    if size == 0:
+        raise InputError("is not an ONNX model: the file is empty", subject=path)
+    if size > PROTOBUF_LIMIT:
+        raise InputError(
+            "cannot be read: an ONNX file of 2 GiB or more breaks protobuf's limit",
+            subject=path,
+            found=f"{size} bytes",
+            hint="save it with onnx.save(model, path, save_as_external_data=True)",
+        )
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {(error.strerror or str(error)).lower()}", subject=path) from error
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except DecodeError as error:
+        raise _not_a_model(path, data) from error
+    if proto.ir_version < 1 or not proto.HasField("graph"):
+        raise _not_a_model(path, data)
+    return proto
+
+
+def _not_a_model(path: Path, data: bytes) -> InputError:
+    for offset, magic, what, hint in _OTHER_FORMATS:
+        if data[offset : offset + len(magic)] == magic:
+            return InputError(f"is not an ONNX model but {what}", subject=path, hint=hint)
+    if data[0] == _IR_VERSION_TAG and len(data) > 1 and 0 < data[1] <= onnx.IR_VERSION:
+        return InputError(
+            "is an ONNX model that is damaged or cut short",
+            subject=path,
+            found=f"{len(data)} bytes",
+            hint="copy or download it again",
+        )
+    return InputError("is not an ONNX model", subject=path, hint="export the model with torch.onnx.export or tf2onnx")
+
+
+def check_versions(proto: onnx.ModelProto, path: Path) -> None:
+    """Checks that the file format and the standard operators are of a version that is known here.
+
+    Raises:
+        InputError: They are newer, or the model does not tell.
+    """
+    if proto.ir_version > onnx.IR_VERSION:
+        raise InputError(
+            "is written in a newer version of the ONNX format",
+            subject=path,
+            expected=f"IR version 1 to {onnx.IR_VERSION}",
+            found=f"IR version {proto.ir_version}",
+            hint="update the onnx package",
+        )
+    newest = onnx.defs.onnx_opset_version()
+    version = next((opset.version for opset in proto.opset_import if opset.domain in _STANDARD_DOMAINS), None)
+    if version is None and any(node.domain in _STANDARD_DOMAINS for node in proto.graph.node):
+        raise InputError(
+            "does not say which version of the standard operators it uses",
+            subject=path,
+            hint="the file may be cut short; copy it or export the model again",
+        )
+    if version is not None and not 1 <= version <= newest:
+        raise InputError(
+            "uses an unknown version of the standard operators",
+            subject=path,
+            expected=f"opset 1 to {newest}",
+            found=f"opset {version}",
+            hint="export the model with a known opset_version, or update the onnx package",
+        )
+
+
+def external_files(proto: onnx.ModelProto, path: Path) -> list[Path]:
+    """The files that hold the model's tensors, each checked to lie in the model's folder and to be long enough.
+
+    Raises:
+        InputError: A file is missing or cut short, or the model points outside its folder.
+    """
+    needed: dict[str, int] = {}
+    for tensor in _tensors(proto):
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            continue
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        location = entries.get("location", "")
+        try:
+            end = int(entries.get("offset", 0)) + int(entries.get("length", 0))
+        except ValueError as error:
+            raise InputError(f"tensor {tensor.name!r} has no valid place in its file", subject=path) from error
+        needed[location] = max(end, needed.get(location, 0))
+    return [_checked_location(location, size, path) for location, size in needed.items()]
+
+
+def _checked_location(location: str, size: int, model: Path) -> Path:
+    parts = PurePosixPath(location.replace("\\", "/")).parts
+    outside = ".." in parts or PurePosixPath(location).is_absolute() or PureWindowsPath(location).anchor != ""
+    file = model.parent / location
+    if not location or outside or not file.resolve().is_relative_to(model.parent.resolve()):
+        raise InputError(
+            "keeps tensors outside its own folder, which is refused",
+            subject=model,
+            found=repr(location),
+            hint="put the data file beside the model, and save the model with that location",
+        )
+    if not file.is_file():
+        raise InputError(
+            f"its tensors are in {location!r}, which is missing",
+            subject=model,
+            expected=file,
+            hint="copy the data file together with the model",
+        )
+    if file.is_symlink() or file.stat().st_nlink > 1:
+        raise InputError(
+            f"its tensors are in {location!r}, which is a link to another file; that is refused",
+            subject=model,
+            hint="put a copy of the data file in the link's place",
+        )
+    found = file.stat().st_size
+    if found < size:
+        raise InputError(
+            f"its tensors are in {location!r}, which is cut short",
+            subject=model,
+            expected=f"{size} bytes",
+            found=f"{found} bytes",
+            hint="copy the data file again",
+        )
+    return file
+
+
+def _tensors(message: Any) -> Iterator[onnx.TensorProto]:
+    """Every tensor of a model, wherever it stands: initializers and attributes, in subgraphs and functions too."""
+    if isinstance(message, onnx.ModelProto):
+        yield from _tensors(message.graph)
+        for function in message.functions:
+            yield from _tensors_of_nodes(function.node)
+    else:
+        yield from message.initializer
+        for sparse in message.sparse_initializer:
+            yield sparse.values
+            yield sparse.indices
+        yield from _tensors_of_nodes(message.node)
+
+
+def _tensors_of_nodes(nodes: Any) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            if attribute.HasField("g"):
+                yield from _tensors(attribute.g)
+            for graph in attribute.graphs:
+                yield from _tensors(graph)
+
+
+def sha256(path: Path) -> str:
+    """The file's SHA-256, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,172 @@
+"""The first stage: from a file to a model that the others can work with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
+
+from edgekit.errors import InputError, RequirementError
+from edgekit.model import Model, node_name
+from edgekit.onnx_file import check_versions, external_files, read_proto, sha256
+from edgekit.opset import OLDEST_OPSET, upgraded
+from edgekit.reference import NotRunnableError, Reference
+from edgekit.stages import Stage, StageResult
+
+_NAMELESS_DIMENSIONS = ("", "?", "-1", "None")
+"""What exporters write for "dynamic" although it looks like a name that two dimensions could share."""
+
+_WEIGHTED = {"Conv", "ConvTranspose", "ConvInteger", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "BatchNormalization"}
+"""Operators whose constant inputs are learned numbers; elsewhere an infinity may be meant, in an attention mask say."""
+
+
+class Load(Stage[Path]):
+    """Reads and checks an ONNX file.
+
+    Afterwards the model is in operator set 9 or newer, calls no functions of its own, its initializers are no inputs,
+    every node has a name, and dimensions without a fixed size are either named or unknown.
+    """
+
+    name = "load"
+
+    def run(self, given: Path) -> StageResult:
+        """Loads the file. Its tensors stay on the disk, mapped, until they are needed.
+
+        Raises:
+            InputError: The file is missing, no ONNX model, damaged, or breaks the rules of ONNX.
+            RequirementError: The model itself cannot work: it has NaN in its weights, or cannot be upgraded.
+        """
+        path = given.absolute()
+        proto = read_proto(path)
+        check_versions(proto, path)
+        data_files = external_files(proto, path)
+        if not proto.graph.node:
+            raise InputError("has no nodes: there is nothing to compute", subject=given)
+        # ir.load, not from_proto: it knows the folder that the external tensors are in.
+        model = Model(ir.load(path, format="protobuf"), source=given)
+        warnings = _check(path, model)
+        function_count = len(model.graph_model.functions)
+        original_opset = model.opset
+        InlinePass()(model.graph_model)
+        if 0 < original_opset < OLDEST_OPSET:
+            model = upgraded(model)
+        RemoveInitializersFromInputsPass()(model.graph_model)
+        _name_nodes(model)
+        _normalize_dimensions(model)
+        _check_sizes(model)
+        _check_numbers(model)
+        record: dict[str, Any] = {
+            "file": path.name,
+            "bytes": sum(file.stat().st_size for file in (path, *data_files)),
+            "sha256": sha256(path),
+            "external_files": [
+                {"file": file.relative_to(path.parent).as_posix(), "sha256": sha256(file)} for file in data_files
+            ],
+            "producer": f"{proto.producer_name} {proto.producer_version}".strip(),
+            "opset": model.opset,
+            "upgraded_from_opset": original_opset if model.opset != original_opset else None,
+            "inlined_functions": function_count,
+            "warnings": warnings,
+        }
+        return StageResult(model, record)
+
+    def ensures(self, given: Path, result: StageResult) -> None:
+        """Checks what the class promises."""
+        model = result.model
+        if model.graph_model.functions:
+            raise self.broken("functions are left")
+        if 0 < model.opset < OLDEST_OPSET:
+            raise self.broken(f"the operator set is {model.opset}")
+        if any(value.is_initializer() for value in model.graph.inputs):
+            raise self.broken("an initializer is an input")
+        if any(not node.name for node in model.graph.all_nodes()):
+            raise self.broken("a node has no name")
+
+
+def _check(path: Path, model: Model) -> list[str]:
+    """Holds the file against the rules of ONNX; returns what is wrong without being in the way."""
+    try:
+        onnx.checker.check_model(str(path), full_check=True)
+    except onnx.shape_inference.InferenceError as error:
+        # Some exporters write shapes that are wrong and that nobody uses. Whether it matters shows when it is executed.
+        text = " ".join(str(error).split())
+        try:
+            Reference(model)
+        except NotRunnableError as refusal:
+            raise InputError(f"contradicts itself: {text}", subject=model.source, found=refusal) from error
+        return [f"shapes in the model contradict each other: {text}"]
+    except onnx.checker.ValidationError as error:
+        raise InputError(
+            f"breaks the rules of ONNX: {' '.join(str(error).split())}",
+            subject=model.source,
+            hint="export the model again, with a newer exporter if there is one",
+        ) from error
+    return []
+
+
+def _name_nodes(model: Model) -> None:
+    for node in model.graph.all_nodes():
+        node.name = node_name(node)
+
+
+def _normalize_dimensions(model: Model) -> None:
+    for value in _values(model):
+        if value.shape is not None:
+            value.shape = ir.Shape([None if _is_nameless(dim) else dim for dim in value.shape])
+
+
+def _is_nameless(dim: int | ir.SymbolicDim) -> bool:
+    return dim < 0 if isinstance(dim, int) else dim.value in _NAMELESS_DIMENSIONS
+
+
+def _values(model: Model) -> Iterator[ir.Value]:
+    yield from model.graph.inputs
+    for node in model.graph.all_nodes():
+        yield from node.outputs
+
+
+def _check_sizes(model: Model) -> None:
+    for spec in model.inputs:
+        if spec.shape is not None and 0 in spec.shape:
+            raise InputError(
+                f"input {spec.name!r} has a dimension of size 0: nothing can be fed",
+                subject=model.source,
+                found=spec,
+                hint="export the model with a dynamic dimension there",
+            )
+
+
+def _check_numbers(model: Model) -> None:
+    """Refuses NaN in any constant, and infinities among learned weights."""
+    checked: set[tuple[ir.Value, bool]] = set()
+    for node in model.graph.all_nodes():
+        weighted = node.op_type in _WEIGHTED
+        for value in node.inputs:
+            if value is None or (value, weighted) in checked:
+                continue
+            checked.add((value, weighted))
+            tensor = ir.convenience.get_const_tensor(value)
+            if tensor is None or not tensor.dtype.is_floating_point() or tensor.size == 0:
+                continue
+            flaw = _flaw(tensor.numpy(), infinity_allowed=not weighted)
+            if flaw is not None:
+                raise RequirementError(
+                    f"the weights of node {node_name(node)!r} ({node.op_type}) are broken",
+                    subject=model.source,
+                    found=f"{value.name!r}: {flaw}",
+                    hint="the training diverged or the export went wrong; check the checkpoint that it was made from",
+                )
+
+
+def _flaw(array: np.ndarray, *, infinity_allowed: bool) -> str | None:
+    low, high = array.min(), array.max()  # both are NaN where anything is; no copy of a large array is made
+    if np.isnan(low):
+        return f"{int(np.isnan(array).sum())} of {array.size} numbers are NaN"
+    if not infinity_allowed and not (np.isfinite(low) and np.isfinite(high)):
+        return f"{int(np.isinf(array).sum())} of {array.size} numbers are infinite"
+    return None
