@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import onnx
 import onnx_ir as ir
 
 from edgekit.atomic import atomic_directory
 from edgekit.errors import InputError, UnsupportedOpsError
+from edgekit.target import Feature
 from edgekit_coreml.deployment import deployment_target
-
-if TYPE_CHECKING:
-    from edgekit_coreml.frontend.signature import Mapping as FeatureMapping
 
 PRECISIONS = ("float16", "float32")
 METADATA_FIELDS = {
@@ -31,8 +28,8 @@ class Conversion:
     """A finished conversion."""
 
     package: Path
-    inputs: tuple[FeatureMapping, ...]
-    outputs: tuple[FeatureMapping, ...]
+    inputs: tuple[Feature, ...]
+    outputs: tuple[Feature, ...]
 
 
 def convert(

@@ -10,6 +10,7 @@ from typing import Any
 import onnx_ir as ir
 
 from edgekit.errors import OpGap
+from edgekit.target import Feature
 from edgekit_coreml.frontend import signature
 from edgekit_coreml.frontend.lowering import GraphLowering
 from edgekit_coreml.frontend.mil import Function, Program, ct, export_proto, mb
@@ -21,8 +22,8 @@ class BuiltProgram:
     """A lowered model. With gaps there are no outputs."""
 
     program: Program
-    inputs: Sequence[signature.Mapping]
-    outputs: Sequence[signature.Mapping]
+    inputs: Sequence[Feature]
+    outputs: Sequence[Feature]
     gaps: Sequence[OpGap]
 
 
@@ -58,8 +59,8 @@ def build_program(model: ir.Model, target_name: str, subject: object) -> BuiltPr
 
 
 def _outputs(
-    model: ir.Model, results: Sequence[Value | None], inputs: Sequence[signature.Mapping], gaps: list[OpGap]
-) -> tuple[list[signature.Mapping], list[Any]]:
+    model: ir.Model, results: Sequence[Value | None], inputs: Sequence[Feature], gaps: list[OpGap]
+) -> tuple[list[Feature], list[Any]]:
     natives = signature.unique_native_names(
         (value.name or "" for value in model.graph.outputs), taken=(mapping.native_name for mapping in inputs)
     )

@@ -9,30 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import onnx_ir as ir
 
 from edgekit.errors import InputError
 from edgekit.model import dtype_name
+from edgekit.target import Feature
 from edgekit_coreml.frontend.lowering import mil_name
 from edgekit_coreml.frontend.mil import Var, ct, mb, types
 from edgekit_coreml.frontend.values import Value, carrier_name, computed
 
 IO_KEY = "edgekit.io"
 NATIVE_DTYPES = {"fp32": "float32", "fp16": "float16", "int32": "int32"}
-
-
-@dataclass(frozen=True)
-class Mapping:
-    """One input or output on both sides of the border."""
-
-    name: str
-    dtype: str
-    shape: list[int]
-    native_name: str
-    native_dtype: str
-    native_shape: list[int]
 
 
 def native_type(dtype: ir.DataType) -> str:
@@ -56,7 +45,7 @@ def unique_native_names(names: Iterable[str], taken: Iterable[str] = ()) -> list
     return unique
 
 
-def input_mappings(inputs: Sequence[ir.Value], subject: object) -> list[Mapping]:
+def input_mappings(inputs: Sequence[ir.Value], subject: object) -> list[Feature]:
     """The mapping of a model's inputs.
 
     Raises:
@@ -65,10 +54,12 @@ def input_mappings(inputs: Sequence[ir.Value], subject: object) -> list[Mapping]
     natives = unique_native_names(value.name or "" for value in inputs)
     mappings = []
     for value, native in zip(inputs, natives, strict=True):
-        shape = static_shape(value, subject)
+        shape = tuple(static_shape(value, subject))
         dtype = value.dtype if value.dtype is not None else ir.DataType.UNDEFINED
         mappings.append(
-            Mapping(value.name or "", dtype_name(dtype), shape, native, NATIVE_DTYPES[native_type(dtype)], shape or [1])
+            Feature(
+                value.name or "", dtype_name(dtype), shape, native, NATIVE_DTYPES[native_type(dtype)], shape or (1,)
+            )
         )
     return mappings
 
@@ -100,13 +91,13 @@ def static_shape(value: ir.Value, subject: object) -> list[int]:
     return [int(dim) for dim in dims if isinstance(dim, int)]
 
 
-def placeholder(mapping: Mapping) -> object:
+def placeholder(mapping: Feature) -> object:
     """The program's input for a mapping."""
     mil_types = {"float32": types.fp32, "float16": types.fp16, "int32": types.int32}
     return mb.placeholder(shape=tuple(mapping.native_shape), dtype=mil_types[mapping.native_dtype])
 
 
-def enter(var: Var, mapping: Mapping, dtype: ir.DataType) -> Value:
+def enter(var: Var, mapping: Feature, dtype: ir.DataType) -> Value:
     """The ONNX value of a program input, as it is after the border."""
     if not mapping.shape:
         var = mb.squeeze(x=var, axes=[0])
@@ -125,19 +116,19 @@ def leave(value: Value, native_name: str) -> Var:
     return mb.identity(x=var, name=native_name)
 
 
-def output_mapping(name: str, value: Value, native_name: str) -> Mapping:
-    """The mapping of an output; -1 stands for a size that only a run tells."""
-    sizes = [int(size) if isinstance(size, int) else -1 for size in value.shape]
+def output_mapping(name: str, value: Value, native_name: str) -> Feature:
+    """The mapping of an output; None stands for a size that only a run tells."""
+    sizes = tuple(int(size) if isinstance(size, int) else None for size in value.shape)
     native = NATIVE_DTYPES[native_type(value.dtype)]
-    return Mapping(name, dtype_name(value.dtype), sizes, native_name, native, sizes or [1])
+    return Feature(name, dtype_name(value.dtype), sizes, native_name, native, sizes or (1,))
 
 
-def metadata(inputs: Sequence[Mapping], outputs: Sequence[Mapping]) -> dict[str, str]:
+def metadata(inputs: Sequence[Feature], outputs: Sequence[Feature]) -> dict[str, str]:
     """The user-defined metadata that carries the contract in the package."""
     contract = {"inputs": [asdict(m) for m in inputs], "outputs": [asdict(m) for m in outputs]}
     return {IO_KEY: json.dumps(contract, sort_keys=True)}
 
 
-def coreml_inputs(mappings: Sequence[Mapping]) -> tuple[ct.TensorType, ...]:
+def coreml_inputs(mappings: Sequence[Feature]) -> tuple[ct.TensorType, ...]:
     """The inputs as coremltools describes them."""
     return tuple(ct.TensorType(name=mapping.native_name, shape=tuple(mapping.native_shape)) for mapping in mappings)

@@ -1,0 +1,54 @@
+"""Runs the bundle's golden samples in Core ML itself, on a Mac: ``python check.py --units CPU_AND_NE``.
+
+Needs the packages ``numpy`` and ``coremltools``, nothing of EdgeKit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import coremltools
+import numpy as np
+from golden_check import (  # type: ignore[import-not-found]  # lies beside this file in a bundle
+    BUNDLE,
+    Execute,
+    main,
+)
+
+UNITS = ("ALL", "CPU_ONLY", "CPU_AND_GPU", "CPU_AND_NE")
+
+
+def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> Execute:
+    """The bundle's model in Core ML; features have native names, types and shapes, the golden data ONNX's."""
+    path = BUNDLE / manifest["model"]["main"]
+    units = coremltools.ComputeUnit[arguments.units]
+    model = coremltools.models.MLModel(str(path), compute_units=units)
+    sys.stderr.write(f"Core ML, macOS {platform.mac_ver()[0]}, {arguments.units}, {path.name}\n")
+
+    def execute(inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        feeds = {
+            feature["native_name"]: array.reshape(feature["native_shape"]).astype(feature["native_dtype"])
+            for feature, array in zip(manifest["inputs"], inputs, strict=True)
+        }
+        results = model.predict(feeds)
+        return [as_golden(results[feature["native_name"]], feature) for feature in manifest["outputs"]]
+
+    return execute
+
+
+def as_golden(array: np.ndarray, feature: dict[str, Any]) -> np.ndarray:
+    """A result in the ONNX model's type and rank."""
+    array = np.asarray(array).astype(feature["dtype"])
+    return array.reshape(()) if not feature["shape"] else array
+
+
+if __name__ == "__main__":
+    if platform.system() != "Darwin":
+        sys.exit("Core ML is on macOS only; on other systems `edgekit verify` runs EdgeKit's reference runtime")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--units", choices=UNITS, default="ALL", help="what Core ML may compute on")
+    sys.exit(main(open_model, parser))

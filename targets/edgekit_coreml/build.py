@@ -1,0 +1,42 @@
+"""Writes what Core ML loads: the .mlpackage of an ML Program."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from pathlib import Path
+
+from edgekit.model import Model
+from edgekit.target import Artifact, BuildOptions, Profile
+from edgekit_coreml.convert import METADATA_FIELDS, convert_graph
+
+
+def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
+    """Write ``model.mlpackage`` into ``folder``.
+
+    Raises:
+        edgekit.errors.UnsupportedOpsError: Nodes that cannot be converted, all of them.
+        edgekit.errors.InputError: An input's shape is not fixed.
+    """
+    precision = profile.options["precision"] if options.precision == "auto" else options.precision
+    target = profile.options["deployment_target"]
+    conversion = convert_graph(
+        model.graph_model,
+        folder / "model.mlpackage",
+        deployment_target_name=target,
+        precision=precision,
+        subject=model.source,
+        texts={key: text for key, text in options.metadata.items() if key in METADATA_FIELDS},
+    )
+    return Artifact(
+        main=conversion.package,
+        files=(conversion.package,),
+        inputs=conversion.inputs,
+        outputs=conversion.outputs,
+        precision=precision,
+        record={
+            "builder": f"coremltools {importlib.metadata.version('coremltools')}",
+            "deployment_target": target,
+            "compute_precision": precision,
+            "precision_asked": options.precision,
+        },
+    )

@@ -1,0 +1,28 @@
+"""The kinds of device that Core ML builds are made for: system versions, which decide what operations there are."""
+
+from __future__ import annotations
+
+import platform
+
+from edgekit.target import Profile
+from edgekit_coreml.deployment import TARGETS
+
+_EXECUTED = "" if platform.system() == "Darwin" else "; executed here by EdgeKit's reference runtime, not by Core ML"
+
+
+def _profile(deployment_target: str, *aliases: str) -> Profile:
+    version = deployment_target.removeprefix("iOS")
+    return Profile(
+        deployment_target.lower(),
+        f"iPhone, iPad and Mac from iOS {version} on, Core ML ML Program{_EXECUTED}",
+        {"deployment_target": deployment_target, "precision": "float16"},
+        aliases=aliases,
+        runs_here=False,
+    )
+
+
+DEFAULT = "iOS18"
+PROFILES = (
+    _profile(DEFAULT, "coreml", "ios"),
+    *(_profile(target) for target in TARGETS if target != DEFAULT),
+)

@@ -1,0 +1,46 @@
+"""Core ML as a target of the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from edgekit.model import Model
+from edgekit.target import Artifact, BuildOptions, DeviceCheck, NodeVerdict, Profile, Runner, Target
+from edgekit_coreml.profiles import PROFILES
+
+
+class CoreMLTarget(Target):
+    """Builds ML Programs, and executes them: off a Mac in our own reference runtime."""
+
+    name: ClassVar[str] = "coreml"
+
+    @property
+    def profiles(self) -> Sequence[Profile]:
+        """System versions from iOS 16 on."""
+        return PROFILES
+
+    def check(self, model: Model, profile: Profile) -> list[NodeVerdict]:
+        """A verdict for every node, by a trial of the conversion."""
+        from edgekit_coreml.check import verdicts
+
+        return verdicts(model, profile)
+
+    def build(self, model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
+        """Write ``model.mlpackage``."""
+        from edgekit_coreml.build import build
+
+        return build(model, profile, folder, options)
+
+    def load(self, main: Path, profile: Profile) -> Runner:
+        """What executes the package in the reference runtime, rounding to float16 where the program does."""
+        from edgekit_coreml.runtime.runner import load
+
+        return load(main)
+
+    def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
+        """A Python program for a Mac that needs NumPy and coremltools only, and asks Core ML itself."""
+        from edgekit_coreml.device_check import device_check
+
+        return device_check()
