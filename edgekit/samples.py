@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from edgekit.errors import InputError
+from edgekit.inputs import index_limits, seeded_inputs
 from edgekit.labels import CONFIG_FILE, LABEL_FILES, check_label, find_labels
-from edgekit.model import ValueSpec
+from edgekit.model import Model, ValueSpec
 from edgekit.npz import LABEL_ARRAY, hold_labels, read_npz
 
 if TYPE_CHECKING:
@@ -94,6 +95,33 @@ class FolderSamples:
             if self._labels_inside:
                 label = check_label(feeds.pop(LABEL_ARRAY), file)
             yield Sample(file.relative_to(self._folder).as_posix(), feeds, label)
+
+
+class SeededSamples:
+    """Random inputs, the same on every machine, where there is no data.
+
+    Args:
+        model: What they are drawn for: shapes fixed.
+        count: How many there are.
+
+    Raises:
+        InputError: Nothing can be drawn, because a shape is dynamic or because of an element type.
+    """
+
+    has_labels = False
+
+    def __init__(self, model: Model, count: int) -> None:
+        self._inputs = model.inputs
+        self._limits = index_limits(model)
+        self._count = count
+        seeded_inputs(self._inputs, 0, self._limits)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Sample]:
+        for seed in range(self._count):
+            yield Sample(f"seed {seed}", seeded_inputs(self._inputs, seed, self._limits))
 
 
 def open_samples(

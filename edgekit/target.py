@@ -104,11 +104,13 @@ class Artifact:
     main: Path
     """The file or folder that the device loads."""
     files: tuple[Path, ...]
-    """Everything that ships, ``main`` included."""
+    """Everything that ships, ``main`` included; folders stand for all that is in them."""
     inputs: tuple[Feature, ...]
     outputs: tuple[Feature, ...]
     precision: str = "float32"
     """``float16`` where weights or arithmetic are half precision somewhere, so that only that accuracy can be asked."""
+    alternatives: tuple[Path, ...] = ()
+    """Those of the files that hold the model once more, in another format; they do not count towards its size."""
     record: Mapping[str, Any] = field(default_factory=dict)
     """What the target did, as plain data for the manifest."""
 

@@ -41,9 +41,12 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     source, optimized = folder / "model.onnx", folder / "model.ort"
     model.save(source)
     write_ort_format(source, optimized, architecture=profile.options.get("architecture", ""))
+    files = sorted(folder.iterdir())
+    main = optimized if profile.options["artifact"] == "ort" else source
     return Artifact(
-        main=optimized if profile.options["artifact"] == "ort" else source,
-        files=tuple(sorted(folder.iterdir())),
+        main=main,
+        files=tuple(files),
+        alternatives=tuple(file for file in files if (file == optimized) != (main == optimized)),
         inputs=tuple(map(_feature, model.inputs)),
         outputs=tuple(map(_feature, model.outputs)),
         record={

@@ -1,0 +1,60 @@
+"""Measures how long the built model takes, beside the original."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from edgekit.latency import measure_in_turns
+from edgekit.model import Model
+from edgekit.quantizer import Progress
+from edgekit.reference import Reference
+from edgekit.samples import Samples
+from edgekit.stages import Stage
+from edgekit.stages.build import extend
+from edgekit.stages.verify import Verified
+from edgekit.target import Profile
+
+
+@dataclass(frozen=True)
+class Measured(Verified):
+    """What was built and verified, with its latency."""
+
+    latency: dict[str, Any]
+    """The manifest's ``latency``."""
+
+
+class Bench(Stage[Verified]):
+    """Runs the built model and the original, optimized by ONNX Runtime, in turns.
+
+    Args:
+        original: The float model as it was loaded, its shapes fixed.
+        profile: The device that was built for.
+        samples: The first of them is what is run.
+        progress: Told of the turns.
+    """
+
+    name: ClassVar[str] = "bench"
+
+    def __init__(self, original: Model, profile: Profile, samples: Samples, progress: Progress | None = None) -> None:
+        self._original = original
+        self._profile = profile
+        self._samples = samples
+        self._progress = progress
+
+    def run(self, given: Verified) -> Measured:
+        """The same, with its latency."""
+        feeds = next(iter(self._samples)).feeds
+        reference = Reference(self._original, fast=True)
+        times = measure_in_turns(
+            {"built": lambda: given.runner.run(feeds), "reference": lambda: reference.run(feeds)}, self._progress
+        )
+        latency = {
+            "executed_by": given.runner.executed_by,
+            "reference_executed_by": reference.executed_by,
+            "of_device": self._profile.runs_here,
+            "built": times["built"].as_record(),
+            "reference": times["reference"].as_record(),
+            "ratio": times["built"].percentile(50) / times["reference"].percentile(50),
+        }
+        return extend(Measured, given, record={"ratio": latency["ratio"]}, latency=latency)

@@ -1,0 +1,81 @@
+"""Builds what the device loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from edgekit.accuracy import Kind
+from edgekit.model import Model
+from edgekit.stages import Stage, StageResult
+from edgekit.target import Artifact, BuildOptions, Profile, Target
+
+Extended = TypeVar("Extended", bound="Built")
+
+
+@dataclass(frozen=True)
+class Built(StageResult):
+    """The model as it was built, and what it became."""
+
+    artifact: Artifact
+    kind: Kind
+
+
+def extend(kind: type[Extended], given: Built, **values: Any) -> Extended:
+    """What a stage hands on that adds to what it was given: a ``kind`` with the fields of ``given`` and ``values``."""
+    return kind(**{field.name: getattr(given, field.name) for field in fields(given)} | values)
+
+
+class Build(Stage[Model]):
+    """Has the target write its format into a folder.
+
+    Args:
+        target: Who builds.
+        profile: The device to build for.
+        options: What the user asked for.
+        folder: Where to build; exists and is empty.
+        quantized: Whether the model was quantized on the way.
+    """
+
+    name: ClassVar[str] = "build"
+
+    def __init__(
+        self, target: Target, profile: Profile, options: BuildOptions, folder: Path, *, quantized: bool
+    ) -> None:
+        self._target = target
+        self._profile = profile
+        self._options = options
+        self._folder = folder
+        self._quantized = quantized
+
+    def run(self, given: Model) -> Built:
+        """The artifact in the folder.
+
+        Raises:
+            edgekit.errors.UnsupportedOpsError: The target cannot take some operators.
+        """
+        artifact = self._target.build(given, self._profile, self._folder, self._options)
+        kind = Kind.QUANTIZED if self._quantized else Kind(artifact.precision)
+        return Built(given, {"precision": artifact.precision, **artifact.record}, artifact, kind)
+
+    def ensures(self, given: Model, result: StageResult) -> None:
+        """The artifact is in the folder, whole, and has the model's inputs and outputs.
+
+        Raises:
+            edgekit.errors.InternalError: It has not.
+        """
+        if not isinstance(result, Built):
+            raise self.broken("nothing was built")
+        artifact = result.artifact
+        shipped = (artifact.main, *artifact.files)
+        missing = [str(path) for path in shipped if not (path.exists() and path.is_relative_to(self._folder))]
+        if missing:
+            raise self.broken(f"files are not where they should be: {', '.join(missing)}")
+        for what, values, features in (
+            ("inputs", given.inputs, artifact.inputs),
+            ("outputs", given.outputs, artifact.outputs),
+        ):
+            wanted, got = [value.name for value in values], [feature.name for feature in features]
+            if wanted != got:
+                raise self.broken(f"the {what} should be {', '.join(wanted)}, and are {', '.join(got)}")

@@ -1,0 +1,53 @@
+"""Checks the operators of the model as it will be built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from edgekit.errors import OpGap, UnsupportedOpsError
+from edgekit.model import Model
+from edgekit.stages import Stage, StageResult
+from edgekit.target import NodeVerdict, Profile, Support, Target
+
+
+class CheckOperators(Stage[Model]):
+    """Asks the target what becomes of each node; what it cannot take is refused, all of it at once."""
+
+    name: ClassVar[str] = "check operators"
+
+    def __init__(self, target: Target, profile: Profile) -> None:
+        self._target = target
+        self._profile = profile
+
+    def run(self, given: Model) -> StageResult:
+        """Leaves the model as it is; the record holds the verdicts.
+
+        Raises:
+            UnsupportedOpsError: The target cannot take some nodes.
+        """
+        verdicts = self._target.check(given, self._profile)
+        gaps = [
+            OpGap(
+                verdict.op_type, verdict.node, verdict.detail or f"{self._profile.name} does not take it", verdict.hint
+            )
+            for verdict in verdicts
+            if verdict.support is Support.UNSUPPORTED
+        ]
+        if gaps:
+            raise UnsupportedOpsError(
+                gaps,
+                subject=f"{given.name} on {self._profile.name}",
+                hint="cut the model before them with `edgekit extract`, or export it with other operators",
+            )
+        return StageResult(given, {"profile": self._profile.name, "verdicts": group_verdicts(verdicts)})
+
+
+def group_verdicts(verdicts: Iterable[NodeVerdict]) -> list[dict[str, Any]]:
+    """The verdicts as plain data: nodes that fare alike stand together, under the names that the model gives them."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for verdict in verdicts:
+        alike = (verdict.op_type, verdict.support, verdict.evidence, verdict.unit, verdict.detail)
+        groups.setdefault(alike, []).append(verdict.node)
+    keys = ("op_type", "support", "evidence", "unit", "detail")
+    return [{**dict(zip(keys, map(str, alike), strict=True)), "nodes": nodes} for alike, nodes in groups.items()]

@@ -1,0 +1,127 @@
+"""Quantizes the model with the installed quantizer, which may build and execute candidates on the target."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from edgekit.errors import InputError
+from edgekit.model import Model
+from edgekit.quantizer import Progress, QuantizationRequest
+from edgekit.registry import installed_quantizer
+from edgekit.samples import Samples
+from edgekit.stages import Stage, StageResult
+from edgekit.target import BuildOptions, Profile, Runner, Target
+
+NONE = "none"
+SCHEMES = ("auto", "int8", "int8-weights", NONE)
+NEED_SAMPLES = ("auto", "int8")
+
+
+@dataclass(frozen=True)
+class Quantized(StageResult):
+    """The model, quantized or left as it was."""
+
+    quantized: bool
+
+
+class Quantize(Stage[Model]):
+    """Quantizes by a scheme of :data:`SCHEMES`; ``none`` leaves the model as it is.
+
+    Args:
+        scheme: What was asked for.
+        target: Builds and executes the candidates.
+        profile: The device that they are for.
+        options: How they are built.
+        samples: What to calibrate on; None where there are none.
+        max_drop: The accuracy that may be lost, as a fraction; None for the quantizer's default.
+        progress: Told of the steps.
+    """
+
+    name: ClassVar[str] = "quantize"
+
+    def __init__(
+        self,
+        scheme: str,
+        target: Target,
+        profile: Profile,
+        options: BuildOptions,
+        samples: Samples | None,
+        max_drop: float | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._scheme = scheme
+        self._target = target
+        self._profile = profile
+        self._options = options
+        self._samples = samples
+        self._max_drop = max_drop
+        self._progress = progress
+
+    def requires(self, given: Model) -> None:
+        """The scheme is known, and there are samples where it needs some.
+
+        Raises:
+            InputError: It is not, or there are none.
+        """
+        require_samples(self._scheme, self._samples is not None)
+
+    def run(self, given: Model) -> Quantized:
+        """The quantized model.
+
+        Raises:
+            edgekit.errors.RequirementError: Nothing holds the accuracy budget.
+        """
+        if self._scheme == NONE:
+            return Quantized(given, {"scheme": NONE}, quantized=False)
+        with tempfile.TemporaryDirectory(prefix="edgekit-") as folder:
+            result = installed_quantizer().quantize(
+                QuantizationRequest(
+                    model=given,
+                    scheme=self._scheme,
+                    samples=self._samples,
+                    max_drop=self._max_drop,
+                    placement=self._target.placement(self._profile),
+                    execute=lambda candidate: self._execute(candidate, Path(folder)),
+                    latency_counts=self._profile.runs_here,
+                    progress=self._progress,
+                )
+            )
+        return Quantized(result.model, result.record, quantized=result.record.get("scheme") != NONE)
+
+    def ensures(self, given: Model, result: StageResult) -> None:
+        """Inputs and outputs are those of the float model.
+
+        Raises:
+            edgekit.errors.InternalError: They are not.
+        """
+        for kind in ("inputs", "outputs"):
+            before, after = getattr(given, kind), getattr(result.model, kind)
+            if before != after:
+                raise self.broken(f"the {kind} were {', '.join(map(str, before))}, now {', '.join(map(str, after))}")
+
+    def _execute(self, candidate: Model, folder: Path) -> Runner:
+        """Builds a candidate for the target, and opens it."""
+        place = Path(tempfile.mkdtemp(dir=folder))
+        artifact = self._target.build(candidate, self._profile, place, self._options)
+        return self._target.load(artifact.main, self._profile)
+
+
+def require_samples(scheme: str, available: bool) -> None:
+    """Checks a scheme before any work starts.
+
+    Raises:
+        InputError: It is unknown, or needs samples and there are none.
+    """
+    if scheme not in SCHEMES:
+        raise InputError("unknown scheme", subject="--quantize", expected=" | ".join(SCHEMES), found=scheme)
+    if scheme in NEED_SAMPLES and not available:
+        raise InputError(
+            "quantization needs samples to calibrate on",
+            subject=f"--quantize {scheme}",
+            expected="a folder of samples",
+            found="none",
+            hint="give --data DIR, or --quantize int8-weights, which needs none",
+        )

@@ -1,0 +1,128 @@
+"""Executes what was built, and compares it with the original model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from edgekit.accuracy import Accuracy, Floors, Kind, compare
+from edgekit.errors import InputError, RequirementError
+from edgekit.metrics import json_number
+from edgekit.model import Model
+from edgekit.quantizer import Progress
+from edgekit.reference import NotRunnableError, Reference
+from edgekit.samples import Samples, SeededSamples
+from edgekit.stages import Stage
+from edgekit.stages.build import Built, extend
+from edgekit.target import Profile, Runner, Target
+
+
+@dataclass(frozen=True)
+class Verified(Built):
+    """What was built, with the evidence that it computes what the original computes."""
+
+    accuracy: Accuracy
+    runner: Runner
+    """What executed it."""
+    reference: Reference
+    """What executed the original."""
+
+
+class Verify(Stage[Built]):
+    """Compares the built artifact with the original on all samples, and refuses one that is not accurate enough.
+
+    Args:
+        original: The float model as it was loaded, its shapes fixed.
+        target: Who executes what it built.
+        profile: The device that it was built for.
+        samples: What to compare on.
+        max_drop: The accuracy that may be lost, as a fraction; None for the default.
+        progress: Told of the samples that are done.
+    """
+
+    name: ClassVar[str] = "verify"
+
+    def __init__(
+        self,
+        original: Model,
+        target: Target,
+        profile: Profile,
+        samples: Samples,
+        max_drop: float | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._original = original
+        self._target = target
+        self._profile = profile
+        self._samples = samples
+        self._max_drop = max_drop
+        self._progress = progress
+
+    def run(self, given: Built) -> Verified:
+        """The same, with its accuracy.
+
+        Raises:
+            RequirementError: It is not accurate enough.
+        """
+        runner = self._target.load(given.artifact.main, self._profile)
+        reference = Reference(self._original)
+        names = tuple(output.name for output in self._original.outputs)
+        seeded = isinstance(self._samples, SeededSamples)
+        try:
+            outputs, task = compare(self._samples, reference, runner, names, self._progress)
+        except NotRunnableError as error:
+            if not seeded:
+                raise
+            raise InputError(
+                f"random inputs do not run through the original model: {error.cause}",
+                subject=self._original.name,
+                hint="give real samples with --data",
+            ) from error
+        accuracy = Accuracy(
+            executed_by=runner.executed_by,
+            reference=reference.executed_by,
+            seeded=seeded,
+            samples=len(self._samples),
+            floors=Floors.of(given.kind, labelled=task is not None, max_drop=self._max_drop),
+            outputs=outputs,
+            task=task,
+        )
+        require_accuracy(accuracy, given.kind, self._original.name)
+        warnings = []
+        if self._samples.has_labels and task is None:
+            warnings.append("the samples have labels, but no output of the model tells a class: they were not used")
+        worst = accuracy.worst_db
+        record = {
+            "kind": given.kind,
+            "executed_by": accuracy.executed_by,
+            "worst_db": None if worst is None else json_number(worst),
+            "warnings": warnings,
+        }
+        return extend(Verified, given, record=record, accuracy=accuracy, runner=runner, reference=reference)
+
+
+def require_accuracy(accuracy: Accuracy, kind: Kind, subject: object) -> None:
+    """Refuses what is not accurate enough.
+
+    Raises:
+        RequirementError: Floors are missed; all of them are named.
+    """
+    shortfalls = accuracy.shortfalls()
+    if shortfalls:
+        raise RequirementError(
+            f"what was built as {kind} is not accurate enough, executed by {accuracy.executed_by}",
+            subject=subject,
+            expected=f"the original model's outputs, by {accuracy.reference}",
+            found="; ".join(shortfalls),
+            hint=_hint(accuracy, kind),
+        )
+
+
+def _hint(accuracy: Accuracy, kind: Kind) -> str:
+    if accuracy.seeded:
+        return "random inputs may be unlike anything that the model knows: give real samples with --data"
+    if kind is Kind.QUANTIZED:
+        return "give more samples, allow more with --max-drop, or keep it in float with --quantize none"
+    if kind is Kind.FLOAT16:
+        return "build it with --precision float32"
+    return "this points to a fault in the conversion: `edgekit extract` helps to find the node"
