@@ -1,0 +1,43 @@
+# Two commands for a fresh machine with Python 3.11 or later: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test quick lint types tools clean
+
+help: ## List the commands.
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 10
+
+install: $(INSTALLED) ## Install EdgeKit and what its tests need into .venv.
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "EdgeKit needs Python 3.11 or later")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: $(INSTALLED) ## Package the sample model for iOS, Intel and ONNX Runtime, and show what came of it.
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh sample_apps/digits/demo.sh
+
+test: $(INSTALLED) tools lint types ## All tests, lint and types.
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -q
+
+quick: $(INSTALLED) ## The fast tests.
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -q -m 'not slow and not browser and not cxx'
+
+lint: $(INSTALLED) ## Ruff: rules and format.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(INSTALLED) ## mypy --strict.
+	$(BIN)/mypy
+
+tools: ## What the tests of the sample apps run with: Chromium, CMake, a C++ compiler. Tests without them are skipped.
+	sh tests/install_tools.sh
+
+clean: ## Remove the virtual environment and the caches.
+	rm -rf $(VENV) demo-output .mypy_cache .pytest_cache .ruff_cache
