@@ -93,6 +93,14 @@ class Model:
         """Bytes of all tensors that the model carries."""
         return sum(tensor.nbytes for tensor in self.tensors())
 
+    @property
+    def has_half_floats(self) -> bool:
+        """Whether half-precision numbers (float16 or bfloat16) occur anywhere in the graph."""
+        halves = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+        nodes = self.graph.all_nodes()
+        made = (value for node in nodes for value in node.outputs)
+        return any(value.dtype in halves for value in (*self.graph.inputs, *self.graph.initializers.values(), *made))
+
     def with_graph(self, graph_model: ir.Model) -> Model:
         """The same model by origin, with another graph."""
         return replace(self, graph_model=graph_model)

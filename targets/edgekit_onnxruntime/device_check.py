@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from edgekit.target import DeviceCheck
+from edgekit.target import DeviceCheck, Profile
 
 
-def device_check() -> DeviceCheck:
-    """A Python program that needs NumPy and ONNX Runtime only."""
+def device_check(profile: Profile) -> DeviceCheck:
+    """A page for browsers; for everything else a Python program that needs NumPy and ONNX Runtime only."""
+    if profile.options["provider"] == "wasm":
+        return DeviceCheck(
+            files={name: _asset(name) for name in ("check.html", "check.mjs")},
+            command="python -m http.server, then open http://localhost:8000/check.html",
+        )
+    golden_check = files("edgekit").joinpath("golden_check.py").read_text(encoding="utf-8")
     return DeviceCheck(
-        files={
-            "check.py": files("edgekit_onnxruntime").joinpath("assets/check.py").read_text(encoding="utf-8"),
-            "golden_check.py": files("edgekit").joinpath("golden_check.py").read_text(encoding="utf-8"),
-        },
-        command="python check.py",
+        files={"check.py": _asset("check.py"), "golden_check.py": golden_check}, command="python check.py"
     )
+
+
+def _asset(name: str) -> str:
+    return files("edgekit_onnxruntime").joinpath("assets", name).read_text(encoding="utf-8")

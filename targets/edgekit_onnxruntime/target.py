@@ -40,7 +40,7 @@ class ONNXRuntimeTarget(Target):
         return SessionRunner(main)
 
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
-        """A Python program that needs NumPy and ONNX Runtime only."""
+        """A page for browsers, a Python program for everything else."""
         from edgekit_onnxruntime.device_check import device_check
 
-        return device_check()
+        return device_check(profile)

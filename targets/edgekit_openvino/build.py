@@ -29,6 +29,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         inputs=tuple(map(_feature, model.inputs, converted.inputs)),
         outputs=tuple(map(_feature, model.outputs, converted.outputs)),
         precision=precision,
+        precision="float16" if model.has_half_floats else precision,
         record={
             "runtime": f"openvino {openvino.__version__}",
             "device": profile.options["device"],

@@ -1,0 +1,141 @@
+// Runs a bundle's golden samples with onnxruntime-web and compares the outputs with the original model's.
+// Ships in bundles for the web; needs onnxruntime-web, nothing of EdgeKit. check.html beside it is its page.
+
+const TYPES = {
+  '<f4': ['float32', Float32Array],
+  '<f8': ['float64', Float64Array],
+  '<f2': ['float16', globalThis.Float16Array],
+  '|i1': ['int8', Int8Array],
+  '|u1': ['uint8', Uint8Array],
+  '<i2': ['int16', Int16Array],
+  '<u2': ['uint16', Uint16Array],
+  '<i4': ['int32', Int32Array],
+  '<u4': ['uint32', Uint32Array],
+  '<i8': ['int64', BigInt64Array],
+  '<u8': ['uint64', BigUint64Array],
+  '|b1': ['bool', Uint8Array],
+};
+
+/**
+ * Reads an array in NumPy's .npy format (versions 1 to 3).
+ * @param {ArrayBuffer} buffer The file.
+ * @returns {{type: string, data: ArrayLike, dims: number[]}} Element type as onnxruntime-web calls it, elements, shape.
+ */
+export function parseNpy(buffer) {
+  const view = new DataView(buffer);
+  const longHeader = view.getUint8(6) > 1;
+  const start = longHeader ? 12 : 10;
+  const length = longHeader ? view.getUint32(8, true) : view.getUint16(8, true);
+  const header = new TextDecoder().decode(new Uint8Array(buffer, start, length));
+  const descr = /'descr':\s*'([^']*)'/.exec(header)?.[1];
+  const shape = /'shape':\s*\(([^)]*)\)/.exec(header)?.[1];
+  const [type, Elements] = TYPES[descr] ?? [];
+  if (!Elements || shape === undefined || /'fortran_order':\s*True/.test(header)) {
+    throw new Error(`this browser cannot read a .npy file with the header ${header.trim()}`);
+  }
+  const dims = shape.split(',').filter((size) => size.trim()).map(Number);
+  return { type, data: new Elements(buffer.slice(start + length)), dims };
+}
+
+/** Decibels of a golden output's energy over the error's energy. */
+function decibels(signal, noise) {
+  if (noise === 0) return Infinity;
+  return signal > 0 ? 10 * Math.log10(signal / noise) : -Infinity;
+}
+
+/** How far one output is from the golden one, over all samples. */
+class OutputTally {
+  constructor({ name, floor_db: floorDb, max_mismatch: maxMismatch }) {
+    Object.assign(this, { name, floorDb, maxMismatch, signal: 0, noise: 0, maxAbsError: 0, unequal: 0, elements: 0 });
+    this.problem = '';
+  }
+
+  add(golden, actual) {
+    if (String(golden.dims) !== String(actual.dims)) {
+      this.problem = `shape [${actual.dims}] instead of [${golden.dims}]`;
+      return;
+    }
+    this.elements += golden.data.length;
+    for (let i = 0; i < golden.data.length; i += 1) {
+      const want = golden.data[i];
+      const got = actual.data[i];
+      const same = want === got || (want !== want && got !== got); // NaN equals NaN
+      if (!same) this.unequal += 1;
+      if (this.floorDb === null) continue;
+      if (Number.isFinite(want) && Number.isFinite(got)) {
+        this.signal += want * want;
+        this.noise += (got - want) ** 2;
+        this.maxAbsError = Math.max(this.maxAbsError, Math.abs(got - want));
+      } else if (!same) {
+        this.problem = 'infinite or NaN on one side only';
+      }
+    }
+  }
+
+  get record() {
+    const sqnr = decibels(this.signal, this.noise);
+    const mismatch = this.elements ? this.unequal / this.elements : 0;
+    const near = this.floorDb === null ? this.maxMismatch === null || mismatch <= this.maxMismatch : sqnr >= this.floorDb;
+    return {
+      name: this.name,
+      passed: near && !this.problem,
+      problem: this.problem,
+      max_abs_error: this.maxAbsError,
+      sqnr_db: this.floorDb === null ? null : Number.isFinite(sqnr) ? sqnr : String(sqnr).replace('Infinity', 'inf'),
+      mismatch,
+      floor_db: this.floorDb,
+      max_mismatch: this.maxMismatch,
+    };
+  }
+}
+
+async function fetched(url) {
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${url}: ${response.status} ${response.statusText}`);
+  return response;
+}
+
+/**
+ * Opens a bundle's model.
+ * @param {object} ort The onnxruntime-web module.
+ * @param {string} bundle URL of the bundle's folder, with a slash at the end.
+ * @param {string} provider `wasm` or `webgpu`.
+ * @returns {Promise<{manifest: object, session: object}>}
+ */
+export async function openBundle(ort, bundle, provider = 'wasm') {
+  const manifest = await (await fetched(new URL('manifest.json', bundle))).json();
+  const model = await (await fetched(new URL(manifest.model.main, bundle))).arrayBuffer();
+  return { manifest, session: await ort.InferenceSession.create(model, { executionProviders: [provider] }) };
+}
+
+/**
+ * Runs all golden samples.
+ * @param {object} ort The onnxruntime-web module.
+ * @param {string} bundle URL of the bundle's folder, with a slash at the end.
+ * @param {string} provider `wasm` or `webgpu`.
+ * @returns {Promise<{passed: boolean, executed_by: string, outputs: object[]}>} The figures of each output.
+ */
+export async function runGoldenCheck(ort, bundle, provider = 'wasm') {
+  const { manifest, session } = await openBundle(ort, bundle, provider);
+  const tallies = manifest.golden.outputs.map((output) => new OutputTally(output));
+  const load = async (sample, kind, position) =>
+    parseNpy(await (await fetched(new URL(`golden/${sample}/${kind}/${position}.npy`, bundle))).arrayBuffer());
+  for (let sample = 0; sample < manifest.golden.samples; sample += 1) {
+    const feeds = {};
+    for (const [position, input] of manifest.inputs.entries()) {
+      const { type, data, dims } = await load(sample, 'inputs', position);
+      feeds[input.native_name] = new ort.Tensor(type, data, dims);
+    }
+    const results = await session.run(feeds);
+    for (const [position, output] of manifest.outputs.entries()) {
+      tallies[position].add(await load(sample, 'outputs', position), results[output.native_name]);
+    }
+  }
+  const outputs = tallies.map((tally) => tally.record);
+  const version = ort.env.versions?.web ?? 'unknown version';
+  return {
+    passed: outputs.every((output) => output.passed),
+    executed_by: `onnxruntime-web ${version}, ${provider}, ${manifest.model.main}`,
+    outputs,
+  };
+}
