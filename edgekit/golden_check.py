@@ -36,6 +36,7 @@ class OutputTally:
     noise: float = 0.0
     max_abs_error: float = 0.0
     unequal: int = 0
+    """Elements of a floating-point output that are infinite or NaN on one side only, unequal ones of any other."""
     elements: int = 0
     problem: str = ""
     """What makes a comparison impossible, such as another shape."""
@@ -50,15 +51,15 @@ class OutputTally:
             self.unequal += int(np.count_nonzero(golden != actual))
             return
         want, got = golden.astype(np.float64), actual.astype(np.float64)
-        same = (want == got) | (np.isnan(want) & np.isnan(got))
         comparable = np.isfinite(want) & np.isfinite(got)
-        if np.any(~same & ~comparable):
+        one_sided = ~comparable & ~((want == got) | (np.isnan(want) & np.isnan(got)))
+        if one_sided.any():
             self.problem = "infinite or NaN on one side only"
         error = (got - want)[comparable]
         self.signal += float(np.square(want[comparable]).sum())
         self.noise += float(np.square(error).sum())
         self.max_abs_error = max(self.max_abs_error, float(np.abs(error).max(initial=0.0)))
-        self.unequal += int(np.count_nonzero(~same))
+        self.unequal += int(np.count_nonzero(one_sided))
 
     @property
     def sqnr_db(self) -> float:
@@ -69,7 +70,7 @@ class OutputTally:
 
     @property
     def mismatch(self) -> float:
-        """Share of unequal elements."""
+        """Share of unequal elements, as :attr:`unequal` counts them."""
         return self.unequal / self.elements if self.elements else 0.0
 
     @property

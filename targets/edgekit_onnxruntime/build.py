@@ -49,6 +49,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         alternatives=tuple(file for file in files if (file == optimized) != (main == optimized)),
         inputs=tuple(map(_feature, model.inputs)),
         outputs=tuple(map(_feature, model.outputs)),
+        precision="float16" if model.has_half_floats else "float32",
         record={
             "runtime": f"onnxruntime {onnxruntime.__version__}",
             "provider": profile.options["provider"],

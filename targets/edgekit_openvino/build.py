@@ -28,7 +28,6 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         files=(topology.with_suffix(".bin"), topology),
         inputs=tuple(map(_feature, model.inputs, converted.inputs)),
         outputs=tuple(map(_feature, model.outputs, converted.outputs)),
-        precision=precision,
         precision="float16" if model.has_half_floats else precision,
         record={
             "runtime": f"openvino {openvino.__version__}",

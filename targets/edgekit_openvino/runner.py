@@ -38,6 +38,7 @@ class CompiledRunner:
             self._model = core.compile_model(model, "CPU", config)
         except RuntimeError as error:
             raise InputError(f"OpenVINO cannot load the model: {last_line(error)}", subject=path) from error
+        self._request = self._model.create_infer_request()
         self._threads = threads
         self._path = path
 
@@ -65,14 +66,13 @@ class CompiledRunner:
             raise InputError(
                 "the inputs' names are not the model's", subject=self._path, expected=self._inputs, found=list(feeds)
             )
-        request = self._model.create_infer_request()
         try:
             for position, name in enumerate(self._inputs):
-                request.set_input_tensor(position, openvino.Tensor(np.array(feeds[name])))
-            request.infer()
+                self._request.set_input_tensor(position, openvino.Tensor(np.array(feeds[name])))
+            self._request.infer()
         except (RuntimeError, TypeError, ValueError) as error:
             raise InputError(f"OpenVINO cannot run the model: {last_line(error)}", subject=self._path) from error
-        return {name: _as_array(request.get_output_tensor(n)) for n, name in enumerate(self._outputs)}
+        return {name: _as_array(self._request.get_output_tensor(n)) for n, name in enumerate(self._outputs)}
 
 
 def _as_array(tensor: Any) -> np.ndarray:

@@ -60,13 +60,14 @@ class OutputTally {
       const want = golden.data[i];
       const got = actual.data[i];
       const same = want === got || (want !== want && got !== got); // NaN equals NaN
-      if (!same) this.unequal += 1;
-      if (this.floorDb === null) continue;
-      if (Number.isFinite(want) && Number.isFinite(got)) {
+      if (this.floorDb === null) {
+        if (!same) this.unequal += 1;
+      } else if (Number.isFinite(want) && Number.isFinite(got)) {
         this.signal += want * want;
         this.noise += (got - want) ** 2;
         this.maxAbsError = Math.max(this.maxAbsError, Math.abs(got - want));
       } else if (!same) {
+        this.unequal += 1;
         this.problem = 'infinite or NaN on one side only';
       }
     }
