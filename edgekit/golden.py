@@ -1,0 +1,61 @@
+"""Writes golden data: a few inputs and the original model's outputs, for the check on the device."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgekit.accuracy import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Executor, Kind
+from edgekit.metrics import Comparison, OutputAccuracy
+from edgekit.samples import Samples
+from edgekit.target import Arrays, Feature
+
+GOLDEN_SAMPLES = 3
+DEVICE_MARGIN_DB = 6.0
+"""How much nearer to the original the artifact may be here than on the device, which rounds at other places: twice the
+error."""
+
+
+def write_golden(
+    folder: Path,
+    samples: Samples,
+    original: Executor,
+    built: Executor,
+    inputs: tuple[Feature, ...],
+    outputs: tuple[Feature, ...],
+    kind: Kind,
+) -> dict[str, Any]:
+    """Writes ``<sample>/inputs/<i>.npy`` and ``<sample>/outputs/<i>.npy`` for the first :data:`GOLDEN_SAMPLES`.
+
+    Returns:
+        The manifest's ``golden``. A device may compute a float build in half precision, whatever it was built as, and
+        has to reach that floor; a quantized build has to be as accurate as here, save for :data:`DEVICE_MARGIN_DB`.
+    """
+    comparison, count = Comparison(tuple(feature.name for feature in outputs)), 0
+    for sample in islice(samples, GOLDEN_SAMPLES):
+        wanted = original.run(sample.feeds)
+        comparison.add(wanted, built.run(sample.feeds))
+        _save(folder / str(count) / "inputs", sample.feeds, inputs)
+        _save(folder / str(count) / "outputs", wanted, outputs)
+        count += 1
+    return {"samples": count, "outputs": [_floor(accuracy, kind) for accuracy in comparison.results()]}
+
+
+def _save(folder: Path, arrays: Arrays, features: tuple[Feature, ...]) -> None:
+    folder.mkdir(parents=True)
+    for position, feature in enumerate(features):
+        np.save(folder / f"{position}.npy", arrays[feature.name], allow_pickle=False)
+
+
+def _floor(accuracy: OutputAccuracy, kind: Kind) -> dict[str, Any]:
+    floor_db = max_mismatch = None
+    if accuracy.sqnr_db is None:
+        max_mismatch = min(1.0, accuracy.mismatch + MAX_DISAGREEMENT) if kind is Kind.QUANTIZED else 0.0
+    elif kind is Kind.QUANTIZED:
+        floor_db = min(accuracy.sqnr_db, SQNR_FLOOR_DB[Kind.FLOAT16]) - DEVICE_MARGIN_DB
+    else:
+        floor_db = SQNR_FLOOR_DB[Kind.FLOAT16]
+    return {"name": accuracy.name, "floor_db": floor_db, "max_mismatch": max_mismatch}

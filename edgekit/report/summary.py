@@ -1,0 +1,132 @@
+"""The few lines that say what a bundle is worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+Manifest = Mapping[str, Any]
+
+STAND_IN = "of a stand-in on the machine that packaged it: says nothing about the device"
+
+
+def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
+    """What a bundle is and how good, as label and text."""
+    accuracy, latency, target = manifest["accuracy"], manifest["latency"], manifest["target"]
+    rows = [
+        ("model", f"{manifest['name']} ({manifest['source']['files'][0]['path']})"),
+        ("target", f"{target['profile']}: {target['description']}"),
+        ("built as", built_as(manifest)),
+        ("size", size_text(manifest)),
+    ]
+    if accuracy["task"] is not None:
+        rows.append(("accuracy", task_text(accuracy)))
+    rows += [
+        ("worst output", worst_output_text(accuracy)),
+        ("compared on", data_text(accuracy)),
+        ("executed by", accuracy["executed_by"]),
+        ("latency", latency_text(latency)),
+    ]
+    return rows
+
+
+def summary_record(manifest: Manifest) -> dict[str, Any]:
+    """The same as plain data, for ``--json``: figures that scripts ask for."""
+    accuracy, latency = manifest["accuracy"], manifest["latency"]
+    return {
+        "name": manifest["name"],
+        "target": manifest["target"]["profile"],
+        "kind": manifest["model"]["kind"],
+        "quantization": scheme(manifest),
+        "size": manifest["size"],
+        "accuracy": {
+            "executed_by": accuracy["executed_by"],
+            "data": accuracy["data"],
+            "worst_db": worst_db(accuracy),
+            "floors": accuracy["floors"],
+            "outputs": accuracy["outputs"],
+            "task": accuracy["task"],
+        },
+        "latency": latency,
+        "seconds": round(sum(stage["seconds"] for stage in manifest["stages"]), 3),
+        "warnings": warnings(manifest),
+    }
+
+
+def warnings(manifest: Manifest) -> list[str]:
+    """What the stages want people to know."""
+    return [text for stage in manifest["stages"] for text in stage["record"].get("warnings", ())]
+
+
+def scheme(manifest: Manifest) -> str:
+    """The quantization scheme that was used."""
+    records = [stage["record"] for stage in manifest["stages"] if stage["name"] == "quantize"]
+    return str(records[0].get("scheme", "unknown")) if records else "none"
+
+
+def worst_db(accuracy: Mapping[str, Any]) -> float | str | None:
+    """The least SQNR of a floating-point output on any sample, as the manifest writes it; None without such outputs."""
+    figures = [output["worst_sample_db"] for output in accuracy["outputs"] if output["worst_sample_db"] is not None]
+    return min(figures, key=float, default=None)
+
+
+def built_as(manifest: Manifest) -> str:
+    """Kind and quantization scheme."""
+    kind = manifest["model"]["kind"]
+    return f"{kind} ({scheme(manifest)})" if kind == "quantized" else str(kind)
+
+
+def size_text(manifest: Manifest) -> str:
+    """Size, and how it relates to the original's."""
+    size = manifest["size"]
+    return f"{bytes_text(size['bytes'])}, {size['ratio']:.2f} of the original's {bytes_text(size['source_bytes'])}"
+
+
+def task_text(accuracy: Mapping[str, Any]) -> str:
+    """Share of the labels found by both models."""
+    task = accuracy["task"]
+    return f"{task['built']:.2%} of the labels found, by the original {task['reference']:.2%}"
+
+
+def worst_output_text(accuracy: Mapping[str, Any]) -> str:
+    """The floating-point output that is farthest from the original's on any sample; without one, the unequal share."""
+    worst = worst_db(accuracy)
+    if worst is None:
+        most = max(accuracy["outputs"], key=lambda output: float(output["mismatch"]))
+        return f"{most['name']}: {most['mismatch']:.2%} of the elements differ"
+    output = next(output for output in accuracy["outputs"] if output["worst_sample_db"] == worst)
+    return f"{output['name']}: SQNR {decibel_text(output['sqnr_db'])}, {decibel_text(worst)} on its worst sample"
+
+
+def data_text(accuracy: Mapping[str, Any]) -> str:
+    """What the comparison was made on."""
+    data = accuracy["data"]
+    what = "random inputs from a fixed seed" if data["kind"] == "seeded" else "samples"
+    return f"{data['samples']} {what}"
+
+
+def latency_text(latency: Mapping[str, Any]) -> str:
+    """Median and tail, and how the median relates to the original's."""
+    built, reference = latency["built"], latency["reference"]
+    text = (
+        f"P50 {built['p50_ms']:.3g} ms, P90 {built['p90_ms']:.3g} ms, P99 {built['p99_ms']:.3g} ms; "
+        f"{latency['ratio']:.2f} of the original's P50 {reference['p50_ms']:.3g} ms"
+    )
+    return text if latency["of_device"] else f"{text}; {STAND_IN}"
+
+
+def decibel_text(value: float | str) -> str:
+    """Decibels as the manifest writes them, for people."""
+    number = float(value)
+    return f"{number:.1f} dB" if math.isfinite(number) else "exact" if number > 0 else "nothing right"
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes in the unit that reads best, powers of 1000."""
+    value = float(count)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:.4g} {unit}"
+        value /= 1000
+    return f"{value:.4g} GB"
