@@ -2,7 +2,7 @@
 
 Planning resolves every name to a slot of one flat frame (nested blocks share it), looks up all kernels, sorts inputs
 into constants and results, and notes after which operation each result is dead. Constants, and ``constexpr_``
-operations with them, are read when an operation first needs them, so that loading stays quick and unused ones cost nothing.
+operations with them, are read when an operation first needs them: loading stays quick, and unused ones cost nothing.
 """
 
 from __future__ import annotations

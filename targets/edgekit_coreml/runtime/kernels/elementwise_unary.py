@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy as np
 from edgekit_coreml.runtime.kernels.onnx_op import run_onnx_op
 from edgekit_coreml.runtime.program import Array, DataType
 from edgekit_coreml.runtime.registry import Call, kernel
+
+EXPONENTIAL_COST = 10
+"""Multiply-adds that an exponential function is worth."""
 
 _FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "abs": np.abs,
@@ -19,7 +23,6 @@ _FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "ceil": np.ceil,
     "cos": np.cos,
     "cosh": np.cosh,
-    "exp": np.exp,
     "exp2": np.exp2,
     "floor": np.floor,
     "logical_not": np.logical_not,
@@ -47,6 +50,17 @@ for _name, _function in _FUNCTIONS.items():
     _register(_name, _function)
 
 
+@kernel("exp")
+def exp(call: Call, x: Array) -> Array:
+    """``e ** x``."""
+    return exponential(call, x)
+
+
+def exponential(call: Call, x: Array) -> Array:
+    """A new array of ``e ** x``, for a float32 array of any shape: faster and more accurate than NumPy's."""
+    return run_onnx_op(call, "exp", "Exp", {"x": x}, work=EXPONENTIAL_COST * x.size)
+
+
 @kernel("erf")
 def erf(call: Call, x: Array) -> Array:
     """The Gauss error function."""
@@ -55,7 +69,7 @@ def erf(call: Call, x: Array) -> Array:
 
 def gauss_error(call: Call, x: Array) -> Array:
     """The Gauss error function of a float32 array of any shape."""
-    return run_onnx_op(call, "erf", "Erf", {"x": x}, work=10 * x.size)
+    return run_onnx_op(call, "erf", "Erf", {"x": x}, work=EXPONENTIAL_COST * x.size)
 
 
 @kernel("inverse")
@@ -92,12 +106,12 @@ def clip(call: Call, x: Array, alpha: float, beta: float) -> Array:
 
 
 def clamp(x: Array, low: float, high: float) -> Array:
-    """Limit ``x`` to ``[low, high]``."""
-    raised = np.maximum(x, low)
-    return np.minimum(raised, high, out=raised) if isinstance(raised, np.ndarray) else np.minimum(raised, high)
+    """Limit ``x`` to ``[low, high]``: one pass over memory, and faster in NumPy than even a lone ``maximum``."""
+    limited: Array = np.clip(x, low, high)
+    return limited
 
 
 @kernel("threshold")
 def threshold(call: Call, x: Array, alpha: float) -> Array:
     """``max(x, alpha)``."""
-    return np.maximum(x, alpha)
+    return clamp(x, alpha, math.inf) if x.dtype.kind == "f" else np.maximum(x, alpha)
