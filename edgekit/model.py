@@ -157,3 +157,9 @@ def op_name(node: ir.Node) -> str:
 def node_name(node: ir.Node) -> str:
     """What to call a node: its name, else that of its first output, else its operator."""
     return node.name or next((value.name for value in node.outputs if value.name), node.op_type)
+
+
+def name_nodes(graph_model: ir.Model) -> None:
+    """Gives every node without a name the one that :func:`node_name` calls it by, in subgraphs too."""
+    for node in graph_model.graph.all_nodes():
+        node.name = node_name(node)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TypeVar
 
 from edgekit.errors import EdgeKitError, InputError, InternalError
 from edgekit.quantizer import Quantizer
+from edgekit.suggestions import near_names
 from edgekit.target import Profile, Target
 
 TARGET_GROUP = "edgekit.targets"
@@ -78,7 +78,7 @@ def find_profile(name: str) -> tuple[Target, Profile]:
     raise InputError(
         f"there is no target {name!r}",
         subject="--target",
-        expected=_choice(wanted, known_names),
+        expected=near_names(wanted, known_names),
         found=_broken_note(installed.broken),
         hint="`edgekit targets` lists what is installed",
     )
@@ -100,7 +100,7 @@ def installed_quantizer(name: str | None = None) -> Quantizer:
             hint=f"install a package with an entry point in the group {QUANTIZER_GROUP!r}",
         )
     if name is not None and name not in found:
-        raise InputError(f"there is no quantizer {name!r}", expected=_choice(name, found))
+        raise InputError(f"there is no quantizer {name!r}", expected=near_names(name, found))
     chosen = found[name] if name is not None else next(iter(found.values()))
     return _load(chosen, Quantizer)  # type: ignore[type-abstract]  # as above
 
@@ -118,14 +118,6 @@ def _load(entry_point: EntryPoint, interface: type[Plugin]) -> Plugin:
     if not isinstance(plugin, interface):
         raise InternalError(f"is not a {interface.__module__}.{interface.__name__}", subject=entry_point.value)
     return plugin
-
-
-def _choice(wanted: str, known: Iterable[str]) -> str:
-    """The near names where there are some, else all of them."""
-    names = sorted(dict.fromkeys(known))
-    by_folded = {known_name.casefold(): known_name for known_name in names}
-    near = difflib.get_close_matches(wanted.casefold(), by_folded, n=3)
-    return ", ".join(by_folded[match] for match in near) if near else "one of " + ", ".join(names)
 
 
 def _broken_note(broken: Iterable[BrokenPlugin]) -> str | None:

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
 
 from edgekit.errors import InputError, RequirementError
-from edgekit.model import Model, node_name
+from edgekit.model import Model, name_nodes, node_name
 from edgekit.onnx_file import check_versions, external_files, read_proto, sha256
 from edgekit.opset import OLDEST_OPSET, upgraded
 from edgekit.reference import NotRunnableError, Reference
@@ -56,7 +56,7 @@ class Load(Stage[Path]):
         if 0 < original_opset < OLDEST_OPSET:
             model = upgraded(model)
         RemoveInitializersFromInputsPass()(model.graph_model)
-        _name_nodes(model)
+        name_nodes(model.graph_model)
         _normalize_dimensions(model)
         _check_sizes(model)
         _check_numbers(model)
@@ -107,11 +107,6 @@ def _check(path: Path, model: Model) -> list[str]:
             hint="export the model again, with a newer exporter if there is one",
         ) from error
     return []
-
-
-def _name_nodes(model: Model) -> None:
-    for node in model.graph.all_nodes():
-        node.name = node_name(node)
 
 
 def _normalize_dimensions(model: Model) -> None:

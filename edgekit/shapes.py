@@ -1,0 +1,100 @@
+"""Works out the shapes inside a graph from those of its inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+from onnxscript.optimizer import fold_constants_ir
+
+from edgekit.model import Model
+
+SHAPE_ELEMENTS = 1024
+"""Largest tensor that counts as part of a shape's computation: inference sees its values, and folding may store it."""
+
+_FOLDING_ROUNDS = 4
+"""Folding makes shapes known, which lets more be folded; models that nest deeper than this are not known."""
+
+
+class ContradictionError(Exception):
+    """The operators of a graph cannot take the shapes that they get."""
+
+
+def infer_shapes(model: Model, *, strict: bool = True) -> Model:
+    """The model with shapes and types of all values as far as they can be worked out; the given one is not changed.
+
+    Raises:
+        ContradictionError: With ``strict``, where an operator gets shapes that it cannot take.
+    """
+    result = model.graph_model.clone()
+    proto = _without_large_tensors(model.graph_model.clone())
+    try:
+        inferred = onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=strict, data_prop=True)
+    except onnx.shape_inference.InferenceError as error:
+        raise ContradictionError(" ".join(str(error).split())) from error
+    names = {dim.value for value in _values(result) for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)}
+    for graph, inferred_graph in zip(result.graphs(), ir.from_proto(inferred).graphs(), strict=True):
+        found = ir.convenience.create_value_mapping(inferred_graph)
+        for name, value in ir.convenience.create_value_mapping(graph).items():
+            if name in found and not value.is_initializer():
+                value.shape = value.shape if found[name].shape is None else _with_names(found[name].shape, names)
+                value.type = value.type if found[name].type is None else found[name].type
+    return model.with_graph(result)
+
+
+def _with_names(shape: ir.Shape, names: Collection[str | None]) -> ir.Shape:
+    """The shape with unknown dimensions in place of those whose name the inference has made up."""
+    return ir.Shape([dim if isinstance(dim, int) or dim.value in names else None for dim in shape])
+
+
+def _values(graph_model: ir.Model) -> Iterator[ir.Value]:
+    for graph in graph_model.graphs():
+        yield from ir.convenience.create_value_mapping(graph).values()
+
+
+def fold_shapes(model: Model) -> Model:
+    """The model with what it computes from shapes turned into constants, where the shapes are known.
+
+    Only small tensors are folded, so the model does not grow. The given model is not changed.
+    """
+    for _ in range(_FOLDING_ROUNDS):
+        graph_model = model.graph_model.clone()
+        changed = fold_constants_ir(
+            graph_model,
+            onnx_shape_inference=True,
+            input_size_limit=SHAPE_ELEMENTS,
+            output_size_limit=SHAPE_ELEMENTS,
+            should_fold=_should_fold,
+        )
+        RemoveUnusedNodesPass()(graph_model)
+        model = infer_shapes(model.with_graph(graph_model), strict=False)
+        if not changed:
+            break
+    return model
+
+
+def _should_fold(node: ir.Node) -> bool | None:
+    """Whether to fold a node whose inputs are constant; None leaves it to the folder's own rules.
+
+    The folder keeps every ConstantOfShape lest the file grow; exporters compute paddings and axes with small ones.
+    """
+    if node.op_type != "ConstantOfShape" or node.domain or node.inputs[0] is None:
+        return None
+    shape = ir.convenience.get_const_tensor(node.inputs[0])
+    return True if shape is not None and math.prod(shape.numpy().tolist()) <= SHAPE_ELEMENTS else None
+
+
+def _without_large_tensors(graph_model: ir.Model) -> onnx.ModelProto:
+    """The model for shape inference: large initializers become inputs, since their shapes are all that counts."""
+    graph = graph_model.graph
+    for name, value in list(graph.initializers.items()):
+        tensor = value.const_value
+        if tensor is not None and tensor.size > SHAPE_ELEMENTS:
+            value.shape, value.dtype = ir.Shape(tensor.shape.numpy()), tensor.dtype
+            value.const_value = None
+            del graph.initializers[name]
+            graph.inputs.append(value)
+    return ir.to_proto(graph_model)

@@ -1,0 +1,176 @@
+"""The second stage: dynamic dimensions get the sizes that the device will see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import onnx_ir as ir
+
+from edgekit.equivalence import Equivalence
+from edgekit.errors import InputError
+from edgekit.inputs import index_limits
+from edgekit.model import Dim, Model, ValueSpec
+from edgekit.reference import NotRunnableError, Reference
+from edgekit.shape_request import ShapeRequest, Sizes
+from edgekit.shapes import ContradictionError, fold_shapes, infer_shapes
+from edgekit.stages import Stage, StageResult
+
+_NODE_IN_INFERENCE = re.compile(r"\(op_type:[^,)]*, node name: ([^)]+)\)")
+
+
+class FixShapes(Stage[Model]):
+    """Fixes the inputs' shapes, works out all others, and folds what the model computes from shapes.
+
+    Afterwards every input has the shape that was asked for, and the model computes on it what it computed before.
+
+    Args:
+        request: The sizes; an empty request fixes nothing, and still folds what is constant.
+    """
+
+    name = "fix shapes"
+
+    def __init__(self, request: ShapeRequest) -> None:
+        self._request = request
+
+    def run(self, given: Model) -> StageResult:
+        """Fixes the shapes.
+
+        Raises:
+            InputError: The request does not fit the inputs, or the graph cannot take the shapes; then it says which
+                node cannot.
+        """
+        sizes = self._request.sizes(given.inputs)
+        warnings: list[str] = []
+        fixed = self._with_inputs_fixed(given, sizes, warnings)
+        folded = _folded(given, fixed, warnings)
+        record: dict[str, Any] = {
+            "sizes": dict(sizes.by_name),
+            "inputs": {spec.name: _plain(spec.shape) for spec in folded.inputs},
+            "outputs": {spec.name: _plain(spec.shape) for spec in folded.outputs},
+            "still_dynamic": [
+                {"input": spec.name, "axis": axis, "dimension": dim, "fix": flag}
+                for spec, axis, dim, flag in dynamic_dimensions(folded)
+            ],
+            "folded_nodes": _node_count(fixed) - _node_count(folded),
+            "warnings": warnings,
+        }
+        return StageResult(folded, record)
+
+    def ensures(self, given: Model, result: StageResult) -> None:
+        """Checks what the class promises."""
+        sizes = self._request.sizes(given.inputs)
+        asked = {spec.name: self._request.shape(spec, sizes) for spec in given.inputs}
+        if asked != {spec.name: spec.shape for spec in result.model.inputs}:
+            raise self.broken("the inputs have other shapes than were asked for")
+        if [spec.name for spec in result.model.outputs] != [spec.name for spec in given.outputs]:
+            raise self.broken("the outputs have other names")
+
+    def _with_inputs_fixed(self, given: Model, sizes: Sizes, warnings: list[str]) -> Model:
+        """The model with the shapes put in and all others worked out, not folded yet."""
+        asked = {spec.name: self._request.shape(spec, sizes) for spec in given.inputs}
+        overridden = any(
+            old != new and isinstance(old, int)
+            for spec in given.inputs
+            for old, new in zip(spec.shape or (), asked[spec.name] or (), strict=False)
+        )
+        graph_model = given.graph_model.clone()
+        for value in graph_model.graph.inputs:
+            shape = asked.get(value.name or "")
+            value.shape = None if shape is None else ir.Shape(shape)
+        for node in graph_model.graph.all_nodes():
+            for value in node.outputs:
+                if value.shape is not None and not overridden:
+                    spec_shape = [dim if isinstance(dim, int) else dim.value for dim in value.shape]
+                    value.shape = ir.Shape([sizes.put_in(dim) for dim in spec_shape])
+                else:
+                    value.shape = None
+        fixed = given.with_graph(graph_model)
+        try:
+            return infer_shapes(fixed)
+        except ContradictionError:
+            return self._worked_out_afresh(given, fixed, warnings)
+
+    def _worked_out_afresh(self, given: Model, fixed: Model, warnings: list[str]) -> Model:
+        """The shapes as they follow from the inputs, whatever the file says of the values inside."""
+        for node in fixed.graph.all_nodes():
+            for value in node.outputs:
+                value.shape = None
+        try:
+            return infer_shapes(fixed)
+        except ContradictionError as error:
+            if not _contradicts_itself(given):
+                raise _contradiction(error, fixed) from error
+            warnings.append(f"shapes inside are known only in part: {error}")
+            return infer_shapes(fixed, strict=False)
+
+
+def dynamic_dimensions(model: Model) -> Iterator[tuple[ValueSpec, int, Dim, str]]:
+    """The inputs' dimensions that have no fixed size: input, axis, name, and the flag that would fix it."""
+    for spec in model.inputs:
+        for axis, dim in enumerate(spec.shape or ()):
+            if isinstance(dim, str):
+                yield spec, axis, dim, f"--dim {dim}=SIZE"
+            elif dim is None:
+                sizes = ",".join(str(other) if isinstance(other, int) else "SIZE" for other in spec.shape or ())
+                yield spec, axis, dim, f"--shape {spec.name}={sizes}"
+
+
+def _folded(given: Model, fixed: Model, warnings: list[str]) -> Model:
+    """The model with its shape computations folded, if it then still computes the same."""
+    try:
+        before = Equivalence(fixed)
+    except NotRunnableError as error:
+        if _fault_of_the_shapes(given, fixed):
+            raise _contradiction(error, fixed) from error
+        warnings.append(f"nothing was folded, because nothing could be compared: {error}")
+        return fixed
+    folded = fold_shapes(fixed)
+    difference = before.difference(folded)
+    if difference is None:
+        return folded
+    warnings.append(f"nothing was folded, because that would change what the model computes: {difference}")
+    return fixed
+
+
+def _fault_of_the_shapes(given: Model, fixed: Model) -> bool:
+    """Whether the shapes are why it does not run, and not the runtime, trial sizes or numbers drawn at random."""
+    if not all(spec.is_static for spec in fixed.inputs):
+        return False
+    limits = index_limits(fixed)
+    if any("int" in spec.dtype and spec.name not in limits for spec in fixed.inputs):
+        return False
+    try:
+        Reference(given)
+    except NotRunnableError:
+        return False
+    return True
+
+
+def _contradicts_itself(model: Model) -> bool:
+    try:
+        infer_shapes(model)
+    except ContradictionError:
+        return True
+    return False
+
+
+def _contradiction(error: ContradictionError | NotRunnableError, fixed: Model) -> InputError:
+    text = error.cause if isinstance(error, NotRunnableError) else str(error)
+    match = _NODE_IN_INFERENCE.search(text)
+    node = error.node if isinstance(error, NotRunnableError) else match.group(1) if match else None
+    return InputError(
+        f"cannot take these shapes: {text}",
+        subject="the graph" if node is None else f"node {node!r}",
+        found="; ".join(str(spec) for spec in fixed.inputs),
+        hint="give the shapes that the model was made for",
+    )
+
+
+def _plain(shape: tuple[Dim, ...] | None) -> list[Dim] | None:
+    return None if shape is None else list(shape)
+
+
+def _node_count(model: Model) -> int:
+    return sum(1 for _ in model.graph.all_nodes())

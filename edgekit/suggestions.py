@@ -1,0 +1,15 @@
+"""Helps with names that nothing has: says which ones were probably meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def near_names(wanted: str, known: Iterable[str]) -> str:
+    """The known names that look like ``wanted``, or all of them where none does, as an error's ``expected``."""
+    by_folded = {name.casefold(): name for name in known}
+    near = difflib.get_close_matches(wanted.casefold(), by_folded, n=3)
+    if near:
+        return " or ".join(repr(by_folded[folded]) for folded in near)
+    return "one of " + ", ".join(by_folded.values())
