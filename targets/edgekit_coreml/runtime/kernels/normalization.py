@@ -82,15 +82,13 @@ def local_response_norm(
 
     ``S`` is the sum of squares over ``size`` neighbouring channels: ``size // 2`` before, ``(size - 1) // 2`` after.
     """
-    channels = np.arange(x.shape[1])
-    # A window's sum is the difference of two running sums, in a precision in which nothing cancels.
-    running = np.zeros((x.shape[0], x.shape[1] + 1, *x.shape[2:]))
-    np.cumsum(np.square(x, dtype=np.float64), axis=1, out=running[:, 1:])
-    first = np.maximum(channels - size // 2, 0)
-    last = np.minimum(channels + (size - 1) // 2 + 1, x.shape[1])
-    sums = running[:, last] - running[:, first]
-    scaled: Array = x / (k + alpha / size * sums) ** beta
-    return scaled.astype(np.float32)
+    channels = x.shape[1]
+    around = ((0, 0), (size // 2, (size - 1) // 2), *((0, 0) for _ in x.shape[2:]))
+    squares = np.pad(np.square(x), around)
+    sums = squares[:, :channels].copy()
+    for offset in range(1, size):
+        sums += squares[:, offset : offset + channels]
+    return np.asarray(x / (np.float32(k) + np.float32(alpha / size) * sums) ** np.float32(beta))
 
 
 def _standardize(x: Array, axes: Ints, epsilon: float) -> Array:

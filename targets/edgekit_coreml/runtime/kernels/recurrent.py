@@ -1,9 +1,9 @@
 """Recurrent layers. Sequences are [s, b, I], states [b, H].
 
 The gates' equations are those of the operations' documentation, which leaves three things to Core ML's
-NeuralNetwork.proto: the constants of ``hard_sigmoid`` and ``scaled_tanh``; that ``clip`` limits the cell state; and
-that the backward half of a bidirectional layer's sequence is in the order of the input. With ``direction="reverse"``,
-in contrast, a sequence is in the order in which it was computed: last input first.
+NeuralNetwork.proto: the constants of ``hard_sigmoid``; that ``clip`` limits the cell state; and that the backward half
+of a bidirectional layer's sequence is in the order of the input. With ``direction="reverse"``, in contrast, a sequence
+is in the order in which it was computed: last input first.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _ACTIVATIONS: dict[str, Activation] = {
     "tanh": np.tanh,
     "relu": lambda x: np.maximum(x, 0),
     "linear": lambda x: x,
-    "scaled_tanh": lambda x: np.float32(1.7159) * np.tanh(x * np.float32(2 / 3)),
+    # With its factors at their defaults of 1, as Apple's test of the LSTM has it.
+    "scaled_tanh": np.tanh,
     "hard_sigmoid": _hard_sigmoid,
     "sigmoid_hard": _hard_sigmoid,
 }
