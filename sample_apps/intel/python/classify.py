@@ -1,0 +1,105 @@
+"""Classifies pictures with an OpenVINO bundle: ``python classify.py BUNDLE PICTURE…``.
+
+Needs openvino, numpy and pillow; nothing of EdgeKit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino
+from PIL import Image, ImageOps
+
+
+class Classifier:
+    """A bundle's model on one of OpenVINO's devices, fed with pictures as the bundle's manifest declares.
+
+    Args:
+        bundle: The bundle's folder.
+        device: OpenVINO's name of the device, such as ``CPU``, ``GPU`` or ``NPU``.
+    """
+
+    def __init__(self, bundle: Path, device: str) -> None:
+        manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
+        if manifest["preprocessing"] is None or manifest["preprocessing"]["kind"] != "image":
+            sys.exit(f"{bundle} does not say how a picture becomes its input")
+        self._preprocessing: dict[str, Any] = manifest["preprocessing"]
+        self._labels: list[str] | None = manifest["labels"]
+        self._model = openvino.Core().compile_model(bundle / manifest["model"]["main"], device)
+
+    def classify(self, picture: Path) -> tuple[str, float, float]:
+        """The class of a picture, its probability, and the milliseconds that the inference took."""
+        values = model_input(Image.open(picture), self._preprocessing)
+        start = time.perf_counter()
+        scores = self._model([values])[0].ravel()
+        milliseconds = 1e3 * (time.perf_counter() - start)
+        probabilities = np.exp(scores - scores.max())
+        probabilities /= probabilities.sum()
+        best = int(probabilities.argmax())
+        label = str(best) if self._labels is None else self._labels[best]
+        return label, float(probabilities[best]), milliseconds
+
+
+def model_input(picture: Image.Image, declared: dict[str, Any]) -> np.ndarray:
+    """The model's input for a picture: resized, then (pixel · scale - mean) / std, then in the model's layout.
+
+    Args:
+        picture: In any size.
+        declared: The manifest's ``preprocessing``.
+    """
+    gray = declared["color"] == "GRAY"
+    picture = resized(ImageOps.exif_transpose(picture).convert("L" if gray else "RGB"), declared)
+    pixels = np.asarray(picture, np.float64)
+    pixels = pixels[..., np.newaxis] if gray else pixels
+    if declared["color"] == "BGR":
+        pixels = pixels[..., ::-1]
+    values = (pixels * declared["scale"] - declared["mean"]) / declared["std"]
+    if np.dtype(declared["dtype"]).kind in "iu":
+        values = np.rint(values)
+    layout = declared["layout"]
+    values = values if "C" in layout else values[..., 0]
+    values = values.transpose(["HWC".index(letter) for letter in layout if letter != "N"])
+    return np.ascontiguousarray(values[np.newaxis] if "N" in layout else values, declared["dtype"])
+
+
+def resized(picture: Image.Image, declared: dict[str, Any]) -> Image.Image:
+    """The picture in the model's size, as ``resize`` in the manifest says."""
+    height, width = declared["size"]
+    method = Image.Resampling[declared["interpolation"].upper()]
+    if declared["resize"] == "stretch":
+        return picture.resize((width, height), method)
+    if declared["resize"] == "crop":
+        factor = max(width / picture.width, height / picture.height) / declared["crop_fraction"]
+        scaled = picture.resize((round(picture.width * factor), round(picture.height * factor)), method)
+        left, top = round((scaled.width - width) / 2), round((scaled.height - height) / 2)
+        return scaled.crop((left, top, left + width, top + height))
+    if declared["resize"] == "pad":
+        border = declared["pad_value"] if picture.mode == "L" else (declared["pad_value"],) * 3
+        centering = (0.5, 0.5) if declared["pad_align"] == "center" else (0.0, 0.0)
+        return ImageOps.pad(picture, (width, height), method, border, centering)
+    if picture.size != (width, height):
+        sys.exit(f"the picture has {picture.width}×{picture.height} pixels, the model wants {width}×{height}")
+    return picture
+
+
+def main() -> None:
+    """Classify the pictures that are named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("bundle", type=Path, help="what `edgekit package MODEL --target intel-cpu` wrote")
+    parser.add_argument("pictures", type=Path, nargs="+", metavar="PICTURE")
+    parser.add_argument("--device", default="CPU", help="OpenVINO's device name (%(default)s)")
+    arguments = parser.parse_args()
+    classifier = Classifier(arguments.bundle, arguments.device)
+    for picture in arguments.pictures:
+        label, probability, milliseconds = classifier.classify(picture)
+        sys.stdout.write(f"{picture}: {label} ({probability:.1%}, {milliseconds:.2f} ms)\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Serves the page, a bundle and onnxruntime-web on localhost: ``python serve.py BUNDLE``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+APP = Path(__file__).resolve().parent
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Serves the app's folder, and other folders under names of their own.
+
+    Args:
+        mounts: First part of a URL's path -> the folder that it stands for.
+    """
+
+    extensions_map = SimpleHTTPRequestHandler.extensions_map | {".mjs": "text/javascript", ".wasm": "application/wasm"}
+
+    def __init__(self, *args: object, mounts: dict[str, Path], **kwargs: object) -> None:
+        self.mounts = mounts
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed through as they come
+
+    def translate_path(self, path: str) -> str:
+        """The file that a URL stands for; one outside the served folders stands for a file that is not there."""
+        first, _, rest = unquote(urlsplit(path).path).lstrip("/").partition("/")
+        root, inside = (self.mounts[first], rest) if first in self.mounts else (APP, f"{first}/{rest}")
+        file = (root / inside.lstrip("/")).resolve()
+        return str(file) if file.is_relative_to(root.resolve()) else str(root / "outside")
+
+    def end_headers(self) -> None:
+        """Let the page use threads in WebAssembly, which browsers allow to isolated pages, and see changes at once."""
+        self.send_header("Cross-Origin-Opener-Policy", "same-origin")
+        self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
+        self.send_header("Cache-Control", "no-cache")
+        super().end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class calls it so
+        """Say nothing of requests that went well."""
+        if len(args) > 1 and str(args[1]) >= "400":
+            super().log_message(format, *args)
+
+
+def main() -> None:
+    """Serve until interrupted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("bundle", type=Path, help="what `edgekit package MODEL --target web` wrote")
+    parser.add_argument("--port", type=int, default=8000, help="0 takes a free one (%(default)s)")
+    parser.add_argument(
+        "--modules", type=Path, default=APP / "node_modules", help="where npm installed onnxruntime-web"
+    )
+    arguments = parser.parse_args()
+    if not (arguments.bundle / "manifest.json").is_file():
+        parser.error(f"{arguments.bundle} is no bundle: there is no manifest.json in it")
+    if not (arguments.modules / "onnxruntime-web").is_dir():
+        parser.error(f"there is no onnxruntime-web in {arguments.modules}: run `npm install` in {APP}")
+    mounts = {"bundle": arguments.bundle, "node_modules": arguments.modules}
+    with ThreadingHTTPServer(("127.0.0.1", arguments.port), partial(Handler, mounts=mounts)) as server:
+        sys.stdout.write(f"http://localhost:{server.server_port}/\n")
+        sys.stdout.flush()
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            sys.stdout.write("\n")
+
+
+if __name__ == "__main__":
+    main()
