@@ -1,0 +1,177 @@
+"""Reads ``edgekit.toml``: the bundles that a project ships, how its data is prepared, and what a bundle may cost."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from edgekit.errors import InputError
+from edgekit.labels import CONFIG_FILE
+from edgekit.preprocessing import Preprocessing, parse_preprocessing
+from edgekit.schema import find_flaw
+from edgekit.shape_request import ShapeRequest
+
+BUNDLES_FOLDER = "bundles"
+"""Where bundles go whose ``output`` is not declared, beside ``edgekit.toml``."""
+
+_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a bundle may cost and must reach; None where nothing is asked."""
+
+    size: int | None = None
+    """Most bytes."""
+    accuracy: float | None = None
+    """Least share of labels found."""
+    accuracy_drop: float | None = None
+    """Most that may be lost of it to the float model, absolute."""
+    sqnr_db: float | None = None
+    """Least SQNR of the worst output."""
+    latency_ratio: float | None = None
+    """Most of the built model's P50 over the float model's."""
+    size_growth: float | None = None
+    """Most growth of the size over the baseline, relative."""
+    accuracy_fall: float | None = None
+    """Most that may be lost of the accuracy to the baseline, absolute."""
+    latency_growth: float | None = None
+    """Most growth of the latency ratio over the baseline, relative."""
+
+    @classmethod
+    def parse(cls, table: Mapping[str, Any]) -> Budget:
+        """The budget that a valid table holds."""
+        readers: dict[str, Callable[[Any], Any]] = {"size": parse_bytes, "sqnr_db": float, "latency_ratio": float}
+        return cls(**{key: readers.get(key, parse_fraction)(value) for key, value in table.items()})
+
+    def over(self, other: Budget) -> Budget:
+        """This budget, and the other's where this one asks nothing."""
+        mine = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Budget(**{key: getattr(other, key) if value is None else value for key, value in mine.items()})
+
+
+@dataclass(frozen=True)
+class DeclaredBundle:
+    """One ``[[bundle]]`` of the project; paths are complete."""
+
+    name: str
+    model: Path
+    target: str
+    output: Path
+    budget: Budget
+    data: Path | None = None
+    verify_data: Path | None = None
+    labels: Path | None = None
+    preprocessing: Preprocessing | None = None
+    quantize: str | None = None
+    max_drop: float | None = None
+    precision: str = "auto"
+    shapes: ShapeRequest = field(default_factory=ShapeRequest)
+
+
+@dataclass(frozen=True)
+class Config:
+    """A project file."""
+
+    path: Path
+    preprocessing: Preprocessing | None
+    budget: Budget
+    bundles: tuple[DeclaredBundle, ...]
+
+    def budget_of(self, bundle: Path, name: str) -> Budget:
+        """The budget of a bundle: of the one that is declared for this folder or, failing that, under this name."""
+        place = bundle.resolve()
+        fitting = [declared for declared in self.bundles if declared.output.resolve() == place]
+        fitting += [declared for declared in self.bundles if declared.name == name]
+        return fitting[0].budget if fitting else self.budget
+
+
+def read_config(path: Path) -> Config:
+    """The project file at ``path``.
+
+    Raises:
+        InputError: It is missing, is no TOML, or is not what ``config.schema.json`` describes.
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError("there is no project file", subject=path, hint="`--config FILE` names another") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", subject=path) from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"is not TOML: {error}", subject=path) from error
+    flaw = find_flaw(document, "config.schema.json")
+    if flaw is not None:
+        raise InputError(
+            "cannot be used", subject=path, found=flaw, hint="edgekit.toml is described in docs/edgekit-toml.md"
+        )
+    preprocessing = _preprocessing(document, path, None)
+    budget = Budget.parse(document.get("budget", {}))
+    bundles = tuple(_bundle(table, path, preprocessing, budget) for table in document.get("bundle", ()))
+    for what in ("name", "output"):
+        values = [getattr(bundle, what) for bundle in bundles]
+        twice = next((value for value in values if values.count(value) > 1), None)
+        if twice is not None:
+            raise InputError(f"two bundles have the same {what}", subject=path, found=twice)
+    return Config(path, preprocessing, budget, bundles)
+
+
+def find_config(start: Path) -> Path | None:
+    """The nearest ``edgekit.toml`` in ``start`` or the folders above it; None where there is none."""
+    start = start.resolve()
+    return next((file for folder in (start, *start.parents) if (file := folder / CONFIG_FILE).is_file()), None)
+
+
+def parse_fraction(value: float | str) -> float:
+    """A share written as a number from 0 to 1 or as a text such as ``1%`` or ``0.01``.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    if isinstance(value, str) and value.rstrip().endswith("%"):
+        number = float(value.rstrip()[:-1]) / 100
+    else:
+        number = float(value)
+    if not 0 <= number <= 1:
+        raise ValueError("a share lies between 0 and 1, or 0% and 100%")
+    return number
+
+
+def parse_bytes(value: int | str) -> int:
+    """A number of bytes written as a number or as a text such as ``2.5 MB`` (1 MB = 1,000,000 bytes).
+
+    Raises:
+        ValueError: It is neither.
+    """
+    if isinstance(value, int):
+        return value
+    match = re.fullmatch(r"([0-9.]+) ?(B|kB|MB|GB)", value)
+    if match is None:
+        raise ValueError("a size is a number of bytes, or a text such as '2.5 MB'")
+    return round(float(match[1]) * _UNITS[match[2]])
+
+
+def _bundle(
+    table: Mapping[str, Any], path: Path, preprocessing: Preprocessing | None, budget: Budget
+) -> DeclaredBundle:
+    values = dict(table)
+    folder = path.parent
+    for key in ("model", "data", "verify_data", "labels"):
+        if key in values:
+            values[key] = folder / values[key]
+    values["output"] = folder / values.get("output", f"{BUNDLES_FOLDER}/{values['name']}")
+    values["budget"] = Budget.parse(values.get("budget", {})).over(budget)
+    values["preprocessing"] = _preprocessing(table, path, preprocessing)
+    if "max_drop" in values:
+        values["max_drop"] = parse_fraction(values["max_drop"])
+    values["shapes"] = ShapeRequest(values.pop("dims", {}), values.get("shapes", {}))
+    return DeclaredBundle(**values)
+
+
+def _preprocessing(table: Mapping[str, Any], path: Path, default: Preprocessing | None) -> Preprocessing | None:
+    declared = table.get("preprocessing")
+    return default if declared is None else parse_preprocessing(declared, f"{path} [preprocessing]")

@@ -1,0 +1,196 @@
+"""The corridor that a model walks down: from an ONNX file to a bundle, stage after stage."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+from edgekit.atomic import atomic_directory
+from edgekit.bundle import Bundle, is_bundle, read_bundle
+from edgekit.fingerprint import data_files, fingerprint, model_files
+from edgekit.labels import read_class_names
+from edgekit.model import Model
+from edgekit.preprocessing import Preprocessing, resolve_preprocessing
+from edgekit.progress import Progress
+from edgekit.registry import find_profile
+from edgekit.samples import Samples, SeededSamples, open_samples
+from edgekit.shape_request import ShapeRequest
+from edgekit.stages import Stage, StageResult
+from edgekit.stages.bench import Bench, Measured
+from edgekit.stages.build import Build, Built
+from edgekit.stages.bundle import Facts, WriteBundle
+from edgekit.stages.check import CheckOperators
+from edgekit.stages.fix_shapes import FixShapes
+from edgekit.stages.load import Load
+from edgekit.stages.precheck import PreCheck
+from edgekit.stages.quantize import NONE, Quantize, Quantized, require_samples
+from edgekit.stages.simplify import Simplify
+from edgekit.stages.verify import Verified, Verify
+from edgekit.target import BuildOptions
+
+SEEDED_SAMPLES = 4
+"""How many random inputs a model is verified on where there is no data."""
+
+Given = TypeVar("Given")
+Result = TypeVar("Result", bound=StageResult)
+
+
+@dataclass(frozen=True)
+class PackageRequest:
+    """What to package, and how."""
+
+    model: Path
+    target: str
+    """Name of a device profile."""
+    output: Path
+    """The bundle's folder."""
+    name: str | None = None
+    """What the bundle calls itself; the model file's stem where nothing is said."""
+    data: Path | None = None
+    """Samples to calibrate and verify on."""
+    verify_data: Path | None = None
+    """Samples to verify on in place of those."""
+    quantize: str | None = None
+    """None: ``auto`` with data, ``none`` without."""
+    max_drop: float | None = None
+    precision: str = "auto"
+    shapes: ShapeRequest = field(default_factory=ShapeRequest)
+    labels: Path | None = None
+    """File with a class name a line."""
+    preprocessing: Preprocessing | None = None
+
+    @property
+    def scheme(self) -> str:
+        """The quantization scheme."""
+        if self.quantize is not None:
+            return self.quantize
+        return NONE if self.data is None else "auto"
+
+    def options(self) -> dict[str, Any]:
+        """The manifest's ``options``."""
+        return {
+            "quantize": self.scheme,
+            "max_drop": self.max_drop,
+            "precision": self.precision,
+            "dims": dict(self.shapes.dims),
+            "shapes": {name: list(shape) for name, shape in self.shapes.shapes.items()},
+        }
+
+    def fingerprint(self) -> str:
+        """A hash over all that the bundle depends on; see :mod:`edgekit.fingerprint`.
+
+        Raises:
+            InputError: The model or a file of its data is missing.
+        """
+        files = {f"model/{file.name}": file for file in model_files(self.model)}
+        for key, folder in (("data", self.data), ("verify_data", self.verify_data)):
+            files |= {f"{key}/{name}": file for name, file in (data_files(folder) if folder else {}).items()}
+        if self.labels is not None:
+            files["labels"] = self.labels
+        declared = None if self.preprocessing is None else self.preprocessing.as_record()
+        target, profile = find_profile(self.target)
+        return fingerprint(
+            files,
+            {**self.options(), "name": self.name, "target": [target.name, profile.name], "preprocessing": declared},
+        )
+
+
+def package(request: PackageRequest, progress: Progress) -> Bundle:
+    """Packages a model, and proves that the bundle computes what the model computes.
+
+    What can be refused without work is refused before it. The bundle's name is not touched until the bundle is whole.
+
+    Raises:
+        InputError: The request does not fit, or the output cannot be written.
+        RequirementError: Operators are missing, or the accuracy is under the floor.
+    """
+    target, profile = find_profile(request.target)
+    require_samples(request.scheme, request.data is not None)
+    class_names = () if request.labels is None else read_class_names(request.labels)
+    options = BuildOptions(request.precision)
+    walk = Walk(progress)
+    with atomic_directory(request.output, what="bundle", may_replace=is_bundle) as folder:
+        loaded = walk.through(Load(), request.model).model
+        fixed = walk.through(FixShapes(request.shapes), loaded).model
+        original = loaded if _takes_the_same(loaded, fixed) else fixed
+        preprocessing = resolve_preprocessing(request.preprocessing, fixed.inputs)
+        calibration, verification = _samples(request, fixed, preprocessing, class_names)
+        simplified = walk.through(Simplify(), fixed).model
+        walk.through(PreCheck(target, profile), simplified)
+        quantize = Quantize(request.scheme, target, profile, options, calibration, request.max_drop, progress.step)
+        quantized = walk.through(quantize, simplified, Quantized)
+        walk.through(CheckOperators(target, profile), quantized.model)
+        build = Build(target, profile, options, folder, quantized=quantized.quantized)
+        built = walk.through(build, quantized.model, Built)
+        verify = Verify(original, target, profile, verification, request.max_drop, progress.step)
+        verified = walk.through(verify, built, Verified)
+        measured = walk.through(Bench(original, profile, verification, progress.step), verified, Measured)
+        facts = Facts(
+            request.name or loaded.name,
+            request.model,
+            request.fingerprint(),
+            request.options(),
+            preprocessing,
+            class_names,
+        )
+        walk.through(WriteBundle(folder, target, profile, facts, verification, walk.records), measured)
+    return read_bundle(request.output)
+
+
+class Walk:
+    """Runs stage after stage, tells of it, and keeps the records."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self.records: list[dict[str, Any]] = []
+
+    @overload
+    def through(self, stage: Stage[Given], given: Given) -> StageResult: ...
+
+    @overload
+    def through(self, stage: Stage[Given], given: Given, hands_on: type[Result]) -> Result: ...
+
+    def through(self, stage: Stage[Given], given: Given, hands_on: type[StageResult] = StageResult) -> StageResult:
+        """What the stage hands on.
+
+        Args:
+            stage: The stage to go through.
+            given: What it starts from.
+            hands_on: The class of what it hands on, where that holds more than a model and a record.
+        """
+        start = time.perf_counter()
+        with self._progress.stage(stage.name):
+            result = stage(given)
+        if not isinstance(result, hands_on):
+            raise stage.broken(f"it handed on no {hands_on.__name__}")
+        seconds = round(time.perf_counter() - start, 3)
+        self.records.append({"name": stage.name, "seconds": seconds, "record": dict(result.record)})
+        for warning in result.warnings:
+            self._progress.warn(warning)
+        return result
+
+
+def _takes_the_same(loaded: Model, fixed: Model) -> bool:
+    """Whether the model takes, as it was loaded, inputs of the shapes that were fixed."""
+    return all(
+        before.shape is not None
+        and after.shape is not None
+        and all(not isinstance(old, int) or old == new for old, new in zip(before.shape, after.shape, strict=True))
+        for before, after in zip(loaded.inputs, fixed.inputs, strict=True)
+    )
+
+
+def _samples(
+    request: PackageRequest, model: Model, preprocessing: Preprocessing | None, class_names: tuple[str, ...]
+) -> tuple[Samples | None, Samples]:
+    """The samples to calibrate on, if any, and those to verify on."""
+
+    def opened(folder: Path) -> Samples:
+        return open_samples(folder, model.inputs, preprocessing, class_names)
+
+    calibration = None if request.data is None else opened(request.data)
+    if request.verify_data is not None:
+        return calibration, opened(request.verify_data)
+    return calibration, calibration or SeededSamples(model, SEEDED_SAMPLES)

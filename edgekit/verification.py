@@ -1,0 +1,206 @@
+"""Verifies a bundle that was packaged earlier: its files, its golden data, and its accuracy on further data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgekit.accuracy import Accuracy, Floors, Kind, compare
+from edgekit.bundle import Bundle, check_integrity, file_record
+from edgekit.errors import InputError, RequirementError
+from edgekit.metrics import Comparison, LabelCount, OutputAccuracy, class_output
+from edgekit.model import Model, ValueSpec
+from edgekit.preprocessing import Preprocessing, parse_preprocessing
+from edgekit.quantizer import Progress
+from edgekit.reference import Reference
+from edgekit.registry import find_profile
+from edgekit.samples import Samples, open_samples
+from edgekit.shape_request import ShapeRequest
+from edgekit.stages.fix_shapes import FixShapes
+from edgekit.stages.load import Load
+from edgekit.stages.verify import require_accuracy
+from edgekit.target import Runner
+
+
+@dataclass(frozen=True)
+class LabelsFound:
+    """Accuracy on labelled data where the original is not at hand: it stands beside what the manifest says of it."""
+
+    built: float
+    samples: int
+    packaged_reference: float | None
+    """The original's accuracy on the data that the bundle was packaged with."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What holds of a bundle: its files are as they were written, and it computes what the golden data say."""
+
+    executed_by: str
+    golden: tuple[OutputAccuracy, ...]
+    accuracy: Accuracy | None
+    """On the further data, against the original."""
+    labels: LabelsFound | None
+    """On the further data, without the original."""
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain data for ``--json``."""
+        labels = self.labels
+        return {
+            "verified": True,
+            "executed_by": self.executed_by,
+            "golden": [output.as_record() for output in self.golden],
+            "accuracy": None if self.accuracy is None else self.accuracy.as_record(),
+            "labels": None if labels is None else dict(vars(labels)),
+        }
+
+
+def open_runner(bundle: Bundle) -> Runner:
+    """What executes the bundle's model on this machine.
+
+    Raises:
+        InputError: The target that built it is not installed.
+    """
+    target, profile = find_profile(bundle.profile_name)
+    return target.load(bundle.main, profile)
+
+
+def verify_bundle(
+    bundle: Bundle, data: Path | None = None, model: Path | None = None, step: Progress | None = None
+) -> Verification:
+    """Hashes every file, runs the golden data, and measures the accuracy on ``data`` where there are some.
+
+    Args:
+        bundle: The bundle.
+        data: A folder of samples; they need labels where ``model`` is not given.
+        model: The original, to compare with.
+        step: Told of the samples that are done.
+
+    Raises:
+        RequirementError: A file is changed, or the bundle is not accurate enough.
+        InputError: The data or the model do not fit the bundle.
+    """
+    check_integrity(bundle)
+    runner = open_runner(bundle)
+    golden = _golden(bundle, runner)
+    if data is None:
+        if model is not None:
+            raise InputError("the original is of use with data only", subject="--model", hint="give --data DIR too")
+        return Verification(runner.executed_by, golden, None, None)
+    samples = open_samples(
+        data,
+        [ValueSpec(feature.name, feature.dtype, feature.shape) for feature in bundle.inputs],
+        _preprocessing(bundle),
+        tuple(bundle.manifest["labels"] or ()),
+    )
+    if model is not None:
+        accuracy = _against_original(bundle, runner, samples, original_of(bundle, model), step)
+        return Verification(runner.executed_by, golden, accuracy, None)
+    if not samples.has_labels:
+        raise InputError(
+            "the samples have no labels, and the bundle does not hold the original to compare with",
+            subject=data,
+            hint="give the original with --model MODEL, or labelled samples",
+        )
+    return Verification(runner.executed_by, golden, None, _labels_found(bundle, runner, samples, step))
+
+
+def original_of(bundle: Bundle, model: Path) -> Model:
+    """The original that the bundle was made from, its shapes fixed as they were.
+
+    Raises:
+        InputError: It is another file.
+    """
+    source = bundle.manifest["source"]["files"][0]
+    if not model.is_file():
+        raise InputError("there is no such file", subject=model, expected=source["path"])
+    found = file_record(model, model.parent)
+    if found["sha256"] != source["sha256"]:
+        raise InputError(
+            "is not the model that the bundle was made from",
+            subject=model,
+            expected=f"{source['path']} with SHA-256 {source['sha256']}",
+            found=f"SHA-256 {found['sha256']}",
+        )
+    options = bundle.manifest["options"]
+    return FixShapes(ShapeRequest(options["dims"], options["shapes"]))(Load()(model).model).model
+
+
+def _golden(bundle: Bundle, runner: Runner) -> tuple[OutputAccuracy, ...]:
+    floors: list[Mapping[str, Any]] = bundle.manifest["golden"]["outputs"]
+    comparison = Comparison(tuple(floor["name"] for floor in floors))
+    for feeds, outputs in bundle.golden():
+        comparison.add(outputs, runner.run(feeds))
+    results = comparison.results()
+    flaws = [
+        flaw for floor, result in zip(floors, results, strict=True) if (flaw := _golden_flaw(floor, result)) is not None
+    ]
+    if flaws:
+        raise RequirementError(
+            f"the bundle does not compute its golden outputs, executed by {runner.executed_by}",
+            subject=bundle.path,
+            expected="the original model's outputs",
+            found="; ".join(flaws),
+            hint="the runtime differs from the one that packaged it: package the model again",
+        )
+    return results
+
+
+def _golden_flaw(floor: Mapping[str, Any], result: OutputAccuracy) -> str | None:
+    if floor["floor_db"] is None:
+        enough = result.mismatch <= (floor["max_mismatch"] or 0.0)
+        return None if enough else f"output {result.name!r}: {result.mismatch:.2%} of the elements differ"
+    reached = result.sqnr_db if result.sqnr_db is not None else float("nan")
+    if reached >= floor["floor_db"]:
+        return None
+    return f"output {result.name!r}: SQNR {reached:.1f} dB (at least {floor['floor_db']:.1f} dB)"
+
+
+def _against_original(
+    bundle: Bundle, runner: Runner, samples: Samples, original: Model, step: Progress | None
+) -> Accuracy:
+    reference, kind = Reference(original), Kind(bundle.manifest["model"]["kind"])
+    outputs, task = compare(samples, reference, runner, tuple(spec.name for spec in original.outputs), step)
+    accuracy = Accuracy(
+        executed_by=runner.executed_by,
+        reference=reference.executed_by,
+        seeded=False,
+        samples=len(samples),
+        floors=Floors.of(kind, labelled=task is not None, max_drop=bundle.manifest["options"]["max_drop"]),
+        outputs=outputs,
+        task=task,
+    )
+    require_accuracy(accuracy, kind, bundle.path)
+    return accuracy
+
+
+def _labels_found(bundle: Bundle, runner: Runner, samples: Samples, step: Progress | None) -> LabelsFound:
+    task = bundle.manifest["accuracy"]["task"]
+    first = runner.run(next(iter(samples)).feeds)
+    count = LabelCount(_class_output(bundle, first))
+    for done, sample in enumerate(samples, 1):
+        if sample.label is not None:
+            count.add(sample.label, runner.run(sample.feeds), sample.name)
+        if step is not None:
+            step("sample", done, len(samples))
+    return LabelsFound(count.accuracy, len(samples), None if task is None else task["reference"])
+
+
+def _class_output(bundle: Bundle, outputs: Mapping[str, np.ndarray]) -> str:
+    name = class_output({feature.name: outputs[feature.name] for feature in bundle.outputs})
+    if name is None:
+        raise InputError(
+            "the samples have labels, but no output of the model tells a class",
+            subject=bundle.path,
+            hint="give the original with --model MODEL to compare all outputs",
+        )
+    return name
+
+
+def _preprocessing(bundle: Bundle) -> Preprocessing | None:
+    declared = bundle.manifest["preprocessing"]
+    return None if declared is None else parse_preprocessing(declared, bundle.path)
