@@ -1,0 +1,163 @@
+"""Convolution and transposed convolution, in one to three spatial dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgekit_coreml.frontend.context import Context
+from edgekit_coreml.frontend.mil import Var, mb
+from edgekit_coreml.frontend.registry import lowering
+from edgekit_coreml.frontend.values import Unsupported, Value
+from edgekit_coreml.frontend.windows import Padding, Windows, explicit_padding, flat, halves
+
+
+@lowering("Conv", versions=[1, 11, 22], note="1 to 3 spatial dimensions")
+def conv(
+    ctx: Context,
+    x: Value,
+    w: Value,
+    b: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Var:
+    """Correlation of x [n, C, *D] with w [m, C/group, *K], plus b [m]."""
+    windows = Windows.over(kernel_sizes(w, kernel_shape), strides, dilations)
+    padding = windows.padding(x, auto_pad, pads)
+    weight = w.operand
+    if not w.is_constant and windows.is_dilated:
+        weight = with_holes(w, windows.dilations)
+        windows = Windows(windows.extents, windows.strides, (1,) * len(windows.sizes))
+    result = mb.conv(
+        x=x.var,
+        weight=weight,
+        bias=b.operand if b is not None and b.is_constant else None,
+        strides=list(windows.strides),
+        pad_type="custom",
+        pad=flat(padding),
+        dilations=list(windows.dilations),
+        groups=group,
+    )
+    return with_bias(result, b)
+
+
+@lowering("ConvTranspose", versions=[1, 11, 22], note="1 to 3 spatial dimensions")
+def conv_transpose(
+    ctx: Context,
+    x: Value,
+    w: Value,
+    b: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    output_padding: Sequence[int] | None = None,
+    output_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Var:
+    """Gradient of the convolution with w [C, m/group, *K] at x [n, C, *D], plus b [m].
+
+    The uncropped result has ``(D - 1) * stride + extent`` elements a dimension. Pads cut off it; output padding, and an
+    output shape beyond it, add zeros.
+    """
+    windows = Windows.over(kernel_sizes(w, kernel_shape), strides, dilations)
+    crop = _crop(windows, x, auto_pad, pads, output_padding, output_shape)
+    cut = tuple((max(before, 0), max(after, 0)) for before, after in crop)
+    lacking = tuple((max(-before, 0), max(-after, 0)) for before, after in crop)
+    extends = any(map(any, lacking))
+    fused_bias = b is not None and b.is_constant and not extends
+    weight = w.operand
+    if not w.is_constant and windows.is_dilated:
+        weight = with_holes(w, windows.dilations)
+        windows = Windows(windows.extents, windows.strides, (1,) * len(windows.sizes))
+    result = mb.conv_transpose(
+        x=x.var,
+        weight=weight,
+        bias=b.operand if b is not None and fused_bias else None,
+        pad_type="custom",
+        pad=flat(cut),
+        strides=list(windows.strides),
+        dilations=list(windows.dilations),
+        groups=group,
+    )
+    if extends:
+        result = mb.pad(x=result, pad=[0, 0, 0, 0, *flat(lacking)], mode="constant", constant_val=0.0)
+    return result if fused_bias else add_along_channels(result, b)
+
+
+def kernel_sizes(w: Value, kernel_shape: Sequence[int] | None) -> tuple[int, ...]:
+    """Sizes of the kernel, from the weights.
+
+    Raises:
+        Unsupported: The attribute contradicts them.
+    """
+    sizes = w.static_shape[2:]
+    if kernel_shape is not None and tuple(kernel_shape) != sizes:
+        raise Unsupported(f"kernel_shape {list(kernel_shape)} contradicts weights of shape {list(w.static_shape)}")
+    return sizes
+
+
+def with_holes(w: Value, dilations: Sequence[int]) -> Var:
+    """Computed weights with zeros between their elements: Core ML dilates constant weights only."""
+    kernel, shape = w.var, list(w.static_shape)
+    for axis, dilation in enumerate(dilations, start=2):
+        if dilation == 1 or shape[axis] == 1:
+            continue
+        before, size, after = int(np.prod(shape[:axis])), shape[axis], int(np.prod(shape[axis + 1 :]))
+        kernel = mb.reshape(x=kernel, shape=[before, size, 1, after])
+        kernel = mb.pad(x=kernel, pad=[0, 0, 0, 0, 0, dilation - 1, 0, 0], mode="constant", constant_val=0.0)
+        kernel = mb.reshape(x=kernel, shape=[before, size * dilation, after])
+        shape[axis] = (size - 1) * dilation + 1
+        kernel = mb.slice_by_size(x=kernel, begin=[0, 0, 0], size=[before, shape[axis], after])
+        kernel = mb.reshape(x=kernel, shape=shape)
+    return kernel
+
+
+def with_bias(result: Var, b: Value | None) -> Var:
+    """The result plus a bias that is computed; a constant one is in it already."""
+    return result if b is None or b.is_constant else add_along_channels(result, b)
+
+
+def add_along_channels(result: Var, b: Value | None) -> Var:
+    """The result [n, m, *D] plus b [m]."""
+    if b is None:
+        return result
+    shape = [1, -1, *([1] * (result.rank - 2))]
+    bias = b.operand.reshape(shape) if b.is_constant else mb.reshape(x=b.var, shape=shape)
+    return mb.add(x=result, y=bias)
+
+
+def _crop(
+    windows: Windows,
+    x: Value,
+    auto_pad: str,
+    pads: Sequence[int] | None,
+    output_padding: Sequence[int] | None,
+    output_shape: Sequence[int] | None,
+) -> Padding:
+    """What to cut off before and after each dimension of the uncropped result; negative: what to add."""
+    count = len(windows.sizes)
+    added = tuple(output_padding or (0,) * count)
+    same = auto_pad in ("SAME_UPPER", "SAME_LOWER")
+    if output_shape is None and not same:
+        padding = explicit_padding(pads if auto_pad == "NOTSET" else None, count)
+        return tuple((before, after - more) for (before, after), more in zip(padding, added, strict=True))
+    spatial = x.static_shape[2:]
+    wanted = (
+        [size * stride for size, stride in zip(spatial, windows.strides, strict=True)]
+        if output_shape is None
+        else list(output_shape)[-count:]
+    )
+    crop = []
+    for size, stride, extent, more, want in zip(spatial, windows.strides, windows.extents, added, wanted, strict=True):
+        before, after = halves((size - 1) * stride + extent + more - want, extra_at_end=auto_pad == "SAME_UPPER")
+        crop.append((before, after - more))
+    return tuple(crop)

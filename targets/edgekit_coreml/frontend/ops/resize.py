@@ -1,0 +1,221 @@
+"""Resize and Upsample: as Core ML's own resizing where that computes the same, as gathers and products otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from edgekit_coreml.frontend import interpolation
+from edgekit_coreml.frontend.context import Context
+from edgekit_coreml.frontend.interpolation import Axis, Table
+from edgekit_coreml.frontend.mil import Var, mb
+from edgekit_coreml.frontend.registry import lowering
+from edgekit_coreml.frontend.values import Unsupported, Value
+
+BILINEAR_MODES = ("UNALIGN_CORNERS", "DEFAULT", "STRICT_ALIGN_CORNERS")
+MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic": "cubic"}
+
+
+@lowering("Upsample", versions=[7], note="scales constant")
+def upsample_by_attribute(ctx: Context, x: Value, *, scales: Sequence[float], mode: str = "nearest") -> Var:
+    """Resize by factors that are attributes."""
+    return asymmetric(x, scales, mode)
+
+
+@lowering("Upsample", versions=[9, 10], note="scales constant")
+@lowering("Resize", versions=[10], note="scales constant")
+def resize_by_scales(ctx: Context, x: Value, scales: Value, *, mode: str = "nearest") -> Var:
+    """Resize by factors, before there was a choice of coordinates."""
+    return asymmetric(x, [float(scale) for scale in scales.require_constant("scales")], mode)
+
+
+@lowering("Resize", versions=[11, 13, 18, 19], note="sizes, scales and roi constant")
+def resize(
+    ctx: Context,
+    x: Value,
+    roi: Value | None = None,
+    scales: Value | None = None,
+    sizes: Value | None = None,
+    *,
+    antialias: int = 0,
+    axes: Sequence[int] | None = None,
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch",
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+) -> Var:
+    """Resize along some axes to sizes or by factors."""
+    chosen = [axis % x.rank for axis in (axes if axes is not None else range(x.rank))]
+    lengths = [x.static_shape[axis] for axis in chosen]
+    outs, factors = _targets(lengths, scales, sizes, keep_aspect_ratio_policy)
+    if coordinate_transformation_mode == "tf_crop_and_resize":
+        if roi is None:
+            raise Unsupported("tf_crop_and_resize needs a roi")
+        region = [float(bound) for bound in roi.require_constant("roi")]
+    else:
+        region = [0.0] * len(chosen) + [1.0] * len(chosen)
+    bounds = zip(region[: len(chosen)], region[len(chosen) :], strict=True)
+    plan = {
+        axis: Axis(length, out, factor, bound)
+        for axis, length, out, factor, bound in zip(chosen, lengths, outs, factors, bounds, strict=True)
+    }
+    grids = {axis: one.coordinates(coordinate_transformation_mode) for axis, one in plan.items()}
+    kind = MODES.get(mode)
+    if kind == "nearest":
+        result = repeat({n: interpolation.nearest_indices(one, grids[n], nearest_mode) for n, one in plan.items()}, x)
+    elif kind == "linear":
+        result = interpolate(
+            {
+                n: interpolation.linear_table(
+                    one, grids[n], antialias=bool(antialias), exclude_outside=bool(exclude_outside)
+                )
+                for n, one in plan.items()
+            },
+            x,
+        )
+    elif kind == "cubic":
+        result = interpolate(
+            {
+                n: interpolation.cubic_table(
+                    one,
+                    grids[n],
+                    a=cubic_coeff_a,
+                    antialias=bool(antialias),
+                    exclude_outside=bool(exclude_outside),
+                )
+                for n, one in plan.items()
+            },
+            x,
+        )
+    else:
+        raise Unsupported(f"unknown mode {mode!r}")
+    if coordinate_transformation_mode != "tf_crop_and_resize":
+        return result
+    return _extrapolated(result, plan, grids, extrapolation_value)
+
+
+def asymmetric(x: Value, scales: Sequence[float], mode: str) -> Var:
+    """Resize with output element ``i`` at ``i / scale``, rounded down where the nearest element is taken."""
+    kind = MODES.get(mode)
+    plan = {
+        axis: Axis(size, _scaled(size, scale), scale)
+        for axis, (size, scale) in enumerate(zip(x.static_shape, scales, strict=True))
+    }
+    grids = {axis: one.coordinates("asymmetric") for axis, one in plan.items()}
+    if kind == "nearest":
+        return repeat({n: interpolation.nearest_indices(one, grids[n], "floor") for n, one in plan.items()}, x)
+    if kind == "linear":
+        return interpolate(
+            {
+                n: interpolation.linear_table(one, grids[n], antialias=False, exclude_outside=False)
+                for n, one in plan.items()
+            },
+            x,
+        )
+    raise Unsupported(f"unknown mode {mode!r}")
+
+
+def repeat(indices: Mapping[int, np.ndarray], x: Value) -> Var:
+    """Take elements by index along axes."""
+    result, sizes = x.var, x.static_shape
+    changed = {axis: table for axis, table in indices.items() if not np.array_equal(table, np.arange(sizes[axis]))}
+    factors = {axis: _repetitions(table, sizes[axis]) for axis, table in changed.items()}
+    height, width = x.rank - 2, x.rank - 1
+    if x.is_float and x.rank >= 4 and all(factors.values()) and set(changed) <= {height, width}:
+        return mb.upsample_nearest_neighbor(
+            x=result, scale_factor_height=factors.get(height, 1), scale_factor_width=factors.get(width, 1)
+        )
+    for axis, table in changed.items():
+        result = mb.gather(x=result, indices=table, axis=axis)
+    return result
+
+
+def interpolate(tables: Mapping[int, Table], x: Value) -> Var:
+    """Weighted sums along axes."""
+    if not x.is_float:
+        raise Unsupported(f"interpolation of {x.dtype.name.lower()} leaves the rounding open", "cast to float first")
+    changed = {axis: table for axis, table in tables.items() if not _is_identity(table)}
+    if not changed:
+        return mb.identity(x=x.var)
+    height, width = x.rank - 2, x.rank - 1
+    if x.rank >= 4 and set(changed) <= {height, width}:
+        wanted = [tables.get(axis, np.eye(x.static_shape[axis])) for axis in (height, width)]
+        for mode in BILINEAR_MODES:
+            own = [interpolation.bilinear_table(table.shape[1], table.shape[0], mode) for table in wanted]
+            if all(np.allclose(a, b, rtol=0, atol=1e-5) for a, b in zip(own, wanted, strict=True)):
+                return mb.resize_bilinear(
+                    x=x.var,
+                    target_size_height=wanted[0].shape[0],
+                    target_size_width=wanted[1].shape[0],
+                    sampling_mode=mode,
+                )
+    result = x.var
+    for axis, table in changed.items():
+        result = product_along(result, table.astype(np.float32), axis)
+    return result
+
+
+def product_along(x: Var, table: Table, axis: int) -> Var:
+    """``table`` [out, in] times x along an axis."""
+    if axis == x.rank - 1:
+        return (
+            mb.matmul(x=x, y=np.ascontiguousarray(table.T))
+            if x.rank > 1
+            else mb.squeeze(x=mb.matmul(x=mb.expand_dims(x=x, axes=[0]), y=np.ascontiguousarray(table.T)), axes=[0])
+        )
+    if axis == x.rank - 2:
+        return mb.matmul(x=table, y=x)
+    order = list(range(x.rank))
+    order[axis], order[-1] = order[-1], order[axis]
+    moved = mb.matmul(x=mb.transpose(x=x, perm=order), y=np.ascontiguousarray(table.T))
+    return mb.transpose(x=moved, perm=order)
+
+
+def _targets(
+    lengths: Sequence[int], scales: Value | None, sizes: Value | None, policy: str
+) -> tuple[list[int], list[float]]:
+    """Output sizes and factors along the chosen axes."""
+    if sizes is not None and sizes.shape != (0,):
+        wanted = sizes.ints("sizes")
+        ratios = [want / length for want, length in zip(wanted, lengths, strict=True)]
+        if policy == "stretch":
+            return wanted, ratios
+        if policy not in ("not_larger", "not_smaller"):
+            raise Unsupported(f"unknown keep_aspect_ratio_policy {policy!r}")
+        ratio = min(ratios) if policy == "not_larger" else max(ratios)
+        return [int(np.floor(ratio * length + 0.5)) for length in lengths], [ratio] * len(lengths)
+    if scales is None:
+        raise Unsupported("has neither sizes nor scales")
+    factors = [float(scale) for scale in scales.require_constant("scales")]
+    return [_scaled(length, factor) for length, factor in zip(lengths, factors, strict=True)], factors
+
+
+def _scaled(length: int, factor: float) -> int:
+    """Output size along an axis; the product is float32's, as in ONNX's shape inference."""
+    return int(np.floor(np.float32(length) * np.float32(factor)))
+
+
+def _extrapolated(result: Var, plan: Mapping[int, Axis], grids: Mapping[int, np.ndarray], value: float) -> Var:
+    """The result with one value where a coordinate lies outside the input."""
+    inside = np.ones((1,) * result.rank, bool)
+    for axis, one in plan.items():
+        along = [-1 if other == axis else 1 for other in range(result.rank)]
+        inside = inside & ((grids[axis] >= 0) & (grids[axis] <= one.size - 1)).reshape(along)
+    if inside.all():
+        return result
+    mask = np.broadcast_to(inside, tuple(int(size) for size in result.shape))
+    return mb.select(cond=mask, a=result, b=np.full(mask.shape, value, np.float32))
+
+
+def _is_identity(table: Table) -> bool:
+    return table.shape[0] == table.shape[1] and bool(np.allclose(table, np.eye(len(table)), rtol=0, atol=1e-6))
+
+
+def _repetitions(indices: np.ndarray, size: int) -> int | None:
+    """How often each element is repeated in turn; None where it is otherwise."""
+    factor, rest = divmod(len(indices), size)
+    return factor if rest == 0 and np.array_equal(indices, np.arange(len(indices)) // factor) else None
