@@ -59,7 +59,7 @@ class Border:
 
     Args:
         inputs: The callers' side, in any order, with the program's side.
-        outputs: Likewise, in the order of the program's outputs.
+        outputs: Likewise, each with its position among the program's outputs.
         rounds: Whether float16 is rounded to, and handed out.
         exact_types: Whether feeds must have exactly the declared types.
     """
@@ -67,13 +67,13 @@ class Border:
     def __init__(
         self,
         inputs: Sequence[tuple[Port, _Native]],
-        outputs: Sequence[tuple[Port, _Native]],
+        outputs: Sequence[tuple[Port, _Native, int]],
         *,
         rounds: bool,
         exact_types: bool,
     ) -> None:
         self.inputs = tuple(port for port, _ in inputs)
-        self.outputs = tuple(port for port, _ in outputs)
+        self.outputs = tuple(port for port, _, _ in outputs)
         self._inputs = inputs
         self._outputs = outputs
         self._rounds = rounds
@@ -117,10 +117,7 @@ class Border:
 
     def results(self, values: Sequence[Any]) -> dict[str, Any]:
         """The outputs, by the callers' names, in the callers' types."""
-        return {
-            port.name: self._result(port, native, value)
-            for (port, native), value in zip(self._outputs, values, strict=True)
-        }
+        return {port.name: self._result(port, native, values[index]) for port, native, index in self._outputs}
 
     def _result(self, port: Port, native: _Native, value: Any) -> Any:
         if native.kind is None or not isinstance(value, np.ndarray):
@@ -151,15 +148,17 @@ def border_of(program: Program, function: Function, *, rounds: bool) -> Border:
     if record is None:
         return Border(
             [(_native_port(native, rounds=rounds), native) for native in inputs.values()],
-            [(_native_port(native, rounds=rounds), native) for native in outputs],
+            [(_native_port(native, rounds=rounds), native, index) for index, native in enumerate(outputs)],
             rounds=rounds,
             exact_types=False,
         )
     try:
         document = json.loads(record)
-        by_name = {item["native_name"]: _recorded_port(item) for item in document["outputs"]}
+        positions = {native.name: index for index, native in enumerate(outputs)}
         pairs = [(_recorded_port(item), inputs[item["native_name"]]) for item in document["inputs"]]
-        return Border(pairs, [(by_name[native.name], native) for native in outputs], rounds=rounds, exact_types=True)
+        found = [(_recorded_port(item), positions[item["native_name"]]) for item in document["outputs"]]
+        results = [(port, outputs[index], index) for port, index in found]
+        return Border(pairs, results, rounds=rounds, exact_types=True)
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
             "the model's record of its inputs and outputs does not fit the model",

@@ -69,9 +69,6 @@ class Runner:
         UnsupportedOpsError: Operations that the runtime lacks, all of them.
     """
 
-    executed_by = f"EdgeKit Core ML reference runtime {edgekit.__version__}"
-    """The runtime and its version."""
-
     def __init__(
         self,
         program: Program,
@@ -89,6 +86,12 @@ class Runner:
         self._border: Border = border_of(program, self._function, rounds=self._rounds)
         self._state_types = state_types(self._function)
         self._lock = threading.Lock()
+
+    @property
+    def executed_by(self) -> str:
+        """The runtime, its version, the device and the precision."""
+        precision = "float16 where the program declares it" if self._rounds else "float32 throughout"
+        return f"EdgeKit reference runtime for Core ML {edgekit.__version__} (CPU, {precision})"
 
     @property
     def inputs(self) -> tuple[Port, ...]:
