@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions, Profile
-from edgekit_coreml.convert import METADATA_FIELDS, convert_graph
+from edgekit_coreml.conversion import METADATA_FIELDS, convert_graph
 
 
 def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
