@@ -4,13 +4,14 @@ A target keeps ``placement.json`` beside its module::
 
     {"format": 1, "default": {SETTINGS}, "profiles": {"<profile name>": {SETTINGS that differ}}}
 
-with the settings that are the fields of :class:`Settings`.
+SETTINGS are the fields of :class:`Settings`. Beside them ``candidates`` lists what is worth measuring, each an object
+with a ``name`` and the settings in which it differs from those around it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import onnx_ir as ir
@@ -19,8 +20,8 @@ from edgekit.errors import InternalError
 from edgekit_quantize.graph import constant, is_standard, only_consumer
 from edgekit_quantize.layers import Layer, layers
 
-MODES = ("float", "input", "both")
-"""A layer stays float; or its activation input is quantized; or its output as well."""
+MODES = ("float", "weights", "input", "both")
+"""A layer stays float; only its weights are quantized; its activation input is as well; its output is as well."""
 
 
 @dataclass(frozen=True)
@@ -31,40 +32,61 @@ class Settings:
     """Integer type of activations."""
     symmetric_activations: bool = False
     """Whether the zero point must be the middle of the type."""
+    ranges: str = "mse"
+    """The rule for the ranges of activations (:data:`edgekit_quantize.ranges.RULES`)."""
     weights: str = "int8"
     """Integer type of weights; always symmetric."""
+    weights_form: str = "dequantize"
+    """How weights are written that only are stored as integers: with ``dequantize`` behind DequantizeLinear, with
+    ``cast`` behind Cast and Mul, which runtimes compute once when they load the model."""
+    block: int = 0
+    """How many inputs share a scale in weights that only are stored as integers; 0 for one scale a channel."""
     bias: str = "float"
     """``int32`` where the runtime's integer kernels want biases as integers, else ``float``."""
     layers: Mapping[str, str] = field(
-        default_factory=lambda: {"Conv": "input", "Gemm": "input", "MatMul": "input", "ConvTranspose": "float"}
+        default_factory=lambda: {"Conv": "input", "Gemm": "input", "MatMul": "input", "Gather": "weights"}
     )
-    """Mode of every kind of layer (see :data:`MODES`); kinds that are not named stay float."""
+    """Mode of every kind of layer (see :data:`MODES`); kinds that are not named stay float. Beside the kinds of
+    :mod:`edgekit_quantize.layers` there are ``Gather`` (tables) and ``LSTM``, ``GRU`` and ``RNN``, for which only
+    ``weights`` is known."""
     activation_products: bool = False
     """Whether a MatMul of two activations is quantized."""
     fused: tuple[str, ...] = ("Relu", "Clip")
     """Operators that the runtime computes inside the layer before them."""
     moves: tuple[str, ...] = ("MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice")
     """Operators that hand integers through unchanged."""
+    separate_bias: bool = False
+    """Whether the Add behind a quantized MatMul gets a bias of rank 3, which keeps the runtime from merging the two
+    into a Gemm that it has no integer kernel for."""
+    padded_shifts_as_convolutions: bool = False
+    """See :func:`edgekit_quantize.prepare.affine.shifts_to_convolutions`."""
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Settings:
-        """The settings that a target's data file gives.
+        """The settings that a target's data file gives; ``candidates`` and ``name`` are passed over.
 
         Raises:
             edgekit.errors.InternalError: The data have a field that is none.
         """
         known = {f.name for f in fields(cls)}
-        for name in data:
+        given = {name: value for name, value in data.items() if name not in {"candidates", "name"}}
+        for name in given:
             if name not in known:
                 raise InternalError(
                     f"no setting {name!r}", subject="placement data", expected=", ".join(sorted(known))
                 )
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-        return cls(**values)
+        for kind, mode in given.get("layers", {}).items():
+            if mode not in MODES:
+                raise InternalError(
+                    f"no mode {mode!r} for {kind}", subject="placement data", expected=", ".join(MODES)
+                )
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
-    def with_float(self, *kinds: str) -> Settings:
-        """The same, but with these kinds of layers in float."""
-        return replace(self, layers={kind: "float" if kind in kinds else m for kind, m in self.layers.items()})
+
+def candidates(data: Mapping[str, Any]) -> list[tuple[str, Settings]]:
+    """What is worth measuring on the target, by name, in the order of the data file."""
+    given = data.get("candidates") or [{"name": "int8"}]
+    return [(entry["name"], Settings.read({**data, **entry})) for entry in given]
 
 
 @dataclass
@@ -73,6 +95,9 @@ class Plan:
 
     settings: Settings
     layers: list[Layer] = field(default_factory=list)
+    """Layers whose activations and weights are quantized."""
+    stored: list[Layer] = field(default_factory=list)
+    """Layers whose weights are stored as integers and computed in float."""
     kept_float: dict[str, str] = field(default_factory=dict)
     """Layers that stay float, by name, and why."""
     tensors: dict[str, ir.Value] = field(default_factory=dict)
@@ -86,9 +111,9 @@ class Plan:
     moved: list[ir.Node] = field(default_factory=list)
     """Nodes that move integers."""
 
-    def observed(self) -> list[str]:
+    def observed(self) -> set[str]:
         """The tensors whose ranges are needed."""
-        return sorted({self.range_from.get(name, name) for name in self.tensors})
+        return {self.range_from.get(name, name) for name in self.tensors}
 
 
 def place(graph: ir.Graph, settings: Settings, keep_float: Collection[str] = ()) -> Plan:
@@ -97,23 +122,26 @@ def place(graph: ir.Graph, settings: Settings, keep_float: Collection[str] = ())
     Args:
         graph: The prepared graph; it is not changed.
         settings: What the target prefers.
-        keep_float: Names of layers that stay float whatever the settings say.
+        keep_float: Names of layers that compute in float whatever the settings say; their weights are stored as
+            integers where the settings allow that for layers in float.
     """
     plan = Plan(settings)
     for layer in layers(graph):
         mode = settings.layers.get(layer.kind, "float")
         if mode == "float":
             plan.kept_float[layer.name] = f"the target computes {layer.kind} in float"
+        elif mode == "weights":
+            plan.stored.append(layer)
         elif layer.name in keep_float:
-            plan.kept_float[layer.name] = "kept in float"
-        elif layer.data.name is None or layer.data.dtype not in (None, ir.DataType.FLOAT):
+            plan.kept_float[layer.name] = "its error is too large"
+        elif not layer.data.name or layer.data.dtype not in (None, ir.DataType.FLOAT):
             plan.kept_float[layer.name] = f"its activations are {layer.data.dtype}"
         else:
             plan.layers.append(layer)
             plan.tensors[layer.data.name] = layer.data
             if mode == "both":
                 output = fused_output(layer.output, settings.fused)
-                if not output.is_graph_output() and output.name is not None:
+                if not output.is_graph_output() and output.name:
                     plan.tensors[output.name] = output
                     plan.whole.add(output.name)
     if settings.activation_products:
@@ -146,13 +174,13 @@ def _moves(plan: Plan) -> None:
         if node is None or not is_standard(node, *plan.settings.moves) or value is not node.outputs[0]:
             continue
         source = node.inputs[0]
-        if source is None or source.name is None or value.name is None or constant(source) is not None:
+        if source is None or not source.name or not value.name or constant(source) is not None:
             continue
         plan.moved.append(node)
+        plan.range_from[value.name] = source.name
         if source.name not in plan.tensors:
             plan.tensors[source.name] = source
             waiting.append(source)
-        plan.range_from[value.name] = source.name
     for name in plan.range_from:
         root = name
         while root in plan.range_from:

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
 
-from edgekit.errors import InputError
+import onnx_ir as ir
+
+from edgekit.errors import InputError, RequirementError
 from edgekit.quantizer import QuantizationRequest, QuantizationResult, Quantizer
-from edgekit_quantize.calibration.collect import observe
+from edgekit.target import Runner
+from edgekit_quantize.bias_correction import input_axis
 from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds
-from edgekit_quantize.calibration.histogram import Histogram
-from edgekit_quantize.placement import Settings, place
+from edgekit_quantize.calibration.statistics import Calibration, calibrate
+from edgekit_quantize.layers import WEIGHTED, layers
+from edgekit_quantize.placement import Settings, candidates, place
 from edgekit_quantize.prepare import prepared
-from edgekit_quantize.qdq import write_static
-from edgekit_quantize.qparams import TYPES
-from edgekit_quantize.ranges import RULES, make
+from edgekit_quantize.scoring import decides
+from edgekit_quantize.search import Bench, Outcome, Trial, search
+from edgekit_quantize.sensitivity import layer_errors
+from edgekit_quantize.session import SessionRunner
+from edgekit_quantize.stored import RECURRENT
+from edgekit_quantize.writing import Written, write
+
+MAX_DROP = 0.01
+"""What of the metric may be lost where the user names no budget."""
+SCHEMES = ("auto", "int8", "int8-weights")
 
 
 class PostTrainingQuantizer(Quantizer):
@@ -23,28 +36,138 @@ class PostTrainingQuantizer(Quantizer):
 
     def quantize(self, request: QuantizationRequest) -> QuantizationResult:
         """Quantize as requested; see :class:`edgekit.quantizer.Quantizer`."""
+        if request.scheme not in SCHEMES:
+            raise InputError("unknown scheme", subject=request.scheme, expected=", ".join(SCHEMES))
+        return _Run(request).result()
+
+
+class _Run:
+    """One request on its way."""
+
+    def __init__(self, request: QuantizationRequest) -> None:
+        self._request = request
+        self._candidates = candidates(request.placement)
+        if request.scheme == "int8-weights":
+            self._candidates = [("weights", _only_stored(self._candidates[0][1]))]
+        self._model = prepared(
+            request.model.graph_model,
+            padded_shifts_as_convolutions=self._candidates[0][1].padded_shifts_as_convolutions,
+        )
+
+    def result(self) -> QuantizationResult:
+        request = self._request
         if request.samples is None:
-            raise InputError("static quantization needs samples", hint="give a folder of samples with --data")
-        settings = Settings.read(request.placement)
-        model = prepared(request.model.graph_model)
-        plan = place(model.graph, settings)
-        histograms: dict[str, Histogram] = {name: Histogram() for name in plan.observed()}
+            if request.scheme != "int8-weights":
+                raise InputError(
+                    "quantization of activations needs samples",
+                    hint="give a folder of samples, or ask for int8-weights, which needs none",
+                )
+            written = write(self._model, self._candidates[0][1], {})
+            return self._done(written, {"scheme": "int8-weights", "samples": 0, "warnings": []})
+        calibration = self._calibrate()
+        outcome = self._search(calibration)
+        common = {
+            "samples": calibration.samples,
+            "warnings": calibration.warnings,
+            "max_drop": self._max_drop,
+            "curve": [trial.as_record() for trial in outcome.curve],
+        }
+        if outcome.best is not None:
+            scheme = "int8" if outcome.best.written.quantized else "int8-weights"
+            return self._done(outcome.best.written, {"scheme": scheme, "chosen": outcome.best.name, **common})
+        if request.scheme == "auto":
+            reason = _why_float(outcome)
+            return QuantizationResult(request.model, {"scheme": "none", "reason": reason, **common})
+        raise RequirementError(
+            "no candidate holds the accuracy budget" + "".join(f"\n  {_line(trial)}" for trial in outcome.curve),
+            expected=f"at most {self._max_drop:.2%} lost",
+            hint="allow more with --max-drop, or give more and more typical samples",
+        )
+
+    @property
+    def _max_drop(self) -> float:
+        return MAX_DROP if self._request.max_drop is None else self._request.max_drop
+
+    def _calibrate(self) -> Calibration:
+        samples, progress = self._request.samples, self._request.progress
+        if samples is None:
+            raise InputError("there are no samples")
+        wanted: dict[str, set[int]] = {}
+        for layer in layers(self._model.graph):
+            if layer.data.name and layer.data.dtype in (None, ir.DataType.FLOAT):
+                wanted.setdefault(layer.data.name, set()).add(input_axis(layer))
+        for _, settings in self._candidates:
+            for name in place(self._model.graph, settings).observed():
+                wanted.setdefault(name, set())
         constants = ConstantInputs()
 
-        def feeds():  # noqa
-            for sample in checked_feeds(request.samples, request.model.inputs):
-                constants.watch(sample)
-                for name, array in sample.items():
-                    if name in histograms:
-                        histograms[name].update(array)
-                yield sample
+        def feeds() -> Iterator[tuple[dict[str, Any], int | None]]:
+            for feed, label in checked_feeds(samples, self._request.model.inputs):
+                constants.watch(feed)
+                yield feed, label
 
-        count = observe(model, [n for n in histograms if n not in {i.name for i in model.graph.inputs}], feeds(), lambda n, a: histograms[n].update(a))
-        dtype = TYPES[settings.activations]
-        params = {}
-        for name, histogram in histograms.items():
-            low, high = RULES["percentile"](histogram, dtype, settings.symmetric_activations)
-            params[name] = make(low, high, dtype, settings.symmetric_activations)
-        write_static(plan, model.graph, params)
-        record = {"scheme": "int8", "samples": count, "quantized": [layer.name for layer in plan.layers], "float": plan.kept_float, "warnings": constants.warnings(count)}
-        return QuantizationResult(request.model.with_graph(model), record)
+        def done(count: int) -> None:
+            if progress is not None:
+                progress("calibrating", count, len(samples))
+
+        calibration = calibrate(self._model, wanted, feeds(), len(samples), done)
+        if not calibration.samples:
+            raise InputError("there are no samples", hint="the folder is empty")
+        calibration.warnings = [*constants.warnings(calibration.samples), *calibration.warnings]
+        return calibration
+
+    def _search(self, calibration: Calibration) -> Outcome:
+        request = self._request
+
+        def written(settings: Settings, keep_float: Collection[str]) -> Written:
+            return write(self._model, settings, calibration.tensors, keep_float)
+
+        def sensitive(of: Written) -> Sequence[str]:
+            settings = next(s for _, s in self._candidates if _writes(s))
+            errors = layer_errors(place(self._model.graph, settings), calibration.tensors)
+            return [error.layer for error in errors if error.layer in of.quantized]
+
+        bench = Bench(
+            self._open,
+            calibration.references,
+            decides(request.model.graph),
+            self._open(request.model.graph_model) if request.latency_counts and request.execute else None,
+        )
+        return search(
+            bench,
+            self._candidates,
+            written,
+            sensitive,
+            self._max_drop,
+            speed_counts=request.latency_counts and request.scheme == "auto",
+        )
+
+    def _open(self, model: ir.Model) -> Runner:
+        if self._request.execute is None:
+            return SessionRunner(model)
+        return self._request.execute(self._request.model.with_graph(model))
+
+    def _done(self, written: Written, record: dict[str, Any]) -> QuantizationResult:
+        return QuantizationResult(
+            self._request.model.with_graph(written.model),
+            {**record, "quantized": written.quantized, "stored": written.stored, "float": written.kept_float},
+        )
+
+
+def _writes(settings: Settings) -> bool:
+    return any(mode in {"input", "both"} for mode in settings.layers.values())
+
+
+def _only_stored(settings: Settings) -> Settings:
+    """The same, but with all weights stored as integers and no activation quantized."""
+    kinds = (*WEIGHTED, "DepthwiseConv", "Gather", *RECURRENT)
+    return replace(settings, layers=dict.fromkeys(kinds, "weights"), activation_products=False)
+
+
+def _why_float(outcome: Outcome) -> str:
+    return "; ".join(_line(trial) for trial in outcome.curve)
+
+
+def _line(trial: Trial) -> str:
+    speed = f", {trial.speedup:.2f} times as fast as float" if trial.latency_ms else ""
+    return f"{trial.name}: {trial.score.metric} {trial.score.value:.4f} (float {trial.score.reference:.4f}){speed}"

@@ -1,32 +1,20 @@
-"""Runs the float model over the samples once and reduces what it computes as it streams by."""
+"""Runs the float model over the samples and reduces what it computes as it streams by."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir as ir
 
-from edgekit_quantize.calibration.histogram import Histogram
 from edgekit_quantize.graph import static_shape
 from edgekit_quantize.session import open_session
 
-WATCHED_BYTES = 96 * 2**20
+WATCHED_BYTES = 64 * 2**20
 """How many bytes of observed tensors one run may hand out; more are spread over several runs of the same sample."""
 
 Observer = Callable[[str, np.ndarray], None]
 """Called with the name of a tensor and its value for one sample."""
-
-
-@dataclass
-class Statistics:
-    """What is known of the observed tensors."""
-
-    histograms: dict[str, Histogram] = field(default_factory=dict)
-    samples: int = 0
-    outputs: list[dict[str, np.ndarray]] = field(default_factory=list)
-    """The float model's outputs for the samples that were kept for scoring."""
 
 
 def observe(
@@ -41,13 +29,23 @@ def observe(
     Tensors that together exceed :data:`WATCHED_BYTES` are fetched in several runs, so that memory does not grow with
     the size of the model.
 
+    Args:
+        model: The float model; it is not changed.
+        names: Values of the main graph, fed ones included.
+        feeds: What to feed, by input name; read once.
+        observer: Takes the tensors.
+        done: Told after each sample how many are done.
+
     Returns:
         The number of samples.
     """
+    fed = [value.name for value in model.graph.inputs if value.name in names]
     groups = _groups(model.graph, names)
     sessions = [open_session(with_outputs(model, group)) for group in groups]
     count = 0
     for count, sample in enumerate(feeds, 1):
+        for name in fed:
+            observer(name, sample[name])
         for session, group in zip(sessions, groups, strict=True):
             for name, array in zip(group, session.run(group, dict(sample)), strict=True):
                 observer(name, array)
@@ -59,11 +57,9 @@ def observe(
 def with_outputs(model: ir.Model, names: Sequence[str]) -> ir.Model:
     """A copy of the model whose outputs are the named values of the main graph."""
     copy = model.clone()
-    graph = copy.graph
     wanted = set(names)
-    values = {value.name: value for node in graph for value in node.outputs if value.name in wanted}
-    values |= {value.name: value for value in graph.inputs if value.name in wanted}
-    graph.outputs[:] = [values[name] for name in names]
+    values = {value.name: value for node in copy.graph for value in node.outputs if value.name in wanted}
+    copy.graph.outputs[:] = [values[name] for name in names]
     return copy
 
 
@@ -72,7 +68,7 @@ def _groups(graph: ir.Graph, names: Collection[str]) -> list[list[str]]:
     held = 0
     for node in graph:
         for value in node.outputs:
-            if value.name is None or value.name not in names:
+            if not value.name or value.name not in names:
                 continue
             shape = static_shape(value)
             size = 4 * int(np.prod(shape)) if shape is not None else 0

@@ -14,8 +14,8 @@ FEWEST = 8
 """Fewer samples than this say little about the ranges that real data take."""
 
 
-def checked_feeds(samples: Samples, inputs: Sequence[ValueSpec]) -> Iterator[dict[str, np.ndarray]]:
-    """What to feed for each sample, in order.
+def checked_feeds(samples: Samples, inputs: Sequence[ValueSpec]) -> Iterator[tuple[dict[str, np.ndarray], int | None]]:
+    """What to feed for each sample, and its label, in order.
 
     Raises:
         InputError: A sample lacks an input, has the wrong shape or type, or holds NaN or infinities.
@@ -33,7 +33,7 @@ def checked_feeds(samples: Samples, inputs: Sequence[ValueSpec]) -> Iterator[dic
         feeds = {spec.name: sample.feeds[spec.name] for spec in inputs}
         for spec in inputs:
             _check(feeds[spec.name], spec, sample.name)
-        yield feeds
+        yield feeds, sample.label
 
 
 def _check(array: np.ndarray, spec: ValueSpec, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Upgrades a model whose operator set is too old for per-channel quantization."""
+"""Upgrades a model whose operator set is too old for what the quantizer writes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,30 @@ from onnx import version_converter
 
 from edgekit.errors import InputError
 
+PER_CHANNEL_OPSET = 13
+"""From this version on DequantizeLinear takes one scale a channel."""
+WISHED_OPSET = 17
+"""From this version on LayerNormalization, and before it HardSwish, are operators of their own."""
 
-def at_least_opset(model: ir.Model, version: int) -> ir.Model:
+
+def modern(model: ir.Model) -> ir.Model:
+    """The model, converted to :data:`WISHED_OPSET` where it is older, or at least to :data:`PER_CHANNEL_OPSET`.
+
+    Raises:
+        InputError: ONNX's converter has no way for one of the operators.
+    """
+    if model.opset_imports.get("", 0) < PER_CHANNEL_OPSET:
+        try:
+            return upgraded(model, WISHED_OPSET)
+        except InputError:
+            return upgraded(model, PER_CHANNEL_OPSET)
+    try:
+        return upgraded(model, WISHED_OPSET)
+    except InputError:
+        return model
+
+
+def upgraded(model: ir.Model, version: int) -> ir.Model:
     """The model, converted where its standard operators are older than ``version``.
 
     Raises:
@@ -20,9 +42,9 @@ def at_least_opset(model: ir.Model, version: int) -> ir.Model:
         return model
     try:
         converted = version_converter.convert_version(ir.to_proto(model), version)
-    except (RuntimeError, onnx.checker.ValidationError) as error:
+    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
         raise InputError(
-            f"the model cannot be upgraded from opset {current}: {error}",
+            f"the model cannot be upgraded: {error}",
             expected=f"opset {version} or newer",
             found=f"opset {current}",
             hint=f"export the model again with opset_version={version} or newer",

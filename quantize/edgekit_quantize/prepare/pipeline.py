@@ -3,30 +3,50 @@
 from __future__ import annotations
 
 import onnx_ir as ir
-from onnx_ir.passes.common import IdentityEliminationPass, LiftConstantsToInitializersPass
+from onnx_ir.passes.common import LiftConstantsToInitializersPass, ShapeInferencePass
 
-from edgekit_quantize.graph import drop_unused_initializers
+from edgekit_quantize.graph import drop_unused_initializers, is_standard
+from edgekit_quantize.prepare.affine import fold_backward, fold_forward, shifts_to_convolutions
 from edgekit_quantize.prepare.batchnorm import fold_batchnorm
-from edgekit_quantize.prepare.opset import at_least_opset
+from edgekit_quantize.prepare.constants import fold_constants
+from edgekit_quantize.prepare.hardswish import fuse_hardswish
+from edgekit_quantize.prepare.opset import modern
+from edgekit_quantize.prepare.rescale import bypass
 
 
-PER_CHANNEL_OPSET = 13
-"""From this version on DequantizeLinear takes one scale a channel."""
-
-
-def prepared(model: ir.Model) -> ir.Model:
+def prepared(model: ir.Model, *, padded_shifts_as_convolutions: bool = False) -> ir.Model:
     """A copy of the model that computes the same and quantizes better.
+
+    Args:
+        model: The float model; it is not changed.
+        padded_shifts_as_convolutions: See :func:`shifts_to_convolutions`.
 
     Raises:
         edgekit.errors.InputError: The model's opset is too old and cannot be upgraded.
     """
-    model = at_least_opset(model.clone(), PER_CHANNEL_OPSET)
+    model = modern(model.clone())
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
-    IdentityEliminationPass()(model)
-    _name_nodes(model.graph)
-    fold_batchnorm(model.graph)
-    drop_unused_initializers(model.graph)
+    ShapeInferencePass()(model)
+    graph = model.graph
+    _drop_identities(graph)
+    _name_nodes(graph)
+    fold_constants(model)
+    fold_batchnorm(graph)
+    fold_backward(graph)
+    fuse_hardswish(model)
+    fold_forward(graph)
+    if padded_shifts_as_convolutions:
+        shifts_to_convolutions(graph)
+    drop_unused_initializers(graph)
     return model
+
+
+def _drop_identities(graph: ir.Graph) -> None:
+    """Remove Identity nodes of the main graph; those that name an output stay."""
+    for node in list(graph):
+        source = node.inputs[0] if is_standard(node, "Identity") else None
+        if source is not None and not node.outputs[0].is_graph_output():
+            bypass(graph, node, source)
 
 
 def _name_nodes(graph: ir.Graph) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from edgekit_quantize.graph import Names, add_initializer, constant, integer
+from edgekit_quantize.graph import Names, add_initializer, constant, integer, is_standard, only_consumer
 from edgekit_quantize.layers import Layer
+
+BIAS = 2
+"""Where Conv, ConvTranspose and Gemm take their bias."""
 
 
 def scale_output(graph: ir.Graph, layer: Layer, factor: np.ndarray, shift: np.ndarray, node: ir.Node) -> bool:
@@ -37,6 +40,28 @@ def scale_output(graph: ir.Graph, layer: Layer, factor: np.ndarray, shift: np.nd
     return True
 
 
+def scale_input(graph: ir.Graph, layer: Layer, factor: float, shift: float) -> None:
+    """Make ``layer`` compute of its input what it computed of ``factor * input + shift``.
+
+    A shift needs a layer that can be rescaled and pads nothing.
+    """
+    weights = layer.weights().astype(np.float64)
+    if shift:
+        inner = tuple(i for i in range(weights.ndim) if i != layer.channel_axis)
+        added = weights.sum(axis=inner) * shift
+        bias = constant(layer.bias)
+        old = np.zeros(added.shape) if bias is None else bias.reshape(-1).astype(np.float64)
+        set_bias(graph, layer, (old + added).astype(layer.weights().dtype))
+    if factor != 1:
+        set_weights(graph, layer, weights * factor)
+
+
+def bypass(graph: ir.Graph, node: ir.Node, value: ir.Value) -> None:
+    """Let the readers of the node's output read ``value``, and remove the node."""
+    node.outputs[0].replace_all_uses_with(value)
+    graph.remove(node, safe=True)
+
+
 def can_rescale(layer: Layer) -> bool:
     """Whether the layer's own operator has a bias, and uses it plainly."""
     if layer.node.op_type == "MatMul":
@@ -44,6 +69,9 @@ def can_rescale(layer: Layer) -> bool:
     if layer.bias is not None and constant(layer.bias) is None:
         return False
     if layer.node.op_type == "Gemm":
+        alpha = layer.node.attributes.get("alpha")
+        if alpha is not None and alpha.as_float() != 1.0:
+            return False
         beta = layer.node.attributes.get("beta")
         bias = constant(layer.bias)
         plain = bias is None or bias.ndim <= 1 or bias.shape[0] == 1
@@ -69,16 +97,46 @@ def _along(layer: Layer, weights: np.ndarray, factor: np.ndarray) -> np.ndarray:
 
 
 def set_weights(graph: ir.Graph, layer: Layer, array: np.ndarray) -> None:
-    """Give the layer weights of its own."""
-    dtype = layer.weights().dtype
-    name = Names(graph).fresh(f"{layer.weight.name}_folded")
-    layer.node.replace_input_with(layer.weight_index, add_initializer(graph, name, array.astype(dtype)))
+    """Give the layer these weights; other readers of the old ones keep those."""
+    _set_constant(graph, layer.node, layer.weight_index, array.astype(layer.weights().dtype), layer.weight.name or "")
+
+
+def add_to_bias(graph: ir.Graph, layer: Layer, shift: np.ndarray) -> bool:
+    """Add ``shift``, one number an output channel, to the layer's bias, or to the Add behind a MatMul.
+
+    Returns:
+        Whether there was a bias to add to, or room for one.
+    """
+    if layer.node.op_type != "MatMul":
+        if not can_rescale(layer):
+            return False
+        bias = constant(layer.bias)
+        old = np.zeros(len(shift)) if bias is None else np.broadcast_to(bias.reshape(-1), shift.shape)
+        set_bias(graph, layer, (old + shift).astype(layer.weights().dtype))
+        return True
+    reader = only_consumer(layer.output)
+    if reader is None or not is_standard(reader, "Add"):
+        return False
+    index = 1 if reader.inputs[0] is layer.output else 0
+    bias = constant(reader.inputs[index])
+    if bias is None or bias.size != len(shift) or bias.shape[-1] != len(shift):
+        return False
+    changed = (bias.reshape(-1) + shift).astype(bias.dtype).reshape(bias.shape)
+    _set_constant(graph, reader, index, changed, f"{layer.weight.name}_bias")
+    return True
 
 
 def set_bias(graph: ir.Graph, layer: Layer, array: np.ndarray) -> None:
-    """Give the layer a bias of its own."""
-    name = Names(graph).fresh(f"{layer.weight.name}_bias")
-    value = add_initializer(graph, name, array)
-    if len(layer.node.inputs) < 3:
-        layer.node.resize_inputs(3)
-    layer.node.replace_input_with(2, value)
+    """Give the layer this bias; other readers of the old one keep that."""
+    if len(layer.node.inputs) <= BIAS:
+        layer.node.resize_inputs(BIAS + 1)
+    _set_constant(graph, layer.node, BIAS, array, f"{layer.weight.name}_bias")
+
+
+def _set_constant(graph: ir.Graph, node: ir.Node, index: int, array: np.ndarray, wish: str) -> None:
+    old = node.inputs[index]
+    if old is not None and old.is_initializer() and not old.is_graph_input() and len(tuple(old.uses())) == 1:
+        tensor = ir.tensor(array, name=old.name)
+        old.const_value, old.shape, old.type = tensor, ir.Shape(array.shape), ir.TensorType(tensor.dtype)
+        return
+    node.replace_input_with(index, add_initializer(graph, Names(graph).fresh(wish), array))

@@ -1,0 +1,103 @@
+"""First and second moments of what enters a layer's matrix product, accumulated sample by sample."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_quantize.graph import integer
+from edgekit_quantize.layers import Layer
+
+ROWS = 512
+"""At most so many rows of a sample's product are taken, evenly spread: neighbours tell much the same."""
+
+
+class Moments:
+    """Mean and covariance of the rows that a layer multiplies with its weights.
+
+    A row has the layer's ``K`` inputs in the order of its flattened weights: channels of a MatMul or Gemm, patches
+    (channel, then kernel position) of a convolution with one group.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.count = 0
+        self._sum = np.zeros(size, np.float64)
+        self._products = np.zeros((size, size), np.float64)
+
+    def update(self, rows: np.ndarray) -> None:
+        """Add rows, float32 of shape ``[n, K]``."""
+        self.count += len(rows)
+        self._sum += rows.sum(0, dtype=np.float64)
+        self._products += rows.T @ rows
+
+    @property
+    def mean(self) -> np.ndarray:
+        """``[K]``."""
+        return self._sum / max(self.count, 1)
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """``[K, K]``, about the mean."""
+        mean = self.mean
+        covariance: np.ndarray = self._products / max(self.count, 1) - np.outer(mean, mean)
+        return covariance
+
+
+def row_length(layer: Layer) -> int | None:
+    """How many inputs a row has; None where the layer is no single matrix product (groups, ConvTranspose)."""
+    weights = layer.weights()
+    if layer.kind == "Conv" and integer(layer.node, "group", 1) == 1:
+        return int(weights.size // weights.shape[0])
+    if layer.kind in {"MatMul", "Gemm"} and weights.ndim == 2 and layer.data_index == 0:
+        return int(weights.size // weights.shape[layer.channel_axis])
+    return None
+
+
+def rows_of(layer: Layer, data: np.ndarray) -> np.ndarray:
+    """The rows that the layer multiplies for one input, thinned out to about :data:`ROWS`; float32 ``[n, K]``."""
+    if layer.kind != "Conv":
+        if layer.kind == "Gemm" and integer(layer.node, "transA", 0):
+            data = data.T
+        rows = data.reshape(-1, data.shape[-1])
+        return np.ascontiguousarray(rows[:: -(-len(rows) // ROWS)], np.float32)
+    return _patches(layer.node, data, layer.weights().shape[2:])
+
+
+def _patches(node: ir.Node, data: np.ndarray, kernel: tuple[int, ...]) -> np.ndarray:
+    axes = len(kernel)
+    strides, dilations = (_integers(node, name, [1] * axes) for name in ("strides", "dilations"))
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    padding = _padding(node, data.shape[2:], reach, strides)
+    padded = np.pad(data, [(0, 0), (0, 0), *padding]) if any(map(any, padding)) else data
+    windows = np.lib.stride_tricks.sliding_window_view(padded, reach, tuple(range(2, 2 + axes)))
+    places = [slice(None, None, stride) for stride in strides]
+    taps = [slice(None, None, dilation) for dilation in dilations]
+    windows = windows[(slice(None), slice(None), *places, *taps)]  # [N, C, *output, *kernel]
+    order = (0, *range(2, 2 + axes), 1, *range(2 + axes, 2 + 2 * axes))
+    windows = windows.transpose(order)
+    outputs = windows.shape[: 1 + axes]
+    total = int(np.prod(outputs))
+    chosen = np.unravel_index(np.arange(0, total, -(-total // ROWS)), outputs)
+    return np.ascontiguousarray(windows[chosen].reshape(len(chosen[0]), -1), np.float32)
+
+
+def _integers(node: ir.Node, name: str, default: list[int]) -> list[int]:
+    attribute = node.attributes.get(name)
+    return list(attribute.as_ints()) if attribute is not None else default
+
+
+def _padding(node: ir.Node, size: tuple[int, ...], reach: list[int], strides: list[int]) -> list[tuple[int, int]]:
+    """Zeros before and behind each spatial axis, by the Conv specification."""
+    automatic = node.attributes.get("auto_pad")
+    mode = automatic.as_string() if automatic is not None else "NOTSET"
+    if mode == "NOTSET":
+        pads = _integers(node, "pads", [0] * (2 * len(size)))
+        return list(zip(pads[: len(size)], pads[len(size) :], strict=True))
+    if mode == "VALID":
+        return [(0, 0)] * len(size)
+    padding = []
+    for length, window, stride in zip(size, reach, strides, strict=True):
+        needed = max((-(-length // stride) - 1) * stride + window - length, 0)
+        less, more = needed // 2, needed - needed // 2
+        padding.append((less, more) if mode == "SAME_UPPER" else (more, less))
+    return padding

@@ -1,0 +1,142 @@
+"""What one pass over the samples leaves behind of every observed tensor, in memory that does not grow with them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_quantize.calibration.collect import observe
+from edgekit_quantize.calibration.histogram import Histogram
+
+KEPT_BYTES = 24 * 2**20
+"""How many bytes of the float model's inputs and outputs are kept for scoring candidates."""
+
+
+class ChannelStatistics:
+    """Mean, mean square and largest magnitude of every channel of a tensor."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.largest = np.zeros(0, np.float32)
+        self._sum = np.zeros(0)
+        self._squares = np.zeros(0)
+
+    def update(self, array: np.ndarray, axis: int) -> None:
+        """Add one sample's tensor, with channels along ``axis``."""
+        channels = array.shape[axis]
+        rows = np.moveaxis(array, axis, 0).reshape(channels, -1)
+        if not self.count:
+            self.largest = np.zeros(channels, np.float32)
+            self._sum, self._squares = np.zeros(channels), np.zeros(channels)
+        self.count += rows.shape[1]
+        self._sum += rows.sum(1, dtype=np.float64)
+        self._squares += np.einsum("ij,ij->i", rows, rows)
+        np.maximum(self.largest, np.abs(rows).max(1, initial=0.0), out=self.largest)
+
+    @property
+    def mean(self) -> np.ndarray:
+        """``[C]``."""
+        return self._sum / max(self.count, 1)
+
+    @property
+    def mean_square(self) -> np.ndarray:
+        """``[C]``."""
+        return self._squares / max(self.count, 1)
+
+
+@dataclass
+class TensorStatistics:
+    """What is known of one tensor."""
+
+    histogram: Histogram = field(default_factory=Histogram)
+    channels: dict[int, ChannelStatistics] = field(default_factory=dict)
+    """By axis; negative axes count from the end."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A sample with what the float model answers to it."""
+
+    feeds: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray]
+    label: int | None = None
+
+
+@dataclass
+class Calibration:
+    """All that the samples told."""
+
+    tensors: dict[str, TensorStatistics]
+    references: list[Reference]
+    """As many samples, evenly spread, as fit into :data:`KEPT_BYTES`."""
+    samples: int
+    warnings: list[str]
+
+
+def calibrate(
+    model: ir.Model,
+    wanted: Mapping[str, Iterable[int]],
+    feeds: Iterable[tuple[dict[str, np.ndarray], int | None]],
+    expected: int,
+    done: Callable[[int], None] | None = None,
+) -> Calibration:
+    """Walk the samples once.
+
+    Args:
+        model: The prepared float model.
+        wanted: Names of the tensors to observe, each with the axes along which channels matter.
+        feeds: Samples and their labels.
+        expected: How many there are, to spread those that are kept.
+        done: Told after each sample how many are done.
+    """
+    tensors = {name: TensorStatistics(channels={axis: ChannelStatistics() for axis in axes}) for name, axes in wanted.items()}
+    outputs = [value.name for value in model.graph.outputs if value.name]
+    current: dict[str, np.ndarray] = {}
+    keeper = _Keeper(expected)
+
+    def take(name: str, array: np.ndarray) -> None:
+        if name in outputs:
+            current[name] = array
+        if name in tensors:
+            tensors[name].histogram.update(array)
+            for axis, channels in tensors[name].channels.items():
+                channels.update(array, axis)
+
+    def walk() -> Iterator[dict[str, np.ndarray]]:
+        for sample, label in feeds:
+            current.clear()
+            yield sample
+            keeper.offer(Reference(sample, dict(current), label))
+
+    with np.errstate(over="ignore"):
+        count = observe(model, {*tensors, *outputs}, walk(), take, done)
+    return Calibration(tensors, keeper.kept, count, _not_finite(tensors))
+
+
+class _Keeper:
+    """Keeps evenly spread samples within :data:`KEPT_BYTES`."""
+
+    def __init__(self, expected: int) -> None:
+        self.kept: list[Reference] = []
+        self._expected = expected
+        self._every = 0
+        self._count = itertools.count()
+
+    def offer(self, reference: Reference) -> None:
+        if not self._every:
+            size = sum(array.nbytes for part in (reference.feeds, reference.outputs) for array in part.values())
+            self._every = max(1, -(-self._expected * size // KEPT_BYTES))
+        if next(self._count) % self._every == 0:
+            self.kept.append(reference)
+
+
+def _not_finite(tensors: Mapping[str, TensorStatistics]) -> list[str]:
+    return [
+        f"the tensor {name!r} took {tensor.histogram.not_finite} values that are NaN or infinite; they were left out"
+        for name, tensor in tensors.items()
+        if tensor.histogram.not_finite
+    ]

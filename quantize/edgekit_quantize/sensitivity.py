@@ -1,0 +1,116 @@
+"""How much error quantizing each layer adds, from the statistics of one pass.
+
+For a layer with weights ``W`` and inputs ``x`` the power of the error of one output is, with independent errors,
+``sum_k (W~ - W)_k^2 var(x_k) + sum_k W_k^2 e^2`` where ``e^2`` is the mean squared error of the quantized inputs, and
+that of the output is ``sum_k W_k^2 E[x_k^2]``. The ratio is the layer's own signal-to-noise ratio; Nagel et al., A
+White Paper on Neural Network Quantization (2021), section 3.4, orders layers by such a measure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgekit_quantize.bias_correction import input_axis
+from edgekit_quantize.calibration.statistics import TensorStatistics
+from edgekit_quantize.graph import integer
+from edgekit_quantize.layers import Layer
+from edgekit_quantize.placement import Plan
+from edgekit_quantize.qparams import TYPES
+from edgekit_quantize.ranges import squared_error
+from edgekit_quantize.weights import symmetric_weights
+from edgekit_quantize.writing import activation_params
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """What quantizing a layer does to its output, before errors of other layers reach it."""
+
+    layer: str
+    kind: str
+    source: str
+    """The tensor that comes in."""
+    sqnr_db: float
+    """Power of the output over that of the error that weights and inputs add."""
+    weights_db: float
+    """The same for the weights alone."""
+    inputs_db: float
+    """The same for the inputs alone."""
+    low: float
+    high: float
+    """The extremes of the inputs."""
+    range_low: float
+    range_high: float
+    """The range that the integers cover."""
+    outliers: float
+    """Largest magnitude of the inputs over their root mean square."""
+
+
+def layer_errors(plan: Plan, tensors: Mapping[str, TensorStatistics]) -> list[LayerError]:
+    """The error of every layer that the plan quantizes, largest error first."""
+    errors = []
+    for layer in plan.layers:
+        source = layer.data.name or ""
+        tensor = tensors[plan.range_from.get(source, source)]
+        errors.append(_layer_error(layer, tensor, tensors.get(source, tensor), plan))
+    return sorted(errors, key=lambda error: error.sqnr_db)
+
+
+def _layer_error(layer: Layer, ranged: TensorStatistics, tensor: TensorStatistics, plan: Plan) -> LayerError:
+    weights = layer.weights().astype(np.float64)
+    rounded = symmetric_weights(weights, TYPES[plan.settings.weights], layer.channel_axis).rounded(weights)
+    params = activation_params(ranged, plan.settings)
+    noise = squared_error(ranged.histogram, params)
+    channels = tensor.channels.get(input_axis(layer))
+    histogram = ranged.histogram
+    power = histogram.sum_of_squares / max(histogram.total, 1)
+    if channels is not None and channels.count:
+        mean_square = channels.mean_square
+        variance = np.maximum(mean_square - channels.mean**2, 0.0)
+    else:
+        mean_square = variance = np.full(1, power)
+    output = _power(layer, weights, mean_square)
+    from_weights = _power(layer, rounded - weights, variance)
+    from_inputs = noise * float(np.sum(weights**2))
+    low = (params.dtype.low - float(params.zero_point)) * float(params.scale)
+    high = (params.dtype.high - float(params.zero_point)) * float(params.scale)
+    peak = max(-histogram.low, histogram.high) if not histogram.is_empty else 0.0
+    return LayerError(
+        layer.name,
+        layer.kind,
+        layer.data.name or "",
+        _decibels(output, from_weights + from_inputs),
+        _decibels(output, from_weights),
+        _decibels(output, from_inputs),
+        histogram.low,
+        histogram.high,
+        low,
+        high,
+        peak / math.sqrt(power) if power else 0.0,
+    )
+
+
+def _power(layer: Layer, weights: np.ndarray, inputs: np.ndarray) -> float:
+    """``sum W^2 inputs`` over all outputs, with ``inputs`` by input channel."""
+    squares = weights**2
+    if inputs.size == 1:
+        return float(squares.sum() * inputs[0])
+    if layer.kind in {"Conv", "DepthwiseConv"}:
+        groups = integer(layer.node, "group", 1)
+        summed = squares.sum(axis=tuple(range(2, squares.ndim))).reshape(groups, -1, squares.shape[1])
+        return float(np.einsum("gnc,gc->", summed, inputs.reshape(groups, -1)))
+    if layer.kind == "ConvTranspose":
+        return float(squares.reshape(len(squares), -1).sum(1) @ inputs)
+    if squares.ndim == 2 and layer.data_index == 0:
+        per_input = squares.sum(axis=layer.channel_axis)
+        return float(per_input @ inputs)
+    return float(squares.sum() * inputs.mean())
+
+
+def _decibels(signal: float, noise: float) -> float:
+    if noise <= 0:
+        return math.inf
+    return 10 * math.log10(signal / noise) if signal > 0 else -math.inf
