@@ -34,6 +34,18 @@ def is_foldable(node: ir.Node, schema: onnx.defs.OpSchema | None, inputs: Sequen
     return not any(attr.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attr in node.attributes.values())
 
 
+def constant_node(attributes: Mapping[str, ir.Attr]) -> Value | None:
+    """The value of a Constant; None for texts and sparse tensors."""
+    for name, attr in attributes.items():
+        if name == "value":
+            return constant(attr.as_tensor().numpy(), attr.as_tensor().dtype)
+        if name in ("value_float", "value_floats"):
+            return constant(np.asarray(attr.value, np.float32))
+        if name in ("value_int", "value_ints"):
+            return constant(np.asarray(attr.value, np.int64))
+    return None
+
+
 def fold(node: ir.Node, opset: Mapping[str, int], inputs: Sequence[Value | None]) -> list[Value | None] | None:
     """The node's outputs as constants; None where they would be much larger than what they replace.
 

@@ -15,7 +15,7 @@ import onnx
 import onnx_ir as ir
 
 from edgekit.errors import OpGap
-from edgekit_coreml.frontend import folding, registry
+from edgekit_coreml.frontend import folding, functions, registry
 from edgekit_coreml.frontend.context import Context, output_values
 from edgekit_coreml.frontend.mil import ct
 from edgekit_coreml.frontend.values import Unsupported, Value, constant
@@ -31,6 +31,8 @@ class Scope:
     """None: a value behind a gap."""
     opsets: Mapping[str, int]
     attributes: Mapping[str, ir.Attr] = field(default_factory=dict)
+    left_out: set[ir.Value] = field(default_factory=set)
+    """The inputs of a function body that its caller leaves out."""
     path: tuple[str, ...] = ()
     """Names of the nodes whose bodies enclose this scope."""
 
@@ -67,8 +69,9 @@ class GraphLowering:
         return [scope.values[value] for value in graph.outputs]
 
     def _lower_node(self, node: ir.Node, scope: Scope) -> None:
-        inputs = [None if value is None else scope.values[value] for value in node.inputs]
-        behind_gap = any(value is not None and scope.values[value] is None for value in node.inputs)
+        given = [None if value is None or value in scope.left_out else value for value in node.inputs]
+        inputs = [None if value is None else scope.values[value] for value in given]
+        behind_gap = any(value is not None and scope.values[value] is None for value in given)
         try:
             if behind_gap:
                 self._require_known(node, scope)
@@ -87,6 +90,11 @@ class GraphLowering:
         attributes = bound_attributes(node, scope)
         schema = schema_of(node, scope.opsets)
         bound = node if node_is_plain(node) else rebound(node, attributes)
+        if node.op_type == "Constant" and domain_of(node) == "":
+            value = folding.constant_node(attributes)
+            if value is None:
+                raise Unsupported("neither texts nor sparse tensors can be constants")
+            return [value]
         if folding.is_foldable(bound, schema, inputs):
             folded = folding.fold(bound, scope.opsets, inputs)
             if folded is not None:
@@ -132,7 +140,13 @@ class GraphLowering:
             inputs = inputs[: entry.most_inputs]
 
         def lower_graph(graph: ir.Graph, values: Sequence[Value]) -> list[Value]:
-            inner = Scope(dict(scope.values), scope.opsets, scope.attributes, (*scope.path, node_name(node, scope)))
+            inner = Scope(
+                dict(scope.values),
+                scope.opsets,
+                scope.attributes,
+                scope.left_out,
+                (*scope.path, node_name(node, scope)),
+            )
             before = len(self.gaps)
             results = self._lower_graph(graph, values, inner)
             if len(self.gaps) > before or any(result is None for result in results):
@@ -159,21 +173,8 @@ class GraphLowering:
         own = self._model.functions.get((node.domain, node.op_type, node.overload))
         if own is not None or schema is None:
             return own
-        if schema.has_function:
-            versions = [v for v in schema.function_opset_versions if v <= scope.opsets.get("", 1)]
-            text = schema.get_function_with_opset_version(max(versions)) if versions else None
-            return ir.from_proto(text_to_function(text)) if text is not None else None
-        if schema.has_context_dependent_function:
-            versions = [v for v in schema.context_dependent_function_opset_versions if v <= scope.opsets.get("", 1)]
-            if not versions:
-                return None
-            proto = ir.to_proto(rebound(node, bound_attributes(node, scope)))
-            input_types = [type_proto(value) for value in inputs]
-            text = schema.get_context_dependent_function_with_opset_version(
-                max(versions), proto.SerializeToString(), [t.SerializeToString() for t in input_types]
-            )
-            return ir.from_proto(text_to_function(text)) if text else None
-        return None
+        plain = rebound(node, bound_attributes(node, scope), given=[value is not None for value in inputs])
+        return functions.schema_body(schema, plain, inputs, scope.opsets.get("", 1))
 
     def _expand(
         self,
@@ -184,17 +185,17 @@ class GraphLowering:
         scope: Scope,
     ) -> list[Value | None]:
         bindings = {name: attr for name, attr in body.attributes.items() if attr.value is not None}
-        bindings.update(schema_defaults(schema_of(node, scope.opsets)))
+        bindings.update(functions.schema_defaults(schema_of(node, scope.opsets)))
         bindings.update(attributes)
         opsets = {**scope.opsets, **body.opset_imports}
-        inner = Scope({}, opsets, bindings, (*scope.path, node_name(node, scope)))
+        inner = Scope({}, opsets, bindings, path=(*scope.path, node_name(node, scope)))
         given = [*inputs, *([None] * (len(body.inputs) - len(inputs)))]
-        left_out = {formal for formal, actual in zip(body.inputs, given, strict=True) if actual is None}
-        inner.values.update(zip(body.inputs, given, strict=True))
+        for formal, actual in zip(body.inputs, given, strict=True):
+            if actual is None:
+                inner.left_out.add(formal)
+            else:
+                inner.values[formal] = actual
         for inner_node in body:
-            for position, value in enumerate(inner_node.inputs):
-                if value in left_out:
-                    inner_node.replace_input_with(position, None)
             self._lower_node(inner_node, inner)
         return [inner.values[value] for value in body.outputs]
 
@@ -203,9 +204,8 @@ class GraphLowering:
         schema = schema_of(node, scope.opsets)
         version = schema.since_version if schema is not None else 1
         known = registry.find(domain_of(node), node.op_type, version) is not None
-        has_body = schema is not None and (schema.has_function or schema.has_context_dependent_function)
         own = (node.domain, node.op_type, node.overload) in self._model.functions
-        if not (known or has_body or own):
+        if not (known or own or functions.has_body(schema)):
             raise Unsupported(*self._missing(node, version))
 
     def _missing(self, node: ir.Node, version: int) -> tuple[str, str]:
@@ -271,15 +271,25 @@ def bound_attributes(node: ir.Node, scope: Scope) -> dict[str, ir.Attr]:
     for name, attr in node.attributes.items():
         if not attr.is_ref():
             bound[name] = attr
-        elif attr.ref_attr_name in scope.attributes:
+        elif attr.ref_attr_name is not None and attr.ref_attr_name in scope.attributes:
             actual = scope.attributes[attr.ref_attr_name]
             bound[name] = ir.Attr(name, actual.type, actual.value)
     return bound
 
 
-def rebound(node: ir.Node, attributes: Mapping[str, ir.Attr]) -> ir.Node:
-    """A detached copy of the node with these attributes and its outputs' names."""
-    inputs = [None if value is None else ir.Value(name=value.name) for value in node.inputs]
+def rebound(node: ir.Node, attributes: Mapping[str, ir.Attr], given: Sequence[bool] | None = None) -> ir.Node:
+    """A detached copy of the node with these attributes and its values' names.
+
+    Args:
+        node: The node.
+        attributes: The copy's attributes.
+        given: For every input whether it is there; by default those that the node names.
+    """
+    there = [value is not None for value in node.inputs] if given is None else given
+    inputs = [
+        ir.Value(name=value.name) if known and value is not None else None
+        for value, known in zip(node.inputs, there, strict=False)
+    ]
     outputs = [ir.Value(name=value.name) for value in node.outputs]
     return ir.Node(node.domain, node.op_type, inputs, attributes.values(), outputs=outputs, name=node.name)
 
@@ -294,26 +304,3 @@ def attribute_value(attr: ir.Attr) -> Any:
     if isinstance(value, tuple | list):
         return list(value)
     return value
-
-
-def schema_defaults(schema: onnx.defs.OpSchema | None) -> dict[str, ir.Attr]:
-    """The default values of a schema's attributes."""
-    if schema is None:
-        return {}
-    defaults = {name: attr.default_value for name, attr in schema.attributes.items()}
-    return {name: ir.from_proto(proto) for name, proto in defaults.items() if proto.type}
-
-
-def type_proto(value: Value | None) -> onnx.TypeProto:
-    """A value's type as onnx's function builders want it; empty for an input left out."""
-    if value is None:
-        return onnx.TypeProto()
-    shape = [int(size) if isinstance(size, int) else None for size in value.shape]
-    return onnx.helper.make_tensor_type_proto(value.dtype, shape)
-
-
-def text_to_function(serialized: bytes) -> onnx.FunctionProto:
-    """A function's message."""
-    proto = onnx.FunctionProto()
-    proto.ParseFromString(serialized)
-    return proto

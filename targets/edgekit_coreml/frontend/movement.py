@@ -1,0 +1,52 @@
+"""Helpers of operators that move elements without computing: axes, shapes, types that MIL's operations lack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_coreml.frontend.mil import Var, mb
+from edgekit_coreml.frontend.values import Unsupported, Value, constant
+
+
+def through_int32(x: Value, move: Callable[[Var], Var]) -> Var:
+    """Apply an operation that takes no truth values: they go as 0 and 1."""
+    if x.dtype is not ir.DataType.BOOL:
+        return move(x.var)
+    return mb.cast(x=move(mb.cast(x=x.var, dtype="int32")), dtype="bool")
+
+
+def normalized_axis(axis: int, rank: int) -> int:
+    """An axis counted from the front.
+
+    Raises:
+        Unsupported: The tensor has no such axis.
+    """
+    if not -max(rank, 1) <= axis < max(rank, 1):
+        raise Unsupported(f"axis {axis} is outside a tensor of rank {rank}")
+    return axis % max(rank, 1)
+
+
+def reshaped(x: Value, shape: Sequence[int]) -> Var:
+    """The elements in another shape."""
+    if not shape:
+        return mb.squeeze(x=x.var) if x.rank else mb.identity(x=x.var)
+    if x.rank == 0:
+        return mb.expand_dims(x=x.var, axes=list(range(len(shape))))
+    return mb.reshape(x=x.var, shape=[int(size) for size in shape])
+
+
+def nonnegative(indices: Value, size: int) -> Var:
+    """Indices that count from the front: since iOS 17, MIL takes a negative one as out of range."""
+    if indices.constant is not None:
+        array = indices.constant
+        return mb.const(val=np.where(array < 0, array + size, array).astype(np.int32))
+    var = indices.var
+    return mb.select(cond=mb.less(x=var, y=0), a=mb.add(x=var, y=size), b=var)
+
+
+def empty(dtype: ir.DataType, shape: Sequence[int]) -> Value:
+    """A constant without elements."""
+    return constant(np.zeros(tuple(shape), dtype.numpy()), dtype)

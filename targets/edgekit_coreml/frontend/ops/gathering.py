@@ -1,0 +1,121 @@
+"""Reading and writing at indices."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_coreml.frontend.context import Context
+from edgekit_coreml.frontend.integers import wrapped
+from edgekit_coreml.frontend.mil import Var, mb
+from edgekit_coreml.frontend.movement import empty, nonnegative, normalized_axis, through_int32
+from edgekit_coreml.frontend.registry import lowering
+from edgekit_coreml.frontend.values import Unsupported, Value, computed
+
+MODES = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
+
+
+@lowering("Gather", versions=[1, 11, 13])
+def gather(ctx: Context, x: Value, indices: Value, *, axis: int = 0) -> Var | Value:
+    """Slices of an axis at indices; one constant index is a slice."""
+    axis = normalized_axis(axis, x.rank)
+    size = x.shape[axis]
+    if indices.is_static and 0 in indices.static_shape:
+        return empty(x.dtype, (*x.static_shape[:axis], *indices.static_shape, *x.static_shape[axis + 1 :]))
+    if indices.constant is not None and indices.constant.ndim == 0 and x.rank > 1:
+        place = int(indices.constant)
+        begin = [place if dim == axis else 0 for dim in range(x.rank)]
+        others = [dim != axis for dim in range(x.rank)]
+        end = [0 if other else place + 1 for other in others]
+        return mb.slice_by_index(
+            x=x.var,
+            begin=begin,
+            end=end,
+            begin_mask=others,
+            end_mask=[other or place == -1 for other in others],
+            squeeze_mask=[not other for other in others],
+        )
+    if not isinstance(size, int | np.integer):
+        raise Unsupported("gathers along a dynamic dimension")
+    places = nonnegative(indices, int(size))
+    return through_int32(x, lambda var: mb.gather(x=var, indices=places, axis=axis))
+
+
+@lowering("GatherElements", versions=[11, 13])
+def gather_elements(ctx: Context, x: Value, indices: Value, *, axis: int = 0) -> Var:
+    """One element for every index; its other coordinates are the index's own."""
+    axis = normalized_axis(axis, x.rank)
+    places = nonnegative(indices, x.static_shape[axis])
+    return through_int32(x, lambda var: mb.gather_along_axis(x=var, indices=places, axis=axis))
+
+
+@lowering("GatherND", versions=[11, 12, 13])
+def gather_nd(ctx: Context, x: Value, indices: Value, *, batch_dims: int = 0) -> Var:
+    """Slices at index tuples."""
+    places = nonnegative_tuples(indices, x.static_shape[batch_dims:])
+    return through_int32(x, lambda var: mb.gather_nd(x=var, indices=places, batch_dims=batch_dims))
+
+
+def nonnegative_tuples(indices: Value, shape: tuple[int, ...]) -> Var:
+    """Index tuples that count from the front."""
+    sizes = np.array(shape[: indices.static_shape[-1]], np.int32)
+    if indices.constant is not None:
+        array = indices.constant
+        return mb.const(val=np.where(array < 0, array + sizes, array).astype(np.int32))
+    var = indices.var
+    return mb.select(cond=mb.less(x=var, y=0), a=mb.add(x=var, y=sizes), b=var)
+
+
+@lowering("Scatter", versions=[9, 11])
+@lowering("ScatterElements", versions=[11, 13, 16, 18])
+def scatter_elements(
+    ctx: Context, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
+) -> Var | Value:
+    """Elements written, added, multiplied or compared at indices along an axis."""
+    if 0 in indices.static_shape:
+        return data
+    axis = normalized_axis(axis, data.rank)
+    places = nonnegative(indices, data.static_shape[axis])
+    x, values = written(data, updates)
+    result = mb.scatter_along_axis(data=x, indices=places, updates=values, axis=axis, mode=mode_of(reduction))
+    return restored(data, result)
+
+
+@lowering("ScatterND", versions=[11, 13, 16, 18])
+def scatter_nd(ctx: Context, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Var | Value:
+    """Slices written, added, multiplied or compared at index tuples."""
+    if 0 in indices.static_shape:
+        return data
+    places = nonnegative_tuples(indices, data.static_shape)
+    x, values = written(data, updates)
+    return restored(data, mb.scatter_nd(data=x, indices=places, updates=values, mode=mode_of(reduction)))
+
+
+def mode_of(reduction: str) -> str:
+    """MIL's name of a reduction."""
+    if reduction not in MODES:
+        raise Unsupported(f"reduction {reduction!r}")
+    return MODES[reduction]
+
+
+def written(data: Value, updates: Value) -> tuple[Var, Var]:
+    """Both in a type that MIL scatters."""
+    if data.dtype is not ir.DataType.BOOL:
+        return data.var, updates.var
+    return mb.cast(x=data.var, dtype="int32"), mb.cast(x=updates.var, dtype="int32")
+
+
+def restored(data: Value, result: Var) -> Var:
+    """The result in the data's type."""
+    if data.dtype is ir.DataType.BOOL:
+        return mb.cast(x=result, dtype="bool")
+    return wrapped(result, data.dtype) if data.is_integer else result
+
+
+@lowering("NonZero", versions=[9, 13])
+def non_zero(ctx: Context, x: Value) -> Value:
+    """Coordinates of what is not 0, one column each; how many there are only a run tells."""
+    if x.rank == 0:
+        raise Unsupported("of a scalar the result has no rows, which Core ML cannot express")
+    number = mb.cast(x=x.var, dtype="int32") if x.dtype is ir.DataType.BOOL else x.var
+    return computed(mb.transpose(x=mb.non_zero(x=number), perm=[1, 0]), ir.DataType.INT64)

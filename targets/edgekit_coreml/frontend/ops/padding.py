@@ -1,0 +1,145 @@
+"""Padding and centered cropping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from edgekit_coreml.frontend.context import Context
+from edgekit_coreml.frontend.mil import Var, mb
+from edgekit_coreml.frontend.movement import empty, normalized_axis, through_int32
+from edgekit_coreml.frontend.ops.slicing import sliced
+from edgekit_coreml.frontend.registry import lowering
+from edgekit_coreml.frontend.values import Unsupported, Value, carrier_name, computed
+
+NUMPY_MODES: dict[str, Literal["reflect", "edge", "wrap"]] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+MIL_MODES = {"reflect": "reflect", "edge": "replicate"}
+MIL_RANKS_WITH_MODES = 2
+"""Other modes than constant pad the last two dimensions at most."""
+
+
+@lowering("Pad", versions=[2])
+def pad_by_attributes(
+    ctx: Context, x: Value, *, pads: list[int], mode: str = "constant", value: float = 0.0
+) -> Var | Value:
+    """Amounts from an attribute."""
+    return padded(x, pads, range(x.rank), mode, np.asarray(value, np.float32))
+
+
+@lowering("Pad", versions=[11, 13, 18, 19, 21, 23, 24, 25], note="pads and axes constant")
+def pad(
+    ctx: Context,
+    x: Value,
+    pads: Value,
+    constant_value: Value | None = None,
+    axes: Value | None = None,
+    *,
+    mode: str = "constant",
+) -> Var | Value:
+    """Amounts from an input, along the axes given."""
+    along = [normalized_axis(axis, x.rank) for axis in axes.ints("axes")] if axes is not None else range(x.rank)
+    if constant_value is None:
+        filling = np.zeros((), np.float32)
+    else:
+        filling = constant_value.require_constant("the value to pad with").reshape(())
+    return padded(x, pads.ints("pads"), along, mode, filling)
+
+
+def padded(x: Value, pads: Sequence[int], axes: Sequence[int], mode: str, filling: np.ndarray) -> Var | Value:
+    """A tensor with margins; negative ones crop."""
+    before, after = [0] * x.rank, [0] * x.rank
+    for place, axis in enumerate(axes):
+        before[axis], after[axis] = pads[place], pads[place + len(axes)]
+    if mode != "constant":
+        return mirrored(x, before, after, mode)
+    if any(amount < 0 for amount in (*before, *after)):
+        x = cropped(x, before, after)
+        before, after = ([max(amount, 0) for amount in amounts] for amounts in (before, after))
+    if 0 in x.shape:
+        shape = [size + low + high for size, low, high in zip(x.static_shape, before, after, strict=True)]
+        return empty(x.dtype, shape) if 0 in shape else computed(filled(x, shape, filling), x.dtype)
+    if not any(before) and not any(after):
+        return mb.identity(x=x.var)
+    if x.is_float:
+        amounts = [amount for pair in zip(before, after, strict=True) for amount in pair]
+        return mb.pad(x=x.var, pad=amounts, mode="constant", constant_val=np.float32(filling))
+    return with_margins(x, before, after, filling)
+
+
+def filled(x: Value, shape: Sequence[int], filling: np.ndarray) -> Var:
+    """A constant tensor of one number."""
+    carriers = {"fp32": np.float32, "int32": np.int32, "bool": np.bool_}
+    return mb.const(val=np.full(tuple(shape), filling, carriers[carrier_name(x.dtype)]))
+
+
+def with_margins(x: Value, before: Sequence[int], after: Sequence[int], filling: np.ndarray) -> Var:
+    """Margins joined on, axis by axis: MIL pads floats only."""
+    shape = list(x.static_shape)
+    var = x.var
+    for axis in range(x.rank):
+        pieces = []
+        for amount in (before[axis], after[axis]):
+            margin = [amount if dim == axis else size for dim, size in enumerate(shape)]
+            pieces.append(filled(x, margin, filling) if amount else None)
+        parts = [part for part in (pieces[0], var, pieces[1]) if part is not None]
+        if len(parts) > 1:
+            var = mb.concat(values=parts, axis=axis)
+        shape[axis] += before[axis] + after[axis]
+    return var
+
+
+def cropped(x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
+    """Without what negative amounts take away."""
+    starts = [max(-amount, 0) for amount in before]
+    ends = [size - max(-amount, 0) for size, amount in zip(x.static_shape, after, strict=True)]
+    result = sliced(x, starts, ends, None, None)
+    return result if isinstance(result, Value) else computed(result, x.dtype)
+
+
+def mirrored(x: Value, before: Sequence[int], after: Sequence[int], mode: str) -> Var:
+    """Margins that repeat the tensor's own elements: by MIL's operation where it can, else gathered."""
+    if mode not in NUMPY_MODES:
+        raise Unsupported(f"mode {mode!r}")
+    shape = x.static_shape
+    padded_axes = [axis for axis in range(x.rank) if before[axis] or after[axis]]
+    if not padded_axes:
+        return mb.identity(x=x.var)
+    amounts = [amount for pair in zip(before, after, strict=True) for amount in pair]
+    small = all(0 <= max(before[axis], after[axis]) < shape[axis] for axis in padded_axes)
+    in_reach = padded_axes[0] >= x.rank - MIL_RANKS_WITH_MODES and min(amounts) >= 0 and x.rank > MIL_RANKS_WITH_MODES
+    if x.is_float and mode in MIL_MODES and small and in_reach:
+        last = amounts[-2 * MIL_RANKS_WITH_MODES :]
+        return mb.pad(x=x.var, pad=last, mode=MIL_MODES[mode])
+
+    def gather(var: Var) -> Var:
+        for axis in padded_axes:
+            places = positions(shape[axis], before[axis], after[axis], mode)
+            var = mb.gather(x=var, indices=places, axis=axis)
+        return var
+
+    return through_int32(x, gather)
+
+
+def positions(size: int, before: int, after: int, mode: str) -> np.ndarray:
+    """Which element stands at each place of a padded dimension."""
+    start, end = max(-before, 0), size - max(-after, 0)
+    kept = np.arange(size, dtype=np.int32)[start:end]
+    indices: np.ndarray = np.pad(kept, (max(before, 0), max(after, 0)), mode=NUMPY_MODES[mode])
+    return indices
+
+
+@lowering("CenterCropPad", versions=[18], note="the shape constant")
+def center_crop_pad(ctx: Context, x: Value, shape: Value, *, axes: list[int] | None = None) -> Var | Value:
+    """Cropped or padded with 0 on both sides, one more at the end where the difference is odd."""
+    along = range(x.rank) if axes is None else [normalized_axis(axis, x.rank) for axis in axes]
+    before, after = [0] * x.rank, [0] * x.rank
+    for axis, wanted in zip(along, shape.ints("the shape"), strict=True):
+        difference = wanted - x.static_shape[axis]
+        if difference < 0:  # the crop begins at half of the difference, rounded down
+            before[axis] = -(-difference // 2)
+        else:
+            before[axis] = difference // 2
+        after[axis] = difference - before[axis]
+    return padded(x, [*before, *after], range(x.rank), "constant", np.zeros((), np.float32))

@@ -1,0 +1,202 @@
+"""Shapes: changing, reading and repeating."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_coreml.frontend.context import Context
+from edgekit_coreml.frontend.mil import Var, mb
+from edgekit_coreml.frontend.movement import empty, normalized_axis, reshaped, through_int32
+from edgekit_coreml.frontend.registry import lowering
+from edgekit_coreml.frontend.values import Unsupported, Value, constant
+
+CONSTANT_SHAPE = "the shape constant"
+
+
+@lowering("Identity", versions=[1, 13, 14, 16, 19, 21, 23, 24, 25])
+def identity(ctx: Context, x: Value) -> Value:
+    """The value itself."""
+    return x
+
+
+@lowering("Reshape", versions=[5, 13, 14, 19, 21, 23, 24, 25], note=CONSTANT_SHAPE)
+def reshape(ctx: Context, x: Value, shape: Value, *, allowzero: int = 0) -> Var:
+    """0 keeps a size (unless ``allowzero``), -1 takes what is left."""
+    sizes = shape.ints("the shape")
+    if not x.is_static:
+        if allowzero and 0 in sizes:
+            raise Unsupported("a size of 0 with a dynamic input")
+        return mb.reshape(x=x.var, shape=sizes)
+    source = x.static_shape
+    if not allowzero:
+        sizes = [source[place] if size == 0 else size for place, size in enumerate(sizes)]
+    if -1 in sizes:
+        known = math.prod(size for size in sizes if size != -1)
+        sizes[sizes.index(-1)] = math.prod(source) // known if known else 0
+    if math.prod(sizes) != math.prod(source):
+        raise Unsupported(f"{list(source)} cannot be reshaped to {sizes}")
+    return reshaped(x, sizes)
+
+
+@lowering("Flatten", versions=[1, 9, 11, 13, 21, 23, 24, 25])
+def flatten(ctx: Context, x: Value, *, axis: int = 1) -> Var:
+    """A matrix: the dimensions before the axis, and the others."""
+    shape = x.static_shape
+    axis = axis + x.rank if axis < 0 else axis
+    return reshaped(x, [math.prod(shape[:axis]), math.prod(shape[axis:])])
+
+
+@lowering("Squeeze", versions=[1, 11])
+def squeeze_by_attribute(ctx: Context, x: Value, *, axes: list[int] | None = None) -> Var:
+    """Axes from an attribute."""
+    return squeezed(x, axes)
+
+
+@lowering("Squeeze", versions=[13, 21, 23, 24, 25], note="axes constant")
+def squeeze(ctx: Context, x: Value, axes: Value | None = None) -> Var:
+    """Axes from an input."""
+    return squeezed(x, axes.ints("axes") if axes is not None else None)
+
+
+def squeezed(x: Value, axes: Sequence[int] | None) -> Var:
+    """Without dimensions of size 1: those of the axes, or all."""
+    if axes is None:
+        axes = [axis for axis, size in enumerate(x.static_shape) if size == 1]
+    axes = sorted(normalized_axis(axis, x.rank) for axis in axes)
+    return mb.squeeze(x=x.var, axes=axes) if axes else mb.identity(x=x.var)
+
+
+@lowering("Unsqueeze", versions=[1, 11])
+def unsqueeze_by_attribute(ctx: Context, x: Value, *, axes: list[int]) -> Var:
+    """Axes from an attribute."""
+    return unsqueezed(x, axes)
+
+
+@lowering("Unsqueeze", versions=[13, 21, 23, 24, 25], note="axes constant")
+def unsqueeze(ctx: Context, x: Value, axes: Value) -> Var:
+    """Axes from an input."""
+    return unsqueezed(x, axes.ints("axes"))
+
+
+def unsqueezed(x: Value, axes: Sequence[int]) -> Var:
+    """With dimensions of size 1 at these places of the result."""
+    if not axes:
+        return mb.identity(x=x.var)
+    rank = x.rank + len(axes)
+    return mb.expand_dims(x=x.var, axes=sorted(normalized_axis(axis, rank) for axis in axes))
+
+
+@lowering("Shape", versions=[1, 13, 15, 19, 21, 23, 24, 25])
+def shape_of(ctx: Context, x: Value, *, start: int = 0, end: int | None = None) -> Value | Var:
+    """Sizes, known now unless a dimension is dynamic."""
+    if x.is_static:
+        return constant(np.array(x.static_shape[start:end], np.int64))
+    sizes = through_shape(x)
+    first, last, _ = slice(start, end).indices(x.rank)
+    return mb.slice_by_index(x=sizes, begin=[first], end=[last])
+
+
+@lowering("Size", versions=[1, 13, 19, 21, 23, 24, 25])
+def size_of(ctx: Context, x: Value) -> Value | Var:
+    """The number of elements."""
+    if x.is_static:
+        return constant(np.array(math.prod(x.static_shape), np.int64))
+    return mb.reduce_prod(x=through_shape(x), axes=[0], keep_dims=False)
+
+
+def through_shape(x: Value) -> Var:
+    """Sizes as the program computes them."""
+    return mb.shape(x=x.var)
+
+
+@lowering("Transpose", versions=[1, 13, 21, 23, 24, 25])
+def transpose(ctx: Context, x: Value, *, perm: list[int] | None = None) -> Var:
+    """Dimensions in another order, reversed unless one is given."""
+    order = perm if perm is not None else list(range(x.rank))[::-1]
+    return mb.transpose(x=x.var, perm=order) if x.rank > 1 else mb.identity(x=x.var)
+
+
+@lowering("Expand", versions=[8, 13], note=CONSTANT_SHAPE)
+def expand(ctx: Context, x: Value, shape: Value) -> Var | Value:
+    """Dimensions of size 1 repeated, as in broadcasting."""
+    target = np.broadcast_shapes(x.static_shape, tuple(shape.ints("the shape")))
+    if 0 in target:
+        return empty(x.dtype, target)
+    return broadcast(x, target)
+
+
+def broadcast(x: Value, target: Sequence[int]) -> Var:
+    """A value in a shape that it broadcasts to."""
+    padded = [1] * (len(target) - x.rank) + list(x.static_shape)
+    var = x.var if len(padded) == x.rank else reshaped(x, padded)
+    repeats = [size // have for size, have in zip(target, padded, strict=True)]
+    if all(count == 1 for count in repeats):
+        return mb.identity(x=var)
+    return mb.tile(x=var, reps=repeats)
+
+
+@lowering("Tile", versions=[6, 13], note="repeats constant")
+def tile(ctx: Context, x: Value, repeats: Value) -> Var | Value:
+    """Repetitions along every axis."""
+    counts = repeats.ints("repeats")
+    if 0 in counts:
+        return empty(x.dtype, [size * count for size, count in zip(x.static_shape, counts, strict=True)])
+    if not counts or all(count == 1 for count in counts):
+        return mb.identity(x=x.var)
+    return mb.tile(x=x.var, reps=counts)
+
+
+@lowering("DepthToSpace", versions=[1, 11, 13])
+def depth_to_space(ctx: Context, x: Value, *, blocksize: int, mode: str = "DCR") -> Var:
+    """Channels to blocks of pixels; CRD is MIL's pixel shuffle, DCR its depth-to-space."""
+    if x.is_float:
+        if mode == "CRD":
+            return mb.pixel_shuffle(x=x.var, upscale_factor=blocksize)
+        return mb.depth_to_space(x=x.var, block_size=blocksize)
+
+    def shuffle(var: Var) -> Var:
+        batch, channels, height, width = x.static_shape
+        depth = channels // blocksize**2
+        # Rows and columns one after the other: together they would need rank 6.
+        order = [batch, depth, blocksize, blocksize] if mode == "CRD" else [batch, blocksize, blocksize, depth]
+        by_column = mb.reshape(x=var, shape=[*order[:3], order[3], height * width])
+        first, second, depth_axis = (2, 3, 1) if mode == "CRD" else (1, 2, 3)
+        rows = mb.transpose(x=by_column, perm=[0, depth_axis, first, 4, second])
+        split = mb.reshape(x=rows, shape=[batch * depth, blocksize, height, width * blocksize])
+        joined = mb.transpose(x=split, perm=[0, 2, 1, 3])
+        return mb.reshape(x=joined, shape=[batch, depth, height * blocksize, width * blocksize])
+
+    return through_int32(x, shuffle)
+
+
+@lowering("SpaceToDepth", versions=[1, 13])
+def space_to_depth(ctx: Context, x: Value, *, blocksize: int) -> Var:
+    """Blocks of pixels to channels."""
+    return mb.space_to_depth(x=x.var, block_size=blocksize)
+
+
+@lowering("Dropout", versions=[7, 10])
+def dropout_for_inference(ctx: Context, x: Value, *, ratio: float = 0.5) -> tuple[Value, Value]:
+    """Nothing is dropped in inference."""
+    return x, kept(x)
+
+
+@lowering("Dropout", versions=[12, 13, 22], note="in training mode only with a ratio of 0")
+def dropout(
+    ctx: Context, x: Value, ratio: Value | None = None, training_mode: Value | None = None, *, seed: int = 0
+) -> tuple[Value, Value]:
+    """Nothing is dropped in inference."""
+    if training_mode is not None and bool(training_mode.require_constant("training_mode").any()):
+        share = 0.5 if ratio is None else float(ratio.require_constant("ratio").reshape(-1)[0])
+        if share:
+            raise Unsupported("it draws at random in training mode", "export the model in inference mode")
+    return x, kept(x)
+
+
+def kept(x: Value) -> Value:
+    """The mask that keeps everything."""
+    return constant(np.ones(x.static_shape, np.bool_), ir.DataType.BOOL)
