@@ -82,6 +82,12 @@ class Config:
     budget: Budget
     bundles: tuple[DeclaredBundle, ...]
 
+    def preprocessing_of(self, model: Path) -> Preprocessing | None:
+        """How data become the model's input: as its bundle declares, where the model is one of the project's."""
+        place = model.resolve()
+        fitting = [bundle.preprocessing for bundle in self.bundles if bundle.model.resolve() == place]
+        return fitting[0] if fitting else self.preprocessing
+
     def budget_of(self, bundle: Path, name: str) -> Budget:
         """The budget of a bundle: of the one that is declared for this folder or, failing that, under this name."""
         place = bundle.resolve()
@@ -107,7 +113,7 @@ def read_config(path: Path) -> Config:
     flaw = find_flaw(document, "config.schema.json")
     if flaw is not None:
         raise InputError(
-            "cannot be used", subject=path, found=flaw, hint="edgekit.toml is described in docs/edgekit-toml.md"
+            "cannot be used", subject=path, found=flaw, hint="EdgeKit's config.schema.json describes every key"
         )
     preprocessing = _preprocessing(document, path, None)
     budget = Budget.parse(document.get("budget", {}))

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, overload
 
 from edgekit.atomic import atomic_directory
 from edgekit.bundle import Bundle, is_bundle, read_bundle
+from edgekit.errors import InputError
 from edgekit.fingerprint import data_files, fingerprint, model_files
 from edgekit.labels import read_class_names
 from edgekit.model import Model
@@ -32,6 +33,8 @@ from edgekit.target import BuildOptions
 
 SEEDED_SAMPLES = 4
 """How many random inputs a model is verified on where there is no data."""
+
+PRECISIONS = ("auto", "float32", "float16")
 
 Given = TypeVar("Given")
 Result = TypeVar("Result", bound=StageResult)
@@ -108,6 +111,10 @@ def package(request: PackageRequest, progress: Progress) -> Bundle:
     """
     target, profile = find_profile(request.target)
     require_samples(request.scheme, request.data is not None)
+    if request.precision not in PRECISIONS:
+        raise InputError(
+            "unknown type", subject="--precision", expected=" | ".join(PRECISIONS), found=request.precision
+        )
     class_names = () if request.labels is None else read_class_names(request.labels)
     options = BuildOptions(request.precision)
     walk = Walk(progress)
@@ -124,7 +131,15 @@ def package(request: PackageRequest, progress: Progress) -> Bundle:
         walk.through(CheckOperators(target, profile), quantized.model)
         build = Build(target, profile, options, folder, quantized=quantized.quantized)
         built = walk.through(build, quantized.model, Built)
-        verify = Verify(original, target, profile, verification, request.max_drop, progress.step)
+        verify = Verify(
+            original,
+            target,
+            profile,
+            verification,
+            request.max_drop,
+            progress.step,
+            calibrated_on_same=quantized.quantized and verification is calibration,
+        )
         verified = walk.through(verify, built, Verified)
         measured = walk.through(Bench(original, profile, verification, progress.step), verified, Measured)
         facts = Facts(

@@ -9,11 +9,18 @@ from typing import Annotated
 import typer
 
 from edgekit import __version__
-from edgekit.cli import targets
-from edgekit.cli._errors import report
+from edgekit.cli import _errors, bench, build, gate, package, report, targets, verify
 from edgekit.cli._signals import interrupted_by_signals
 
-COMMANDS = (targets.targets,)
+COMMANDS = (
+    package.package,
+    build.build,
+    verify.verify,
+    bench.bench,
+    gate.gate,
+    report.report,
+    targets.targets,
+)
 """Every command, in the order in which ``edgekit --help`` lists them."""
 
 app = typer.Typer(
@@ -60,4 +67,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with interrupted_by_signals():
             return typer.main.get_command(app).main(arguments, prog_name="edgekit", standalone_mode=False) or 0
     except Exception as failure:
-        return report(failure, as_json="--json" in arguments)
+        return _errors.report(failure, as_json="--json" in arguments)

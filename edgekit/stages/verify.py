@@ -38,6 +38,7 @@ class Verify(Stage[Built]):
         samples: What to compare on.
         max_drop: The accuracy that may be lost, as a fraction; None for the default.
         progress: Told of the samples that are done.
+        calibrated_on_same: Whether the samples are those that a quantizer was calibrated on.
     """
 
     name: ClassVar[str] = "verify"
@@ -50,6 +51,8 @@ class Verify(Stage[Built]):
         samples: Samples,
         max_drop: float | None = None,
         progress: Progress | None = None,
+        *,
+        calibrated_on_same: bool = False,
     ) -> None:
         self._original = original
         self._target = target
@@ -57,6 +60,7 @@ class Verify(Stage[Built]):
         self._samples = samples
         self._max_drop = max_drop
         self._progress = progress
+        self._calibrated_on_same = calibrated_on_same
 
     def run(self, given: Built) -> Verified:
         """The same, with its accuracy.
@@ -91,6 +95,11 @@ class Verify(Stage[Built]):
         warnings = []
         if self._samples.has_labels and task is None:
             warnings.append("the samples have labels, but no output of the model tells a class: they were not used")
+        if self._calibrated_on_same:
+            warnings.append(
+                "the accuracy was measured on the samples that the model was calibrated on; "
+                "--verify-data DIR measures it on others"
+            )
         worst = accuracy.worst_db
         record = {
             "kind": given.kind,

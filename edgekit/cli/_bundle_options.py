@@ -1,0 +1,89 @@
+"""The options of the commands that make bundles and work with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgekit.errors import InputError
+
+BundleArgument = Annotated[
+    Path, typer.Argument(metavar="BUNDLE", help="A bundle that `edgekit package` wrote.", show_default=False)
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="The project file; by default the nearest edgekit.toml here or in a folder above.",
+        show_default=False,
+    ),
+]
+MaxDropOption = Annotated[
+    str | None,
+    typer.Option(
+        "--max-drop",
+        metavar="SHARE",
+        help="Accuracy that may be lost, such as 1% or 0.01, in points of the share of labels found; by default 1%.",
+        show_default=False,
+    ),
+]
+DeviceOption = Annotated[
+    str, typer.Option("--device", metavar="DEVICE", help="Where to execute it: `local` is this machine.")
+]
+OriginalOption = Annotated[
+    Path | None,
+    typer.Option("--model", metavar="MODEL", help="The ONNX model that the bundle was made from.", show_default=False),
+]
+
+LOCAL = "local"
+
+
+def require_local(device: str) -> None:
+    """Refuses a device that cannot be reached.
+
+    Raises:
+        InputError: It is not this machine.
+    """
+    if device != LOCAL:
+        raise InputError(
+            "the device is not supported",
+            subject="--device",
+            expected=LOCAL,
+            found=device,
+            hint="on other devices run the check that lies in the bundle; its report.md tells how",
+        )
+
+
+def parse_max_drop(text: str | None) -> float | None:
+    """What ``--max-drop`` says, as a fraction.
+
+    Raises:
+        InputError: It is no share.
+    """
+    from edgekit.config import parse_fraction
+
+    if text is None:
+        return None
+    try:
+        return parse_fraction(text)
+    except ValueError as error:
+        raise InputError(
+            "is no share", subject="--max-drop", expected="a number from 0 to 1, or from 0% to 100%", found=text
+        ) from error
+
+
+def nearest_config(given: Path | None) -> Path:
+    """The project file to work with.
+
+    Raises:
+        InputError: None was given, and there is none here or above.
+    """
+    from edgekit.config import find_config
+
+    found = given or find_config(Path.cwd())
+    if found is None:
+        raise InputError("there is no edgekit.toml here or in a folder above", hint="`--config FILE` names one")
+    return found

@@ -1,0 +1,39 @@
+"""How the commands show bundles to people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+
+    from edgekit.bundle import Bundle
+
+
+def show_summary(bundle: Bundle, out: RichConsole) -> None:
+    """Prints what the bundle is and how good."""
+    from edgekit.report.summary import summary_rows
+
+    show_rows([("bundle", str(bundle.path)), *summary_rows(bundle.manifest)], out)
+
+
+def show_rows(rows: Iterable[tuple[str, str]], out: RichConsole) -> None:
+    """Prints labels and texts in two columns."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    for label, text in rows:
+        table.add_row(label, text)
+    out.print(table)
+
+
+def show_table(head: Sequence[str], rows: Iterable[Sequence[str]], out: RichConsole) -> None:
+    """Prints a table with a head."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(*head, box=box.SIMPLE_HEAD)
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)

@@ -1,0 +1,59 @@
+"""``edgekit bench``: how long a bundle's model takes on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgekit.cli._bundle_options import LOCAL, BundleArgument, DeviceOption, OriginalOption, require_local
+from edgekit.cli._bundle_view import show_table
+from edgekit.cli._command import command
+from edgekit.cli._console import Console
+
+if TYPE_CHECKING:
+    from edgekit.benchmark import Candidate
+
+AgainstOption = Annotated[
+    Path | None,
+    typer.Option("--against", metavar="BUNDLE", help="A second bundle, measured in turns.", show_default=False),
+]
+
+
+@command("edgekit bench model-intel-cpu --model model.onnx", "edgekit bench model-int8 --against model-float --json")
+def bench(
+    console: Console,
+    bundle: BundleArgument,
+    *,
+    against: AgainstOption = None,
+    model: OriginalOption = None,
+    device: DeviceOption = LOCAL,
+) -> None:
+    """Measure a bundle's latency on this machine, in turns with another bundle or with the original model.
+
+    Each model is warmed up, and they take turns, so that what else the machine does hits all of them. The original is
+    executed by ONNX Runtime with its optimizations. Times are those of one thread, at the first golden sample.
+    """
+    from edgekit.benchmark import bench_bundle
+    from edgekit.bundle import read_bundle
+
+    require_local(device)
+    opened, other = read_bundle(bundle), None if against is None else read_bundle(against)
+    with console.progress.stage("bench"):
+        candidates = bench_bundle(opened, other, model, console.progress.step)
+    first = candidates[0]
+    record = {"device": device, "candidates": [candidate.as_record(first) for candidate in candidates]}
+    console.show(record, lambda out: show_table(_HEAD, (_row(candidate, first) for candidate in candidates), out))
+    for candidate in candidates:
+        if not candidate.of_device:
+            console.warn(f"{candidate.name} was executed by a stand-in: its time says nothing about the device")
+
+
+_HEAD = ("model", "P50", "P90", "P99", "runs", "of the first", "executed by")
+
+
+def _row(candidate: Candidate, first: Candidate) -> tuple[str, ...]:
+    times = (f"{candidate.latency.percentile(percent):.3g} ms" for percent in (50, 90, 99))
+    runs = str(len(candidate.latency.milliseconds))
+    return candidate.name, *times, runs, f"{candidate.ratio_to(first):.2f}", candidate.executed_by

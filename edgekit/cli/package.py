@@ -1,0 +1,130 @@
+"""``edgekit package``: from an ONNX model to a verified bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgekit.cli._bundle_options import MaxDropOption, parse_max_drop
+from edgekit.cli._bundle_view import show_summary
+from edgekit.cli._command import command
+from edgekit.cli._console import Console
+from edgekit.cli._options import DataOption, ModelArgument, ShapeOptions, TargetOption
+
+if TYPE_CHECKING:
+    from edgekit.preprocessing import Preprocessing
+
+VerifyDataOption = Annotated[
+    Path | None,
+    typer.Option("--verify-data", metavar="DIR", help="Samples to verify on in place of those of --data."),
+]
+QuantizeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--quantize",
+        metavar="SCHEME",
+        help="auto, int8, int8-weights or none. By default auto with --data, none without.",
+        show_default=False,
+    ),
+]
+PrecisionOption = Annotated[
+    str, typer.Option("--precision", metavar="TYPE", help="auto, float32 or float16; auto is the target's own choice.")
+]
+LabelsOption = Annotated[
+    Path | None, typer.Option("--labels", metavar="FILE", help="The classes' names, one a line, for the app.")
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="The project file; by default the nearest edgekit.toml in the data folder or above it.",
+        show_default=False,
+    ),
+]
+BundleOutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="BUNDLE",
+        help="The bundle to write; by default MODEL-TARGET here.",
+        show_default=False,
+    ),
+]
+
+
+@command(
+    "edgekit package model.onnx --target ios18 --dim N=1 -o model-ios18",
+    "edgekit package model.onnx --target intel-cpu --data samples --quantize int8 --max-drop 1%",
+)
+def package(
+    console: Console,
+    model: ModelArgument,
+    target: TargetOption,
+    *,
+    data: DataOption = None,
+    verify_data: VerifyDataOption = None,
+    quantize: QuantizeOption = None,
+    max_drop: MaxDropOption = None,
+    shapes: ShapeOptions,
+    precision: PrecisionOption = "auto",
+    labels: LabelsOption = None,
+    config: ConfigOption = None,
+    output: ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="The project file; by default the nearest edgekit.toml in the data folder or above it.",
+        show_default=False,
+    ),
+]
+BundleOutputOption = None,
+) -> None:
+    """Package a model for a device: check it, quantize it, build it, prove it, measure it.
+
+    The bundle holds what the device loads, golden data with a check to run on the device, a manifest and a report. It
+    is written only if what was built, executed here, computes what the original computes in ONNX Runtime.
+
+    Pictures and WAV files in --data become inputs as [preprocessing] in the project file says.
+    """
+    from edgekit import pipeline
+    from edgekit.registry import find_profile
+    from edgekit.report.summary import summary_record
+    from edgekit.shape_request import ShapeRequest
+
+    _, profile = find_profile(target)
+    request = pipeline.PackageRequest(
+        model=model,
+        target=target,
+        output=output or Path(f"{model.stem}-{profile.name}"),
+        data=data,
+        verify_data=verify_data,
+        quantize=quantize,
+        max_drop=parse_max_drop(max_drop),
+        precision=precision,
+        shapes=ShapeRequest.parse(shapes.dim, shapes.shape),
+        labels=labels,
+        preprocessing=_preprocessing(config, data, model),
+    )
+    if quantize is None:
+        console.note(_chosen_scheme(request.scheme))
+    bundle = pipeline.package(request, console.progress)
+    console.show({"bundle": str(bundle.path), **summary_record(bundle.manifest)}, lambda out: show_summary(bundle, out))
+
+
+def _chosen_scheme(scheme: str) -> str:
+    if scheme == "none":
+        return "--quantize none: there is no --data to calibrate on"
+    return f"--quantize {scheme}: --data is there to calibrate on; --quantize none keeps the model in float"
+
+
+def _preprocessing(config: Path | None, data: Path | None, model: Path) -> Preprocessing | None:
+    """What the project file declares: the named one, or the nearest one to the data."""
+    from edgekit.config import find_config, read_config
+
+    path = config or (find_config(data) if data is not None else None)
+    return None if path is None else read_config(path).preprocessing_of(model)

@@ -1,0 +1,62 @@
+"""``edgekit verify``: whether a bundle still is what it was, and how accurate it is on further data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgekit.cli._bundle_options import LOCAL, BundleArgument, DeviceOption, OriginalOption, require_local
+from edgekit.cli._bundle_view import show_rows
+from edgekit.cli._command import command
+from edgekit.cli._console import Console
+from edgekit.cli._options import DataOption
+
+if TYPE_CHECKING:
+    from edgekit.verification import Verification
+
+
+@command("edgekit verify model-ios18", "edgekit verify model-intel-cpu --data test-samples --model model.onnx")
+def verify(
+    console: Console,
+    bundle: BundleArgument,
+    *,
+    data: DataOption = None,
+    model: OriginalOption = None,
+    device: DeviceOption = LOCAL,
+) -> None:
+    """Verify a bundle: its files' SHA-256 sums, its golden outputs, and its accuracy on --data.
+
+    With --model the data need no labels: the bundle is compared with the original. Without it the share of labels found
+    is told, beside the original's at packaging.
+    """
+    from edgekit.bundle import read_bundle
+    from edgekit.verification import verify_bundle
+
+    require_local(device)
+    opened = read_bundle(bundle)
+    with console.progress.stage("verify"):
+        verification = verify_bundle(opened, data, model, console.progress.step)
+    record = {"bundle": str(bundle), "device": device, **verification.as_record()}
+    console.show(record, lambda out: show_rows(_rows(verification, len(opened.manifest["files"])), out))
+
+
+def _rows(verification: Verification, files: int) -> list[tuple[str, str]]:
+    from edgekit.report.summary import data_text, decibel_text, task_text, worst_output_text
+
+    rows = [("files", f"{files}, all as they were written"), ("executed by", verification.executed_by)]
+    for output in verification.golden:
+        text = f"{output.mismatch:.2%} unequal" if output.sqnr_db is None else f"SQNR {decibel_text(output.sqnr_db)}"
+        rows.append((f"golden {output.name}", text))
+    if verification.accuracy is not None:
+        record = verification.accuracy.as_record()
+        rows += [("compared on", data_text(record)), ("worst output", worst_output_text(record))]
+        if record["task"] is not None:
+            rows.append(("accuracy", task_text(record)))
+    if verification.labels is not None:
+        labels = verification.labels
+        beside = (
+            ""
+            if labels.packaged_reference is None
+            else f"; the original found {labels.packaged_reference:.2%} of those it was packaged with"
+        )
+        rows.append(("accuracy", f"{labels.built:.2%} of {labels.samples} labels found{beside}"))
+    return rows
