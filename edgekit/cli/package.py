@@ -73,16 +73,7 @@ def package(
     precision: PrecisionOption = "auto",
     labels: LabelsOption = None,
     config: ConfigOption = None,
-    output: ConfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="The project file; by default the nearest edgekit.toml in the data folder or above it.",
-        show_default=False,
-    ),
-]
-BundleOutputOption = None,
+    output: BundleOutputOption = None,
 ) -> None:
     """Package a model for a device: check it, quantize it, build it, prove it, measure it.
 
