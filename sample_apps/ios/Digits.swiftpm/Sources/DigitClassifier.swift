@@ -1,0 +1,81 @@
+import CoreGraphics
+import CoreML
+import EdgeKitBundle
+import Foundation
+import Observation
+
+/// Classifies drawings with the bundle that ships in the app, and checks that this device computes it right.
+@MainActor
+@Observable
+final class DigitClassifier {
+    struct Answer: Equatable {
+        let label: String
+        let probability: Double
+        let milliseconds: Double
+    }
+
+    enum State: Equatable {
+        case loading
+        case ready
+        case failed(String)
+    }
+
+    private(set) var state = State.loading
+    private(set) var answer: Answer?
+    /// What the golden check found; nil while it runs.
+    private(set) var report: GoldenReport?
+
+    private var bundle: ModelBundle?
+    private var model: MLModel?
+
+    /// Loads the model, then runs the golden check.
+    func start() async {
+        do {
+            guard let folder = Bundle.module.url(forResource: "digits-ios18", withExtension: nil) else {
+                state = .failed("The app has no bundle in it: see README.md.")
+                return
+            }
+            let bundle = try ModelBundle(folder: folder)
+            model = try await bundle.loadModel()
+            self.bundle = bundle
+            state = .ready
+            report = try await bundle.runGoldenCheck()
+        } catch {
+            state = .failed(error.localizedDescription)
+        }
+    }
+
+    /// Classifies a picture of a digit, white on black.
+    func classify(_ picture: CGImage) {
+        guard let bundle, let model, let preprocessing = bundle.manifest.imagePreprocessing else {
+            return
+        }
+        do {
+            let name = bundle.manifest.inputs[0].nativeName
+            let array = try model.inputArray(preprocessing.input(for: picture), named: name)
+            let start = ContinuousClock.now
+            let results = try model.outputs(for: [name: array])
+            let elapsed = ContinuousClock.now - start
+            let scores = try results.outputValues(named: bundle.manifest.outputs[0].nativeName)
+            answer = best(of: scores, labels: bundle.manifest.labels, after: elapsed)
+        } catch {
+            state = .failed(error.localizedDescription)
+        }
+    }
+
+    func clear() {
+        answer = nil
+    }
+
+    private func best(of scores: [Double], labels: [String]?, after elapsed: Duration) -> Answer? {
+        guard let peak = scores.max(), let index = scores.firstIndex(of: peak) else {
+            return nil
+        }
+        let total = scores.reduce(0) { $0 + exp($1 - peak) }
+        return Answer(
+            label: labels?[index] ?? String(index),
+            probability: 1 / total,
+            milliseconds: elapsed / .milliseconds(1)
+        )
+    }
+}

@@ -1,0 +1,48 @@
+import CoreML
+
+/// What keeps a value from being handed to Core ML or taken from it.
+public enum ValueError: Error, Equatable {
+    case noSuchFeature(String)
+    case otherSize(String, expected: Int, found: Int)
+    case unsupportedType(String)
+}
+
+extension MLModel {
+    /// The values as the array that the model's input called `name` wants, in its own shape and element type.
+    public func inputArray(_ values: [Double], named name: String) throws -> MLMultiArray {
+        guard let constraint = modelDescription.inputDescriptionsByName[name]?.multiArrayConstraint else {
+            throw ValueError.noSuchFeature(name)
+        }
+        let size = constraint.shape.reduce(1) { $0 * $1.intValue }
+        guard size == values.count else {
+            throw ValueError.otherSize(name, expected: size, found: values.count)
+        }
+        let shape = constraint.shape.map(\.intValue)
+        switch constraint.dataType {
+        case .float32: return MLMultiArray(MLShapedArray(scalars: values.map { Float($0) }, shape: shape))
+        case .double: return MLMultiArray(MLShapedArray(scalars: values, shape: shape))
+        case .int32: return MLMultiArray(MLShapedArray(scalars: values.map { Int32($0) }, shape: shape))
+        #if arch(arm64)
+        case .float16: return MLMultiArray(MLShapedArray(scalars: values.map { Float16($0) }, shape: shape))
+        #endif
+        default: throw ValueError.unsupportedType(name)
+        }
+    }
+}
+
+extension MLModel {
+    /// What the model makes of the arrays. Not asynchronous, since Core ML is that only from iOS 17 on.
+    public func outputs(for inputs: [String: MLMultiArray]) throws -> any MLFeatureProvider {
+        try prediction(from: MLDictionaryFeatureProvider(dictionary: inputs))
+    }
+}
+
+extension MLFeatureProvider {
+    /// The elements of the output called `name`, row by row.
+    public func outputValues(named name: String) throws -> [Double] {
+        guard let array = featureValue(for: name)?.multiArrayValue else {
+            throw ValueError.noSuchFeature(name)
+        }
+        return Array(MLShapedArray<Double>(converting: array).scalars)
+    }
+}
