@@ -10,8 +10,9 @@ from typing import Any
 import onnx
 from google.protobuf.message import DecodeError
 
-from edgekit.errors import InputError
-from edgekit.model import PROTOBUF_LIMIT
+from edgekit.atomic import atomic_file
+from edgekit.errors import InputError, InternalError
+from edgekit.model import PROTOBUF_LIMIT, Model
 
 _OTHER_FORMATS = (
     # offset of the magic bytes, the bytes, what such a file is, what to do
@@ -195,3 +196,21 @@ def sha256(path: Path) -> str:
     """The file's SHA-256, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_model(model: Model, path: Path) -> None:
+    """Writes the model as an ONNX file, whole or not at all, after holding it against the rules of ONNX.
+
+    Raises:
+        InputError: The file cannot be written.
+        InternalError: What would be written breaks the rules.
+    """
+    with atomic_file(path) as draft:
+        model.save(draft)
+        try:
+            onnx.checker.check_model(str(draft))
+        except onnx.checker.ValidationError as error:
+            raise InternalError(
+                f"would be written as a model that breaks the rules of ONNX: {' '.join(str(error).split())}",
+                subject=path,
+            ) from error

@@ -39,9 +39,11 @@ def infer_shapes(model: Model, *, strict: bool = True) -> Model:
     for graph, inferred_graph in zip(result.graphs(), ir.from_proto(inferred).graphs(), strict=True):
         found = ir.convenience.create_value_mapping(inferred_graph)
         for name, value in ir.convenience.create_value_mapping(graph).items():
-            if name in found and not value.is_initializer():
-                value.shape = value.shape if found[name].shape is None else _with_names(found[name].shape, names)
-                value.type = value.type if found[name].type is None else found[name].type
+            if name not in found or value.is_initializer():
+                continue
+            shape, value_type = found[name].shape, found[name].type
+            value.shape = value.shape if shape is None else _with_names(shape, names)
+            value.type = value.type if value_type is None else value_type
     return model.with_graph(result)
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+LISTED_NAMES = 20
+"""How many names to list where none is near."""
+
 
 def near_names(wanted: str, known: Iterable[str]) -> str:
     """The known names that look like ``wanted``, or all of them where none does, as an error's ``expected``."""
@@ -12,4 +15,6 @@ def near_names(wanted: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(wanted.casefold(), by_folded, n=3)
     if near:
         return " or ".join(repr(by_folded[folded]) for folded in near)
-    return "one of " + ", ".join(by_folded.values())
+    names = list(by_folded.values())
+    more = f", … ({len(names) - LISTED_NAMES} more)" if len(names) > LISTED_NAMES else ""
+    return f"one of {', '.join(names[:LISTED_NAMES])}{more}"

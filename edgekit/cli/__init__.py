@@ -9,12 +9,31 @@ from typing import Annotated
 import typer
 
 from edgekit import __version__
-from edgekit.cli import _errors, bench, build, gate, package, report, targets, verify
+from edgekit.cli import (
+    _errors,
+    bench,
+    build,
+    check,
+    extract,
+    fix,
+    gate,
+    inspect,
+    package,
+    quantize,
+    report,
+    targets,
+    verify,
+)
 from edgekit.cli._signals import interrupted_by_signals
 
 COMMANDS = (
     package.package,
     build.build,
+    inspect.inspect,
+    fix.fix,
+    extract.extract,
+    check.check,
+    quantize.quantize,
     verify.verify,
     bench.bench,
     gate.gate,

@@ -39,7 +39,9 @@ class Command:
 
 
 def command(*examples: str) -> Callable[[Callable[..., None]], Command]:
-    """Makes a command of a function: ``function(console, …)``, named as the function, described by its docstring.
+    """Makes a command of a function ``function(console, *, …)``, named as it, described by its docstring.
+
+    The parameters are keyword-only, so that one without a default may follow one that has one; groups need none.
 
     Args:
         examples: Whole command lines that its ``--help`` ends with; at least one.

@@ -7,8 +7,11 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+import typer
+
+from edgekit.errors import RequirementError
 from edgekit.progress import Progress, progress_on
 
 if TYPE_CHECKING:
@@ -56,6 +59,14 @@ class Console:
         """Says what people should know although the command went through."""
         if not (self.as_json or self.quiet):
             self.progress.warn(text)
+
+    def fail(self, text: str) -> NoReturn:
+        """Ends a command that did its work, and whose answer is no: exit code 1.
+
+        The result has been shown already, so this goes to stderr alone.
+        """
+        sys.stderr.write(f"error: {text}\n")
+        raise typer.Exit(RequirementError.exit_code)
 
 
 def _rich_console() -> RichConsole:

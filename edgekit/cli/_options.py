@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from edgekit.shape_request import ShapeRequest
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX model.", show_default=False)]
 ModelOutputOption = Annotated[
@@ -43,3 +46,13 @@ class ShapeOptions:
             show_default=False,
         ),
     ] = field(default_factory=list)
+
+    def request(self) -> ShapeRequest:
+        """What the options ask for.
+
+        Raises:
+            InputError: An option has another form.
+        """
+        from edgekit.shape_request import ShapeRequest
+
+        return ShapeRequest.parse(self.dim, self.shape)

@@ -109,19 +109,19 @@ class Quantize(Stage[Model]):
         return self._target.load(artifact.main, self._profile)
 
 
-def require_samples(scheme: str, available: bool) -> None:
+def require_samples(scheme: str, available: bool, option: str = "--quantize") -> None:
     """Checks a scheme before any work starts.
 
     Raises:
         InputError: It is unknown, or needs samples and there are none.
     """
     if scheme not in SCHEMES:
-        raise InputError("unknown scheme", subject="--quantize", expected=" | ".join(SCHEMES), found=scheme)
+        raise InputError("unknown scheme", subject=option, expected=" | ".join(SCHEMES), found=scheme)
     if scheme in NEED_SAMPLES and not available:
         raise InputError(
             "quantization needs samples to calibrate on",
-            subject=f"--quantize {scheme}",
+            subject=f"{option} {scheme}",
             expected="a folder of samples",
             found="none",
-            hint="give --data DIR, or --quantize int8-weights, which needs none",
+            hint=f"give --data DIR, or {option} int8-weights, which needs none",
         )

@@ -1,0 +1,34 @@
+"""Inputs and outputs, as data and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+
+    from edgekit.model import ValueSpec
+
+
+def spec_record(spec: ValueSpec) -> dict[str, Any]:
+    """An input or output as plain data."""
+    return {"name": spec.name, "dtype": spec.dtype, "shape": None if spec.shape is None else list(spec.shape)}
+
+
+def render_features(record: Mapping[str, Any], out: RichConsole) -> None:
+    """Prints the ``inputs`` and ``outputs`` of a record, which hold what :func:`spec_record` gives."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table("", "name", "type", "shape", box=box.SIMPLE_HEAD)
+    for kind in ("input", "output"):
+        for spec in record[f"{kind}s"]:
+            table.add_row(kind, spec["name"], spec["dtype"], _shape_text(spec["shape"]))
+    out.print(table)
+
+
+def _shape_text(shape: list[int | str | None] | None) -> str:
+    if shape is None:
+        return "unknown rank"
+    return "×".join("?" if dim is None else str(dim) for dim in shape) or "scalar"

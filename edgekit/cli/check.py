@@ -1,0 +1,77 @@
+"""``edgekit check``: what becomes of each node on a target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from edgekit.cli._command import command
+from edgekit.cli._console import Console
+from edgekit.cli._options import ModelArgument, ShapeOptions, TargetOption
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+
+    from edgekit.target import NodeVerdict
+
+AllOption = Annotated[bool, typer.Option("--all", help="List every node, also those that are plainly supported.")]
+
+
+@command("edgekit check model.onnx --target ios18", "edgekit check model.onnx --target intel-npu --dim N=1 --json")
+def check(
+    console: Console,
+    *,
+    model: ModelArgument,
+    target: TargetOption,
+    shapes: ShapeOptions,
+    list_all: AllOption = False,
+) -> None:
+    """Check a model's operators against a target.
+
+    The nodes are those of the model as it would be built: shapes fixed, simplified. Each is supported, decomposed into
+    others, falls back to a slower unit, is unsupported, or unknown; the evidence says how that is known. The exit code
+    is 1 where a node is unsupported.
+    """
+    from edgekit.pipeline import Walk
+    from edgekit.registry import find_profile
+    from edgekit.stages.fix_shapes import FixShapes
+    from edgekit.stages.load import Load
+    from edgekit.stages.simplify import Simplify
+    from edgekit.target import Support
+
+    plugin, profile = find_profile(target)
+    request = shapes.request()
+    walk = Walk(console.progress)
+    fixed = walk.through(FixShapes(request), walk.through(Load(), model).model).model
+    simplified = walk.through(Simplify(), fixed).model
+    with console.progress.stage("check operators"):
+        verdicts = plugin.check(simplified, profile)
+    counts = {support.value: sum(verdict.support is support for verdict in verdicts) for support in Support}
+    record = {
+        "model": str(model),
+        "target": profile.name,
+        "supported": counts[Support.UNSUPPORTED] == 0,
+        "counts": counts,
+        "nodes": [asdict(verdict) for verdict in verdicts],
+    }
+    shown = [verdict for verdict in verdicts if list_all or verdict.support is not Support.SUPPORTED]
+    console.show(record, lambda out: _render(shown, counts, out))
+    if not record["supported"]:
+        count = counts[Support.UNSUPPORTED]
+        console.fail(f"{model}: {profile.name} does not take {count} of {len(verdicts)} nodes")
+
+
+def _render(verdicts: Sequence[NodeVerdict], counts: dict[str, Any], out: RichConsole) -> None:
+    from rich import box
+    from rich.table import Table
+
+    if verdicts:
+        table = Table("node", "operator", "verdict", "unit", "evidence", "detail", box=box.SIMPLE_HEAD)
+        for verdict in verdicts:
+            detail = "; ".join(filter(None, (verdict.detail, verdict.hint)))
+            table.add_row(verdict.node, verdict.op_type, verdict.support, verdict.unit, verdict.evidence, detail)
+        out.print(table)
+    out.print(", ".join(f"{count} {support}" for support, count in counts.items() if count) or "no nodes")

@@ -1,0 +1,115 @@
+"""``edgekit quantize``: a float model becomes one with 8-bit numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from edgekit.cli._bundle_options import ConfigOption, MaxDropOption, parse_max_drop
+from edgekit.cli._command import command
+from edgekit.cli._console import Console
+from edgekit.cli._data import open_data
+from edgekit.cli._options import DataOption, ModelArgument, ModelOutputOption, ShapeOptions
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+
+    from edgekit.model import Model
+    from edgekit.samples import Samples
+    from edgekit.stages import StageResult
+
+SchemeOption = Annotated[
+    str, typer.Option("--scheme", metavar="SCHEME", help="auto, int8 or int8-weights; only the last needs no --data.")
+]
+OptionalTargetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        metavar="NAME",
+        help="A device profile to quantize for and to score candidates on; by default, what suits most devices.",
+        show_default=False,
+    ),
+]
+
+
+@command(
+    "edgekit quantize model.onnx --data samples -o model-int8.onnx",
+    "edgekit quantize model.onnx --data samples --target intel-cpu --max-drop 0.5% -o model-int8.onnx",
+)
+def quantize(
+    console: Console,
+    *,
+    model: ModelArgument,
+    data: DataOption = None,
+    target: OptionalTargetOption = None,
+    scheme: SchemeOption = "auto",
+    max_drop: MaxDropOption = None,
+    shapes: ShapeOptions,
+    config: ConfigOption = None,
+    output: ModelOutputOption,
+) -> None:
+    """Quantize a model: ONNX in, ONNX with QuantizeLinear and DequantizeLinear out.
+
+    The samples in --data calibrate the ranges; where they have labels, --max-drop bounds the accuracy that may be lost.
+    """
+    from edgekit.errors import InputError
+    from edgekit.onnx_file import write_model
+    from edgekit.pipeline import Walk
+    from edgekit.stages.fix_shapes import FixShapes
+    from edgekit.stages.load import Load
+    from edgekit.stages.quantize import NONE, require_samples
+    from edgekit.stages.simplify import Simplify
+
+    if scheme == NONE:
+        raise InputError("would leave the model as it is", subject=f"--scheme {NONE}")
+    require_samples(scheme, data is not None, option="--scheme")
+    drop, request = parse_max_drop(max_drop), shapes.request()
+    walk = Walk(console.progress)
+    fixed = walk.through(FixShapes(request), walk.through(Load(), model).model).model
+    samples = None if data is None else open_data(data, config, fixed)
+    simplified = walk.through(Simplify(), fixed).model
+    before = simplified.weight_bytes
+    result = _quantized(console, simplified, scheme, samples, drop, target)
+    write_model(result.model, output)
+    record = {
+        "output": str(output),
+        **result.record,
+        "weight_bytes_before": before,
+        "weight_bytes": result.model.weight_bytes,
+    }
+    console.show(record, lambda out: _render(record, out))
+    console.note(f"wrote {output}")
+
+
+def _quantized(
+    console: Console, model: Model, scheme: str, samples: Samples | None, max_drop: float | None, target: str | None
+) -> StageResult:
+    """The quantized model, for the target where one is named."""
+    from edgekit.pipeline import Walk
+    from edgekit.quantizer import QuantizationRequest
+    from edgekit.registry import find_profile, installed_quantizer
+    from edgekit.stages import StageResult
+    from edgekit.stages.quantize import Quantize
+    from edgekit.target import BuildOptions
+
+    step = console.progress.step
+    if target is not None:
+        stage = Quantize(scheme, *find_profile(target), BuildOptions(), samples, max_drop, step)
+        return Walk(console.progress).through(stage, model)
+    request = QuantizationRequest(model=model, scheme=scheme, samples=samples, max_drop=max_drop, progress=step)
+    with console.progress.stage("quantize"):
+        result = installed_quantizer().quantize(request)
+    for warning in result.record.get("warnings", ()):
+        console.warn(warning)
+    return StageResult(result.model, result.record)
+
+
+def _render(record: Mapping[str, Any], out: RichConsole) -> None:
+    from rich.filesize import decimal
+
+    out.print(f"scheme: {record['scheme']}")
+    if "reason" in record:
+        out.print(f"because: {record['reason']}")
+    out.print(f"weights: {decimal(record['weight_bytes_before'])}, now {decimal(record['weight_bytes'])}")

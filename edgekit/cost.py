@@ -1,0 +1,154 @@
+"""What a model costs: parameters, and multiplications with their additions (MACs)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from edgekit.model import Model, node_name
+
+Shape = tuple[int, ...]
+
+_NO_PARAMETERS = {ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL, ir.DataType.STRING}
+"""Element types of shapes, indices and masks; what is learned is floating point, or quantized to 16 bits or less."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a graph costs, as far as it can be told."""
+
+    macs: int
+    """Of the nodes that can be counted. Loop bodies count once, and of several branches the dearest."""
+    uncounted: tuple[str, ...]
+    """Names of the nodes that multiply, but whose shapes are not known."""
+
+
+def parameter_count(model: Model) -> int:
+    """How many learned numbers the model carries."""
+    return sum(tensor.size for tensor in model.tensors() if tensor.dtype not in _NO_PARAMETERS)
+
+
+def cost(model: Model) -> Cost:
+    """Multiply-accumulate operations of one run, of the operators that do nearly all of them.
+
+    These are convolutions, matrix products, recurrent layers and attention, in their float and their quantized forms.
+    """
+    return _graph_cost(model.graph)
+
+
+def _graph_cost(graph: ir.Graph) -> Cost:
+    macs, uncounted = 0, []
+    for node in graph:
+        bodies = [_graph_cost(attribute.as_graph()) for attribute in _graph_attributes(node)]
+        if bodies:
+            macs += max(body.macs for body in bodies)
+            uncounted += [name for body in bodies for name in body.uncounted]
+        count = _COUNTERS.get((node.domain, node.op_type))
+        if count is None:
+            continue
+        try:
+            macs += count(node)
+        except _UnknownShapeError:
+            uncounted.append(node_name(node))
+    return Cost(macs, tuple(uncounted))
+
+
+def _graph_attributes(node: ir.Node) -> list[ir.Attr]:
+    return [attribute for attribute in node.attributes.values() if attribute.type == ir.AttributeType.GRAPH]
+
+
+class _UnknownShapeError(Exception):
+    """A shape that the count needs is not fixed."""
+
+
+def _shape(values: Sequence[ir.Value | None], index: int) -> Shape:
+    value = values[index] if index < len(values) else None
+    if value is None or value.shape is None or not value.shape.is_static():
+        raise _UnknownShapeError
+    return value.shape.numpy()
+
+
+def _conv(weight_index: int) -> Callable[[ir.Node], int]:
+    """Every output element is a sum over the input channels of its group and over the kernel."""
+
+    def count(node: ir.Node) -> int:
+        return math.prod(_shape(node.outputs, 0)) * math.prod(_shape(node.inputs, weight_index)[1:])
+
+    return count
+
+
+def _conv_transpose(node: ir.Node) -> int:
+    """Every input element goes to the output channels of its group, through the whole kernel."""
+    return math.prod(_shape(node.inputs, 0)) * math.prod(_shape(node.inputs, 1)[1:])
+
+
+def _matmul(node: ir.Node) -> int:
+    """Every output element is a sum over the last axis of the left factor."""
+    return math.prod(_shape(node.outputs, 0)) * _shape(node.inputs, 0)[-1]
+
+
+def _gemm(node: ir.Node) -> int:
+    left = _shape(node.inputs, 0)
+    return math.prod(_shape(node.outputs, 0)) * left[0 if node.attributes.get_int("transA", 0) else 1]
+
+
+def _recurrent(node: ir.Node) -> int:
+    """W is [directions, gates·hidden, input], R is [directions, gates·hidden, hidden]; both are used at every step."""
+    x, w, r = (_shape(node.inputs, index) for index in range(3))
+    return x[0] * x[1] * (math.prod(w) + math.prod(r))
+
+
+def _einsum(node: ir.Node) -> int:
+    """The product over all indices, which is what the textbook loop does; one factor alone multiplies nothing."""
+    equation = node.attributes.get_string("equation", "").replace(" ", "")
+    terms = equation.partition("->")[0].split(",")
+    if len(terms) < 2:
+        return 0
+    if "." in equation:
+        raise _UnknownShapeError
+    sizes: dict[str, int] = {}
+    for index, term in enumerate(terms):
+        for letter, size in zip(term, _shape(node.inputs, index), strict=True):
+            sizes[letter] = max(size, sizes.get(letter, 1))
+    return math.prod(sizes.values())
+
+
+def _attention(node: ir.Node) -> int:
+    """The standard operator: queries by keys, then the weights by values, for every query head."""
+    query, key, value = (_shape(node.inputs, index) for index in range(3))
+    if len(query) == 4:  # [batch, heads, sequence, size]
+        batch, heads, queries, size = query
+        keys, value_size = value[2], value[3]
+    else:  # [batch, sequence, heads·size]
+        batch, queries, _ = query
+        heads = node.attributes.get_int("q_num_heads", 1)
+        key_heads = node.attributes.get_int("kv_num_heads", heads)
+        size, keys, value_size = query[2] // heads, key[1], value[2] // key_heads
+    return batch * heads * queries * keys * (size + value_size)
+
+
+_MICROSOFT = "com.microsoft"
+
+_COUNTERS: dict[tuple[str, str], Callable[[ir.Node], int]] = {
+    ("", "Attention"): _attention,
+    ("", "Conv"): _conv(weight_index=1),
+    ("", "ConvInteger"): _conv(weight_index=1),
+    ("", "ConvTranspose"): _conv_transpose,
+    ("", "DeformConv"): _conv(weight_index=1),
+    ("", "Einsum"): _einsum,
+    ("", "GRU"): _recurrent,
+    ("", "Gemm"): _gemm,
+    ("", "LSTM"): _recurrent,
+    ("", "MatMul"): _matmul,
+    ("", "MatMulInteger"): _matmul,
+    ("", "QLinearConv"): _conv(weight_index=3),
+    ("", "QLinearMatMul"): _matmul,
+    ("", "RNN"): _recurrent,
+    (_MICROSOFT, "DynamicQuantizeMatMul"): _matmul,
+    (_MICROSOFT, "MatMulIntegerToFloat"): _matmul,
+    (_MICROSOFT, "MatMulNBits"): _matmul,
+}
+"""By domain and operator."""
