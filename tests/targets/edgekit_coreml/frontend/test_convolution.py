@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgekit.errors import UnsupportedOpsError
+
+
+def normal(rng, *shape):
+    return rng.standard_normal(shape, dtype=np.float32)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"pads": [1, 0, 2, 0, 1, 1]},
+        {"strides": [2, 3, 1], "pads": [1, 1, 1, 1, 1, 1]},
+        {"dilations": [2, 1, 2]},
+        {"auto_pad": "SAME_UPPER", "strides": [2, 2, 2]},
+        {"auto_pad": "SAME_LOWER", "strides": [2, 2, 2]},
+        {"auto_pad": "VALID"},
+        {"group": 2},
+    ],
+    ids=str,
+)
+def test_conv_agrees(agrees, rng, rank, attributes):
+    cut = {name: value[:rank] for name, value in attributes.items() if name in ("strides", "dilations")}
+    if "pads" in attributes:
+        cut["pads"] = attributes["pads"][:rank] + attributes["pads"][3 : 3 + rank]
+    group = attributes.get("group", 1)
+    x, w = normal(rng, 2, 4, *[8, 7, 6][:rank]), normal(rng, 6, 4 // group, *[3, 2, 3][:rank])
+    agrees("Conv", [x, w, normal(rng, 6)], atol=1e-4, **{**attributes, **cut})
+
+
+def test_depthwise_conv_agrees(agrees, rng):
+    agrees("Conv", [normal(rng, 1, 5, 9, 9), normal(rng, 5, 1, 3, 3)], group=5, pads=[1, 1, 1, 1], atol=1e-4)
+
+
+@pytest.mark.parametrize("dilations", [[1, 1], [2, 3]])
+def test_computed_weights_and_bias_agree(agrees, rng, dilations):
+    inputs = [normal(rng, 1, 3, 9, 9), normal(rng, 4, 3, 3, 2), normal(rng, 4)]
+    agrees("Conv", inputs, fed=(0, 1, 2), dilations=dilations, atol=1e-4)
+
+
+def test_four_spatial_dimensions_are_refused(lower, rng):
+    with pytest.raises(UnsupportedOpsError, match="4 spatial dimensions"):
+        lower("Conv", [normal(rng, 1, 1, 3, 3, 3, 3), normal(rng, 1, 1, 1, 1, 1, 1)])
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"strides": [2, 3]},
+        {"strides": [2, 2], "pads": [1, 0, 0, 1]},
+        {"strides": [3, 3], "output_padding": [1, 2]},
+        {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]},
+        {"strides": [2, 2], "output_shape": [11, 13]},
+        {"strides": [2, 2], "auto_pad": "SAME_UPPER"},
+        {"strides": [2, 2], "auto_pad": "SAME_LOWER"},
+        {"dilations": [2, 3]},
+        {"group": 2},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("fed", [(0,), (0, 1, 2)])
+def test_conv_transpose_agrees(agrees, rng, attributes, fed):
+    group = attributes.get("group", 1)
+    inputs = [normal(rng, 2, 4, 5, 6), normal(rng, 4, 6 // group, 3, 3), normal(rng, 6)]
+    agrees("ConvTranspose", inputs, fed=fed, atol=1e-4, **attributes)
+
+
+@pytest.mark.parametrize("spatial", [(7,), (3, 4, 5)])
+def test_conv_transpose_agrees_in_other_ranks(agrees, rng, spatial):
+    rank = len(spatial)
+    agrees(
+        "ConvTranspose", [normal(rng, 1, 2, *spatial), normal(rng, 2, 3, *[2] * rank)], strides=[2] * rank, atol=1e-4
+    )
