@@ -19,13 +19,15 @@ from edgekit_coreml.frontend.values import Value, constant
 RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
+KEPT = frozenset({"DequantizeLinear"})
+"""Not folded, so that quantized weights stay quantized; their lowering decides."""
 GROWTH_LIMIT = 1 << 20
 """A fold may add so many bytes of constants beyond those it replaces; a larger one stays computed."""
 
 
 def is_foldable(node: ir.Node, schema: onnx.defs.OpSchema | None, inputs: Sequence[Value | None]) -> bool:
     """Whether the node can be evaluated now."""
-    if schema is None or node.op_type in RANDOM:
+    if schema is None or node.op_type in RANDOM | KEPT:
         return False
     if any(value is not None and not value.is_constant for value in inputs):
         return False

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit_coreml.frontend.mil import Var, mb
-from edgekit_coreml.frontend.values import Unsupported, Value, constant
+from edgekit_coreml.frontend.values import Unsupported, Value, computed, constant
 
 
 def through_int32(x: Value, move: Callable[[Var], Var]) -> Var:
@@ -45,6 +45,39 @@ def nonnegative(indices: Value, size: int) -> Var:
         return mb.const(val=np.where(array < 0, array + size, array).astype(np.int32))
     var = indices.var
     return mb.select(cond=mb.less(x=var, y=0), a=mb.add(x=var, y=size), b=var)
+
+
+def choose(condition: Var, a: Value, b: Value) -> Var:
+    """``a`` where the condition holds, else ``b``, all broadcast.
+
+    MIL takes the result's shape from ``a`` and ``b`` alone, so that one of them has to have all of it.
+    """
+    full = np.broadcast_shapes(fixed(condition), a.static_shape, b.static_shape)
+    if np.broadcast_shapes(a.static_shape, b.static_shape) == full:
+        return mb.select(cond=condition, a=a.var, b=b.var)
+    if b.constant is not None and b.constant.size == 1:
+        filled = mb.fill(shape=list(full), value=b.operand.reshape(())[()])
+        return mb.select(cond=condition, a=a.var, b=filled)
+    return mb.select(cond=condition, a=a.var, b=broadcast(b, full))
+
+
+def fixed(var: Var) -> tuple[int, ...]:
+    """A variable's sizes.
+
+    Raises:
+        Unsupported: A dimension is dynamic.
+    """
+    return computed(var, ir.DataType.UNDEFINED).static_shape
+
+
+def broadcast(x: Value, target: Sequence[int]) -> Var:
+    """A value in a shape that it broadcasts to."""
+    filled = [1] * (len(target) - x.rank) + list(x.static_shape)
+    var = x.var if len(filled) == x.rank else reshaped(x, filled)
+    repeats = [size // have for size, have in zip(target, filled, strict=True)]
+    if all(count == 1 for count in repeats):
+        return mb.identity(x=var)
+    return mb.tile(x=var, reps=repeats)
 
 
 def empty(dtype: ir.DataType, shape: Sequence[int]) -> Value:

@@ -157,6 +157,32 @@ class Value:
         return [int(number) for number in self.require_constant(what).reshape(-1)]
 
 
+@dataclass(frozen=True, eq=False)
+class TensorList(Value):
+    """A sequence of tensors, known by its length, or an empty optional."""
+
+    items: tuple[Value, ...] | None = None
+    """None: an optional without a value."""
+
+    @property
+    def var(self) -> Var:
+        """There is none.
+
+        Raises:
+            Unsupported: Always.
+        """
+        raise Unsupported("programs have neither sequences nor optionals at their inputs and outputs")
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """There is none.
+
+        Raises:
+            Unsupported: Always.
+        """
+        raise Unsupported("a sequence has no shape")
+
+
 def computed(var: Var, dtype: ir.DataType) -> Value:
     """A value that the program computes."""
     return Value(dtype, variable=var)

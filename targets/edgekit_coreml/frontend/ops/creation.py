@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
 
 from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.mil import Var, mb
-from edgekit_coreml.frontend.movement import normalized_axis
+from edgekit_coreml.frontend.movement import choose, normalized_axis
 from edgekit_coreml.frontend.registry import lowering
 from edgekit_coreml.frontend.values import Value, computed, constant
 
@@ -49,20 +47,17 @@ def one_hot(ctx: Context, indices: Value, depth: Value, values: Value, *, axis: 
     whole = indices.var if indices.is_integer else mb.cast(x=indices.var, dtype="int32")
     from_front = mb.select(cond=mb.less(x=whole, y=0), a=mb.add(x=whole, y=size), b=whole)
     hit = mb.equal(x=mb.expand_dims(x=from_front, axes=[axis]), y=places)
-    if values.dtype is ir.DataType.BOOL:
-        off, on = (bool(number) for number in values.require_constant("values"))
-        return hit if on and not off else mb.select(cond=hit, a=on, b=off)
-    off_value, on_value = numbers(values)
-    return mb.select(cond=hit, a=on_value, b=off_value)
+    off_value, on_value = elements(values)
+    return choose(hit, on_value, off_value)
 
 
-def numbers(values: Value) -> tuple[Any, Any]:
+def elements(values: Value) -> tuple[Value, Value]:
     """The two elements of a vector."""
     if values.constant is not None:
-        operand = values.operand
-        return operand[0], operand[1]
+        return constant(values.constant[0], values.dtype), constant(values.constant[1], values.dtype)
     first, second = mb.split(x=values.var, num_splits=2, axis=0)
-    return mb.squeeze(x=first, axes=[0]), mb.squeeze(x=second, axes=[0])
+    off, on = (mb.squeeze(x=part, axes=[0]) for part in (first, second))
+    return computed(off, values.dtype), computed(on, values.dtype)
 
 
 @lowering("Trilu", versions=[14], note="k constant")

@@ -8,6 +8,7 @@ import numpy as np
 
 from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.mil import Var, mb
+from edgekit_coreml.frontend.movement import choose
 from edgekit_coreml.frontend.registry import lowering
 from edgekit_coreml.frontend.values import Value
 
@@ -16,8 +17,8 @@ LARGEST = float(np.finfo(np.float32).max)
 
 @lowering("Where", versions=[9, 16])
 def where(ctx: Context, condition: Value, a: Value, b: Value) -> Var:
-    """A where the condition holds, else b; MIL wants all three in one shape as far as it is known."""
-    return mb.select(cond=condition.var, a=a.var, b=b.var)
+    """A where the condition holds, else b."""
+    return choose(condition.var, a, b)
 
 
 @lowering("Clip", versions=[6])

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.mil import Var, mb
-from edgekit_coreml.frontend.movement import empty, normalized_axis, reshaped, through_int32
+from edgekit_coreml.frontend.movement import broadcast, empty, normalized_axis, reshaped, through_int32
 from edgekit_coreml.frontend.registry import lowering
 from edgekit_coreml.frontend.values import Unsupported, Value, constant
 
@@ -127,16 +127,6 @@ def expand(ctx: Context, x: Value, shape: Value) -> Var | Value:
     if 0 in target:
         return empty(x.dtype, target)
     return broadcast(x, target)
-
-
-def broadcast(x: Value, target: Sequence[int]) -> Var:
-    """A value in a shape that it broadcasts to."""
-    padded = [1] * (len(target) - x.rank) + list(x.static_shape)
-    var = x.var if len(padded) == x.rank else reshaped(x, padded)
-    repeats = [size // have for size, have in zip(target, padded, strict=True)]
-    if all(count == 1 for count in repeats):
-        return mb.identity(x=var)
-    return mb.tile(x=var, reps=repeats)
 
 
 @lowering("Tile", versions=[6, 13], note="repeats constant")
