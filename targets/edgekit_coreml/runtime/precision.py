@@ -29,7 +29,8 @@ _SMALL = 1024
 def round_to_half(values: Array) -> Array:
     """Round to the nearest float16 (ties to even, overflow to infinity), held as float32."""
     if values.size <= _SMALL:
-        return values.astype(np.float16).astype(np.float32)
+        with np.errstate(over="ignore"):
+            return values.astype(np.float16).astype(np.float32)
     (rounded,) = _rounding_session().run(None, {"x": values.astype(np.float32, copy=False)})
     result: Array = rounded
     return result

@@ -81,8 +81,3 @@ def run_op() -> Callable[..., Any]:
         return results[0] if len(results) == 1 else results
 
     return run
-
-
-@pytest.fixture
-def rng() -> np.random.Generator:
-    return np.random.default_rng(7)
