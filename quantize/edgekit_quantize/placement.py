@@ -34,6 +34,9 @@ class Settings:
     """Whether the zero point must be the middle of the type."""
     ranges: str = "mse"
     """The rule for the ranges of activations (:data:`edgekit_quantize.ranges.RULES`)."""
+    smoothing: float = 0.0
+    """How much of the difficulty of activations before matrix products moves into the weights, 0 to 1
+    (:mod:`edgekit_quantize.smoothquant`); 0 where the runtime takes one scale for an activation only."""
     weights: str = "int8"
     """Integer type of weights; always symmetric."""
     weights_form: str = "dequantize"
@@ -141,7 +144,7 @@ def place(graph: ir.Graph, settings: Settings, keep_float: Collection[str] = ())
             plan.tensors[layer.data.name] = layer.data
             if mode == "both":
                 output = fused_output(layer.output, settings.fused)
-                if not output.is_graph_output() and output.name:
+                if not output.is_graph_output() and output.name and _stays_in(graph, output):
                     plan.tensors[output.name] = output
                     plan.whole.add(output.name)
     if settings.activation_products:
@@ -155,6 +158,11 @@ def fused_output(value: ir.Value, fused: Collection[str]) -> ir.Value:
     while (node := only_consumer(value)) is not None and is_standard(node, *fused):
         value = node.outputs[0]
     return value
+
+
+def _stays_in(graph: ir.Graph, value: ir.Value) -> bool:
+    """Whether no subgraph reads the value: ONNX Runtime aborts on a DequantizeLinear that a branch captures."""
+    return all(node.graph is graph for node, _ in value.uses())
 
 
 def _products(graph: ir.Graph, plan: Plan, keep_float: Collection[str]) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
 import onnx_ir as ir
 
 from edgekit.errors import InputError, RequirementError
 from edgekit.quantizer import QuantizationRequest, QuantizationResult, Quantizer
+from edgekit.samples import Samples
 from edgekit.target import Runner
 from edgekit_quantize.bias_correction import input_axis
 from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds
-from edgekit_quantize.calibration.statistics import Calibration, calibrate
+from edgekit_quantize.calibration.statistics import Calibration, calibrate, largest_inputs
 from edgekit_quantize.layers import WEIGHTED, layers
 from edgekit_quantize.placement import Settings, candidates, place
 from edgekit_quantize.prepare import prepared
@@ -21,11 +24,14 @@ from edgekit_quantize.scoring import decides
 from edgekit_quantize.search import Bench, Outcome, Trial, search
 from edgekit_quantize.sensitivity import layer_errors
 from edgekit_quantize.session import SessionRunner
+from edgekit_quantize.smoothquant import smoothable, smoothing
 from edgekit_quantize.stored import RECURRENT
 from edgekit_quantize.writing import Written, write
 
 MAX_DROP = 0.01
 """What of the metric may be lost where the user names no budget."""
+FIRST_LOOK = 32
+"""Samples that are looked at before calibration, where something has to be known of all channels first."""
 SCHEMES = ("auto", "int8", "int8-weights")
 
 
@@ -100,6 +106,7 @@ class _Run:
             for name in place(self._model.graph, settings).observed():
                 wanted.setdefault(name, set())
         constants = ConstantInputs()
+        factors = self._smoothing(samples)
 
         def feeds() -> Iterator[tuple[dict[str, Any], int | None]]:
             for feed, label in checked_feeds(samples, self._request.model.inputs):
@@ -110,11 +117,22 @@ class _Run:
             if progress is not None:
                 progress("calibrating", count, len(samples))
 
-        calibration = calibrate(self._model, wanted, feeds(), len(samples), done)
+        calibration = calibrate(self._model, wanted, feeds(), len(samples), done, factors)
         if not calibration.samples:
             raise InputError("there are no samples", hint="the folder is empty")
         calibration.warnings = [*constants.warnings(calibration.samples), *calibration.warnings]
         return calibration
+
+    def _smoothing(self, samples: Samples) -> dict[str, np.ndarray]:
+        """Smoothing factors, from a first look at some of the samples."""
+        for _, settings in self._candidates:
+            plan = place(self._model.graph, settings)
+            names = set(smoothable(plan)) if settings.smoothing else set()
+            if names:
+                some = itertools.islice(checked_feeds(samples, self._request.model.inputs), FIRST_LOOK)
+                largest = largest_inputs(self._model, names, (feeds for feeds, _ in some))
+                return smoothing(plan, largest, settings.smoothing)
+        return {}
 
     def _search(self, calibration: Calibration) -> Outcome:
         request = self._request

@@ -24,8 +24,14 @@ class QDQWriter:
         self._dequantized: dict[str, ir.Value] = {}
         self._weights: dict[tuple[str, int | None], ir.Value] = {}
 
-    def activation(self, value: ir.Value, params: QParams) -> ir.Value:
-        """The tensor after Q/DQ; readers have to be pointed to it."""
+    def activation(self, value: ir.Value, params: QParams, smoothing: np.ndarray | None = None) -> ir.Value:
+        """The tensor after Q/DQ; readers have to be pointed to it.
+
+        Args:
+            value: The tensor.
+            params: How it is quantized once it is smooth.
+            smoothing: What every channel of its last axis is divided by on the way.
+        """
         name = value.name or ""
         if name not in self._dequantized:
             dtype = ir.DataType[params.dtype.name.upper()]
@@ -34,9 +40,12 @@ class QDQWriter:
                 self.graph, self.names.fresh(f"{name}_zero_point"), params.zero_point.astype(params.dtype.name)
             )
             quantized = self._value(f"{name}_quantized", value, dtype)
+            smooth = [] if smoothing is None else [self._divide(value, smoothing)]
+            source = smooth[0].outputs[0] if smooth else value
             dequantized = self._value(f"{name}_dequantized", value, ir.DataType.FLOAT)
             nodes = [
-                ir.node("QuantizeLinear", [value, scale, zero], outputs=[quantized], name=quantized.name),
+                *smooth,
+                ir.node("QuantizeLinear", [source, scale, zero], outputs=[quantized], name=quantized.name),
                 ir.node("DequantizeLinear", [quantized, scale, zero], outputs=[dequantized], name=dequantized.name),
             ]
             producer = value.producer()
@@ -46,6 +55,12 @@ class QDQWriter:
                 self.graph.insert_after(producer, nodes)
             self._dequantized[name] = dequantized
         return self._dequantized[name]
+
+    def _divide(self, value: ir.Value, smoothing: np.ndarray) -> ir.Node:
+        """Divide a tensor by one number a channel of its last axis."""
+        inverse = add_initializer(self.graph, self.names.fresh(f"{value.name}_smoothing"), 1 / smoothing)
+        output = self._value(f"{value.name}_smooth", value, ir.DataType.FLOAT)
+        return ir.node("Mul", [value, inverse], outputs=[output], name=output.name)
 
     def weight(self, value: ir.Value, params: QParams, integers: np.ndarray) -> ir.Value:
         """A float constant as ``integers`` behind DequantizeLinear; shared constants are written once."""

@@ -32,7 +32,7 @@ class Score:
     """How a candidate did on the kept samples."""
 
     metric: str
-    """``accuracy``: labels found; ``agreement``: samples for which it decides what the float model decides;
+    """``accuracy``: labels found; ``agreement``: positions of the first output where the largest class is the float model's;
     ``explained``: 1 - power of the error / power of the float outputs."""
     value: float
     """0 to 1."""
@@ -75,7 +75,7 @@ def score(run: Run, references: Sequence[Reference], *, classes: bool) -> Score:
         classes: Whether the first output decides between classes (:func:`decides`).
     """
     signal = noise = 0.0
-    same = 0
+    same = positions = 0
     counts: tuple[LabelCount, LabelCount] | None = None
     for reference in references:
         outputs = run(reference.feeds)
@@ -86,7 +86,9 @@ def score(run: Run, references: Sequence[Reference], *, classes: bool) -> Score:
                 noise += float(np.sum((outputs[name].astype(np.float64) - wide) ** 2))
         if classes:
             first = next(iter(reference.outputs))
-            same += decoded(reference.outputs[first]) == decoded(np.asarray(outputs[first]))
+            agree = reference.outputs[first].argmax(-1) == np.asarray(outputs[first]).argmax(-1)
+            same += int(agree.sum())
+            positions += agree.size
         if reference.label is not None:
             output = class_output(dict(reference.outputs))
             if output is not None:
@@ -97,15 +99,8 @@ def score(run: Run, references: Sequence[Reference], *, classes: bool) -> Score:
     if counts is not None:
         return Score(LABELS, counts[1].accuracy, counts[0].accuracy, sqnr)
     if classes:
-        return Score(DECODED, same / len(references), 1.0, sqnr)
+        return Score(DECODED, same / positions, 1.0, sqnr)
     return Score(EXPLAINED, 1 - noise / signal if signal else float(noise == 0), 1.0, sqnr)
-
-
-def decoded(scores: np.ndarray) -> list[int]:
-    """The largest class along the last axis at every position, repeats merged as CTC decoding does."""
-    best = scores.reshape(-1, scores.shape[-1]).argmax(-1)
-    changes = np.flatnonzero(np.diff(best, prepend=-1))
-    return [int(i) for i in best[changes]]
 
 
 def latencies(first: Callable[[], object], second: Callable[[], object]) -> tuple[float, float]:

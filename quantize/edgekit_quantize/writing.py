@@ -20,7 +20,7 @@ from edgekit_quantize.graph import (
 from edgekit_quantize.layers import Layer
 from edgekit_quantize.placement import Plan, Settings, place
 from edgekit_quantize.prepare.opset import upgraded
-from edgekit_quantize.prepare.rescale import add_to_bias
+from edgekit_quantize.prepare.rescale import add_to_bias, set_weights
 from edgekit_quantize.qdq import QDQWriter
 from edgekit_quantize.qparams import TYPES, QParams
 from edgekit_quantize.ranges import RULES, make
@@ -108,6 +108,11 @@ class _Writer:
 
     def run(self) -> None:
         source = {layer.name: layer.data.name or "" for layer in self._plan.layers}
+        for layer in self._plan.layers:
+            smoothing = self._smoothing(source[layer.name])
+            if smoothing is not None:
+                along = smoothing[:, None] if layer.channel_axis == 1 else smoothing
+                set_weights(self._graph, layer, layer.weights() * along)
         self._activations()
         for layer in self._plan.layers:
             self._quantized(layer, source[layer.name])
@@ -129,10 +134,15 @@ class _Writer:
         uses = {name: tuple(value.uses()) for name, value in plan.tensors.items()}
         readers = {id(layer.node) for layer in plan.layers} | {id(node) for node in (*plan.products, *plan.moved)}
         for name, value in plan.tensors.items():
-            quantized = self._qdq.activation(value, self._params[plan.range_from.get(name, name)])
+            params = self._params[plan.range_from.get(name, name)]
+            quantized = self._qdq.activation(value, params, self._smoothing(name))
             for node, index in uses[name]:
                 if name in plan.whole or id(node) in readers:
                     node.replace_input_with(index, quantized)
+
+    def _smoothing(self, name: str) -> np.ndarray | None:
+        tensor = self._tensors.get(name)
+        return tensor.smoothing if tensor is not None else None
 
     def _quantized(self, layer: Layer, source: str) -> None:
         weights = layer.weights()
@@ -159,15 +169,18 @@ class _Writer:
             return
         params = layer_params(layer, self._settings.weights, self._settings.block)
         integers = params.quantize(weights)
-        self._correct(layer, params.dequantize(integers), layer.data.name or "")
+        self._correct(layer, params.dequantize(integers), layer.data.name or "", stored=True)
         layer.node.replace_input_with(layer.weight_index, self._stored.store(layer.weight, params, integers))
 
-    def _correct(self, layer: Layer, rounded: np.ndarray, source: str) -> None:
+    def _correct(self, layer: Layer, rounded: np.ndarray, source: str, *, stored: bool = False) -> None:
         tensor = self._tensors.get(source)
         channels = tensor.channels.get(input_axis(layer)) if tensor is not None else None
         if channels is None or not channels.count:
             return
-        shift = correction(layer, rounded, channels.mean)
+        mean = channels.mean
+        if tensor is not None and tensor.smoothing is not None and stored:
+            mean = mean * tensor.smoothing
+        shift = correction(layer, rounded, mean)
         if shift is not None:
             add_to_bias(self._graph, layer, shift)
 

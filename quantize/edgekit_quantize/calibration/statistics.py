@@ -55,6 +55,8 @@ class TensorStatistics:
     histogram: Histogram = field(default_factory=Histogram)
     channels: dict[int, ChannelStatistics] = field(default_factory=dict)
     """By axis; negative axes count from the end."""
+    smoothing: np.ndarray | None = None
+    """What every channel (of the last axis) was divided by before anything else here was taken."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ def calibrate(
     feeds: Iterable[tuple[dict[str, np.ndarray], int | None]],
     expected: int,
     done: Callable[[int], None] | None = None,
+    smoothing: Mapping[str, np.ndarray] | None = None,
 ) -> Calibration:
     """Walk the samples once.
 
@@ -92,8 +95,13 @@ def calibrate(
         feeds: Samples and their labels.
         expected: How many there are, to spread those that are kept.
         done: Told after each sample how many are done.
+        smoothing: Factors by which tensors are divided, channel by channel of their last axis.
     """
-    tensors = {name: TensorStatistics(channels={axis: ChannelStatistics() for axis in axes}) for name, axes in wanted.items()}
+    factors = smoothing or {}
+    tensors = {
+        name: TensorStatistics(channels={axis: ChannelStatistics() for axis in axes}, smoothing=factors.get(name))
+        for name, axes in wanted.items()
+    }
     outputs = [value.name for value in model.graph.outputs if value.name]
     current: dict[str, np.ndarray] = {}
     keeper = _Keeper(expected)
@@ -102,6 +110,8 @@ def calibrate(
         if name in outputs:
             current[name] = array
         if name in tensors:
+            if name in factors:
+                array = array / factors[name]
             tensors[name].histogram.update(array)
             for axis, channels in tensors[name].channels.items():
                 channels.update(array, axis)
@@ -115,6 +125,16 @@ def calibrate(
     with np.errstate(over="ignore"):
         count = observe(model, {*tensors, *outputs}, walk(), take, done)
     return Calibration(tensors, keeper.kept, count, _not_finite(tensors))
+
+
+def largest_inputs(
+    model: ir.Model, names: Iterable[str], feeds: Iterable[dict[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
+    """The largest magnitude of every channel of the last axis of the named tensors."""
+    found = {name: ChannelStatistics() for name in names}
+    with np.errstate(over="ignore"):
+        observe(model, found.keys(), feeds, lambda name, array: found[name].update(array, -1))
+    return {name: channels.largest for name, channels in found.items() if channels.count}
 
 
 class _Keeper:
