@@ -8,11 +8,13 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 import onnx
+import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from edgekit.atomic import atomic_file
 from edgekit.errors import InputError, InternalError
 from edgekit.model import PROTOBUF_LIMIT, Model
+from edgekit.shapes import light_proto
 
 _OTHER_FORMATS = (
     # offset of the magic bytes, the bytes, what such a file is, what to do
@@ -198,6 +200,29 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def check_rules(path: Path, model: Model, *, with_shapes: bool = True) -> None:
+    """Holds a file against the rules of ONNX.
+
+    Args:
+        path: The file.
+        model: What was read from it or written to it.
+        with_shapes: Whether the shapes have to agree with one another, too.
+
+    Raises:
+        onnx.checker.ValidationError: It breaks a rule.
+        onnx.shape_inference.InferenceError: Only its shapes contradict one another.
+    """
+    features = [*model.graph.inputs, *model.graph.outputs]
+    if all(value.shape is not None for value in features):
+        onnx.checker.check_model(str(path), full_check=with_shapes)
+        return
+    # The checker takes no input or output of unknown rank, which runtimes do take. It gets a rank to look past it.
+    copy = model.with_graph(model.graph_model.clone())
+    for value in (*copy.graph.inputs, *copy.graph.outputs):
+        value.shape = value.shape if value.shape is not None else ir.Shape([])
+    onnx.checker.check_model(light_proto(copy))
+
+
 def write_model(model: Model, path: Path) -> None:
     """Writes the model as an ONNX file, whole or not at all, after holding it against the rules of ONNX.
 
@@ -208,9 +233,7 @@ def write_model(model: Model, path: Path) -> None:
     with atomic_file(path) as draft:
         model.save(draft)
         try:
-            onnx.checker.check_model(str(draft))
+            check_rules(draft, model, with_shapes=False)
         except onnx.checker.ValidationError as error:
-            raise InternalError(
-                f"would be written as a model that breaks the rules of ONNX: {' '.join(str(error).split())}",
-                subject=path,
-            ) from error
+            text = " ".join(str(error).split())
+            raise InternalError(f"would be written as a model that breaks the rules: {text}", subject=path) from error

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from edgekit.equivalence import Equivalence
 from edgekit.errors import RequirementError
 from edgekit.model import Model
+from edgekit.reference import NotRunnableError
 
 OLDEST_OPSET = 9
 """Operator sets before this one are upgraded: a batch normalization then still had a training mode, say."""
@@ -27,24 +28,27 @@ def upgraded(model: Model) -> Model:
         RequirementError: It cannot be converted, or would compute something else.
     """
     proto = model.proto()
-    before = Equivalence(model)
-    failures = []
-    for version in UPGRADE_TO:
-        try:
-            converted = onnx.version_converter.convert_version(proto, version)
-        except (RuntimeError, ValueError) as error:  # the converter is native code and has no error of its own
-            failures.append(f"opset {version}: {' '.join(str(error).split())}")
-            continue
-        converted.ir_version = max(converted.ir_version, _IR_VERSION)
-        newer = model.with_graph(ir.from_proto(converted))
-        difference = before.difference(newer)
-        if difference is None:
-            return newer
-        failures.append(f"opset {version}: {difference}")
+    failure = ""
+    try:
+        before = Equivalence(model)
+        for version in UPGRADE_TO:
+            try:
+                converted = onnx.version_converter.convert_version(proto, version)
+            except (RuntimeError, ValueError) as error:  # the converter is native code and has no error of its own
+                failure = " ".join(str(error).split())
+                continue
+            converted.ir_version = max(converted.ir_version, _IR_VERSION)
+            newer = model.with_graph(ir.from_proto(converted))
+            difference = before.difference(newer)
+            if difference is None:
+                return newer
+            failure = f"as opset {version} it computes something else: {difference}"
+    except NotRunnableError as error:
+        failure = f"what it computes cannot be compared: {error}"
     raise RequirementError(
         f"opset {model.opset} is too old, and the model cannot be upgraded",
         subject=model.source,
         expected=f"opset {OLDEST_OPSET} or newer",
-        found="; ".join(failures),
+        found=failure,
         hint="export the model again with a newer opset_version",
     )

@@ -15,7 +15,7 @@ from edgekit.model import PROTOBUF_LIMIT, Model
 from edgekit.target import Arrays
 
 _NODE_IN_MESSAGE = re.compile(r"Name:'([^']+)'|Node ?\(([^)]+)\)|node with name '([^']+)'")
-_SOURCE_IN_MESSAGE = re.compile(r"/\S+\.(?:cc|h):\d+ \S.*?\) ")
+_NOISE_IN_MESSAGE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |/\S+\.(?:cc|h):\d+ \S.*?\) ")
 _SILENT = 4
 """ONNX Runtime's log level that prints fatal errors alone: what fails is told by the exception."""
 
@@ -92,4 +92,4 @@ def _not_runnable(error: Exception) -> NotRunnableError:
     match = _NODE_IN_MESSAGE.search(text)
     node = next((group for group in match.groups() if group), None) if match else None
     _, _, status = text.rpartition("Status Message: ")
-    return NotRunnableError(_SOURCE_IN_MESSAGE.sub("", status), node)
+    return NotRunnableError(_NOISE_IN_MESSAGE.sub("", status), node)

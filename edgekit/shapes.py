@@ -30,7 +30,7 @@ def infer_shapes(model: Model, *, strict: bool = True) -> Model:
         ContradictionError: With ``strict``, where an operator gets shapes that it cannot take.
     """
     result = model.graph_model.clone()
-    proto = _without_large_tensors(model.graph_model.clone())
+    proto = light_proto(model)
     try:
         inferred = onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=strict, data_prop=True)
     except onnx.shape_inference.InferenceError as error:
@@ -89,14 +89,19 @@ def _should_fold(node: ir.Node) -> bool | None:
     return True if shape is not None and math.prod(shape.numpy().tolist()) <= SHAPE_ELEMENTS else None
 
 
-def _without_large_tensors(graph_model: ir.Model) -> onnx.ModelProto:
-    """The model for shape inference: large initializers become inputs, since their shapes are all that counts."""
+def light_proto(model: Model) -> onnx.ModelProto:
+    """The model for whatever looks at shapes and not at weights: large initializers are inputs in it."""
+    graph_model = model.graph_model.clone()
     graph = graph_model.graph
     for name, value in list(graph.initializers.items()):
         tensor = value.const_value
-        if tensor is not None and tensor.size > SHAPE_ELEMENTS:
-            value.shape, value.dtype = ir.Shape(tensor.shape.numpy()), tensor.dtype
-            value.const_value = None
-            del graph.initializers[name]
-            graph.inputs.append(value)
+        if tensor is None:
+            continue
+        if tensor.size <= SHAPE_ELEMENTS:
+            value.const_value = ir.Tensor(tensor.numpy(), dtype=tensor.dtype, name=name)  # it may be in a file
+            continue
+        value.shape, value.dtype = ir.Shape(tensor.shape.numpy()), tensor.dtype
+        value.const_value = None
+        del graph.initializers[name]
+        graph.inputs.append(value)
     return ir.to_proto(graph_model)

@@ -13,7 +13,7 @@ from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
 
 from edgekit.errors import InputError, RequirementError
 from edgekit.model import Model, name_nodes, node_name
-from edgekit.onnx_file import check_versions, external_files, read_proto, sha256
+from edgekit.onnx_file import check_rules, check_versions, external_files, read_proto, sha256
 from edgekit.opset import OLDEST_OPSET, upgraded
 from edgekit.reference import NotRunnableError, Reference
 from edgekit.stages import Stage, StageResult
@@ -91,7 +91,7 @@ class Load(Stage[Path]):
 def _check(path: Path, model: Model) -> list[str]:
     """Holds the file against the rules of ONNX; returns what is wrong without being in the way."""
     try:
-        onnx.checker.check_model(str(path), full_check=True)
+        check_rules(path, model)
     except onnx.shape_inference.InferenceError as error:
         # Some exporters write shapes that are wrong and that nobody uses. Whether it matters shows when it is executed.
         text = " ".join(str(error).split())

@@ -1,0 +1,384 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from edgekit.errors import InputError, RequirementError
+from edgekit.stages.load import Load
+
+WriteOnnx = Callable[..., Path]
+
+RELU = "g (float[1, 4] x) => (float[1, 4] y) { y = Relu(x) }"
+MATMUL = "g (float[N, 4] x) => (float[N, 3] y) { y = MatMul(x, w) }"
+
+
+def run(model: onnx.ModelProto | Path, **feeds: np.ndarray) -> list[np.ndarray]:
+    data = str(model) if isinstance(model, Path) else model.SerializeToString()
+    return onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, feeds)
+
+
+def refusal(path: Path, kind: type[Exception] = InputError) -> str:
+    with pytest.raises(kind) as caught:
+        Load()(path)
+    return str(caught.value)
+
+
+def test_a_model_comes_through_with_its_origin_on_record(onnx_file: WriteOnnx) -> None:
+    path = onnx_file(MATMUL, w=np.eye(4, 3, dtype=np.float32))
+    result = Load()(path)
+    assert [str(spec) for spec in result.model.inputs] == ["x: float32 N×4"]
+    assert [str(spec) for spec in result.model.outputs] == ["y: float32 N×3"]
+    assert result.model.source == path
+    assert result.record["bytes"] == path.stat().st_size
+    assert result.record["opset"] == 17
+    assert result.warnings == ()
+
+
+def test_nodes_without_a_name_are_called_after_their_output(onnx_file: WriteOnnx) -> None:
+    model = Load()(onnx_file(RELU)).model
+    assert [node.name for node in model.graph] == ["y"]
+
+
+def test_weights_that_are_inputs_too_are_weights(onnx_file: WriteOnnx) -> None:
+    graph = "g (float[1, 4] x, float[4, 3] w) => (float[1, 3] y) { y = MatMul(x, w) }"
+    model = Load()(onnx_file(graph, w=np.eye(4, 3, dtype=np.float32))).model
+    assert [spec.name for spec in model.inputs] == ["x"]
+    assert [value.name for value in model.graph.inputs] == ["x"]
+
+
+def test_functions_are_inlined(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """
+        <ir_version: 8, opset_import: ["": 17, "own": 1]>
+        g (float[1, 4] x) => (float[1, 4] y) { y = own.Twice(x) }
+        <domain: "own", opset_import: ["": 17]> Twice (a) => (b) { b = Add(a, a) }
+        """
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    result = Load()(tmp_path / "model.onnx")
+    assert [node.op_type for node in result.model.graph] == ["Add"]
+    assert result.record["inlined_functions"] == 1
+    x = np.array([[1, -2, 3, 4]], np.float32)
+    np.testing.assert_array_equal(run(result.model.proto(), x=x)[0], 2 * x)
+
+
+def test_dimensions_without_a_true_name_are_unknown(tmp_path: Path) -> None:
+    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [-1, 3, "?", "W", None])
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [-1, 3, "?", "W", None])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    onnx.save(onnx.helper.make_model(graph, ir_version=8), tmp_path / "model.onnx")
+    assert Load()(tmp_path / "model.onnx").model.inputs[0].shape == (None, 3, None, "W", None)
+
+
+def test_an_unknown_rank_is_no_flaw(onnx_file: WriteOnnx) -> None:
+    path = onnx_file(RELU)
+    proto = onnx.load(path)
+    proto.graph.input[0].type.tensor_type.ClearField("shape")
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    onnx.save(proto, path)
+    assert [spec.shape for spec in Load()(path).model.inputs] == [None]
+
+
+@pytest.mark.parametrize("opset", [7, 8])
+def test_an_old_operator_set_is_upgraded_and_computes_the_same(onnx_file: WriteOnnx, opset: int) -> None:
+    graph = """g (float[1, 2, 6, 6] x) => (float[1, 8] y) {
+        c = Conv <kernel_shape = [3, 3]> (x, w)
+        n = BatchNormalization (c, scale, bias, mean, var)
+        p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (n)
+        d = Dropout (p)
+        y = Flatten (d)
+    }"""
+    rng = np.random.default_rng(0)
+    weights = {
+        "w": rng.standard_normal((2, 2, 3, 3)),
+        "scale": rng.standard_normal(2),
+        "bias": rng.standard_normal(2),
+        "mean": rng.standard_normal(2),
+        "var": rng.random(2) + 0.5,
+    }
+    path = onnx_file(graph, opset=opset, ir_version=3, **{name: w.astype(np.float32) for name, w in weights.items()})
+    proto = onnx.load(path)  # this old format wants every initializer among the inputs
+    proto.graph.input.extend(
+        onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        for tensor in proto.graph.initializer
+    )
+    onnx.save(proto, path)
+    result = Load()(path)
+    assert result.record["upgraded_from_opset"] == opset
+    assert result.model.opset == result.record["opset"] == 17
+    x = rng.standard_normal((1, 2, 6, 6)).astype(np.float32)
+    np.testing.assert_allclose(run(result.model.proto(), x=x)[0], run(path, x=x)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_an_upgrade_that_computes_something_else_is_refused(onnx_file: WriteOnnx) -> None:
+    # Scan lost its batch axis in opset 9, and the converter leaves the node as it is.
+    graph = """g (float[1, 3, 2] x) => (float[1, 3, 2] y) {
+        y = Scan <num_scan_inputs = 1, body = b (float[2] a) => (float[2] c) { c = Relu(a) }> ("", x)
+    }"""
+    path = onnx_file(graph, opset=8)
+    assert refusal(path, RequirementError) == (
+        f"{path}: opset 8 is too old, and the model cannot be upgraded\n"
+        "expected: opset 9 or newer\n"
+        "found: as opset 9 it computes something else: ONNX Runtime cannot execute it: Invalid rank for input: x "
+        "Got: 3 Expected: 2 Please fix either the inputs/outputs or the model.\n"
+        "hint: export the model again with a newer opset_version"
+    )
+
+
+# Files that cannot be used
+
+
+def test_a_missing_file() -> None:
+    assert refusal(Path("nowhere.onnx")) == f"{Path('nowhere.onnx').absolute()}: there is no such file"
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    assert refusal(tmp_path) == f"{tmp_path}: is not a file\nhint: give the .onnx file itself"
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", "is not an ONNX model: the file is empty"),
+        (
+            b"a text that is no model",
+            "is not an ONNX model\nhint: export the model with torch.onnx.export or tf2onnx",
+        ),
+        (
+            b"PK\x03\x04 archive",
+            "is not an ONNX model but a ZIP archive, such as a PyTorch checkpoint\n"
+            "hint: export the model with torch.onnx.export",
+        ),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0",
+            "is not an ONNX model but a Git LFS pointer\nhint: fetch the file itself with `git lfs pull`",
+        ),
+        (
+            b"\x1c\x00\x00\x00TFL3" + bytes(32),
+            "is not an ONNX model but a TensorFlow Lite model\nhint: convert it with tf2onnx",
+        ),
+        (
+            b"<!DOCTYPE html><html></html>",
+            "is not an ONNX model but a web page or an XML file\nhint: download the model again",
+        ),
+    ],
+)
+def test_a_file_of_another_kind(tmp_path: Path, data: bytes, expected: str) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(data)
+    assert refusal(path) == f"{path}: {expected}"
+
+
+def test_a_truncated_file(onnx_file: WriteOnnx) -> None:
+    path = onnx_file(MATMUL, w=np.eye(4, 3, dtype=np.float32))
+    path.write_bytes(path.read_bytes()[:50])
+    assert refusal(path) == (
+        f"{path}: is an ONNX model that is damaged or cut short\nfound: 50 bytes\nhint: copy or download it again"
+    )
+
+
+def test_a_file_cut_after_the_graph_lacks_its_opset(onnx_file: WriteOnnx) -> None:
+    path = onnx_file(RELU)
+    proto = onnx.load(path)
+    del proto.opset_import[:]
+    onnx.save(proto, path)
+    assert refusal(path) == (
+        f"{path}: does not say which version of the standard operators it uses\n"
+        "hint: the file may be cut short; copy it or export the model again"
+    )
+
+
+def test_an_opset_from_the_future(onnx_file: WriteOnnx) -> None:
+    path = onnx_file(RELU, opset=999)
+    assert refusal(path) == (
+        f"{path}: uses an unknown version of the standard operators\n"
+        f"expected: opset 1 to {onnx.defs.onnx_opset_version()}\n"
+        "found: opset 999\n"
+        "hint: export the model with a known opset_version, or update the onnx package"
+    )
+
+
+def test_a_format_from_the_future(onnx_file: WriteOnnx) -> None:
+    path = onnx_file(RELU, ir_version=999)
+    assert refusal(path) == (
+        f"{path}: is written in a newer version of the ONNX format\n"
+        f"expected: IR version 1 to {onnx.IR_VERSION}\n"
+        "found: IR version 999\n"
+        "hint: update the onnx package"
+    )
+
+
+def test_an_operator_that_the_opset_lacks(onnx_file: WriteOnnx) -> None:
+    path = onnx_file("g (float[1, 4] x) => (float[1, 4] y) { [n0] y = Gelu(x) }", opset=17)
+    assert refusal(path) == (
+        f"{path}: breaks the rules of ONNX: No Op registered for Gelu with domain_version of 17 "
+        "==> Context: Bad node spec for node. Name: n0 OpType: Gelu\n"
+        "hint: export the model again, with a newer exporter if there is one"
+    )
+
+
+def test_shapes_that_no_runtime_can_take(onnx_file: WriteOnnx) -> None:
+    path = onnx_file("g (float[1, 4] x, float[1, 3] z) => (float[1, 4] y) { [sum] y = Add(x, z) }")
+    text = refusal(path)
+    assert text.startswith(f"{path}: contradicts itself: ")
+    assert "(op_type:Add, node name: sum)" in text
+    assert "Incompatible dimensions" in text
+
+
+def test_wrong_shapes_that_nobody_uses_are_a_warning(onnx_file: WriteOnnx) -> None:
+    path = onnx_file("g (float[1, 4] x) => (float[1, 5] y) { y = Relu(x) }")
+    result = Load()(path)
+    assert len(result.warnings) == 1
+    assert result.warnings[0].startswith("shapes in the model contradict each other: ")
+
+
+def test_an_empty_graph(onnx_file: WriteOnnx) -> None:
+    path = onnx_file("g (float[1, 4] x) => (float[1, 4] x) {}")
+    assert refusal(path) == f"{path}: has no nodes: there is nothing to compute"
+
+
+def test_an_input_of_size_zero(onnx_file: WriteOnnx) -> None:
+    path = onnx_file("g (float[1, 0, 4] x) => (float[1, 0, 4] y) { y = Relu(x) }")
+    assert refusal(path) == (
+        f"{path}: input 'x' has a dimension of size 0: nothing can be fed\n"
+        "found: x: float32 1×0×4\n"
+        "hint: export the model with a dynamic dimension there"
+    )
+
+
+# Numbers that no trained model has
+
+
+def test_nan_in_the_weights(onnx_file: WriteOnnx) -> None:
+    weights = np.eye(4, 3, dtype=np.float32)
+    weights[1, 2] = np.nan
+    path = onnx_file(MATMUL, w=weights)
+    assert refusal(path, RequirementError) == (
+        f"{path}: the weights of node 'y' (MatMul) are broken\n"
+        "found: 'w': 1 of 12 numbers are NaN\n"
+        "hint: the training diverged or the export went wrong; check the checkpoint that it was made from"
+    )
+
+
+def test_infinity_in_the_weights(onnx_file: WriteOnnx) -> None:
+    weights = np.eye(4, 3, dtype=np.float32)
+    weights[0] = -np.inf
+    path = onnx_file(MATMUL, w=weights)
+    assert "found: 'w': 3 of 12 numbers are infinite" in refusal(path, RequirementError)
+
+
+def test_nan_in_a_constant_node(onnx_file: WriteOnnx) -> None:
+    graph = "g (float[1] x) => (float[1] y) { c = Constant <value = float[1] {nan}> () [sum] y = Add(x, c) }"
+    path = onnx_file(graph.replace("nan", "0"))
+    proto = onnx.load(path)
+    proto.graph.node[0].attribute[0].t.CopyFrom(onnx.numpy_helper.from_array(np.array([np.nan], np.float32)))
+    onnx.save(proto, path)
+    assert "node 'sum' (Add)" in refusal(path, RequirementError)
+
+
+def test_infinity_in_a_mask_is_meant(onnx_file: WriteOnnx) -> None:
+    mask = np.triu(np.full((4, 4), -np.inf, np.float32), 1)
+    path = onnx_file("g (float[4, 4] x) => (float[4, 4] y) { y = Add(x, mask) }", mask=mask)
+    assert Load()(path).warnings == ()
+
+
+# Tensors in other files
+
+
+@pytest.fixture
+def external(tmp_path: Path) -> Callable[[str], Path]:
+    """Writes a model whose weights are in the file of the given name, beside it."""
+
+    def write(location: str) -> Path:
+        model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {MATMUL}')
+        tensor = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[4, 3])
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in {"location": location, "offset": "16", "length": "48"}.items():
+            tensor.external_data.add(key=key, value=value)
+        model.graph.initializer.append(tensor)
+        path = tmp_path / "models" / "model.onnx"
+        path.parent.mkdir()
+        path.write_bytes(model.SerializeToString())
+        return path
+
+    return write
+
+
+def weight_file(path: Path) -> np.ndarray:
+    weights = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
+    path.write_bytes(bytes(16) + weights.tobytes())
+    return weights
+
+
+def test_external_tensors_stay_mapped_and_are_right(external: Callable[[str], Path]) -> None:
+    path = external("model.data")
+    weights = weight_file(path.with_name("model.data"))
+    result = Load()(path)
+    assert result.record["bytes"] == path.stat().st_size + 64
+    assert [file["file"] for file in result.record["external_files"]] == ["model.data"]
+    x = np.ones((2, 4), np.float32)
+    np.testing.assert_allclose(run(result.model.proto(), x=x)[0], x @ weights, rtol=1e-6)
+
+
+def test_a_relative_path_finds_its_external_tensors(
+    external: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = external("model.data")
+    weight_file(path.with_name("model.data"))
+    monkeypatch.chdir(path.parent)
+    assert Load()(Path("model.onnx")).model.source == Path("model.onnx")
+
+
+def test_a_missing_external_file(external: Callable[[str], Path]) -> None:
+    path = external("model.data")
+    assert refusal(path) == (
+        f"{path}: its tensors are in 'model.data', which is missing\n"
+        f"expected: {path.with_name('model.data')}\n"
+        "hint: copy the data file together with the model"
+    )
+
+
+def test_an_external_file_that_is_cut_short(external: Callable[[str], Path]) -> None:
+    path = external("model.data")
+    path.with_name("model.data").write_bytes(bytes(20))
+    assert refusal(path) == (
+        f"{path}: its tensors are in 'model.data', which is cut short\n"
+        "expected: 64 bytes\nfound: 20 bytes\nhint: copy the data file again"
+    )
+
+
+@pytest.mark.parametrize("location", ["../secret.data", "/etc/passwd", "C:\\secret", "sub/../../secret.data"])
+def test_external_files_outside_the_folder_are_refused(external: Callable[[str], Path], location: str) -> None:
+    path = external(location)
+    weight_file(path.parent.parent / "secret.data")
+    assert refusal(path) == (
+        f"{path}: keeps tensors outside its own folder, which is refused\n"
+        f"found: {location!r}\n"
+        "hint: put the data file beside the model, and save the model with that location"
+    )
+
+
+def test_a_link_out_of_the_folder_is_refused(external: Callable[[str], Path]) -> None:
+    path = external("model.data")
+    weight_file(path.parent.parent / "secret.data")
+    path.with_name("model.data").symlink_to("../secret.data")
+    assert "keeps tensors outside its own folder, which is refused" in refusal(path)
+
+
+@pytest.mark.parametrize("make_link", [os.symlink, os.link])
+def test_a_link_inside_the_folder_is_refused(
+    external: Callable[[str], Path], make_link: Callable[[Path, Path], None]
+) -> None:
+    path = external("model.data")
+    weight_file(path.with_name("real.data"))
+    make_link(path.with_name("real.data"), path.with_name("model.data"))
+    assert refusal(path) == (
+        f"{path}: its tensors are in 'model.data', which is a link to another file; that is refused\n"
+        "hint: put a copy of the data file in the link's place"
+    )
