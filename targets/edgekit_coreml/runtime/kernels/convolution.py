@@ -31,13 +31,7 @@ def conv(
     """
     windows = Windows.over(weight.shape[2:], strides, dilations)
     padding = windows.padding(pad_type, pad, x.shape[2:])
-    spatial = tuple(
-        max((size + before + after - extent) // stride + 1, 0)
-        for size, (before, after), extent, stride in zip(
-            x.shape[2:], padding, windows.extents, windows.strides, strict=True
-        )
-    )
-    shape = (x.shape[0], weight.shape[0], *spatial)
+    shape = (x.shape[0], weight.shape[0], *windows.counts(x.shape[2:], padding))
     if 0 in shape:
         return np.zeros(shape, np.float32)
     return run_onnx_op(
@@ -46,6 +40,7 @@ def conv(
         "Conv",
         {"x": x, "weight": weight, "bias": bias},
         work=math.prod(shape) * math.prod(weight.shape[1:]),
+        shape=shape,
         blocked=max(windows.sizes) > 1,
         kernel_shape=windows.sizes,
         strides=windows.strides,
@@ -82,12 +77,14 @@ def conv_transpose(
     padding = _cropping(windows, x.shape[2:], full, wanted, pad_type, pad)
     # ONNX's operator cannot extend the result at will: that is done afterwards.
     cropped = tuple((before, max(after, 0)) for before, after in padding)
+    spatial = tuple(size - before - after for size, (before, after) in zip(full, cropped, strict=True))
     result = run_onnx_op(
         call,
         cropped,
         "ConvTranspose",
         {"x": x, "weight": weight, "bias": bias},
         work=x.size * math.prod(weight.shape[1:]),
+        shape=(x.shape[0], weight.shape[1] * groups, *spatial),
         kernel_shape=windows.sizes,
         strides=windows.strides,
         dilations=windows.dilations,

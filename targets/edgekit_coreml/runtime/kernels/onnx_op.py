@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from edgekit_coreml.runtime.registry import Call
 
 _OPSET = 19
 _IR_VERSION = 9
+_OUTPUT = "y"
 _PARALLEL_WORK = 4e6
 """Multiply-adds from which waking a second thread costs less than it saves."""
 
@@ -26,6 +28,7 @@ def run_onnx_op(
     operands: Mapping[str, Array | None],
     *,
     work: float,
+    shape: Sequence[int] | None = None,
     blocked: bool = False,
     **attributes: Any,
 ) -> Array:
@@ -38,51 +41,50 @@ def run_onnx_op(
         operands: The operator's inputs in order, float32, by the names that the operation's inputs have. The first is
             fed; the others are built into the session where the program holds them constant. None: left out.
         work: Estimated multiply-adds of a run.
+        shape: Of the result; None: that of the first operand.
         blocked: Whether the channel-blocked memory layout is worth its reordering: convolutions over space.
         attributes: The operator's.
 
     Returns:
         float32 array.
     """
-    first = next(iter(operands))
+    present = {name: value for name, value in operands.items() if value is not None}
+    first = next(iter(present))
     session = call.cache.get(key)
     if session is None:
-        constants = {name for name in call.constant_inputs if name != first}
-        session = _build_session(op_type, operands, constants, work, blocked, attributes)
+        node = onnx.helper.make_node(
+            op_type, [name if name in present else "" for name in operands], [_OUTPUT], **attributes
+        )
+        constants = {name: value for name, value in present.items() if name in call.constant_inputs and name != first}
+        fed = [name for name in present if name not in constants]
+        session = _build_session(node, fed, constants, _session_options(work, blocked))
         call.cache[key] = session
-    feeds = {node.name: operands[node.name] for node in session.get_inputs()}
-    (result,) = session.run(None, feeds)
-    output: Array = result
-    return output
+    result = np.empty(present[first].shape if shape is None else shape, np.float32)
+    binding = session.io_binding()
+    for argument in session.get_inputs():
+        binding.bind_cpu_input(argument.name, present[argument.name])
+    binding.bind_output(_OUTPUT, "cpu", 0, np.float32, result.shape, result.ctypes.data)
+    session.run_with_iobinding(binding)
+    return result
 
 
 def _build_session(
-    op_type: str,
-    operands: Mapping[str, Array | None],
-    constants: set[str],
-    work: float,
-    blocked: bool,
-    attributes: Mapping[str, Any],
+    node: onnx.NodeProto, fed: Sequence[str], constants: Mapping[str, Array], options: onnxruntime.SessionOptions
 ) -> onnxruntime.InferenceSession:
     """A session of a one-node model."""
-    present = {name: value for name, value in operands.items() if value is not None}
-    node = onnx.helper.make_node(op_type, [name if name in present else "" for name in operands], ["y"], **attributes)
     graph = onnx.helper.make_graph(
         [node],
-        op_type,
-        [_float_tensor(name) for name in present if name not in constants],
-        [_float_tensor("y")],
+        node.op_type,
+        [_float_tensor(name) for name in fed],
+        [_float_tensor(_OUTPUT)],
         [
             onnx.numpy_helper.from_array(np.ascontiguousarray(value, np.float32), name)
-            for name, value in present.items()
-            if name in constants
+            for name, value in constants.items()
         ],
     )
     opsets = [onnx.helper.make_opsetid("", _OPSET)]
     model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
-    return onnxruntime.InferenceSession(
-        model.SerializeToString(), _session_options(work, blocked), providers=["CPUExecutionProvider"]
-    )
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
 def _float_tensor(name: str) -> onnx.ValueInfoProto:
@@ -98,11 +100,24 @@ def _session_options(work: float, blocked: bool) -> onnxruntime.SessionOptions:
     options.inter_op_num_threads = 1
     # Each session has threads of its own; waiting threads that spin would starve the session that works.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # An arena for each session would keep the peak memory of every operation.
-    options.enable_cpu_mem_arena = False
+    # An arena for each session would keep the peak memory of every operation; without any, memory for what a session
+    # computes on its way would be got from the system each time.
+    _share_arena()
+    options.add_session_config_entry("session.use_env_allocators", "1")
     options.enable_mem_pattern = False
     options.log_severity_level = 3
     return options
+
+
+@functools.cache
+def _share_arena() -> None:
+    """Make an arena for all sessions of the process that ask for it, which grows by what is requested."""
+    memory = onnxruntime.OrtMemoryInfo(
+        "Cpu", onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, onnxruntime.OrtMemType.DEFAULT
+    )
+    same_as_requested = 1
+    limits = onnxruntime.OrtArenaCfg({"max_mem": 0, "arena_extend_strategy": same_as_requested})
+    onnxruntime.create_and_register_allocator(memory, limits)
 
 
 def thread_limit() -> int:

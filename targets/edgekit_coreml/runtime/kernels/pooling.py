@@ -119,6 +119,7 @@ def _pool(
         op_type,
         {"x": x},
         work=x.size * math.prod(windows.sizes) / math.prod(windows.strides),
+        shape=x.shape[:2] + windows.counts(x.shape[2:], reach),
         kernel_shape=windows.sizes,
         strides=windows.strides,
         pads=onnx_pads(reach),

@@ -30,6 +30,13 @@ class Windows:
         """Elements from the first to the last of a window."""
         return tuple((size - 1) * gap + 1 for size, gap in zip(self.sizes, self.dilations, strict=True))
 
+    def counts(self, spatial: Sequence[int], padding: Padding) -> Ints:
+        """Number of whole windows in each dimension of a padded input."""
+        return tuple(
+            max((size + before + after - extent) // stride + 1, 0)
+            for size, (before, after), extent, stride in zip(spatial, padding, self.extents, self.strides, strict=True)
+        )
+
     def padding(self, pad_type: str, pad: Ints | None, spatial: Sequence[int]) -> Padding:
         """Padding of an input.
 
