@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgekit_coreml.frontend.channels import along_channels
 from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.registry import lowering
@@ -92,13 +93,6 @@ def normalize_channels(x: Value, scale: Value, b: Value, mean: Value, var: Value
             epsilon=epsilon,
         )
     return _affine(x.var, *(along_channels(value, x.rank) for value in statistics), epsilon=epsilon)
-
-
-def along_channels(value: Value, rank: int) -> Var:
-    """A vector [C] that broadcasts along axis 1 of a tensor of some rank."""
-    if rank < 2:
-        raise Unsupported(f"needs channels, found rank {rank}")
-    return mb.reshape(x=value.var, shape=[1, -1, *([1] * (rank - 2))])
 
 
 def _affine(x: Var, scale: Var, b: Var, mean: Var, var: Var, *, epsilon: float) -> Var:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from edgekit_coreml.frontend.channels import along_channels
 from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.registry import lowering
@@ -44,7 +45,7 @@ def conv(
         dilations=list(windows.dilations),
         groups=group,
     )
-    return with_bias(result, b)
+    return result if b is None or b.is_constant else plus_channels(result, b)
 
 
 @lowering("ConvTranspose", versions=[1, 11, 22], note="1 to 3 spatial dimensions")
@@ -90,7 +91,7 @@ def conv_transpose(
     )
     if extends:
         result = mb.pad(x=result, pad=[0, 0, 0, 0, *flat(lacking)], mode="constant", constant_val=0.0)
-    return result if fused_bias else add_along_channels(result, b)
+    return result if fused_bias else plus_channels(result, b)
 
 
 def kernel_sizes(w: Value, kernel_shape: Sequence[int] | None) -> tuple[int, ...]:
@@ -121,18 +122,9 @@ def with_holes(w: Value, dilations: Sequence[int]) -> Var:
     return kernel
 
 
-def with_bias(result: Var, b: Value | None) -> Var:
-    """The result plus a bias that is computed; a constant one is in it already."""
-    return result if b is None or b.is_constant else add_along_channels(result, b)
-
-
-def add_along_channels(result: Var, b: Value | None) -> Var:
+def plus_channels(result: Var, b: Value | None) -> Var:
     """The result [n, m, *D] plus b [m]."""
-    if b is None:
-        return result
-    shape = [1, -1, *([1] * (result.rank - 2))]
-    bias = b.operand.reshape(shape) if b.is_constant else mb.reshape(x=b.var, shape=shape)
-    return mb.add(x=result, y=bias)
+    return result if b is None else mb.add(x=result, y=along_channels(b, result.rank))
 
 
 def _crop(
