@@ -13,8 +13,20 @@ import coremltools as ct  # noqa: E402 - the logger has to be quiet first
 from coremltools.converters.mil.backend.mil.load import load as export_proto  # noqa: E402
 from coremltools.converters.mil.mil import Builder as mb  # noqa: E402, N813 - the name that every MIL text uses
 from coremltools.converters.mil.mil import Function, Program, Var, get_new_symbol, types  # noqa: E402
+from coremltools.converters.mil.mil.passes.helper import block_context_manager  # noqa: E402
 from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY  # noqa: E402
 
 _log.setLevel(max(_level, logging.ERROR))
 
-__all__ = ["PASS_REGISTRY", "Function", "Program", "Var", "ct", "export_proto", "get_new_symbol", "mb", "types"]
+__all__ = [
+    "PASS_REGISTRY",
+    "Function",
+    "Program",
+    "Var",
+    "block_context_manager",
+    "ct",
+    "export_proto",
+    "get_new_symbol",
+    "mb",
+    "types",
+]

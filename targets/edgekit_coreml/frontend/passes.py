@@ -9,8 +9,11 @@ precision.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from edgekit_coreml.frontend.mil import PASS_REGISTRY, Program, ct
+import numpy as np
+
+from edgekit_coreml.frontend.mil import PASS_REGISTRY, Program, block_context_manager, ct, mb
 
 FUSIONS = (
     "common::noop_elimination",
@@ -36,7 +39,9 @@ CLEANUP = (
     "common::dedup_op_and_var_names",
 )
 
-OperationFilter = Callable[[object], bool]
+OperationFilter = Callable[[Any], bool]
+
+LARGEST_HALF = float(np.finfo(np.float16).max)
 
 
 def optimize(program: Program, half: OperationFilter | None) -> None:
@@ -48,7 +53,9 @@ def optimize(program: Program, half: OperationFilter | None) -> None:
     """
     run(program, "common::dead_code_elimination", *FUSIONS)
     if half is not None:
-        ct.transform.FP16ComputePrecision(op_selector=half).apply(program)
+        ct.transform.FP16ComputePrecision(op_selector=lambda op: half(op) and constants_fit_half(op)).apply(program)
+        for function in program.functions.values():
+            fold_constant_casts(function)
     run(program, *CLEANUP)
 
 
@@ -59,3 +66,32 @@ def run(program: Program, *names: str) -> None:
         graph_pass.set_options(None)
         graph_pass(program)
         program.validate()
+
+
+def constants_fit_half(operation: Any) -> bool:
+    """Whether no constant input turns infinite in float16 (a mask of -3.4e38 times 0 would become NaN)."""
+    for inputs in operation.inputs.values():
+        for var in inputs if isinstance(inputs, list | tuple) else [inputs]:
+            value = var.op.outputs[0].val if var.op is not None and var.op.op_type == "const" else None
+            if isinstance(value, np.ndarray | np.floating) and np.asarray(value).dtype == np.float32:
+                finite = np.abs(np.asarray(value)[np.isfinite(value)])
+                if finite.size and finite.max() > LARGEST_HALF:
+                    return False
+    return True
+
+
+@block_context_manager  # type: ignore[untyped-decorator]  # coremltools has no types
+def fold_constant_casts(block: Any) -> None:
+    """Store constants in the type that they are used in; a weight cast at run time would ship in float32."""
+    for operation in list(block.operations):
+        for inner in operation.blocks:
+            fold_constant_casts(inner)
+        if operation.op_type != "cast" or operation.x.op is None or operation.x.op.op_type != "const":
+            continue
+        old = operation.outputs[0]
+        if old.val is None or operation.dtype.val not in ("fp16", "fp32"):
+            continue
+        dtype = np.float16 if operation.dtype.val == "fp16" else np.float32
+        new = mb.const(val=np.asarray(operation.x.val).astype(dtype), before_op=operation, name=f"{old.name}_stored")
+        if block.try_replace_uses_of_var_after_op(anchor_op=operation, old_var=old, new_var=new):
+            block.remove_ops([operation])
