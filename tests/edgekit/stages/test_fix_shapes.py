@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from edgekit.errors import InputError
+from edgekit.model import Model
+from edgekit.shape_request import ShapeRequest
+from edgekit.stages import StageResult
+from edgekit.stages.fix_shapes import FixShapes
+from edgekit.stages.load import Load
+
+WriteOnnx = Callable[..., Path]
+
+CONV = "g (float[N, 3, H, W] x) => (float[N, 2, OH, OW] y) { [conv] y = Conv (x, w) }"
+CONV_WEIGHTS = np.random.default_rng(0).standard_normal((2, 3, 3, 3)).astype(np.float32)
+
+FLATTEN = """g (float[N, 4, L] x) => (float[N, M] y) {
+    s = Shape (x)
+    n = Gather (s, first)
+    n1 = Unsqueeze (n, axes)
+    wanted = Concat <axis = 0> (n1, rest)
+    y = Reshape (x, wanted)
+}"""
+"""What exporters write for ``x.view(x.size(0), -1)``."""
+FLATTEN_CONSTANTS = {"first": np.array(0), "axes": np.array([0]), "rest": np.array([-1])}
+
+
+def fix(path: Path, dims: Sequence[str] = (), shapes: Sequence[str] = ()) -> StageResult:
+    return FixShapes(ShapeRequest.parse(dims, shapes))(Load()(path).model)
+
+
+def refusal(path: Path, dims: Sequence[str] = (), shapes: Sequence[str] = ()) -> str:
+    with pytest.raises(InputError) as caught:
+        fix(path, dims, shapes)
+    return str(caught.value)
+
+
+def operators(model: Model) -> list[str]:
+    return [node.op_type for node in model.graph]
+
+
+def test_all_shapes_follow_from_the_inputs(onnx_file: WriteOnnx) -> None:
+    result = fix(onnx_file(CONV, w=CONV_WEIGHTS), ["N=1", "H=8", "W=10"])
+    assert [str(spec) for spec in result.model.inputs] == ["x: float32 1×3×8×10"]
+    assert [str(spec) for spec in result.model.outputs] == ["y: float32 1×2×6×8"]
+    assert result.record == {
+        "sizes": {"N": 1, "H": 8, "W": 10},
+        "inputs": {"x": [1, 3, 8, 10]},
+        "outputs": {"y": [1, 2, 6, 8]},
+        "still_dynamic": [],
+        "folded_nodes": 0,
+        "warnings": [],
+    }
+
+
+def test_the_given_model_stays_as_it_is(onnx_file: WriteOnnx) -> None:
+    given = Load()(onnx_file(CONV, w=CONV_WEIGHTS)).model
+    before = given.proto().SerializeToString()
+    FixShapes(ShapeRequest({"N": 1}))(given)
+    assert given.proto().SerializeToString() == before
+
+
+def test_what_stays_dynamic_is_listed_with_its_flag(onnx_file: WriteOnnx) -> None:
+    graph = "g (float[N, 3, H] x, float[?, 5] z) => (float[N, 3, H] y, float[?, 5] u) { y = Relu(x) u = Relu(z) }"
+    path = onnx_file(graph)
+    result = fix(path, ["N=1"])
+    assert result.record["still_dynamic"] == [
+        {"input": "x", "axis": 2, "dimension": "H", "fix": "--dim H=SIZE"},
+        {"input": "z", "axis": 0, "dimension": None, "fix": "--shape z=SIZE,5"},
+    ]
+    assert result.record["outputs"] == {"y": [1, 3, "H"], "u": [None, 5]}
+
+
+def test_computed_shapes_become_constant(onnx_file: WriteOnnx) -> None:
+    path = onnx_file(FLATTEN, **FLATTEN_CONSTANTS)
+    result = fix(path, ["N=2", "L=5"])
+    assert operators(result.model) == ["Reshape"]
+    assert result.record["outputs"] == {"y": [2, 20]}
+    x = np.random.default_rng(0).standard_normal((2, 4, 5)).astype(np.float32)
+    found = ReferenceEvaluator(result.model.proto()).run(None, {"x": x})[0]
+    np.testing.assert_array_equal(found, x.reshape(2, 20))
+
+
+def test_computed_shapes_stay_where_they_are_not_known(onnx_file: WriteOnnx) -> None:
+    result = fix(onnx_file(FLATTEN, **FLATTEN_CONSTANTS), ["L=5"])
+    assert result.record["outputs"]["y"][0] == "N"
+    for batch in (1, 3):
+        x = np.ones((batch, 4, 5), np.float32)
+        assert ReferenceEvaluator(result.model.proto()).run(None, {"x": x})[0].shape == (batch, 20)
+
+
+def test_a_small_constant_of_shape_is_folded(onnx_file: WriteOnnx) -> None:
+    """PyTorch computes paddings through ConstantOfShape; without folding it no shape after a Pad would be known."""
+    graph = """g (float[N, 4] x) => (float[P, Q] y) {
+        zeros = ConstantOfShape <value = int64[1] {0}> (two)
+        pads = Concat <axis = 0> (zeros, ends)
+        y = Pad (x, pads)
+    }"""
+    path = onnx_file(graph, two=np.array([2], np.int64), ends=np.array([0, 3], np.int64))
+    result = fix(path, ["N=2"])
+    assert operators(result.model) == ["Pad"]
+    assert result.record["outputs"] == {"y": [2, 7]}
+
+
+def test_a_large_constant_of_shape_is_not(onnx_file: WriteOnnx) -> None:
+    graph = "g (float[N, 4096] x) => (float[N, 4096] y) { zeros = ConstantOfShape (size) y = Add (x, zeros) }"
+    result = fix(onnx_file(graph, size=np.array([4096], np.int64)), ["N=1"])
+    assert operators(result.model) == ["ConstantOfShape", "Add"]
+
+
+def test_a_fixed_shape_may_be_changed_where_the_graph_can_take_it(onnx_file: WriteOnnx) -> None:
+    graph = "g (float[1, 3, 8, 8] x) => (float[1, 2, 6, 6] y) { c = Conv (x, w) y = Relu (c) }"
+    path = onnx_file(graph, w=CONV_WEIGHTS)
+    proto = onnx.shape_inference.infer_shapes(onnx.load(path))  # inner shapes that are about to be wrong
+    onnx.save(proto, path)
+    result = fix(path, shapes=["x=2,3,16,16"])
+    assert result.record["outputs"] == {"y": [2, 2, 14, 14]}
+    assert result.warnings == ()
+
+
+def test_a_model_that_computes_with_ids_is_compared_within_their_range(onnx_file: WriteOnnx) -> None:
+    graph = """g (int64[N, L] ids) => (float[N, M] y) {
+        e = Gather (table, ids)
+        s = Shape (ids)
+        n = Gather (s, axes)
+        wanted = Concat <axis = 0> (n, rest)
+        y = Reshape (e, wanted)
+    }"""
+    path = onnx_file(graph, table=np.eye(5, 2, dtype=np.float32), **FLATTEN_CONSTANTS)
+    result = fix(path, ["N=1", "L=3"])
+    assert operators(result.model) == ["Gather", "Reshape"]
+    assert result.warnings == ()
+
+
+# Shapes that the graph cannot take
+
+
+def test_shapes_that_inference_refuses_name_the_node(onnx_file: WriteOnnx) -> None:
+    path = onnx_file("g (float[N, A] x, float[N, B] z) => (float[N, C] y) { [sum] y = Add (x, z) }")
+    assert refusal(path, ["N=1", "A=4", "B=3"]) == (
+        "node 'sum': cannot take these shapes: [ShapeInferenceError] Inference error(s): "
+        "(op_type:Add, node name: sum): [ShapeInferenceError] Incompatible dimensions\n"
+        "found: x: float32 1×4; z: float32 1×3\n"
+        "hint: give the shapes that the model was made for"
+    )
+
+
+def test_shapes_that_only_execution_refuses_name_the_node(onnx_file: WriteOnnx) -> None:
+    path = onnx_file(CONV, w=CONV_WEIGHTS)
+    assert refusal(path, shapes=["x=1,4,8,8"]) == (
+        "node 'conv': cannot take these shapes: Input channels C is not equal to kernel channels * group. "
+        "C: 4 kernel channels: 3 group: 1\n"
+        "found: x: float32 1×4×8×8\n"
+        "hint: give the shapes that the model was made for"
+    )
+
+
+def test_a_constant_reshape_names_its_node(onnx_file: WriteOnnx) -> None:
+    graph = "g (float[N, L] x) => (float[2, 8] y) { [view] y = Reshape (x, wanted) }"
+    path = onnx_file(graph, wanted=np.array([2, 8], np.int64))
+    assert refusal(path, ["N=1", "L=15"]).startswith("node 'view': cannot take these shapes: ")
+
+
+def test_what_onnx_runtime_cannot_execute_is_fixed_with_a_warning(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17, "vendor": 1]>
+        g (float[N, 4] x) => (float[N, 4] y) { r = Relu (x) y = vendor.Secret (r) }"""
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    result = fix(tmp_path / "model.onnx", ["N=2"])
+    assert result.model.inputs[0].shape == (2, 4)
+    assert len(result.warnings) == 1
+    assert result.warnings[0].startswith("nothing was folded, because nothing could be compared: ")

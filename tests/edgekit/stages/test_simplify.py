@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from edgekit.model import Model
+from edgekit.stages import StageResult
+from edgekit.stages import simplify as simplify_module
+from edgekit.stages.load import Load
+from edgekit.stages.simplify import Simplify
+
+WriteOnnx = Callable[..., Path]
+
+RNG = np.random.default_rng(0)
+CONV_BATCH_NORM = """g (float[1, 3, 8, 8] x) => (float[1, 4, 6, 6] y) {
+    c = Conv (x, w)
+    n = BatchNormalization (c, scale, bias, mean, var)
+    i = Identity (n)
+    y = Relu (i)
+}"""
+CONV_BATCH_NORM_WEIGHTS = {
+    "w": RNG.standard_normal((4, 3, 3, 3)).astype(np.float32),
+    "scale": RNG.standard_normal(4).astype(np.float32),
+    "bias": RNG.standard_normal(4).astype(np.float32),
+    "mean": RNG.standard_normal(4).astype(np.float32),
+    "var": (RNG.random(4) + 0.5).astype(np.float32),
+}
+
+
+def load(path: Path) -> Model:
+    return Load()(path).model
+
+
+def operators(result: StageResult) -> list[str]:
+    return [node.op_type for node in result.model.graph]
+
+
+def test_batch_normalization_goes_into_the_convolution(onnx_file: WriteOnnx) -> None:
+    path = onnx_file(CONV_BATCH_NORM, **CONV_BATCH_NORM_WEIGHTS)
+    result = Simplify()(load(path))
+    assert operators(result) == ["Conv", "Relu"]
+    assert (result.record["nodes_before"], result.record["nodes_after"]) == (4, 2)
+    assert result.warnings == ()
+    x = RNG.standard_normal((1, 3, 8, 8)).astype(np.float32)
+    expected = ReferenceEvaluator(str(path)).run(None, {"x": x})[0]
+    found = ReferenceEvaluator(result.model.proto()).run(None, {"x": x})[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_what_nothing_uses_and_what_is_there_twice_goes(onnx_file: WriteOnnx) -> None:
+    graph = """g (float[1, 4] x) => (float[1, 4] y) {
+        unused = Exp (x)
+        a = MatMul (x, w)
+        b = MatMul (x, v)
+        y = Add (a, b)
+    }"""
+    weights = RNG.standard_normal((4, 4)).astype(np.float32)
+    result = Simplify()(load(onnx_file(graph, w=weights, v=weights.copy())))
+    assert "Exp" not in operators(result)
+    assert len(result.model.graph.initializers) == 1
+
+
+def test_constants_are_folded(onnx_file: WriteOnnx) -> None:
+    graph = "g (float[1, 4] x) => (float[1, 4] y) { s = Sqrt (c) t = Neg (s) y = Mul (x, t) }"
+    result = Simplify()(load(onnx_file(graph, c=np.array([4, 9, 16, 25], np.float32))))
+    assert operators(result) == ["Mul"]
+    (constant,) = result.model.graph.initializers.values()
+    assert constant.const_value is not None
+    np.testing.assert_array_equal(constant.const_value.numpy(), [-2, -3, -4, -5])
+
+
+@pytest.mark.parametrize(
+    "producer", ["c = ConstantOfShape (size)", "c = Expand (one, size)", "c = Tile (one, size)"], ids=str.split
+)
+def test_a_model_does_not_grow_by_folding(onnx_file: WriteOnnx, producer: str) -> None:
+    graph = f"g (float[1] x) => (float[400, 400] y) {{ {producer} y = Add (x, c) }}"
+    path = onnx_file(graph, size=np.array([400, 400]), one=np.ones((1, 1), np.float32))
+    result = Simplify()(load(path))
+    assert result.model.weight_bytes < 1000
+
+
+def test_a_quantized_model_stays_quantized(onnx_file: WriteOnnx) -> None:
+    graph = """g (float[1, 4] x) => (float[1, 3] y) {
+        q = QuantizeLinear (x, sx, zx)
+        d = DequantizeLinear (q, sx, zx)
+        w = DequantizeLinear <axis = 1> (wq, sw, zw)
+        y = MatMul (d, w)
+    }"""
+    path = onnx_file(
+        graph,
+        sx=np.array(0.05, np.float32),
+        zx=np.array(3, np.int8),
+        wq=RNG.integers(-127, 128, (4, 3)).astype(np.int8),
+        sw=np.array([0.1, 0.2, 0.3], np.float32),
+        zw=np.zeros(3, np.int8),
+    )
+    result = Simplify()(load(path))
+    assert operators(result).count("DequantizeLinear") == 2
+    assert operators(result).count("QuantizeLinear") == 1
+
+
+def test_a_dynamic_model_is_simplified_too(onnx_file: WriteOnnx) -> None:
+    graph = CONV_BATCH_NORM.replace("[1, 3, 8, 8]", "[N, 3, H, W]").replace("[1, 4, 6, 6]", "[N, 4, OH, OW]")
+    result = Simplify()(load(onnx_file(graph, **CONV_BATCH_NORM_WEIGHTS)))
+    assert operators(result) == ["Conv", "Relu"]
+    assert result.model.inputs[0].shape == ("N", 3, "H", "W")
+
+
+def wrong_sign(graph_model: ir.Model) -> None:
+    for node in graph_model.graph:
+        if node.op_type == "Relu":
+            node.op_type = "Neg"
+
+
+def raises(graph_model: ir.Model) -> None:
+    del graph_model
+    raise KeyError("left over")
+
+
+def test_a_pass_that_changes_an_output_is_dropped(onnx_file: WriteOnnx, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = {"wrong": wrong_sign, "raises": raises, **simplify_module._PASSES}
+    monkeypatch.setattr(simplify_module, "_PASSES", passes)
+    result = Simplify()(load(onnx_file(CONV_BATCH_NORM, **CONV_BATCH_NORM_WEIGHTS)))
+    assert operators(result) == ["Conv", "Relu"]
+    first, second = result.warnings
+    assert first.startswith("the pass 'wrong' was dropped: output y differs by ")
+    assert second == "the pass 'raises' was dropped: KeyError: 'left over'"
+    dropped = {entry["name"]: entry["dropped"] for entry in result.record["passes"]}
+    assert dropped["wrong"] is not None
+    assert dropped["fuse patterns"] is None
+
+
+def test_what_cannot_be_executed_stays_as_it_is(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17, "vendor": 1]>
+        g (float[1, 4] x) => (float[1, 4] y) { i = Identity (x) y = vendor.Secret (i) }"""
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    result = Simplify()(load(tmp_path / "model.onnx"))
+    assert operators(result) == ["Identity", "Secret"]
+    assert len(result.warnings) == 1
+    assert result.warnings[0].startswith("not simplified, because outputs could not be compared: ")
