@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from edgekit.model import Model, ValueSpec
+
+OnnxModel = Callable[..., onnx.ModelProto]
+
+MATMUL = "g (float[N, 40] x) => (float[N, 30] y) { y = MatMul (x, w) }"
+WEIGHTS = np.random.default_rng(0).standard_normal((40, 30)).astype(np.float32)
+
+
+@pytest.fixture
+def mapped(tmp_path: Path, onnx_model: OnnxModel) -> Model:
+    """A model whose weights are in a file beside it."""
+    onnx.save(onnx_model(MATMUL, w=WEIGHTS), tmp_path / "m.onnx", save_as_external_data=True, location="m.data")
+    return Model(ir.load(tmp_path / "m.onnx"))
+
+
+def weights_of(proto: onnx.ModelProto) -> np.ndarray:
+    return onnx.numpy_helper.to_array(proto.graph.initializer[0])
+
+
+def test_mapped_tensors_come_along_in_memory(mapped: Model) -> None:
+    np.testing.assert_array_equal(weights_of(mapped.proto()), WEIGHTS)
+
+
+def test_mapped_tensors_come_along_into_another_folder(mapped: Model, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    mapped.save(tmp_path / "elsewhere" / "m.onnx")
+    (tmp_path / "m.data").unlink()
+    np.testing.assert_array_equal(weights_of(onnx.load(tmp_path / "elsewhere" / "m.onnx")), WEIGHTS)
+
+
+def test_serializing_leaves_mapped_tensors_mapped(mapped: Model) -> None:
+    mapped.proto()
+    assert [type(tensor) for tensor in mapped.tensors()] == [ir.ExternalTensor]
+
+
+def test_a_model_that_no_message_can_hold_gets_a_data_file(
+    onnx_model: OnnxModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgekit.model.PROTOBUF_LIMIT", WEIGHTS.nbytes)
+    Model(ir.from_proto(onnx_model(MATMUL, w=WEIGHTS))).save(tmp_path / "big.onnx")
+    assert (tmp_path / "big.onnx.data").stat().st_size >= WEIGHTS.nbytes
+    np.testing.assert_array_equal(weights_of(onnx.load(tmp_path / "big.onnx")), WEIGHTS)
+
+
+def test_all_tensors_count(onnx_model: OnnxModel) -> None:
+    graph = """g (float[1] x, bool flag) => (float[1] y) {
+        c = Constant <value = float[1] {1.0}> ()
+        y = If (flag) <
+            then_branch = t () => (float[1] a) { k = Constant <value = float[1] {2.0}> () a = Add (x, k) },
+            else_branch = e () => (float[1] b) { b = Add (c, w) }
+        >
+    }"""
+    model = Model(ir.from_proto(onnx_model(graph, w=np.ones(1, np.float32))))
+    assert model.weight_bytes == 3 * 4
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (ValueSpec("x", "float32", (1, "N", None)), "x: float32 1×N×?"),
+        (ValueSpec("x", "int64", ()), "x: int64 scalar"),
+        (ValueSpec("x", "bool", None), "x: bool unknown rank"),
+    ],
+)
+def test_how_an_input_reads(spec: ValueSpec, text: str) -> None:
+    assert str(spec) == text

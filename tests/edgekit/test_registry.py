@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, EntryPoints
+
+import pytest
+
+from edgekit import registry
+from edgekit.errors import InputError, InternalError
+from edgekit.registry import find_profile, installed_quantizer, installed_targets
+
+
+@pytest.fixture
+def entry_points(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
+    """What is installed; a test adds to it. What really is installed is read anew afterwards."""
+    found: list[EntryPoint] = []
+    monkeypatch.setattr(registry, "entry_points", lambda group: EntryPoints(found).select(group=group))
+    installed_targets.cache_clear()
+    installed_quantizer.cache_clear()
+    yield found
+    installed_targets.cache_clear()
+    installed_quantizer.cache_clear()
+
+
+def test_the_targets_of_this_distribution_are_found() -> None:
+    assert {"coreml", "openvino", "onnxruntime"} <= {target.name for target in installed_targets().targets}
+    assert installed_targets().broken == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "profile"),
+    [
+        ("ios18", "coreml", "ios18"),
+        ("IOS18", "coreml", "ios18"),
+        ("intel-cpu", "openvino", "intel-cpu"),
+        ("intel", "openvino", "intel-cpu"),
+        ("openvino", "openvino", "intel-cpu"),
+        ("onnxruntime", "onnxruntime", "onnxruntime"),
+    ],
+)
+def test_a_profile_by_its_names(name: str, target: str, profile: str) -> None:
+    found_target, found_profile = find_profile(name)
+    assert (found_target.name, found_profile.name) == (target, profile)
+
+
+def test_a_targets_own_name_stands_for_its_first_profile() -> None:
+    for target in installed_targets().targets:
+        assert find_profile(target.name)[1] in target.profiles
+
+
+def test_no_name_stands_for_two_profiles() -> None:
+    names = [name for _, profile in installed_targets().profiles() for name in (profile.name, *profile.aliases)]
+    assert len(names) == len(set(names))
+
+
+def test_an_unknown_target_names_the_near_ones() -> None:
+    with pytest.raises(InputError) as caught:
+        find_profile("intel-cpus")
+    first, expected, hint = str(caught.value).splitlines()
+    assert first == "--target: there is no target 'intel-cpus'"
+    assert expected.startswith("expected: 'intel-cpu'")
+    assert hint == "hint: `edgekit targets` lists what is installed"
+
+
+def test_a_broken_plugin_does_not_hide_the_others(entry_points: list[EntryPoint]) -> None:
+    entry_points += [
+        EntryPoint("absent", "no_such_package.target:Target", registry.TARGET_GROUP),
+        EntryPoint("onnxruntime", "edgekit_onnxruntime.target:ONNXRuntimeTarget", registry.TARGET_GROUP),
+        EntryPoint("wrong", "edgekit.errors:InputError", registry.TARGET_GROUP),
+    ]
+    installed = installed_targets()
+    assert [target.name for target in installed.targets] == ["onnxruntime"]
+    assert [str(plugin) for plugin in installed.broken] == [
+        "absent (no_such_package.target:Target): does not load: ModuleNotFoundError: No module named 'no_such_package'",
+        "wrong (edgekit.errors:InputError): does not load: TypeError: "
+        "EdgeKitError.__init__() missing 1 required positional argument: 'message'",
+    ]
+    with pytest.raises(InputError) as caught:
+        find_profile("absent")
+    assert "found: targets that do not load: absent (no_such_package.target:Target): " in str(caught.value)
+
+
+def test_a_class_that_is_no_target_is_broken(entry_points: list[EntryPoint]) -> None:
+    entry_points.append(EntryPoint("set", "builtins:set", registry.TARGET_GROUP))
+    assert [plugin.reason for plugin in installed_targets().broken] == ["is not a edgekit.target.Target"]
+
+
+def test_the_quantizer_of_this_distribution_is_found() -> None:
+    assert installed_quantizer().name == "edgekit"
+    assert installed_quantizer("edgekit") is not None
+
+
+def test_an_unknown_quantizer() -> None:
+    with pytest.raises(InputError) as caught:
+        installed_quantizer("edgkit")
+    assert str(caught.value) == "there is no quantizer 'edgkit'\nexpected: 'edgekit'"
+
+
+def test_no_quantizer(entry_points: list[EntryPoint]) -> None:
+    del entry_points[:]
+    with pytest.raises(InputError) as caught:
+        installed_quantizer()
+    assert str(caught.value) == (
+        "quantize: no quantizer is installed\n"
+        "hint: install a package with an entry point in the group 'edgekit.quantizers'"
+    )
+
+
+def test_a_quantizer_that_does_not_load(entry_points: list[EntryPoint]) -> None:
+    entry_points.append(EntryPoint("absent", "no_such_package:Quantizer", registry.QUANTIZER_GROUP))
+    with pytest.raises(InternalError) as caught:
+        installed_quantizer()
+    assert str(caught.value) == (
+        "no_such_package:Quantizer: does not load: ModuleNotFoundError: No module named 'no_such_package'"
+    )
