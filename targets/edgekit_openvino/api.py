@@ -33,13 +33,14 @@ def convert(model: onnx.ModelProto | Path, out: Path, *, precision: str = "float
     import onnx_ir as ir
 
     from edgekit.model import Model
-    from edgekit_openvino.frontend import convert_model, write_ir
+    from edgekit_openvino.frontend import convert_model
+    from edgekit_openvino.ir_file import write_ir
 
     if precision not in PRECISIONS:
         raise InputError("unknown precision", subject="precision", expected=" or ".join(PRECISIONS), found=precision)
     target = out if out.suffix == ".xml" else out.with_name(f"{out.name}.xml")
     loaded = Model(ir.load(model), model) if isinstance(model, Path) else Model(ir.from_proto(model))
-    write_ir(convert_model(loaded), target, half_weights=precision == "float16")
+    write_ir(convert_model(loaded), loaded, target, half_weights=precision == "float16")
     return target
 
 

@@ -17,12 +17,13 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     """
     import openvino
 
-    from edgekit_openvino.frontend import convert_model, write_ir
+    from edgekit_openvino.frontend import convert_model
+    from edgekit_openvino.ir_file import write_ir
 
     precision = profile.options["precision"] if options.precision == "auto" else options.precision
     topology = folder / "model.xml"
     converted = convert_model(model)
-    write_ir(converted, topology, half_weights=precision == "float16")
+    write_ir(converted, model, topology, half_weights=precision == "float16")
     return Artifact(
         main=topology,
         files=(topology.with_suffix(".bin"), topology),

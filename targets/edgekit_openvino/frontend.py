@@ -36,19 +36,6 @@ def convert_model(model: Model) -> Any:
     return converted
 
 
-def write_ir(converted: Any, topology: Path, *, half_weights: bool) -> None:
-    """Write an ``openvino.Model`` as ``topology`` (``.xml``) and a ``.bin`` file of the same name beside it.
-
-    Args:
-        converted: What :func:`convert_model` made.
-        topology: The ``.xml`` file.
-        half_weights: Store float32 weights as float16; OpenVINO widens them again where it computes in float32.
-    """
-    import openvino
-
-    openvino.save_model(converted, topology, compress_to_fp16=half_weights)
-
-
 def _read(model: Model) -> Any:
     import openvino
 

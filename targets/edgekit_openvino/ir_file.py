@@ -1,0 +1,72 @@
+"""Writes OpenVINO's Intermediate Representation: small, and the same bytes for the same model."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from edgekit.model import Model
+
+BETWEEN_TAGS = re.compile(r">\s+<")
+COUNTED_NAME = re.compile(r"\w+_\d+")
+MOST_GROWTH = 1.1
+"""How much larger folded shapes and the like may make the constants."""
+
+
+def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool) -> None:
+    """Write an ``openvino.Model`` as ``topology`` (``.xml``) and a ``.bin`` file of the same name beside it.
+
+    Args:
+        converted: What the ONNX model became.
+        model: The ONNX model, whose names the operations keep.
+        topology: The ``.xml`` file.
+        half_weights: Store float32 weights as float16; OpenVINO widens them again where it computes in float32.
+    """
+    import openvino
+
+    fused = _fused(converted)
+    _name_anew(fused, model)
+    openvino.save_model(fused, topology, compress_to_fp16=half_weights)
+    text = topology.read_text(encoding="utf-8")
+    topology.write_text(BETWEEN_TAGS.sub("><", text), encoding="utf-8")  # an eighth of the file is indentation
+
+
+def _fused(converted: Any) -> Any:
+    """The model after OpenVINO's hardware-independent passes, which halve the topology of a quantized one.
+
+    They may also turn 8-bit weights into floats, those of MatMulInteger for one; then the model is left as it is.
+    """
+    # What OpenVINO's own converter does before it saves; it has no public name.
+    from openvino._offline_transformations import apply_moc_transformations
+
+    fused = converted.clone()
+    apply_moc_transformations(fused, cf=True)
+    return fused if _constant_bytes(fused) <= _constant_bytes(converted) * MOST_GROWTH else converted
+
+
+def _constant_bytes(converted: Any) -> int:
+    return sum(
+        operation.get_byte_size() for operation in converted.get_ops() if operation.get_type_name() == "Constant"
+    )
+
+
+def _name_anew(converted: Any, model: Model) -> None:
+    """Give inputs and outputs the ONNX model's names, and number what OpenVINO named by a counter of the process."""
+    nodes = list(model.graph.all_nodes())
+    given = {node.name for node in nodes} | {value.name for node in nodes for value in node.outputs}
+    given |= set(model.graph.initializers) | {value.name for value in model.graph.inputs}
+    counted: Counter[str] = Counter()
+    for operation in converted.get_ordered_ops():
+        name = operation.get_friendly_name()
+        if name not in given and COUNTED_NAME.fullmatch(name):
+            kind = operation.get_type_name()
+            operation.set_friendly_name(f"{kind}.{counted[kind]}")
+            counted[kind] += 1
+    borders = (
+        *zip(converted.get_parameters(), model.inputs, strict=True),
+        *zip(converted.get_results(), model.outputs, strict=True),
+    )
+    for operation, value in borders:
+        operation.set_friendly_name(value.name)
