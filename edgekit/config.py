@@ -82,9 +82,9 @@ class Config:
     budget: Budget
     bundles: tuple[DeclaredBundle, ...]
 
-    def preprocessing_of(self, model: Path) -> Preprocessing | None:
+    def preprocessing_of(self, model: Path | None) -> Preprocessing | None:
         """How data become the model's input: as its bundle declares, where the model is one of the project's."""
-        place = model.resolve()
+        place = None if model is None else model.resolve()
         fitting = [bundle.preprocessing for bundle in self.bundles if bundle.model.resolve() == place]
         return fitting[0] if fitting else self.preprocessing
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from edgekit.atomic import atomic_directory
 from edgekit.bundle import Bundle, is_bundle, read_bundle
-from edgekit.errors import InputError
+from edgekit.errors import EdgeKitError, InputError
 from edgekit.fingerprint import data_files, fingerprint, model_files
 from edgekit.labels import read_class_names
 from edgekit.model import Model
@@ -28,13 +30,15 @@ from edgekit.stages.load import Load
 from edgekit.stages.precheck import PreCheck
 from edgekit.stages.quantize import NONE, Quantize, Quantized, require_samples
 from edgekit.stages.simplify import Simplify
-from edgekit.stages.verify import Verified, Verify
+from edgekit.stages.verify import InaccurateError, Verified, Verify
 from edgekit.target import BuildOptions
 
 SEEDED_SAMPLES = 4
 """How many random inputs a model is verified on where there is no data."""
 
-PRECISIONS = ("auto", "float32", "float16")
+AUTO = "auto"
+"""The precision of the target's choice, where that is accurate enough; else float32."""
+PRECISIONS = (AUTO, "float32", "float16")
 
 Given = TypeVar("Given")
 Result = TypeVar("Result", bound=StageResult)
@@ -129,8 +133,6 @@ def package(request: PackageRequest, progress: Progress) -> Bundle:
         quantize = Quantize(request.scheme, target, profile, options, calibration, request.max_drop, progress.step)
         quantized = walk.through(quantize, simplified, Quantized)
         walk.through(CheckOperators(target, profile), quantized.model)
-        build = Build(target, profile, options, folder, quantized=quantized.quantized)
-        built = walk.through(build, quantized.model, Built)
         verify = Verify(
             original,
             target,
@@ -140,7 +142,19 @@ def package(request: PackageRequest, progress: Progress) -> Bundle:
             progress.step,
             calibrated_on_same=quantized.quantized and verification is calibration,
         )
-        verified = walk.through(verify, built, Verified)
+
+        def built_and_verified(precision: str) -> Verified:
+            build = Build(target, profile, BuildOptions(precision), folder, quantized=quantized.quantized)
+            return walk.through(verify, walk.through(build, quantized.model, Built), Verified)
+
+        try:
+            verified = built_and_verified(request.precision)
+        except InaccurateError as error:
+            if request.precision != AUTO or error.precision != "float16":
+                raise
+            walk.warn(f"float16 is not accurate enough ({error.found}): built in float32 instead")
+            _empty(folder)
+            verified = built_and_verified("float32")
         measured = walk.through(Bench(original, profile, verification, progress.step), verified, Measured)
         facts = Facts(
             request.name or loaded.name,
@@ -176,15 +190,37 @@ class Walk:
             hands_on: The class of what it hands on, where that holds more than a model and a record.
         """
         start = time.perf_counter()
-        with self._progress.stage(stage.name):
-            result = stage(given)
+        try:
+            with self._progress.stage(stage.name):
+                result = stage(given)
+        except EdgeKitError as error:
+            self._keep(stage, start, {"failed": error.as_record()})
+            raise
         if not isinstance(result, hands_on):
             raise stage.broken(f"it handed on no {hands_on.__name__}")
-        seconds = round(time.perf_counter() - start, 3)
-        self.records.append({"name": stage.name, "seconds": seconds, "record": dict(result.record)})
+        self._keep(stage, start, result.record)
         for warning in result.warnings:
             self._progress.warn(warning)
         return result
+
+    def warn(self, text: str) -> None:
+        """Adds a warning to the last stage's record, and tells of it."""
+        record = self.records[-1]["record"]
+        record["warnings"] = [*record.get("warnings", ()), text]
+        self._progress.warn(text)
+
+    def _keep(self, stage: Stage[Given], start: float, record: Mapping[str, Any]) -> None:
+        seconds = round(time.perf_counter() - start, 3)
+        self.records.append({"name": stage.name, "seconds": seconds, "record": dict(record)})
+
+
+def _empty(folder: Path) -> None:
+    """Removes what is in a folder."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _takes_the_same(loaded: Model, fixed: Model) -> bool:

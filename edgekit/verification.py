@@ -22,7 +22,7 @@ from edgekit.samples import Samples, open_samples
 from edgekit.shape_request import ShapeRequest
 from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load
-from edgekit.stages.verify import require_accuracy
+from edgekit.stages.verify import require_accuracy, with_self_agreement
 from edgekit.target import Runner
 
 
@@ -174,7 +174,8 @@ def _against_original(
         outputs=outputs,
         task=task,
     )
-    require_accuracy(accuracy, kind, bundle.path)
+    accuracy = with_self_agreement(accuracy, original, samples)
+    require_accuracy(accuracy, kind, bundle.manifest["model"]["precision"], bundle.path)
     return accuracy
 
 

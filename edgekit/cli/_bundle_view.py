@@ -18,14 +18,11 @@ def show_summary(bundle: Bundle, out: RichConsole) -> None:
     show_rows([("bundle", str(bundle.path)), *summary_rows(bundle.manifest)], out)
 
 
-def show_rows(rows: Iterable[tuple[str, str]], out: RichConsole) -> None:
+def show_rows(rows: Sequence[tuple[str, str]], out: RichConsole) -> None:
     """Prints labels and texts in two columns."""
-    from rich.table import Table
-
-    table = Table.grid(padding=(0, 2))
+    width = max(len(label) for label, _ in rows)
     for label, text in rows:
-        table.add_row(label, text)
-    out.print(table)
+        out.print(f"{label:<{width}}  {text}", soft_wrap=True)
 
 
 def show_table(head: Sequence[str], rows: Iterable[Sequence[str]], out: RichConsole) -> None:

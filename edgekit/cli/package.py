@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,10 +11,8 @@ from edgekit.cli._bundle_options import MaxDropOption, parse_max_drop
 from edgekit.cli._bundle_view import show_summary
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
+from edgekit.cli._data import declared_preprocessing
 from edgekit.cli._options import DataOption, ModelArgument, ShapeOptions, TargetOption
-
-if TYPE_CHECKING:
-    from edgekit.preprocessing import Preprocessing
 
 VerifyDataOption = Annotated[
     Path | None,
@@ -30,7 +28,12 @@ QuantizeOption = Annotated[
     ),
 ]
 PrecisionOption = Annotated[
-    str, typer.Option("--precision", metavar="TYPE", help="auto, float32 or float16; auto is the target's own choice.")
+    str,
+    typer.Option(
+        "--precision",
+        metavar="TYPE",
+        help="auto, float32 or float16; auto is the target's choice where accurate enough.",
+    ),
 ]
 LabelsOption = Annotated[
     Path | None, typer.Option("--labels", metavar="FILE", help="The classes' names, one a line, for the app.")
@@ -85,7 +88,6 @@ def package(
     from edgekit import pipeline
     from edgekit.registry import find_profile
     from edgekit.report.summary import summary_record
-    from edgekit.shape_request import ShapeRequest
 
     _, profile = find_profile(target)
     request = pipeline.PackageRequest(
@@ -97,9 +99,9 @@ def package(
         quantize=quantize,
         max_drop=parse_max_drop(max_drop),
         precision=precision,
-        shapes=ShapeRequest.parse(shapes.dim, shapes.shape),
+        shapes=shapes.request(),
         labels=labels,
-        preprocessing=_preprocessing(config, data, model),
+        preprocessing=declared_preprocessing(config, data, model),
     )
     if quantize is None:
         console.note(_chosen_scheme(request.scheme))
@@ -111,11 +113,3 @@ def _chosen_scheme(scheme: str) -> str:
     if scheme == "none":
         return "--quantize none: there is no --data to calibrate on"
     return f"--quantize {scheme}: --data is there to calibrate on; --quantize none keeps the model in float"
-
-
-def _preprocessing(config: Path | None, data: Path | None, model: Path) -> Preprocessing | None:
-    """What the project file declares: the named one, or the nearest one to the data."""
-    from edgekit.config import find_config, read_config
-
-    path = config or (find_config(data) if data is not None else None)
-    return None if path is None else read_config(path).preprocessing_of(model)

@@ -129,6 +129,7 @@ class WriteBundle(Stage[Measured]):
                 "main": self._relative(artifact.main),
                 "files": sorted(map(self._relative, artifact.files)),
                 "kind": given.kind,
+                "precision": artifact.precision,
             },
             "inputs": [feature_record(feature) for feature in artifact.inputs],
             "outputs": [feature_record(feature) for feature in artifact.outputs],

