@@ -11,6 +11,8 @@ from edgekit.model import Model
 
 BETWEEN_TAGS = re.compile(r">\s+<")
 COUNTED_NAME = re.compile(r"\w+_\d+")
+SMALL_CONSTANT = 64
+"""In bytes; one of this size takes less room than what the topology says of it."""
 MOST_GROWTH = 1.1
 """How much larger folded shapes and the like may make the constants."""
 
@@ -27,6 +29,7 @@ def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool
     import openvino
 
     fused = _fused(converted)
+    _share_small_constants(fused)
     _name_anew(fused, model)
     openvino.save_model(fused, topology, compress_to_fp16=half_weights)
     text = topology.read_text(encoding="utf-8")
@@ -50,6 +53,19 @@ def _constant_bytes(converted: Any) -> int:
     return sum(
         operation.get_byte_size() for operation in converted.get_ops() if operation.get_type_name() == "Constant"
     )
+
+
+def _share_small_constants(converted: Any) -> None:
+    """Let equal constants be one: a quantized model has the same few limits again and again."""
+    first: dict[tuple[str, tuple[int, ...], bytes], Any] = {}
+    for operation in converted.get_ordered_ops():
+        if operation.get_type_name() == "Constant" and operation.get_byte_size() <= SMALL_CONSTANT:
+            shape = tuple(operation.get_output_shape(0))
+            key = (operation.get_element_type().get_type_name(), shape, operation.get_data().tobytes())
+            kept = first.setdefault(key, operation)
+            if kept is not operation:
+                for reader in operation.output(0).get_target_inputs():
+                    reader.replace_source_output(kept.output(0))
 
 
 def _name_anew(converted: Any, model: Model) -> None:
