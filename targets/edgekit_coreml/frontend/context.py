@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from edgekit_coreml.frontend.mil import Var, ct
-from edgekit_coreml.frontend.values import Value, computed
+from edgekit_coreml.frontend.values import HIGHEST_RANK, Unsupported, Value, computed
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ def output_values(
         if item is None or isinstance(item, Value):
             values.append(item)
         elif isinstance(item, Var):
+            if item.rank > HIGHEST_RANK:
+                raise Unsupported(f"makes a tensor of rank {item.rank}, Core ML has {HIGHEST_RANK} dimensions at most")
             values.append(computed(item, output_dtype(ctx, schema, inputs, position)))
         else:
             raise TypeError(f"the lowering of {ctx.op_type} returned {type(item).__name__}, not a Var or Value")

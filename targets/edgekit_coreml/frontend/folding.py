@@ -21,6 +21,8 @@ RANDOM = frozenset(
 )
 KEPT = frozenset({"DequantizeLinear"})
 """Not folded, so that quantized weights stay quantized; their lowering decides."""
+UNDEFINED_OF_NOTHING = frozenset({"ReduceMax", "ReduceMin"})
+"""What the evaluator cannot compute of tensors without elements, though the specification says what it is."""
 GROWTH_LIMIT = 1 << 20
 """A fold may add so many bytes of constants beyond those it replaces; a larger one stays computed."""
 
@@ -33,6 +35,8 @@ def is_foldable(node: ir.Node, schema: onnx.defs.OpSchema | None, inputs: Sequen
         return False
     if node.op_type == "Dropout" and any(value is not None for value in inputs[2:]):
         return False  # in training mode it is random
+    if node.op_type in UNDEFINED_OF_NOTHING and any(value is not None and 0 in value.shape for value in inputs):
+        return False
     return not any(attr.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attr in node.attributes.values())
 
 

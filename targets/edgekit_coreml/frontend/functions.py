@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, cast
 
 import onnx
 import onnx_ir as ir
 
 from edgekit_coreml.frontend.values import Value
+
+
+@dataclass(frozen=True)
+class Body:
+    """A function that stands for a node."""
+
+    function: ir.Function
+    outputs: tuple[bool, ...]
+    """For every output of the node, whether the function has it; it lacks optional ones that the node leaves out."""
 
 
 class FunctionSchema(Protocol):
@@ -47,9 +57,7 @@ def has_body(schema: onnx.defs.OpSchema | None) -> bool:
     return typed.has_function or typed.has_context_dependent_function
 
 
-def schema_body(
-    schema: onnx.defs.OpSchema, node: ir.Node, inputs: Sequence[Value | None], opset: int
-) -> ir.Function | None:
+def schema_body(schema: onnx.defs.OpSchema, node: ir.Node, inputs: Sequence[Value | None], opset: int) -> Body | None:
     """The function body that a schema has for a node.
 
     Args:
@@ -72,16 +80,17 @@ def schema_body(
     return parsed(typed.get_context_dependent_function_with_opset_version(max(versions), serialized, types))
 
 
-def parsed(serialized: bytes) -> ir.Function | None:
+def parsed(serialized: bytes) -> Body | None:
     """A function from its message, None for an empty one."""
     if not serialized:
         return None
     proto = onnx.FunctionProto()
     proto.ParseFromString(serialized)
     produced = {name for node in proto.node for name in node.output} | set(proto.input)
-    while proto.output and proto.output[-1] not in produced:
-        proto.output.pop()  # an optional output that the body leaves out
-    return ir.serde.deserialize_function(proto)
+    formal = list(proto.output)
+    del proto.output[:]
+    proto.output.extend(name for name in formal if name in produced)
+    return Body(ir.serde.deserialize_function(proto), tuple(name in produced for name in formal))
 
 
 def type_proto(value: Value | None) -> onnx.TypeProto:

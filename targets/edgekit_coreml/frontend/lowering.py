@@ -15,10 +15,10 @@ import onnx
 import onnx_ir as ir
 
 from edgekit.errors import OpGap
-from edgekit_coreml.frontend import folding, functions, registry
+from edgekit_coreml.frontend import folding, functions, registry, wide
 from edgekit_coreml.frontend.context import Context, output_values
 from edgekit_coreml.frontend.mil import ct
-from edgekit_coreml.frontend.values import Unsupported, Value, constant
+from edgekit_coreml.frontend.values import HIGHEST_RANK, Unsupported, Value, constant
 
 STANDARD_DOMAINS = ("", "ai.onnx")
 
@@ -153,6 +153,11 @@ class GraphLowering:
                 raise Unsupported("its body has operators that cannot be converted")
             return [result for result in results if result is not None]
 
+        if entry.elementwise and any(value is not None and value.rank > HIGHEST_RANK for value in inputs):
+            merged, shape = wide.broadcast_merged(inputs)
+            results = self._apply(entry, node, schema, merged, attributes, scope, version)
+            return [None if result is None else wide.of_shape(result, shape) for result in results]
+
         ctx = Context(
             op_type=node.op_type,
             domain=domain_of(node),
@@ -168,22 +173,25 @@ class GraphLowering:
 
     def _function_body(
         self, node: ir.Node, schema: onnx.defs.OpSchema | None, inputs: Sequence[Value | None], scope: Scope
-    ) -> ir.Function | None:
+    ) -> functions.Body | None:
         """The function that the model or the schema defines for the node."""
         own = self._model.functions.get((node.domain, node.op_type, node.overload))
-        if own is not None or schema is None:
-            return own
+        if own is not None:
+            return functions.Body(own, (True,) * len(own.outputs))
+        if schema is None:
+            return None
         plain = rebound(node, bound_attributes(node, scope), given=[value is not None for value in inputs])
         return functions.schema_body(schema, plain, inputs, scope.opsets.get("", 1))
 
     def _expand(
         self,
         node: ir.Node,
-        body: ir.Function,
+        definition: functions.Body,
         inputs: Sequence[Value | None],
         attributes: Mapping[str, ir.Attr],
         scope: Scope,
     ) -> list[Value | None]:
+        body = definition.function
         bindings = {name: attr for name, attr in body.attributes.items() if attr.value is not None}
         bindings.update(functions.schema_defaults(schema_of(node, scope.opsets)))
         bindings.update(attributes)
@@ -197,7 +205,8 @@ class GraphLowering:
                 inner.values[formal] = actual
         for inner_node in body:
             self._lower_node(inner_node, inner)
-        return [inner.values[value] for value in body.outputs]
+        results = iter([inner.values[value] for value in body.outputs])
+        return [next(results) if computes else None for computes in definition.outputs]
 
     def _require_known(self, node: ir.Node, scope: Scope) -> None:
         """A node behind a gap cannot be lowered, but whether anything could lower it is known."""

@@ -35,6 +35,8 @@ class Lowering:
     function: LoweringFunction
     note: str
     """Restrictions, for the table of operators in the docs."""
+    elementwise: bool
+    """Whether an element of the result hangs on the elements at its own place alone, as broadcasting has it."""
 
     @property
     def attributes(self) -> frozenset[str]:
@@ -55,7 +57,7 @@ _lowerings: dict[tuple[str, str, int], Lowering] = {}
 
 
 def lowering(
-    *op_types: str, versions: Iterable[int], domain: str = "", note: str = ""
+    *op_types: str, versions: Iterable[int], domain: str = "", note: str = "", elementwise: bool = False
 ) -> Callable[[LoweringFunction], LoweringFunction]:
     """Register a function as the lowering of operators.
 
@@ -64,12 +66,13 @@ def lowering(
         versions: The schema versions that it was written for.
         domain: The operators' domain; empty for the standard one.
         note: Restrictions, in words for the user.
+        elementwise: Whether it computes element by element, so that neighbouring dimensions may be merged.
     """
     known = tuple(versions)
 
     def register(function: LoweringFunction) -> LoweringFunction:
         for op_type in op_types:
-            entry = Lowering(domain, op_type, known, function, note)
+            entry = Lowering(domain, op_type, known, function, note, elementwise)
             for version in known:
                 key = (domain, op_type, version)
                 if key in _lowerings:

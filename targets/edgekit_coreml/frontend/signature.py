@@ -8,17 +8,21 @@ written into the package's metadata under ``edgekit.io`` so that a caller can go
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
+import numpy as np
 import onnx_ir as ir
 
-from edgekit.errors import InputError
+from edgekit.errors import InputError, OpGap, UnsupportedOpsError
 from edgekit.model import dtype_name
 from edgekit.target import Feature
 from edgekit_coreml.frontend.lowering import mil_name
 from edgekit_coreml.frontend.mil import Var, ct, mb, types
-from edgekit_coreml.frontend.values import Value, carrier_name, computed
+from edgekit_coreml.frontend.movement import empty
+from edgekit_coreml.frontend.values import HIGHEST_RANK, Unsupported, Value, carrier_name, computed, constant
+from edgekit_coreml.frontend.wide import of_shape
 
 IO_KEY = "edgekit.io"
 NATIVE_DTYPES = {"fp32": "float32", "fp16": "float16", "int32": "int32"}
@@ -49,19 +53,44 @@ def input_mappings(inputs: Sequence[ir.Value], subject: object) -> list[Feature]
     """The mapping of a model's inputs.
 
     Raises:
-        edgekit.errors.InputError: An input has a dynamic dimension, or a type that Core ML has not.
+        edgekit.errors.InputError: An input has a dynamic dimension.
+        edgekit.errors.UnsupportedOpsError: Inputs are no tensors, or have element types that no program has.
     """
+    require_tensors(inputs, subject)
     natives = unique_native_names(value.name or "" for value in inputs)
     mappings = []
     for value, native in zip(inputs, natives, strict=True):
         shape = tuple(static_shape(value, subject))
         dtype = value.dtype if value.dtype is not None else ir.DataType.UNDEFINED
-        mappings.append(
-            Feature(
-                value.name or "", dtype_name(dtype), shape, native, NATIVE_DTYPES[native_type(dtype)], shape or (1,)
-            )
-        )
+        native_dtype = NATIVE_DTYPES[native_type(dtype)]
+        mappings.append(Feature(value.name or "", dtype_name(dtype), shape, native, native_dtype, native_shape(shape)))
     return mappings
+
+
+def require_tensors(inputs: Sequence[ir.Value], subject: object) -> None:
+    """Raise UnsupportedOpsError for inputs that no program can take, all of them."""
+    gaps = []
+    for value in inputs:
+        try:
+            if value.type is not None and not isinstance(value.type, ir.TensorType):
+                raise Unsupported(f"programs take tensors only, found {value.type}")
+            carrier_name(value.dtype if value.dtype is not None else ir.DataType.UNDEFINED)
+        except Unsupported as gap:
+            gaps.append(OpGap("input", value.name or "", gap.reason, gap.hint))
+    if gaps:
+        raise UnsupportedOpsError(gaps, subject=subject)
+
+
+def native_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape that stands for one at the border: of rank 1 to 5, and with elements.
+
+    Of more than five dimensions the first ones are merged; a tensor without elements is represented by one that
+    nothing reads.
+    """
+    if not shape or 0 in shape:
+        return (1,)
+    merged = len(shape) - HIGHEST_RANK + 1
+    return tuple(shape) if merged < 2 else (math.prod(shape[:merged]), *shape[merged:])
 
 
 def static_shape(value: ir.Value, subject: object) -> list[int]:
@@ -99,20 +128,24 @@ def placeholder(mapping: Feature) -> object:
 
 def enter(var: Var, mapping: Feature, dtype: ir.DataType) -> Value:
     """The ONNX value of a program input, as it is after the border."""
-    if not mapping.shape:
-        var = mb.squeeze(x=var, axes=[0])
+    shape = [size for size in mapping.shape if isinstance(size, int)]
+    if 0 in shape:
+        return empty(dtype, shape)
     if dtype is ir.DataType.BOOL:
         var = mb.cast(x=var, dtype="bool")
-    return computed(var, dtype)
+    value = computed(var, dtype)
+    return value if value.shape == tuple(shape) else of_shape(value, shape)
 
 
 def leave(value: Value, native_name: str) -> Var:
     """The program output of an ONNX value: of a native type, of rank 1 at least, computed by an operation."""
+    if value.is_static and 0 in value.static_shape:
+        value = constant(np.zeros(1, value.dtype.numpy()), value.dtype)
+    elif value.is_static and value.static_shape != native_shape(value.static_shape):
+        value = of_shape(value, native_shape(value.static_shape))
     var = value.var
     if value.dtype is ir.DataType.BOOL:
         var = mb.cast(x=var, dtype="int32")
-    if value.rank == 0:
-        var = mb.expand_dims(x=var, axes=[0])
     return mb.identity(x=var, name=native_name)
 
 
@@ -120,7 +153,8 @@ def output_mapping(name: str, value: Value, native_name: str) -> Feature:
     """The mapping of an output; None stands for a size that only a run tells."""
     sizes = tuple(int(size) if isinstance(size, int) else None for size in value.shape)
     native = NATIVE_DTYPES[native_type(value.dtype)]
-    return Feature(name, dtype_name(value.dtype), sizes, native_name, native, sizes or (1,))
+    at_border = native_shape(value.static_shape) if value.is_static else sizes
+    return Feature(name, dtype_name(value.dtype), sizes, native_name, native, at_border)
 
 
 def metadata(inputs: Sequence[Feature], outputs: Sequence[Feature]) -> dict[str, str]:

@@ -18,6 +18,8 @@ FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, 
 SIGNED = frozenset({ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64})
 UNSIGNED = frozenset({ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64})
 INTEGERS = SIGNED | UNSIGNED
+HIGHEST_RANK = 5
+"""Core ML's tensors have so many dimensions at most."""
 INT32_RANGE = (-(2**31), 2**31 - 1)
 
 
@@ -54,7 +56,7 @@ def to_carrier(array: np.ndarray, dtype: ir.DataType) -> np.ndarray:
     """
     name = carrier_name(dtype)
     if name == "fp32":
-        return np.asarray(array, np.float32)
+        return to_float32(array)
     if name == "bool":
         return np.asarray(array, np.bool_)
     array = np.asarray(array)
@@ -66,6 +68,20 @@ def to_carrier(array: np.ndarray, dtype: ir.DataType) -> np.ndarray:
     return array.astype(np.int32)
 
 
+def to_float32(array: np.ndarray) -> np.ndarray:
+    """A constant of floats in float32.
+
+    Raises:
+        Unsupported: A double is larger than float32's largest number.
+    """
+    array = np.asarray(array)
+    if array.dtype == np.float64:
+        largest = float(np.max(np.abs(array), where=np.isfinite(array), initial=0.0))
+        if largest > np.finfo(np.float32).max:
+            raise Unsupported(f"the double constant {largest:g} does not fit float32, Core ML's widest float")
+    return np.asarray(array, np.float32)
+
+
 @dataclass(frozen=True, eq=False)
 class Value:
     """An ONNX value: its element type, and a constant or a MIL variable."""
@@ -74,7 +90,13 @@ class Value:
     constant: np.ndarray | None = None
     """The exact value in ONNX's type, where it is known; ``var`` then makes a MIL constant of it on demand."""
     variable: Var | None = None
-    """The MIL variable, where the value is computed. Its type may be narrower than the carrier (int8, uint8)."""
+    """The MIL variable, where the value is computed. Its type may be narrower than the carrier (int8, uint8).
+
+    Beside a constant: the compressed form of it that the program should hold.
+    """
+
+    wide_shape: tuple[int, ...] | None = None
+    """Sizes of a tensor of a higher rank than Core ML has, whose elements the variable holds in a row."""
 
     @property
     def is_constant(self) -> bool:
@@ -83,18 +105,27 @@ class Value:
 
     @property
     def var(self) -> Var:
-        """The value as a MIL variable of the carrier type."""
+        """The value as a MIL variable of the carrier type.
+
+        Raises:
+            Unsupported: The rank is too high.
+        """
+        if self.rank > HIGHEST_RANK:
+            raise Unsupported(f"a tensor of rank {self.rank}, Core ML has {HIGHEST_RANK} dimensions at most")
         name = carrier_name(self.dtype)
-        if self.constant is not None:
+        if self.variable is None:
+            assert self.constant is not None
             return mb.const(val=to_carrier(self.constant, self.dtype))
-        assert self.variable is not None
         if types.builtin_to_string(self.variable.dtype) == name:
             return self.variable
         return mb.cast(x=self.variable, dtype=name)
 
     @property
     def operand(self) -> Any:
-        """A constant as a NumPy array of the carrier type, anything else as a variable: what builder calls take."""
+        """A constant as a NumPy array of the carrier type, anything else as a variable: what builder calls take.
+
+        Weights are better taken by ``var``, which keeps them compressed.
+        """
         return to_carrier(self.constant, self.dtype) if self.constant is not None else self.var
 
     @property
@@ -102,6 +133,8 @@ class Value:
         """Sizes; a symbol where a dimension is dynamic."""
         if self.constant is not None:
             return tuple(self.constant.shape)
+        if self.wide_shape is not None:
+            return self.wide_shape
         assert self.variable is not None
         return tuple(self.variable.shape)
 

@@ -125,6 +125,9 @@ class Border:
         if native.feature is not None and native.feature.kind == "int64Type":
             return int(value)
         shape = port.shape
+        if shape is not None and 0 in shape:
+            # Core ML has no tensors without elements: one that means nothing stands for it.
+            return np.zeros([int(size) for size in shape if size is not None], np.dtype(port.dtype))
         if shape is not None and all(isinstance(size, int) for size in shape):
             value = value.reshape([int(size) for size in shape if size is not None])
         # A fresh array: the value may be a view of a feed, a state or a constant.
@@ -207,6 +210,9 @@ def _checked_shape(port: Port, native: _Native, array: Array) -> Array:
     if shape is not None and not _matches(shape, array.shape):
         raise InputError("wrong shape", subject=f"input {port.name!r}", expected=shape, found=array.shape)
     target = native.kind.shape
+    if array.size == 0 and target is not None:
+        # Core ML has no tensors without elements: one that nothing reads stands for it.
+        return np.zeros([1 if size is None else size for size in target], array.dtype)
     if target is not None and len(target) != array.ndim:
         array = _reshaped(array, target)
     feature = native.feature
@@ -251,12 +257,21 @@ def _reshaped(array: Array, target: tuple[int | None, ...]) -> Array:
 
 
 def _in_range(port: Port, array: Array, dtype: DataType) -> Array:
-    """The array itself, once it is sure that the program's integer type holds its values.
+    """The array itself, once it is sure that the program's type holds integers and doubles.
 
     Raises:
         InputError: A value does not fit.
     """
     target = dtype.numpy
+    if array.dtype == np.float64:
+        largest = float(np.max(np.abs(array), where=np.isfinite(array), initial=0.0))
+        if largest > np.finfo(np.float32).max:
+            raise InputError(
+                "a value does not fit the program's floating-point type",
+                subject=f"input {port.name!r}",
+                expected=f"at most {np.finfo(np.float32).max:g}",
+                found=f"{largest:g}",
+            )
     if array.dtype.kind not in "iu" or target.kind not in "iu" or np.can_cast(array.dtype, target):
         return array
     limits = np.iinfo(target)

@@ -10,7 +10,7 @@ from edgekit_coreml.frontend.registry import lowering
 from edgekit_coreml.frontend.values import Value
 
 
-@lowering("Relu", versions=[6, 13, 14])
+@lowering("Relu", versions=[6, 13, 14], elementwise=True)
 def relu(ctx: Context, x: Value) -> Var:
     """max(x, 0)."""
     if x.is_integer:
@@ -18,13 +18,13 @@ def relu(ctx: Context, x: Value) -> Var:
     return mb.relu(x=x.var)
 
 
-@lowering("LeakyRelu", versions=[6, 16])
+@lowering("LeakyRelu", versions=[6, 16], elementwise=True)
 def leaky_relu(ctx: Context, x: Value, *, alpha: float = 0.01) -> Var:
     """X, times alpha where it is negative."""
     return mb.leaky_relu(x=x.var, alpha=alpha)
 
 
-@lowering("PRelu", versions=[7, 9, 16])
+@lowering("PRelu", versions=[7, 9, 16], elementwise=True)
 def prelu(ctx: Context, x: Value, slope: Value) -> Var:
     """X, times the slope where it is negative; one slope a channel has an operation of its own."""
     if x.is_float and slope.constant is not None and x.rank >= 3:
@@ -36,19 +36,19 @@ def prelu(ctx: Context, x: Value, slope: Value) -> Var:
     return mb.select(cond=mb.less(x=x.var, y=zero), a=mb.mul(x=x.var, y=slope.var), b=x.var)
 
 
-@lowering("ThresholdedRelu", versions=[10, 22])
+@lowering("ThresholdedRelu", versions=[10, 22], elementwise=True)
 def thresholded_relu(ctx: Context, x: Value, *, alpha: float = 1.0) -> Var:
     """X where it is over alpha, else 0."""
     return mb.select(cond=mb.greater(x=x.var, y=np.float32(alpha)), a=x.var, b=mb.mul(x=0.0, y=x.var))
 
 
-@lowering("Elu", versions=[6, 22])
+@lowering("Elu", versions=[6, 22], elementwise=True)
 def elu(ctx: Context, x: Value, *, alpha: float = 1.0) -> Var:
     """X, alpha (exp(x) - 1) where it is negative."""
     return mb.elu(x=x.var, alpha=alpha)
 
 
-@lowering("Selu", versions=[6, 22])
+@lowering("Selu", versions=[6, 22], elementwise=True)
 def selu(
     ctx: Context, x: Value, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
 ) -> Var:
@@ -56,32 +56,32 @@ def selu(
     return mb.mul(x=mb.elu(x=x.var, alpha=alpha), y=np.float32(gamma))
 
 
-@lowering("Celu", versions=[12])
+@lowering("Celu", versions=[12, 28], elementwise=True)
 def celu(ctx: Context, x: Value, *, alpha: float = 1.0) -> Var:
     """max(0, x) + min(0, alpha (exp(x / alpha) - 1))."""
     scaled = mb.elu(x=mb.real_div(x=x.var, y=np.float32(alpha)), alpha=1.0)
     return mb.mul(x=scaled, y=np.float32(alpha))
 
 
-@lowering("Gelu", versions=[20])
+@lowering("Gelu", versions=[20], elementwise=True)
 def gelu(ctx: Context, x: Value, *, approximate: str = "none") -> Var:
     """X times the normal distribution function, exact or by tanh."""
     return mb.gelu(x=x.var, mode="TANH_APPROXIMATION" if approximate == "tanh" else "EXACT")
 
 
-@lowering("HardSigmoid", versions=[6, 22])
+@lowering("HardSigmoid", versions=[6, 22], elementwise=True)
 def hard_sigmoid(ctx: Context, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Var:
     """max(0, min(1, alpha x + beta))."""
     return mb.sigmoid_hard(x=x.var, alpha=alpha, beta=beta)
 
 
-@lowering("HardSwish", versions=[14, 22])
+@lowering("HardSwish", versions=[14, 22], elementwise=True)
 def hard_swish(ctx: Context, x: Value) -> Var:
     """X max(0, min(1, x / 6 + 1 / 2))."""
     return mb.mul(x=x.var, y=mb.sigmoid_hard(x=x.var, alpha=1 / 6, beta=0.5))
 
 
-@lowering("Swish", versions=[24])
+@lowering("Swish", versions=[24], elementwise=True)
 def swish(ctx: Context, x: Value, *, alpha: float = 1.0) -> Var:
     """X sigmoid(alpha x)."""
     if alpha == 1.0:
@@ -89,25 +89,25 @@ def swish(ctx: Context, x: Value, *, alpha: float = 1.0) -> Var:
     return mb.mul(x=x.var, y=mb.sigmoid(x=mb.mul(x=x.var, y=np.float32(alpha))))
 
 
-@lowering("Mish", versions=[18, 22])
+@lowering("Mish", versions=[18, 22], elementwise=True)
 def mish(ctx: Context, x: Value) -> Var:
     """X tanh(ln(1 + exp(x)))."""
     return mb.mul(x=x.var, y=mb.tanh(x=mb.softplus(x=x.var)))
 
 
-@lowering("Softplus", versions=[1, 22])
+@lowering("Softplus", versions=[1, 22], elementwise=True)
 def softplus(ctx: Context, x: Value) -> Var:
     """ln(1 + exp(x))."""
     return mb.softplus(x=x.var)
 
 
-@lowering("Softsign", versions=[1, 22])
+@lowering("Softsign", versions=[1, 22], elementwise=True)
 def softsign(ctx: Context, x: Value) -> Var:
     """X / (1 + |x|)."""
     return mb.softsign(x=x.var)
 
 
-@lowering("Shrink", versions=[9])
+@lowering("Shrink", versions=[9], elementwise=True)
 def shrink(ctx: Context, x: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Var:
     """X moved by the bias towards 0 where it is farther than lambd from 0, else 0."""
     number = x.var if x.is_float else mb.cast(x=x.var, dtype="fp32")

@@ -15,13 +15,13 @@ BINARY: dict[str, Callable[..., Var]] = {"Add": mb.add, "Mul": mb.mul, "Sub": mb
 VARIADIC: dict[str, Callable[..., Var]] = {"Max": mb.maximum, "Min": mb.minimum, "Sum": mb.add}
 
 
-@lowering("Add", "Mul", "Sub", versions=[7, 13, 14])
+@lowering("Add", "Mul", "Sub", versions=[7, 13, 14], elementwise=True)
 def binary(ctx: Context, a: Value, b: Value) -> Var:
     """Sum, product and difference; 8- and 16-bit integers wrap around."""
     return wrapped(BINARY[ctx.op_type](x=a.var, y=b.var), a.dtype)
 
 
-@lowering("Div", versions=[7, 13, 14])
+@lowering("Div", versions=[7, 13, 14], elementwise=True)
 def divide(ctx: Context, a: Value, b: Value) -> Var:
     """Quotient; that of integers is truncated towards zero."""
     if a.is_float:
@@ -29,7 +29,7 @@ def divide(ctx: Context, a: Value, b: Value) -> Var:
     return wrapped(truncated_quotient(a, b), a.dtype)
 
 
-@lowering("Mod", versions=[10, 13])
+@lowering("Mod", versions=[10, 13, 28], elementwise=True)
 def modulo(ctx: Context, a: Value, b: Value, *, fmod: int = 0) -> Var:
     """Remainder with the divisor's sign, or with the dividend's (``fmod``)."""
     if not fmod:
@@ -38,7 +38,9 @@ def modulo(ctx: Context, a: Value, b: Value, *, fmod: int = 0) -> Var:
     return mb.mul(x=mb.sign(x=a.var), y=remainder)
 
 
-@lowering("Pow", versions=[7, 12, 13, 15], note="an integer to the power of floats is computed in float32")
+@lowering(
+    "Pow", versions=[7, 12, 13, 15], note="an integer to the power of floats is computed in float32", elementwise=True
+)
 def power(ctx: Context, base: Value, exponent: Value) -> Var:
     """Base to the exponent, in the base's type."""
     if exponent.is_constant and exponent.constant is not None and exponent.constant.size == 1:
@@ -55,8 +57,8 @@ def power(ctx: Context, base: Value, exponent: Value) -> Var:
     return result if base.is_float else wrapped(mb.cast(x=result, dtype="int32"), base.dtype)
 
 
-@lowering("Max", "Min", versions=[8, 12, 13])
-@lowering("Sum", versions=[8, 13])
+@lowering("Max", "Min", versions=[8, 12, 13], elementwise=True)
+@lowering("Sum", versions=[8, 13], elementwise=True)
 def variadic(ctx: Context, *xs: Value) -> Var:
     """One after the other."""
     if len(xs) == 1:
@@ -64,7 +66,7 @@ def variadic(ctx: Context, *xs: Value) -> Var:
     return reduce(lambda x, y: VARIADIC[ctx.op_type](x=x, y=y), [x.var for x in xs])
 
 
-@lowering("Mean", versions=[8, 13])
+@lowering("Mean", versions=[8, 13], elementwise=True)
 def mean(ctx: Context, *xs: Value) -> Var:
     """The sum over the count."""
     total = reduce(lambda x, y: mb.add(x=x, y=y), [x.var for x in xs])

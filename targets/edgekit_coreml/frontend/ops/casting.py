@@ -13,13 +13,13 @@ from edgekit_coreml.frontend.values import FLOATS, UNSIGNED, Unsupported, Value,
 TO_NOTE = "from and to floats, integers and bool; round_mode and saturate concern 8-bit floats only"
 
 
-@lowering("Cast", versions=[6, 9, 13, 19, 21, 23, 24, 25], note=TO_NOTE)
+@lowering("Cast", versions=[6, 9, 13, 19, 21, 23, 24, 25, 28], note=TO_NOTE, elementwise=True)
 def cast(ctx: Context, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
     """To the type of an attribute."""
     return converted(x, ir.DataType(to))
 
 
-@lowering("CastLike", versions=[15, 19, 21, 23, 24, 25], note=TO_NOTE)
+@lowering("CastLike", versions=[15, 19, 21, 23, 24, 25], note=TO_NOTE, elementwise=True)
 def cast_like(ctx: Context, x: Value, like: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
     """To the type of another tensor."""
     return converted(x, like.dtype)
@@ -58,7 +58,7 @@ def holds(wide: ir.DataType, narrow: ir.DataType) -> bool:
     return narrow in UNSIGNED and bits < NARROW_BITS[wide]
 
 
-@lowering("BitCast", versions=[26], note="between integers of one width")
+@lowering("BitCast", versions=[26], note="between integers of one width", elementwise=True)
 def bit_cast(ctx: Context, x: Value, *, to: int) -> Value:
     """The same bits as another type."""
     target = ir.DataType(to)

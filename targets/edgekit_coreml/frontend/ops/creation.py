@@ -31,13 +31,13 @@ def eye_like(ctx: Context, x: Value, *, dtype: int | None = None, k: int = 0) ->
     return constant(np.eye(rows, columns, k, dtype=kind.numpy()), kind)
 
 
-@lowering("Range", versions=[11, 27], note="limits constant, or a start of 0 and a step of 1 at run time")
-def number_range(ctx: Context, start: Value, limit: Value, delta: Value) -> Var:
+@lowering("Range", versions=[11, 27])
+def number_range(ctx: Context, start: Value, limit: Value, delta: Value, *, stash_type: int = 1) -> Var:
     """Numbers from a start to a limit."""
     return mb.range_1d(start=start.var, end=limit.var, step=delta.var)
 
 
-@lowering("OneHot", versions=[9, 11], note="depth constant")
+@lowering("OneHot", versions=[9, 11, 28], note="depth constant")
 def one_hot(ctx: Context, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Var:
     """One value at an index along a new axis, another elsewhere; indices out of range select nothing."""
     size = depth.ints("the depth")[0]

@@ -46,7 +46,7 @@ def moved_on(x: Var, axis: int, places: int) -> Var:
     return mb.concat(values=[np.ones(shape, carrier), kept], axis=axis)
 
 
-@lowering("ReverseSequence", versions=[10])
+@lowering("ReverseSequence", versions=[10, 28])
 def reverse_sequence(ctx: Context, x: Value, lengths: Value, *, batch_axis: int = 1, time_axis: int = 0) -> Var:
     """The first so many elements of every sequence in reverse."""
     return mb.reverse_sequence(x=x.var, lengths=lengths.var, seq_axis=time_axis, batch_axis=batch_axis)

@@ -40,18 +40,37 @@ def pad(
 ) -> Var | Value:
     """Amounts from an input, along the axes given."""
     along = [normalized_axis(axis, x.rank) for axis in axes.ints("axes")] if axes is not None else range(x.rank)
-    if constant_value is None:
-        filling = np.zeros((), np.float32)
-    else:
-        filling = constant_value.require_constant("the value to pad with").reshape(())
-    return padded(x, pads.ints("pads"), along, mode, filling)
+    amounts = pads.ints("pads")
+    if constant_value is not None and constant_value.constant is None and mode == "constant":
+        return padded_at_run_time(x, amounts, along, constant_value)
+    known = constant_value.constant if constant_value is not None else None
+    return padded(x, amounts, along, mode, np.zeros((), np.float32) if known is None else known.reshape(()))
+
+
+def padded_at_run_time(x: Value, pads: Sequence[int], axes: Sequence[int], filling: Value) -> Var | Value:
+    """Margins of a number that the program computes: chosen where a constant mask says so."""
+    zero = np.zeros((), np.float32)
+    with_zeros = padded(x, pads, axes, "constant", zero)
+    if isinstance(with_zeros, Value):
+        return with_zeros
+    before, after = margins(x.rank, pads, axes)
+    inner = np.zeros(cropped(x, before, after).static_shape, np.bool_)
+    widths = [(max(low, 0), max(high, 0)) for low, high in zip(before, after, strict=True)]
+    number = mb.squeeze(x=filling.var) if filling.rank else filling.var
+    return mb.select(cond=np.pad(inner, widths, constant_values=True), a=number, b=with_zeros)
+
+
+def margins(rank: int, pads: Sequence[int], axes: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Amounts before and after every dimension."""
+    before, after = [0] * rank, [0] * rank
+    for place, axis in enumerate(axes):
+        before[axis], after[axis] = pads[place], pads[place + len(axes)]
+    return before, after
 
 
 def padded(x: Value, pads: Sequence[int], axes: Sequence[int], mode: str, filling: np.ndarray) -> Var | Value:
     """A tensor with margins; negative ones crop."""
-    before, after = [0] * x.rank, [0] * x.rank
-    for place, axis in enumerate(axes):
-        before[axis], after[axis] = pads[place], pads[place + len(axes)]
+    before, after = margins(x.rank, pads, axes)
     if mode != "constant":
         return mirrored(x, before, after, mode)
     if any(amount < 0 for amount in (*before, *after)):

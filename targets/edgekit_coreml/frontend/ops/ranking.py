@@ -56,7 +56,7 @@ def largest_elements(x: Value, k: int, axis: int, *, largest: bool) -> list[Valu
     return [computed(values, x.dtype), computed(places, ir.DataType.INT64)]
 
 
-@lowering("Unique", versions=[11], note=f"up to {PAIRS_LIMIT} comparisons of two elements")
+@lowering("Unique", versions=[11, 28], note=f"up to {PAIRS_LIMIT} comparisons of two elements")
 def unique(ctx: Context, x: Value, *, axis: int | None = None, sorted: int = 1) -> list[Value]:  # noqa: A002 - ONNX's name
     """Distinct elements, or distinct slices along an axis; how many there are only a run tells.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.integers import wrapped
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.registry import lowering
-from edgekit_coreml.frontend.values import Unsupported, Value
+from edgekit_coreml.frontend.values import Unsupported, Value, constant
 
 Reduction = Callable[[Var, list[int], bool], Var]
 
@@ -58,23 +58,32 @@ REDUCTIONS: dict[str, Reduction] = {
 }
 THROUGH_FLOAT = frozenset({"ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean"})
 """Of integers they are computed in float32 and truncated."""
-FAMILY = tuple(REDUCTIONS)
 
 
 @lowering("ReduceSum", versions=[1, 11])
 @lowering("ReduceMax", "ReduceMin", versions=[1, 11, 12, 13])
-@lowering(*sorted(set(FAMILY) - {"ReduceSum", "ReduceMax", "ReduceMin"}), versions=[1, 11, 13])
-def reduce_by_attribute(ctx: Context, x: Value, *, axes: list[int] | None = None, keepdims: int = 1) -> Var:
+@lowering(
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMean",
+    "ReduceProd",
+    "ReduceSumSquare",
+    versions=[1, 11, 13],
+)
+def reduce_by_attribute(ctx: Context, x: Value, *, axes: list[int] | None = None, keepdims: int = 1) -> Var | Value:
     """Axes from an attribute."""
     return reduced(ctx.op_type, x, axes or [], bool(keepdims))
 
 
 @lowering("ReduceSum", versions=[13], note="axes constant")
 @lowering("ReduceMax", "ReduceMin", versions=[18, 20], note="axes constant")
-@lowering(*sorted(set(FAMILY) - {"ReduceSum", "ReduceMax", "ReduceMin"}), versions=[18], note="axes constant")
+@lowering("ReduceLogSum", "ReduceLogSumExp", versions=[18, 28], note="axes constant")
+@lowering("ReduceL1", "ReduceL2", "ReduceMean", "ReduceProd", "ReduceSumSquare", versions=[18], note="axes constant")
 def reduce_by_input(
     ctx: Context, x: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-) -> Var:
+) -> Var | Value:
     """Axes from an input; without any, all of them or none."""
     chosen = axes.ints("axes") if axes is not None else []
     if not chosen and noop_with_empty_axes:
@@ -82,12 +91,30 @@ def reduce_by_input(
     return reduced(ctx.op_type, x, chosen, bool(keepdims))
 
 
-def reduced(op_type: str, x: Value, axes: list[int], keep: bool) -> Var:
+def reduced(op_type: str, x: Value, axes: list[int], keep: bool) -> Var | Value:
     """The reduction over axes, over all where there are none."""
+    if x.is_static and 0 in x.static_shape:
+        return of_nothing(op_type, x, axes or range(x.rank), keep)
     if x.rank == 0:
         as_vector = mb.expand_dims(x=x.var, axes=[0])
         return mb.squeeze(x=over(op_type, x, as_vector, [0], True), axes=[0])
     return over(op_type, x, x.var, sorted({axis % x.rank for axis in axes} or range(x.rank)), keep)
+
+
+def of_nothing(op_type: str, x: Value, axes: Iterable[int], keep: bool) -> Value:
+    """The least or the greatest number: what the maximum or minimum of no elements is."""
+    over_axes = {axis % x.rank for axis in axes}
+    shape = [1 if axis in over_axes else size for axis, size in enumerate(x.static_shape)]
+    kind = x.dtype.numpy()
+    highest = op_type == "ReduceMin"
+    if x.is_float:
+        number: object = math.inf if highest else -math.inf
+    elif x.is_integer:
+        number = np.iinfo(kind).max if highest else np.iinfo(kind).min
+    else:
+        number = highest
+    full = np.full(shape, number, kind)
+    return constant(full if keep else full.squeeze(tuple(sorted(over_axes))), x.dtype)
 
 
 def over(op_type: str, x: Value, var: Var, axes: list[int], keep: bool) -> Var:

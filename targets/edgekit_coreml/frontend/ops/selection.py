@@ -15,19 +15,19 @@ from edgekit_coreml.frontend.values import Value
 LARGEST = float(np.finfo(np.float32).max)
 
 
-@lowering("Where", versions=[9, 16])
+@lowering("Where", versions=[9, 16], elementwise=True)
 def where(ctx: Context, condition: Value, a: Value, b: Value) -> Var:
     """A where the condition holds, else b."""
     return choose(condition.var, a, b)
 
 
-@lowering("Clip", versions=[6])
+@lowering("Clip", versions=[6], elementwise=True)
 def clip_by_attributes(ctx: Context, x: Value, *, min: float = -LARGEST, max: float = LARGEST) -> Var:  # noqa: A002 - ONNX's names
     """Limits from attributes; those of float32 itself do nothing."""
     return limited(x, None if min <= -LARGEST else min, None if max >= LARGEST else max)
 
 
-@lowering("Clip", versions=[11, 12, 13])
+@lowering("Clip", versions=[11, 12, 13], elementwise=True)
 def clip(ctx: Context, x: Value, low: Value | None = None, high: Value | None = None) -> Var:
     """Limits from inputs; the upper one wins where they cross."""
     limits = [

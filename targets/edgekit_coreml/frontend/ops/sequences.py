@@ -85,20 +85,20 @@ def concat_from_sequence(ctx: Context, sequence: Value, *, axis: int, new_axis: 
     return computed(mb.stack(values=[item.var for item in items], axis=normalized_axis(axis, rank)), sequence.dtype)
 
 
-@lowering("Optional", versions=[15], note="of tensors and sequences that are there")
+@lowering("Optional", versions=[15, 28], note="of tensors and sequences that are there")
 def optional(ctx: Context, x: Value | None = None, *, type: object = None) -> Value:  # noqa: A002 - ONNX's name
     """The value itself; without one, nothing."""
     return TensorList(ir.DataType.UNDEFINED, items=None) if x is None else x
 
 
-@lowering("OptionalHasElement", versions=[15, 18])
+@lowering("OptionalHasElement", versions=[15, 18, 28])
 def optional_has_element(ctx: Context, x: Value | None = None) -> Value:
     """Whether there is something."""
     missing = x is None or (isinstance(x, TensorList) and x.items is None)
     return constant(np.array(not missing))
 
 
-@lowering("OptionalGetElement", versions=[15, 18])
+@lowering("OptionalGetElement", versions=[15, 18, 28])
 def optional_get_element(ctx: Context, x: Value) -> Value:
     """What is there."""
     if isinstance(x, TensorList) and x.items is None:

@@ -10,9 +10,10 @@ import onnx_ir as ir
 
 from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.mil import Var, mb
-from edgekit_coreml.frontend.movement import broadcast, empty, normalized_axis, reshaped, through_int32
+from edgekit_coreml.frontend.movement import broadcast, empty, normalized_axis
 from edgekit_coreml.frontend.registry import lowering
-from edgekit_coreml.frontend.values import Unsupported, Value, constant
+from edgekit_coreml.frontend.values import HIGHEST_RANK, Unsupported, Value, computed, constant
+from edgekit_coreml.frontend.wide import broadcast_merged, of_shape, transposed
 
 CONSTANT_SHAPE = "the shape constant"
 
@@ -24,7 +25,7 @@ def identity(ctx: Context, x: Value) -> Value:
 
 
 @lowering("Reshape", versions=[5, 13, 14, 19, 21, 23, 24, 25], note=CONSTANT_SHAPE)
-def reshape(ctx: Context, x: Value, shape: Value, *, allowzero: int = 0) -> Var:
+def reshape(ctx: Context, x: Value, shape: Value, *, allowzero: int = 0) -> Var | Value:
     """0 keeps a size (unless ``allowzero``), -1 takes what is left."""
     sizes = shape.ints("the shape")
     if not x.is_static:
@@ -39,54 +40,60 @@ def reshape(ctx: Context, x: Value, shape: Value, *, allowzero: int = 0) -> Var:
         sizes[sizes.index(-1)] = math.prod(source) // known if known else 0
     if math.prod(sizes) != math.prod(source):
         raise Unsupported(f"{list(source)} cannot be reshaped to {sizes}")
-    return reshaped(x, sizes)
+    return of_shape(x, sizes)
 
 
 @lowering("Flatten", versions=[1, 9, 11, 13, 21, 23, 24, 25])
-def flatten(ctx: Context, x: Value, *, axis: int = 1) -> Var:
+def flatten(ctx: Context, x: Value, *, axis: int = 1) -> Value:
     """A matrix: the dimensions before the axis, and the others."""
     shape = x.static_shape
     axis = axis + x.rank if axis < 0 else axis
-    return reshaped(x, [math.prod(shape[:axis]), math.prod(shape[axis:])])
+    return of_shape(x, [math.prod(shape[:axis]), math.prod(shape[axis:])])
 
 
 @lowering("Squeeze", versions=[1, 11])
-def squeeze_by_attribute(ctx: Context, x: Value, *, axes: list[int] | None = None) -> Var:
+def squeeze_by_attribute(ctx: Context, x: Value, *, axes: list[int] | None = None) -> Var | Value:
     """Axes from an attribute."""
     return squeezed(x, axes)
 
 
 @lowering("Squeeze", versions=[13, 21, 23, 24, 25], note="axes constant")
-def squeeze(ctx: Context, x: Value, axes: Value | None = None) -> Var:
+def squeeze(ctx: Context, x: Value, axes: Value | None = None) -> Var | Value:
     """Axes from an input."""
     return squeezed(x, axes.ints("axes") if axes is not None else None)
 
 
-def squeezed(x: Value, axes: Sequence[int] | None) -> Var:
+def squeezed(x: Value, axes: Sequence[int] | None) -> Var | Value:
     """Without dimensions of size 1: those of the axes, or all."""
     if axes is None:
         axes = [axis for axis, size in enumerate(x.static_shape) if size == 1]
     axes = sorted(normalized_axis(axis, x.rank) for axis in axes)
+    if x.rank > HIGHEST_RANK:
+        return of_shape(x, [size for axis, size in enumerate(x.static_shape) if axis not in axes])
     return mb.squeeze(x=x.var, axes=axes) if axes else mb.identity(x=x.var)
 
 
 @lowering("Unsqueeze", versions=[1, 11])
-def unsqueeze_by_attribute(ctx: Context, x: Value, *, axes: list[int]) -> Var:
+def unsqueeze_by_attribute(ctx: Context, x: Value, *, axes: list[int]) -> Var | Value:
     """Axes from an attribute."""
     return unsqueezed(x, axes)
 
 
 @lowering("Unsqueeze", versions=[13, 21, 23, 24, 25], note="axes constant")
-def unsqueeze(ctx: Context, x: Value, axes: Value) -> Var:
+def unsqueeze(ctx: Context, x: Value, axes: Value) -> Var | Value:
     """Axes from an input."""
     return unsqueezed(x, axes.ints("axes"))
 
 
-def unsqueezed(x: Value, axes: Sequence[int]) -> Var:
+def unsqueezed(x: Value, axes: Sequence[int]) -> Var | Value:
     """With dimensions of size 1 at these places of the result."""
     if not axes:
         return mb.identity(x=x.var)
     rank = x.rank + len(axes)
+    if rank > HIGHEST_RANK:
+        places = {normalized_axis(axis, rank) for axis in axes}
+        sizes = iter(x.static_shape)
+        return of_shape(x, [1 if axis in places else next(sizes) for axis in range(rank)])
     return mb.expand_dims(x=x.var, axes=sorted(normalized_axis(axis, rank) for axis in axes))
 
 
@@ -114,9 +121,11 @@ def through_shape(x: Value) -> Var:
 
 
 @lowering("Transpose", versions=[1, 13, 21, 23, 24, 25])
-def transpose(ctx: Context, x: Value, *, perm: list[int] | None = None) -> Var:
+def transpose(ctx: Context, x: Value, *, perm: list[int] | None = None) -> Var | Value:
     """Dimensions in another order, reversed unless one is given."""
     order = perm if perm is not None else list(range(x.rank))[::-1]
+    if x.rank > HIGHEST_RANK:
+        return transposed(x, order)
     return mb.transpose(x=x.var, perm=order) if x.rank > 1 else mb.identity(x=x.var)
 
 
@@ -126,7 +135,17 @@ def expand(ctx: Context, x: Value, shape: Value) -> Var | Value:
     target = np.broadcast_shapes(x.static_shape, tuple(shape.ints("the shape")))
     if 0 in target:
         return empty(x.dtype, target)
+    if len(target) > HIGHEST_RANK:
+        return expanded(x, target)
     return broadcast(x, target)
+
+
+def expanded(x: Value, target: Sequence[int]) -> Value:
+    """The same for more dimensions than Core ML has."""
+    (merged, whole), _ = broadcast_merged([x, constant(np.zeros(tuple(target), np.bool_))])
+    assert merged is not None
+    assert whole is not None
+    return of_shape(computed(broadcast(merged, whole.static_shape), x.dtype), target)
 
 
 @lowering("Tile", versions=[6, 13], note="repeats constant")
@@ -138,35 +157,6 @@ def tile(ctx: Context, x: Value, repeats: Value) -> Var | Value:
     if not counts or all(count == 1 for count in counts):
         return mb.identity(x=x.var)
     return mb.tile(x=x.var, reps=counts)
-
-
-@lowering("DepthToSpace", versions=[1, 11, 13])
-def depth_to_space(ctx: Context, x: Value, *, blocksize: int, mode: str = "DCR") -> Var:
-    """Channels to blocks of pixels; CRD is MIL's pixel shuffle, DCR its depth-to-space."""
-    if x.is_float:
-        if mode == "CRD":
-            return mb.pixel_shuffle(x=x.var, upscale_factor=blocksize)
-        return mb.depth_to_space(x=x.var, block_size=blocksize)
-
-    def shuffle(var: Var) -> Var:
-        batch, channels, height, width = x.static_shape
-        depth = channels // blocksize**2
-        # Rows and columns one after the other: together they would need rank 6.
-        order = [batch, depth, blocksize, blocksize] if mode == "CRD" else [batch, blocksize, blocksize, depth]
-        by_column = mb.reshape(x=var, shape=[*order[:3], order[3], height * width])
-        first, second, depth_axis = (2, 3, 1) if mode == "CRD" else (1, 2, 3)
-        rows = mb.transpose(x=by_column, perm=[0, depth_axis, first, 4, second])
-        split = mb.reshape(x=rows, shape=[batch * depth, blocksize, height, width * blocksize])
-        joined = mb.transpose(x=split, perm=[0, 2, 1, 3])
-        return mb.reshape(x=joined, shape=[batch, depth, height * blocksize, width * blocksize])
-
-    return through_int32(x, shuffle)
-
-
-@lowering("SpaceToDepth", versions=[1, 13])
-def space_to_depth(ctx: Context, x: Value, *, blocksize: int) -> Var:
-    """Blocks of pixels to channels."""
-    return mb.space_to_depth(x=x.var, block_size=blocksize)
 
 
 @lowering("Dropout", versions=[7, 10])

@@ -170,7 +170,7 @@ def parts(x: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
     return results
 
 
-@lowering("Compress", versions=[9, 11])
+@lowering("Compress", versions=[9, 11, 28])
 def compress(ctx: Context, x: Value, condition: Value, *, axis: int | None = None) -> Var | Value:
     """What the condition selects along an axis, or of all elements in a row."""
     flat = axis is None
