@@ -41,15 +41,14 @@ class Load(Stage[Path]):
             InputError: The file is missing, no ONNX model, damaged, or breaks the rules of ONNX.
             RequirementError: The model itself cannot work: it has NaN in its weights, or cannot be upgraded.
         """
-        path = given.absolute()
-        proto = read_proto(path)
-        check_versions(proto, path)
-        data_files = external_files(proto, path)
+        proto = read_proto(given)
+        check_versions(proto, given)
+        data_files = external_files(proto, given)
         if not proto.graph.node:
             raise InputError("has no nodes: there is nothing to compute", subject=given)
-        # ir.load, not from_proto: it knows the folder that the external tensors are in.
-        model = Model(ir.load(path, format="protobuf"), source=given)
-        warnings = _check(path, model)
+        # ir.load, not from_proto: it tells the external tensors their folder, and watches that they stay in it.
+        model = Model(ir.load(given.absolute(), format="protobuf"), source=given)
+        warnings = _check(given, model)
         function_count = len(model.graph_model.functions)
         original_opset = model.opset
         InlinePass()(model.graph_model)
@@ -61,11 +60,11 @@ class Load(Stage[Path]):
         _check_sizes(model)
         _check_numbers(model)
         record: dict[str, Any] = {
-            "file": path.name,
-            "bytes": sum(file.stat().st_size for file in (path, *data_files)),
-            "sha256": sha256(path),
+            "file": given.name,
+            "bytes": sum(file.stat().st_size for file in (given, *data_files)),
+            "sha256": sha256(given),
             "external_files": [
-                {"file": file.relative_to(path.parent).as_posix(), "sha256": sha256(file)} for file in data_files
+                {"file": file.relative_to(given.parent).as_posix(), "sha256": sha256(file)} for file in data_files
             ],
             "producer": f"{proto.producer_name} {proto.producer_version}".strip(),
             "opset": model.opset,

@@ -135,7 +135,7 @@ def test_an_upgrade_that_computes_something_else_is_refused(onnx_file: WriteOnnx
 
 
 def test_a_missing_file() -> None:
-    assert refusal(Path("nowhere.onnx")) == f"{Path('nowhere.onnx').absolute()}: there is no such file"
+    assert refusal(Path("nowhere.onnx")) == "nowhere.onnx: there is no such file"
 
 
 def test_a_folder(tmp_path: Path) -> None:

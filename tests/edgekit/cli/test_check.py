@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+RunEdgeKit = Callable[..., Any]
+
+
+@pytest.fixture
+def model(onnx_file: Callable[..., Path]) -> Path:
+    graph = "g (float[N, 4] x) => (float[N, 3] y) { [product] a = MatMul (x, w) [act] y = Relu (a) }"
+    return onnx_file(graph, w=np.ones((4, 3), np.float32))
+
+
+@pytest.fixture
+def unsupported(tmp_path: Path) -> Path:
+    """A model with an operator of a domain that nobody knows."""
+    proto = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17, "vendor": 1]>
+        g (float[1, 4] x) => (float[1, 4] y) { [act] r = Relu (x) [secret] y = vendor.Secret (r) }"""
+    )
+    onnx.save(proto, tmp_path / "model.onnx")
+    return tmp_path / "model.onnx"
+
+
+def test_check_json(edgekit: RunEdgeKit, model: Path) -> None:
+    finished = edgekit("check", model, "--target", "onnxruntime", "--dim", "N=1", "--json")
+    assert (finished.code, finished.err) == (0, "")
+    record = finished.json
+    assert (record["target"], record["supported"]) == ("onnxruntime", True)
+    assert record["counts"] == {"supported": 2, "decomposed": 0, "falls back": 0, "unsupported": 0, "unknown": 0}
+    assert [(node["node"], node["op_type"], node["support"]) for node in record["nodes"]] == [
+        ("product", "MatMul", "supported"),
+        ("act", "Relu", "supported"),
+    ]
+    assert all(node["evidence"] for node in record["nodes"])
+
+
+def test_check_for_people_counts_and_lists_on_request(edgekit: RunEdgeKit, model: Path) -> None:
+    short = edgekit("check", model, "--target", "onnxruntime", "--dim", "N=1")
+    assert short.out == "2 supported\n"
+    long = edgekit("check", model, "--target", "onnxruntime", "--dim", "N=1", "--all")
+    assert "product   MatMul     supported" in long.out
+
+
+def test_an_unsupported_node_is_exit_code_1(edgekit: RunEdgeKit, unsupported: Path) -> None:
+    finished = edgekit("check", unsupported, "--target", "onnxruntime")
+    assert finished.code == 1
+    assert "secret   vendor.Secret   unsupported" in finished.out
+    assert finished.err.endswith(f"error: {unsupported}: onnxruntime does not take 1 of 2 nodes\n")
+
+
+def test_an_unsupported_node_is_one_json_document(edgekit: RunEdgeKit, unsupported: Path) -> None:
+    finished = edgekit("check", unsupported, "--target", "onnxruntime", "--json")
+    assert finished.code == 1
+    assert finished.json["supported"] is False
+    assert finished.json["counts"]["unsupported"] == 1
+
+
+def test_an_unknown_target(edgekit: RunEdgeKit, model: Path) -> None:
+    finished = edgekit("check", model, "--target", "onnxruntim")
+    assert finished.code == 2
+    assert finished.err == (
+        "error: --target: there is no target 'onnxruntim'\n"
+        "expected: 'onnxruntime'\n"
+        "hint: `edgekit targets` lists what is installed\n"
+    )

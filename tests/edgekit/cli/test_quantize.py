@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+RunEdgeKit = Callable[..., Any]
+
+RNG = np.random.default_rng(0)
+WEIGHTS = {
+    "w": RNG.standard_normal((32, 3, 3, 3)).astype(np.float32),
+    "v": RNG.standard_normal((32, 10)).astype(np.float32),
+}
+GRAPH = """g (float[N, 3, 12, 12] x) => (float[N, 10] y) {
+    c = Conv <kernel_shape = [3, 3]> (x, w)
+    r = Relu (c)
+    p = GlobalAveragePool (r)
+    f = Flatten (p)
+    y = MatMul (f, v)
+}"""
+
+
+@pytest.fixture
+def model(onnx_file: Callable[..., Path]) -> Path:
+    return onnx_file(GRAPH, **WEIGHTS)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "samples"
+    folder.mkdir()
+    for number in range(8):
+        np.savez(folder / f"{number}.npz", x=RNG.standard_normal((1, 3, 12, 12)).astype(np.float32))
+    return folder
+
+
+def operators(path: Path) -> set[str]:
+    return {node.op_type for node in onnx.load(path).graph.node}
+
+
+def difference(expected: Path, found: Path) -> float:
+    """The largest difference of the outputs, as a share of the largest output."""
+    x = RNG.standard_normal((1, 3, 12, 12)).astype(np.float32)
+    outputs = [
+        onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+        for path in (expected, found)
+    ]
+    return float(np.abs(outputs[0] - outputs[1]).max() / np.abs(outputs[0]).max())
+
+
+def test_quantize_json(edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path) -> None:
+    output = tmp_path / "int8.onnx"
+    finished = edgekit("quantize", model, "--data", data, "--scheme", "int8", "--dim", "N=1", "-o", output, "--json")
+    assert (finished.code, finished.err) == (0, "")
+    assert finished.json["scheme"] == "int8"
+    assert finished.json["output"] == str(output)
+    assert finished.json["weight_bytes"] < 0.5 * finished.json["weight_bytes_before"]
+    assert {"QuantizeLinear", "DequantizeLinear"} <= operators(output)
+    assert difference(model, output) < 0.1
+
+
+def test_quantize_for_a_target(edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path) -> None:
+    output = tmp_path / "int8.onnx"
+    options = ["--data", data, "--target", "onnxruntime", "--scheme", "int8", "--dim", "N=1", "-o", output]
+    finished = edgekit("quantize", model, *options, "--json")
+    assert (finished.code, finished.err) == (0, "")
+    assert finished.json["weight_bytes"] < finished.json["weight_bytes_before"]
+    assert "DequantizeLinear" in operators(output)
+    assert difference(model, output) < 0.1
+
+
+def test_weights_alone_need_no_data(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
+    output = tmp_path / "int8.onnx"
+    finished = edgekit("quantize", model, "--scheme", "int8-weights", "--dim", "N=1", "-o", output)
+    assert finished.code == 0
+    assert "scheme: int8-weights" in finished.out
+    assert finished.err.endswith(f"wrote {output}\n")
+
+
+def refusal(edgekit: RunEdgeKit, *arguments: object) -> str:
+    finished = edgekit("quantize", *arguments, "--quiet")
+    assert (finished.code, finished.out) == (2, "")
+    return str(finished.err)
+
+
+def test_no_data(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
+    assert refusal(edgekit, model, "-o", tmp_path / "int8.onnx") == (
+        "error: --scheme auto: quantization needs samples to calibrate on\n"
+        "expected: a folder of samples\n"
+        "found: none\n"
+        "hint: give --data DIR, or --scheme int8-weights, which needs none\n"
+    )
+
+
+def test_the_scheme_none(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
+    text = refusal(edgekit, model, "--scheme", "none", "-o", tmp_path / "int8.onnx")
+    assert text == "error: --scheme none: would leave the model as it is\n"
+
+
+def test_an_unknown_scheme(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
+    assert refusal(edgekit, model, "--scheme", "int3", "-o", tmp_path / "int8.onnx") == (
+        "error: --scheme: unknown scheme\nexpected: auto | int8 | int8-weights | none\nfound: int3\n"
+    )
+
+
+def test_a_max_drop_that_is_none(edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path) -> None:
+    text = refusal(edgekit, model, "--data", data, "--max-drop", "little", "-o", tmp_path / "int8.onnx")
+    assert text == (
+        "error: --max-drop: is no share\nexpected: a number from 0 to 1, or from 0% to 100%\nfound: little\n"
+    )
+
+
+def test_an_empty_data_folder_leaves_nothing_behind(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    output = tmp_path / "out" / "int8.onnx"
+    text = refusal(edgekit, model, "--data", tmp_path / "empty", "--dim", "N=1", "-o", output)
+    assert text.startswith(f"error: {tmp_path}/empty: ")
+    assert not output.parent.exists()

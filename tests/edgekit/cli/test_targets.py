@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+RunEdgeKit = Callable[..., Any]
+
+PROMISED = {"ios16", "ios17", "ios18", "ios26", "intel-cpu", "intel-gpu", "intel-npu", "onnxruntime", "web"}
+
+
+def test_targets_json(edgekit: RunEdgeKit) -> None:
+    finished = edgekit("targets", "--json")
+    assert (finished.code, finished.err) == (0, "")
+    record = finished.json
+    assert {profile["name"] for profile in record["targets"]} >= PROMISED
+    assert record["broken"] == []
+    for profile in record["targets"]:
+        assert set(profile) == {"name", "aliases", "target", "description", "options", "runs_here"}
+        assert profile["description"]
+
+
+def test_targets_for_people(edgekit: RunEdgeKit) -> None:
+    finished = edgekit("targets")
+    assert (finished.code, finished.err) == (0, "")
+    rows = {line.split()[0]: line for line in finished.out.splitlines()[3:] if line.strip()}
+    assert set(rows) >= PROMISED
+    assert " yes " in rows["onnxruntime"]
+    assert " no " in rows["ios18"]
