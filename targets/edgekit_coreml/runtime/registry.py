@@ -157,11 +157,6 @@ def find_kernel(name: str, opset: int) -> Kernel | None:
     return max(candidates, key=lambda entry: entry.opset, default=None)
 
 
-def kernel_names() -> dict[str, int]:
-    """All operations that can be executed, with the first iOS version of each."""
-    return {name: min(entry.opset for entry in entries) for name, entries in sorted(_KERNELS.items())}
-
-
 def _item(value: Any) -> Any:
     return value.item() if isinstance(value, np.ndarray) else value
 

@@ -36,13 +36,13 @@ def _along_channels(values: Array, x: Array) -> Array:
     return values.reshape(-1, *(1,) * (x.ndim - 2)) if values.ndim == 1 and values.size > 1 else values.reshape(())
 
 
-@kernel("relu")
+@kernel("relu", raw=True)
 def relu(call: Call, x: Array) -> Array:
     """``max(x, 0)``."""
     return clamp(x, 0, math.inf)
 
 
-@kernel("relu6")
+@kernel("relu6", raw=True)
 def relu6(call: Call, x: Array) -> Array:
     """``min(max(x, 0), 6)``."""
     return clamp(x, 0, 6)

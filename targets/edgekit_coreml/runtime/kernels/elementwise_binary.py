@@ -27,6 +27,8 @@ _FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {
     "not_equal": np.not_equal,
     "sub": np.subtract,
 }
+_EXACT = frozenset({"maximum", "minimum"})
+"""What makes of float16 values a float16: there is nothing to round."""
 
 
 def _register(name: str, function: Callable[[Array, Array], Array]) -> None:
@@ -35,7 +37,7 @@ def _register(name: str, function: Callable[[Array, Array], Array]) -> None:
     def compute(call: Call, x: Array, y: Array) -> Array:
         return function(x, y)
 
-    kernel(name)(compute)
+    kernel(name, raw=name in _EXACT)(compute)
 
 
 for _name, _function in _FUNCTIONS.items():

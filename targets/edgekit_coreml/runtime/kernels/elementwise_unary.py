@@ -35,6 +35,8 @@ _FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "tan": np.tan,
     "tanh": np.tanh,
 }
+_EXACT = frozenset({"abs", "ceil", "floor", "round", "sign"})
+"""What makes of every float16 a float16: there is nothing to round."""
 
 
 def _register(name: str, function: Callable[[Array], Array]) -> None:
@@ -43,7 +45,7 @@ def _register(name: str, function: Callable[[Array], Array]) -> None:
     def compute(call: Call, x: Array) -> Array:
         return function(x)
 
-    kernel(name)(compute)
+    kernel(name, raw=name in _EXACT)(compute)
 
 
 for _name, _function in _FUNCTIONS.items():

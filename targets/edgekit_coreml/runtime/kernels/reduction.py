@@ -32,6 +32,8 @@ _REDUCTIONS: dict[str, _Reduction] = {
     "reduce_sum": lambda x, axes, keep_dims: np.sum(x, axis=axes, keepdims=keep_dims),
     "reduce_sum_square": lambda x, axes, keep_dims: np.sum(np.square(x), axis=axes, keepdims=keep_dims),
 }
+_EXACT = frozenset({"reduce_max", "reduce_min"})
+"""What makes of float16 values a float16: there is nothing to round."""
 
 
 def _register(name: str, function: _Reduction) -> None:
@@ -40,7 +42,7 @@ def _register(name: str, function: _Reduction) -> None:
     def compute(call: Call, x: Array, axes: Ints | None = None, keep_dims: bool = False) -> Array:
         return function(x, axes, keep_dims)
 
-    kernel(name)(compute)
+    kernel(name, raw=name in _EXACT)(compute)
 
 
 for _name, _function in _REDUCTIONS.items():
