@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,8 @@ def max_pool(
     ceil_mode: bool = False,
 ) -> Array:
     """Maximum of each window of ``x`` [n, C, *D]; padding counts as minus infinity."""
-    windows = Windows.over(kernel_sizes, strides)
-    padding = windows.padding(pad_type, pad, x.shape[2:])
-    reach = _reach(windows, x.shape[2:], padding, ceil_mode and pad_type in ("valid", "custom"))
-    return _pool(call, "MaxPool", x, windows, reach, -np.inf)
+    geometry = _Geometry.of(x, kernel_sizes, strides, pad_type, pad, ceil_mode)
+    return _pool(call, "MaxPool", x, geometry, -np.inf)
 
 
 @kernel("avg_pool")
@@ -47,13 +45,10 @@ def avg_pool(
     Padding counts as zeros unless ``exclude_padding_from_average``. What ``ceil_mode`` lets a window hang over beyond
     the padding is never counted, as in PyTorch.
     """
-    windows = Windows.over(kernel_sizes, strides)
-    padding = windows.padding(pad_type, pad, x.shape[2:])
-    reach = _reach(windows, x.shape[2:], padding, ceil_mode and pad_type in ("valid", "custom"))
-    mean = _pool(call, "AveragePool", x, windows, reach, 0.0, count_include_pad=1)
-    counted = ((0, 0),) * len(padding) if exclude_padding_from_average else padding
+    geometry = _Geometry.of(x, kernel_sizes, strides, pad_type, pad, ceil_mode)
+    mean = _pool(call, "AveragePool", x, geometry, 0.0, count_include_pad=1)
     for axis, size in enumerate(kernel_sizes):
-        counts = _counts(windows, axis, x.shape[2 + axis], reach[axis], counted[axis])
+        counts = geometry.counts(axis, padded=not exclude_padding_from_average)
         if np.any(counts != size):
             along = (-1,) + (1,) * (len(kernel_sizes) - 1 - axis)
             mean *= (size / np.maximum(counts, 1)).astype(np.float32).reshape(along)
@@ -71,22 +66,47 @@ def l2_pool(
     ceil_mode: bool = False,
 ) -> Array:
     """Square root of the sum of squares of each window of ``x`` [n, C, *D]; padding counts as zeros."""
-    windows = Windows.over(kernel_sizes, strides)
-    padding = windows.padding(pad_type, pad, x.shape[2:])
-    reach = _reach(windows, x.shape[2:], padding, ceil_mode and pad_type in ("valid", "custom"))
-    mean = _pool(call, "AveragePool", np.square(x), windows, reach, 0.0, count_include_pad=1)
+    geometry = _Geometry.of(x, kernel_sizes, strides, pad_type, pad, ceil_mode)
+    mean = _pool(call, "AveragePool", np.square(x), geometry, 0.0, count_include_pad=1)
     mean *= np.float32(math.prod(kernel_sizes))
     return np.sqrt(mean, out=mean)
 
 
-def _reach(windows: Windows, spatial: Sequence[int], padding: Padding, ceil_mode: bool) -> Padding:
-    """How far windows reach beyond the input: the padding and, with ``ceil_mode``, what the last window needs more.
+@dataclass(frozen=True)
+class _Geometry:
+    """How the windows of one pooling lie over its input."""
 
-    ``ceil_mode`` rounds the number of windows up, but leaves out a last window that would start beyond the input and
-    the padding before it, if there is padding at all.
+    spatial: Ints
+    windows: Windows
+    padding: Padding
+    reach: Padding
+    """How far the windows reach beyond the input: the padding and, with ``ceil_mode``, what the last one needs more."""
+
+    @classmethod
+    def of(
+        cls, x: Array, sizes: Ints, strides: Ints | None, pad_type: str, pad: Ints | None, ceil_mode: bool
+    ) -> _Geometry:
+        """The geometry that the inputs of an operation describe."""
+        spatial = x.shape[2:]
+        windows = Windows.over(sizes, strides)
+        padding = windows.padding(pad_type, pad, spatial)
+        rounds_up = ceil_mode and pad_type in ("valid", "custom")
+        return cls(spatial, windows, padding, _rounded_up(windows, spatial, padding) if rounds_up else padding)
+
+    def counts(self, axis: int, *, padded: bool) -> Array:
+        """Elements of each window along an axis that lie in the input or, if ``padded``, in its padding."""
+        before, after = self.padding[axis] if padded else (0, 0)
+        extent, stride = self.windows.extents[axis], self.windows.strides[axis]
+        starts = np.arange(self.windows.counts(self.spatial, self.reach)[axis]) * stride - self.reach[axis][0]
+        counts: Array = np.minimum(starts + extent, self.spatial[axis] + after) - np.maximum(starts, -before)
+        return np.maximum(counts, 0)
+
+
+def _rounded_up(windows: Windows, spatial: Ints, padding: Padding) -> Padding:
+    """The padding, extended behind so that the number of windows is rounded up.
+
+    A last window that would start beyond the input and the padding before it is left out, if there is padding at all.
     """
-    if not ceil_mode:
-        return padding
     reach = []
     for size, (before, after), extent, stride in zip(spatial, padding, windows.extents, windows.strides, strict=True):
         count = -(-(size + before + after - extent) // stride) + 1
@@ -96,19 +116,10 @@ def _reach(windows: Windows, spatial: Sequence[int], padding: Padding, ceil_mode
     return tuple(reach)
 
 
-def _counts(windows: Windows, axis: int, size: int, reach: tuple[int, int], counted: tuple[int, int]) -> Array:
-    """Elements of each window along an axis that lie in the input or the ``counted`` part of its surroundings."""
-    extent, stride = windows.sizes[axis], windows.strides[axis]
-    starts = np.arange((size + sum(reach) - extent) // stride + 1) * stride - reach[0]
-    low, high = -counted[0], size + counted[1]
-    counts: Array = np.minimum(starts + extent, high) - np.maximum(starts, low)
-    return np.maximum(counts, 0)
-
-
-def _pool(
-    call: Call, op_type: str, x: Array, windows: Windows, reach: Padding, fill: float, **attributes: Any
-) -> Array:
-    """Pool over the input extended by ``reach``."""
+def _pool(call: Call, op_type: str, x: Array, geometry: _Geometry, fill: float, **attributes: Any) -> Array:
+    """Pool over the input and what the windows reach of its surroundings."""
+    windows, reach = geometry.windows, geometry.reach
+    shape = x.shape[:2] + windows.counts(geometry.spatial, reach)
     if any(max(ends) >= size for ends, size in zip(reach, windows.sizes, strict=True)):
         # ONNX Runtime refuses padding as large as the window.
         x = np.pad(x, ((0, 0), (0, 0), *reach), constant_values=fill)
@@ -118,8 +129,8 @@ def _pool(
         reach,
         op_type,
         {"x": x},
-        work=x.size * math.prod(windows.sizes) / math.prod(windows.strides),
-        shape=x.shape[:2] + windows.counts(x.shape[2:], reach),
+        work=math.prod(shape) * math.prod(windows.sizes),
+        shape=shape,
         kernel_shape=windows.sizes,
         strides=windows.strides,
         pads=onnx_pads(reach),
