@@ -50,9 +50,10 @@ def quantize(
     config: ConfigOption = None,
     output: ModelOutputOption,
 ) -> None:
-    """Quantize a model: ONNX in, ONNX with QuantizeLinear and DequantizeLinear out.
+    """Quantize a model: ONNX in, smaller ONNX out.
 
     The samples in --data calibrate the ranges; where they have labels, --max-drop bounds the accuracy that may be lost.
+    With --target, candidates are built and scored on that target's runtime.
     """
     from edgekit.errors import InputError
     from edgekit.onnx_file import write_model
