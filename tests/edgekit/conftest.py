@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,10 @@ import onnx
 import onnx.parser
 import pytest
 
+from edgekit import latency
 from edgekit.cli import main
+
+DIGITS = Path(__file__).parents[2] / "sample_apps" / "digits"
 
 
 @dataclass(frozen=True)
@@ -65,3 +69,50 @@ def onnx_file(tmp_path: Path) -> WriteOnnx:
         return path
 
     return write
+
+
+@pytest.fixture(scope="session")
+def digits() -> Path:
+    """The sample model: `image` (batch×1×28×28) to `logits` (batch×10)."""
+    return DIGITS / "digits_torchscript.onnx"
+
+
+@pytest.fixture(scope="session")
+def labelled_digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twenty labelled pictures, and beside their folder the project file that tells how they become inputs."""
+    project = tmp_path_factory.mktemp("digits")
+    data = project / "samples"
+    data.mkdir()
+    shutil.copy(DIGITS / "edgekit.toml", project)
+    head, *rows = (DIGITS / "samples" / "test" / "labels.csv").read_text().splitlines()[:21]
+    for row in rows:
+        shutil.copy(DIGITS / "samples" / "test" / row.split(",")[0], data)
+    (data / "labels.csv").write_text("\n".join([head, *rows]) + "\n")
+    return data
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_measurements() -> Iterator[None]:
+    """Latencies are measured as ever, for a moment only."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(latency, "ENOUGH_SECONDS", 0.01)
+        patch.setattr(latency, "MOST_SECONDS", 1.0)
+        yield
+
+
+@pytest.fixture(scope="session")
+def packaged_digits(
+    tmp_path_factory: pytest.TempPathFactory, digits: Path, labelled_digits: Path, short_measurements: None
+) -> Path:
+    """A bundle of the sample model for ONNX Runtime; tests that change it take a copy."""
+    del short_measurements  # only its effect counts
+    bundle = tmp_path_factory.mktemp("bundle") / "digits"
+    options = ["--target", "onnxruntime", "--data", str(labelled_digits), "--quantize", "none", "--dim", "batch=1"]
+    assert main(["package", str(digits), *options, "-o", str(bundle), "--quiet"]) == 0
+    return bundle
+
+
+@pytest.fixture
+def bundle(packaged_digits: Path, tmp_path: Path) -> Path:
+    """A bundle that a test may change."""
+    return Path(shutil.copytree(packaged_digits, tmp_path / "digits"))

@@ -1,0 +1,121 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from edgekit.accuracy import Kind
+from edgekit.errors import RequirementError
+from edgekit.model import Model
+from edgekit.registry import find_profile
+from edgekit.samples import SeededSamples
+from edgekit.stages.build import Build
+from edgekit.stages.verify import InaccurateError, Verified, Verify
+from edgekit.target import BuildOptions
+
+
+@pytest.fixture
+def verified(tmp_path: Path) -> Callable[[Path, Path], Verified]:
+    """Builds one model for ONNX Runtime and verifies it against another."""
+
+    def run(original: Path, shipped: Path, *, quantized: bool = False) -> Verified:
+        target, profile = find_profile("onnxruntime")
+        models = [Model(ir.load(path), path) for path in (original, shipped)]
+        folder = tmp_path / "built"
+        folder.mkdir()
+        built = Build(target, profile, BuildOptions(), folder, quantized=quantized)(models[1])
+        result = Verify(models[0], target, profile, SeededSamples(models[0], 4))(built)
+        assert isinstance(result, Verified)
+        return result
+
+    return run
+
+
+ORIGINAL = "f (float[1, 8] x) => (float[1, 8] y) { y = Mul(x, c) }"
+
+
+def test_a_true_build(verified: Callable[..., Verified], onnx_file: Callable[..., Path]) -> None:
+    model = onnx_file(ORIGINAL, c=np.array(2, np.float32))
+    accuracy = verified(model, model).accuracy
+    assert accuracy.outputs[0].exact
+    assert accuracy.seeded
+    assert accuracy.samples == 4
+
+
+def test_a_build_that_computes_something_else(
+    verified: Callable[..., Verified], onnx_file: Callable[..., Path]
+) -> None:
+    original = onnx_file(ORIGINAL, c=np.array(2, np.float32))
+    other = onnx_file(ORIGINAL, name="other.onnx", c=np.array(2.02, np.float32))
+    with pytest.raises(InaccurateError) as failure:
+        verified(original, other)
+    text = str(failure.value)
+    assert text.startswith("model: what was built as float32 is not accurate enough, executed by ONNX Runtime")
+    assert "\nfound: output 'y': SQNR 40.0 dB on its worst sample (at least 50 dB)\n" in text
+    assert text.endswith("give real samples with --data")
+    assert failure.value.exit_code == 1
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+@pytest.mark.parametrize(
+    "shipped",
+    [
+        "f (float[1, 8] x) => (float[1, 8] y) { a = Mul(x, c) z = Sub(x, x) y = Div(a, z) }",
+        "f (float[1, 8] x) => (float[1, 8] y) { a = Mul(x, c) z = Sub(x, x) y = Mul(a, z) }",
+    ],
+    ids=["infinite", "constant"],
+)
+def test_a_build_that_lost_its_output(
+    verified: Callable[..., Verified], onnx_file: Callable[..., Path], shipped: str, quantized: bool
+) -> None:
+    original = onnx_file(ORIGINAL, c=np.array(2, np.float32))
+    with pytest.raises(InaccurateError):
+        verified(original, onnx_file(shipped, name="other.onnx", c=np.array(2, np.float32)), quantized=quantized)
+
+
+def test_a_build_with_another_shape(verified: Callable[..., Verified], onnx_file: Callable[..., Path]) -> None:
+    original = onnx_file("f (float[1, 8] x) => (float[1, 8] y) { y = Exp(x) }")
+    other = onnx_file(
+        "f (float[1, 8] x) => (float[1, 8, 1] y) { e = Exp(x) y = Unsqueeze(e, a) }", name="other.onnx", a=np.array([2])
+    )
+    with pytest.raises(
+        RequirementError, match=r"another shape than the original's\nexpected: \(1, 8\)\nfound: \(1, 8, 1\)"
+    ):
+        verified(original, other)
+
+
+class TestWhatTheOriginalDoesNotReproduce:
+    """Large numbers that cancel leave the rounding of whatever order they were added in, beside what is meant."""
+
+    @staticmethod
+    def model(onnx_file: Callable[..., Path], remainder: float) -> Path:
+        large = np.random.default_rng(0).standard_normal((1, 4, 7, 7), np.float32) * 1e4
+        return onnx_file(
+            "f (float[1, 4, 32, 32] x) => (float[1, 1, 26, 26] y) "
+            "{ a = Conv(x, large) n = Conv(x, small) s = Add(a, n) y = Sub(s, a) }",
+            large=large,
+            small=large * np.float32(remainder),
+        )
+
+    def test_is_asked_for_less(self, verified: Callable[..., Verified], onnx_file: Callable[..., Path]) -> None:
+        model = self.model(onnx_file, 1e-5)
+        built = verified(model, model)
+        assert built.accuracy.self_agreement_db.keys() == {"y"}
+        assert 16 < built.accuracy.self_agreement_db["y"] < 56
+        assert built.record["warnings"][0].startswith("output 'y' is determined to ")
+
+    def test_is_refused_where_next_to_nothing_is_left(
+        self, verified: Callable[..., Verified], onnx_file: Callable[..., Path]
+    ) -> None:
+        model = self.model(onnx_file, 1e-7)
+        with pytest.raises(InaccurateError, match="at least 10 dB"):
+            verified(model, model)
+
+
+def test_the_kind_decides_the_floor(verified: Callable[..., Verified], onnx_file: Callable[..., Path]) -> None:
+    original = onnx_file(ORIGINAL, c=np.array(2, np.float32))
+    other = onnx_file(ORIGINAL, name="other.onnx", c=np.array(2.02, np.float32))
+    result = verified(original, other, quantized=True)
+    assert result.kind is Kind.QUANTIZED
+    assert result.accuracy.outputs[0].sqnr_db == pytest.approx(40, abs=0.1)

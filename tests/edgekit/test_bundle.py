@@ -1,0 +1,159 @@
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import edgekit
+from edgekit.bundle import check_integrity, is_bundle, read_bundle, validate_manifest
+from edgekit.errors import InputError, InternalError, RequirementError
+
+SCHEMA = json.loads(Path(edgekit.__file__).with_name("manifest.schema.json").read_text())
+
+
+def manifest_of(bundle: Path) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((bundle / "manifest.json").read_text())
+    return manifest
+
+
+def test_the_schema_is_one_and_the_manifest_is_valid(packaged_digits: Path) -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.validate(manifest_of(packaged_digits), SCHEMA, jsonschema.Draft202012Validator)
+
+
+def test_the_manifest_names_every_file_with_its_hash(packaged_digits: Path) -> None:
+    found = {
+        path.relative_to(packaged_digits).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in packaged_digits.rglob("*")
+        if path.is_file() and path.name != "manifest.json"
+    }
+    assert {file["path"]: file["sha256"] for file in manifest_of(packaged_digits)["files"]} == found
+    assert {"model.onnx", "check.py", "report.md", "golden/0/inputs/0.npy", "golden/2/outputs/0.npy"} <= found.keys()
+
+
+def test_the_manifest_tells_the_bundle_s_history(packaged_digits: Path, digits: Path) -> None:
+    manifest = manifest_of(packaged_digits)
+    assert [stage["name"] for stage in manifest["stages"]] == [
+        "load",
+        "fix shapes",
+        "simplify",
+        "pre-check",
+        "quantize",
+        "check operators",
+        "build",
+        "verify",
+        "bench",
+    ]
+    (source,) = manifest["source"]["files"]
+    assert source == {
+        "path": digits.name,
+        "bytes": digits.stat().st_size,
+        "sha256": hashlib.sha256(digits.read_bytes()).hexdigest(),
+    }
+    assert manifest["options"] == {
+        "quantize": "none",
+        "max_drop": None,
+        "precision": "auto",
+        "dims": {"batch": 1},
+        "shapes": {},
+    }
+    assert manifest["preprocessing"]["layout"] == "NCHW"
+    assert manifest["inputs"][0]["shape"] == [1, 1, 28, 28]
+    assert manifest["size"]["bytes"] == (packaged_digits / "model.onnx").stat().st_size
+
+
+def test_golden_outputs_are_those_of_the_original_by_another_implementation(
+    packaged_digits: Path, digits: Path
+) -> None:
+    original = ReferenceEvaluator(onnx.load(digits))
+    samples = list(read_bundle(packaged_digits).golden())
+    assert len(samples) == 3
+    for feeds, outputs in samples:
+        (expected,) = original.run(None, feeds)
+        np.testing.assert_allclose(outputs["logits"], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_report_is_for_people(packaged_digits: Path) -> None:
+    report = (packaged_digits / "report.md").read_text()
+    assert report.startswith("# digits_torchscript for onnxruntime\n")
+    assert "| input | image | float32 | 1×1×28×28 |" in report
+    assert "python check.py" in report
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda bundle: (bundle / "model.onnx").write_bytes(b"other"), "model.onnx is changed"),
+        (lambda bundle: (bundle / "report.md").unlink(), "report.md is missing"),
+        (lambda bundle: (bundle / "extra").touch(), "extra is not in the manifest"),
+    ],
+)
+def test_a_changed_bundle_is_noticed(bundle: Path, change: Any, found: str) -> None:
+    check_integrity(read_bundle(bundle))
+    change(bundle)
+    with pytest.raises(RequirementError) as failure:
+        check_integrity(read_bundle(bundle))
+    assert str(failure.value) == (
+        f"{bundle}: the bundle is not as it was written\n"
+        "expected: the files and SHA-256 sums of its manifest\n"
+        f"found: {found}\n"
+        "hint: package the model again"
+    )
+
+
+def test_what_is_no_bundle(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    for name, found in (("folder", "a folder without one"), ("file", "a file"), ("nowhere", "nothing")):
+        with pytest.raises(InputError) as failure:
+            read_bundle(tmp_path / name)
+        assert str(failure.value) == (
+            f"{tmp_path / name}: is not a bundle\n"
+            "expected: a folder with a manifest.json\n"
+            f"found: {found}\n"
+            "hint: `edgekit package` makes bundles"
+        )
+        assert not is_bundle(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({"schema_version": 2}, "schema_version: 1 was expected"),
+        ({"files": [{"path": "../x", "bytes": 1, "sha256": "0" * 64}]}, "files[0].path"),
+        ({"inputs": 3}, "inputs: 3 is not of type 'array'"),
+        ({"surprise": 3}, "'surprise' was unexpected"),
+    ],
+)
+def test_a_manifest_that_is_none(bundle: Path, change: dict[str, Any], found: str) -> None:
+    (bundle / "manifest.json").write_text(json.dumps(manifest_of(bundle) | change))
+    with pytest.raises(InputError, match="is no manifest of a bundle") as failure:
+        read_bundle(bundle)
+    assert found in str(failure.value)
+    assert is_bundle(bundle)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "\xff"])
+def test_a_manifest_that_is_no_json_object(bundle: Path, text: str) -> None:
+    (bundle / "manifest.json").write_text(text, encoding="latin-1")
+    with pytest.raises(InputError):
+        read_bundle(bundle)
+    assert not is_bundle(bundle)
+
+
+def test_a_wrong_manifest_is_not_written(packaged_digits: Path) -> None:
+    manifest = manifest_of(packaged_digits)
+    validate_manifest(manifest)
+    with pytest.raises(InternalError, match="the manifest breaks its own schema: golden"):
+        validate_manifest(manifest | {"golden": {}})
+
+
+def test_damaged_golden_data(bundle: Path) -> None:
+    (bundle / "golden" / "1" / "outputs" / "0.npy").write_bytes(b"")
+    with pytest.raises(RequirementError, match="golden data cannot be read"):
+        list(read_bundle(bundle).golden())

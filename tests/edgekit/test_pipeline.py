@@ -1,0 +1,192 @@
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgekit.bundle import Bundle
+from edgekit.errors import InputError, RequirementError, UnsupportedOpsError
+from edgekit.pipeline import PackageRequest, package
+from edgekit.preprocessing import ImagePreprocessing
+from edgekit.progress import Progress
+from edgekit.shape_request import ShapeRequest
+from edgekit.stages.verify import InaccurateError
+
+PIXELS = ImagePreprocessing(scale=1 / 255, mean=(0.1307,), std=(0.3081,), resize="pad")
+
+
+class Told(Progress):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+def packaged(output: Path, model: Path, target: str, **rest: Any) -> Bundle:
+    return package(PackageRequest(model, target, output, **rest), Progress())
+
+
+def record(bundle: Bundle, stage: str) -> Any:
+    return [one["record"] for one in bundle.manifest["stages"] if one["name"] == stage][-1]
+
+
+@pytest.mark.parametrize(
+    ("target", "executed_by", "runs_here"),
+    [
+        ("onnxruntime", "ONNX Runtime ", True),
+        ("intel-cpu", "OpenVINO ", True),
+        pytest.param("ios18", "EdgeKit reference runtime for Core ML", False, marks=pytest.mark.slow),
+    ],
+)
+def test_a_bundle_for_each_target_says_what_executed_it(
+    tmp_path: Path, digits: Path, target: str, executed_by: str, runs_here: bool
+) -> None:
+    bundle = packaged(tmp_path / "out", digits, target, shapes=ShapeRequest({"batch": 1}))
+    accuracy = bundle.manifest["accuracy"]
+    assert accuracy["executed_by"].startswith(executed_by)
+    assert accuracy["data"] == {"kind": "seeded", "samples": 4}
+    assert accuracy["task"] is None
+    assert float(accuracy["outputs"][0]["worst_sample_db"]) >= 25
+    assert bundle.manifest["latency"]["of_device"] is runs_here
+    checked = subprocess.run(
+        [sys.executable, "check.py", "--json"], cwd=bundle.path, capture_output=True, text=True, check=False
+    )
+    if runs_here:  # the others' checks need their device
+        assert checked.returncode == 0, checked.stderr
+        assert json.loads(checked.stdout)["passed"] is True
+
+
+def test_quantized_to_a_quarter_and_measured_on_other_samples(
+    tmp_path: Path, digits: Path, labelled_digits: Path
+) -> None:
+    calibration = digits.parent / "samples" / "calibration"
+    bundle = packaged(
+        tmp_path / "out",
+        digits,
+        "onnxruntime",
+        shapes=ShapeRequest({"batch": 1}),
+        data=calibration,
+        verify_data=labelled_digits,
+        quantize="int8",
+        preprocessing=PIXELS,
+    )
+    manifest = bundle.manifest
+    assert manifest["model"]["kind"] == "quantized"
+    assert manifest["size"]["ratio"] < 0.5
+    assert manifest["accuracy"]["data"] == {"kind": "samples", "samples": 20}
+    assert manifest["accuracy"]["task"]["drop"] <= 0.01
+    assert record(bundle, "verify")["warnings"] == []
+
+
+def test_accuracy_on_the_calibration_samples_is_called_so(tmp_path: Path, digits: Path, labelled_digits: Path) -> None:
+    told = Told()
+    request = PackageRequest(
+        digits,
+        "onnxruntime",
+        tmp_path / "out",
+        shapes=ShapeRequest({"batch": 1}),
+        data=labelled_digits,
+        quantize="int8",
+        preprocessing=PIXELS,
+    )
+    package(request, told)
+    assert any("measured on the samples that the model was calibrated on" in text for text in told.warnings)
+
+
+def test_labels_that_no_output_can_be_judged_by(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    np.savez(data / "0.npz", x=np.ones((2, 2), np.float32), label=1)
+    model = onnx_file("f (float[2, 2] x) => (float[2, 2] y) { y = Exp(x) }")
+    bundle = packaged(tmp_path / "out", model, "onnxruntime", data=data, quantize="none")
+    assert bundle.manifest["accuracy"]["task"] is None
+    assert record(bundle, "verify")["warnings"] == [
+        "the samples have labels, but no output of the model tells a class: they were not used"
+    ]
+
+
+def test_half_precision_that_loses_too_much_becomes_single(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    model = onnx_file(
+        "f (float[1, 64] x) => (float[1, 64] y) { a = MatMul(x, v) b = MatMul(x, w) y = Sub(a, b) }",
+        v=np.full((64, 64), 1 + 2**-12, np.float32),  # which is 1 in half precision
+        w=np.full((64, 64), 1, np.float32),
+    )
+    bundle = packaged(tmp_path / "out", model, "intel-gpu")
+    assert bundle.manifest["model"]["kind"] == bundle.manifest["model"]["precision"] == "float32"
+    names = [stage["name"] for stage in bundle.manifest["stages"]]
+    assert names[-5:] == ["build", "verify", "build", "verify", "bench"]
+    failed = bundle.manifest["stages"][-4]["record"]
+    assert failed["failed"]["type"] == "InaccurateError"
+    assert failed["warnings"][0].startswith("float16 is not accurate enough (output 'y'")
+    assert not any(path.name.startswith(".edgekit") for path in tmp_path.iterdir())
+
+    with pytest.raises(InaccurateError) as failure:
+        packaged(tmp_path / "half", model, "intel-gpu", precision="float16")
+    assert failure.value.exit_code == 1
+    assert not (tmp_path / "half").exists()
+
+
+def test_an_older_bundle_is_replaced_and_nothing_else_is(bundle: Path, tmp_path: Path, digits: Path) -> None:
+    shapes = ShapeRequest({"batch": 1})
+    made = packaged(bundle, digits, "onnxruntime", shapes=shapes, name="newer")
+    assert made.name == "newer"
+    other = tmp_path / "photos"
+    other.mkdir()
+    (other / "holiday.jpg").touch()
+    with pytest.raises(InputError, match="exists and is not a bundle"):
+        packaged(other, digits, "onnxruntime", shapes=shapes)
+    assert (other / "holiday.jpg").exists()
+
+
+def test_a_failure_leaves_the_older_bundle_as_it_was(bundle: Path, onnx_file: Callable[..., Path]) -> None:
+    before = (bundle / "manifest.json").read_bytes()
+    model = onnx_file("f (float[1, 4, 4] x) => (float[1] y) { y = Det(x) }")
+    with pytest.raises(UnsupportedOpsError) as failure:
+        packaged(bundle, model, "intel-cpu")
+    assert failure.value.ops == ["Det"]
+    assert (bundle / "manifest.json").read_bytes() == before
+    assert not any(path.name.startswith(".edgekit") for path in bundle.parent.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"target": "toaster"}, "there is no target 'toaster'"),
+        ({"quantize": "int7"}, "--quantize: unknown scheme\nexpected: auto | int8 | int8-weights | none\nfound: int7"),
+        (
+            {"quantize": "int8"},
+            "--quantize int8: quantization needs samples to calibrate on\n"
+            "expected: a folder of samples\nfound: none\n"
+            "hint: give --data DIR, or --quantize int8-weights, which needs none",
+        ),
+        ({"precision": "float8"}, "--precision: unknown type\nexpected: auto | float32 | float16\nfound: float8"),
+    ],
+)
+def test_a_request_that_cannot_be_met_is_refused_at_once(
+    tmp_path: Path, digits: Path, options: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(InputError) as failure:
+        package(
+            PackageRequest(**{"model": digits, "target": "onnxruntime", "output": tmp_path / "out", **options}), Told()
+        )
+    assert text in str(failure.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dynamic_inputs_without_data(tmp_path: Path, digits: Path) -> None:
+    with pytest.raises(InputError, match=r"no input can be drawn while its shape is dynamic\nhint: fix it with --dim"):
+        packaged(tmp_path / "out", digits, "onnxruntime")
+
+
+def test_random_inputs_that_the_model_cannot_take(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    model = onnx_file("f (float[4] x, int64[1] rows) => (float[r, c] y) { y = Reshape(x, rows) }")
+    with pytest.raises((InputError, RequirementError)):
+        packaged(tmp_path / "out", model, "onnxruntime")
+    assert not (tmp_path / "out").exists()
