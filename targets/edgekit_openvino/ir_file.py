@@ -10,7 +10,7 @@ from typing import Any
 from edgekit.model import Model
 
 BETWEEN_TAGS = re.compile(r">\s+<")
-COUNTED_NAME = re.compile(r"\w+_\d+")
+COUNTED_NAME = re.compile(r"\w+_\d+(\.\d+)?")
 SMALL_CONSTANT = 64
 """In bytes; one of this size takes less room than what the topology says of it."""
 MOST_GROWTH = 1.1

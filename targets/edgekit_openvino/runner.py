@@ -56,7 +56,7 @@ class CompiledRunner:
         """Outputs by name for inputs by name.
 
         Raises:
-            edgekit.errors.InputError: A name, shape or dtype is not the model's.
+            edgekit.errors.InputError: A name, shape or dtype is not the model's, or an integer needs more than 32 bits.
         """
         import openvino
 
@@ -66,6 +66,8 @@ class CompiledRunner:
             raise InputError(
                 "the inputs' names are not the model's", subject=self._path, expected=self._inputs, found=list(feeds)
             )
+        for name, array in feeds.items():
+            _require_32_bits(name, np.asarray(array))
         try:
             for position, name in enumerate(self._inputs):
                 self._request.set_input_tensor(position, openvino.Tensor(np.array(feeds[name])))
@@ -73,6 +75,20 @@ class CompiledRunner:
         except (RuntimeError, TypeError, ValueError) as error:
             raise InputError(f"OpenVINO cannot run the model: {last_line(error)}", subject=self._path) from error
         return {name: _as_array(self._request.get_output_tensor(n)) for n, name in enumerate(self._outputs)}
+
+
+def _require_32_bits(name: str, array: np.ndarray) -> None:
+    """Refuse integers that the plugin would cut off: it computes 64-bit integers in 32 bits."""
+    limits = np.iinfo(np.int32)
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
+        least, greatest = array.min(), array.max()
+        if least < limits.min or greatest > limits.max:
+            raise InputError(
+                "OpenVINO's CPU plugin computes 64-bit integers in 32 bits",
+                subject=f"input {name!r}",
+                expected=f"numbers from {limits.min} to {limits.max}",
+                found=f"{least} to {greatest}",
+            )
 
 
 def _as_array(tensor: Any) -> np.ndarray:

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+import pytest
+
+from edgekit.model import Model
+from edgekit.target import Evidence, NodeVerdict, Support
+from edgekit_openvino.target import OpenVINOTarget
+
+
+def verdicts(body: str, profile_name: str) -> list[NodeVerdict]:
+    text = f'<ir_version: 9, opset_import: ["" : 18, "my.domain" : 1]> g {body}'
+    model = Model(ir.from_proto(onnx.parser.parse_model(text)))
+    target = OpenVINOTarget()
+    return target.check(model, next(profile for profile in target.profiles if profile.name == profile_name))
+
+
+def test_the_cpu_plugin_answers_for_every_node() -> None:
+    found = verdicts("(float[3] x) => (float[3] y) { [first] h = Exp(x) y = Relu(h) }", "intel-cpu")
+    assert [(verdict.node, verdict.op_type) for verdict in found] == [("first", "Exp"), ("y", "Relu")]
+    assert {(verdict.support, verdict.evidence, verdict.unit) for verdict in found} == {
+        (Support.SUPPORTED, Evidence.COMPILED, "CPU")
+    }
+
+
+@pytest.mark.parametrize("profile", ["intel-gpu", "intel-npu"])
+def test_what_cannot_be_known_here_is_said_to_be_unknown(profile: str) -> None:
+    (verdict,) = verdicts("(float[3] x) => (float[3] y) { y = Relu(x) }", profile)
+    assert (verdict.support, verdict.evidence) == (Support.UNKNOWN, Evidence.UNKNOWN)
+    assert profile.removeprefix("intel-").upper() in verdict.detail
+
+
+def test_nodes_that_the_frontend_cannot_convert_are_unsupported_on_every_device() -> None:
+    body = "(float[3, 3] x) => (float y) { [bad] h = my.domain.Odd(x) [fine] i = Relu(h) [worse] y = Det(i) }"
+    for profile in ("intel-cpu", "intel-npu"):
+        found = {verdict.node: verdict.support for verdict in verdicts(body, profile)}
+        assert found == {"bad": Support.UNSUPPORTED, "fine": Support.UNKNOWN, "worse": Support.UNSUPPORTED}

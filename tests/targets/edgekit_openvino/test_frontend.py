@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+
+import edgekit_openvino
+from edgekit.errors import InputError, UnsupportedOpsError
+from edgekit.model import Model
+from edgekit.target import Arrays
+from edgekit_openvino.frontend import convert_model
+
+
+def parsed(body: str, opset: int = 18) -> onnx.ModelProto:
+    """A model in onnx's textual form."""
+    return onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : {opset}, "my.domain" : 1]>\n{body}')
+
+
+def executed(model: onnx.ModelProto, feeds: Arrays, folder: Path) -> Arrays:
+    return edgekit_openvino.load(edgekit_openvino.convert(model, folder / "model")).run(feeds)
+
+
+def expected(model: onnx.ModelProto, feeds: Arrays) -> Arrays:
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds), strict=True))
+
+
+X = np.array([-1.5, 2.0, 0.0], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("body", "feeds"),
+    [
+        pytest.param("g (float[3] x) => (float[3] y) { y = Relu(x) }", {"x": X}, id="one node"),
+        pytest.param(
+            "g (float[2] unused, float[3] x, int64[N] too) => (float[3] y) { y = Relu(x) }",
+            {"unused": X[:2], "x": X, "too": np.array([1, 2])},
+            id="inputs that nothing uses",
+        ),
+        pytest.param("g (float[3] x) => (float[3] y) { y = Max(x) }", {"x": X}, id="an input passed on"),
+        pytest.param(
+            "g (float[3] x) => (float[3] y, float[3] z) { y = Max(x) z = Sum(x) }", {"x": X}, id="passed on twice"
+        ),
+        pytest.param(
+            "g (float[3] a, float[3] x) => (float[3] y) { y = Max(x) }",
+            {"a": X, "x": X + 1},
+            id="one dropped, one passed on",
+        ),
+        pytest.param(
+            "g (float[3] x) => (float[3] y, float[3] z) { y = Relu(x) z = Max(y) }",
+            {"x": X},
+            id="one value, two outputs",
+        ),
+        pytest.param(
+            "g (float[3] x) => (float[3] x, float[3] y) { y = Relu(x) }", {"x": X}, id="an input as an output"
+        ),
+        pytest.param(
+            "g (float[3] x) => (float y) { y = ReduceSum <keepdims = 0> (x) }", {"x": X}, id="an output of rank 0"
+        ),
+        pytest.param(
+            "g (float[3] x) => (int64[M, 1] y) { z = Greater(x, x) n = NonZero(z) y = Transpose(n) }",
+            {"x": X},
+            id="an output without elements",
+        ),
+        pytest.param(
+            "g (int64[3] i, bool[3] b) => (int64[3] j, bool[3] c) { j = Add(i, i) c = Not(b) }",
+            {"i": np.array([1, -2, 2**29]), "b": np.array([True, False, True])},
+            id="integers and booleans",
+        ),
+        pytest.param(
+            "g (float[N, 3] x) => (float[N, 3] y) { y = Relu(x) }", {"x": np.stack([X, -X])}, id="a dynamic dimension"
+        ),
+    ],
+)
+def test_inputs_and_outputs_are_the_onnx_models(body: str, feeds: Arrays, tmp_path: Path) -> None:
+    model = parsed(body)
+    want, got = expected(model, feeds), executed(model, feeds, tmp_path)
+    assert list(got) == list(want)
+    for name, array in want.items():
+        assert got[name].dtype == array.dtype
+        assert got[name].shape == array.shape
+        np.testing.assert_allclose(got[name], array, rtol=1e-6)
+
+
+def test_the_order_of_the_inputs_stays() -> None:
+    model = Model(ir.from_proto(parsed("g (float[2] u, float[3] x, float[4] v) => (float[3] y) { y = Max(x) }")))
+    assert [port.any_name for port in convert_model(model).inputs] == ["u", "x", "v"]
+
+
+def test_all_gaps_are_told_with_their_nodes() -> None:
+    model = parsed(
+        "g (float[4, 4] x) => (float[4, 4] y, float z) {\n"
+        "  [wrapped] w = my.domain.Wrap(x)\n  [again] v = my.domain.Wrap(w)\n  y = Relu(v)\n  [det] z = Det(x)\n}"
+    )
+    with pytest.raises(UnsupportedOpsError) as caught:
+        convert_model(Model(ir.from_proto(model)))
+    assert caught.value.ops == ["Det", "my.domain.Wrap"]
+    assert [gap.node for gap in caught.value.gaps] == ["wrapped", "again", "det"]
+
+
+def test_a_conversion_that_fails_is_a_gap_with_the_reason() -> None:
+    model = parsed(
+        "g (float[1, 1, 4, 4] x) => (float[1, 1, 4, 6] y)"
+        " <int64[8] pads = {0, 0, 0, 1, 0, 0, 0, 1}>"
+        ' { [border] y = Pad <mode = "wrap"> (x, pads) }',
+        opset=19,
+    )
+    with pytest.raises(UnsupportedOpsError, match="padding mode") as caught:
+        convert_model(Model(ir.from_proto(model)))
+    assert [(gap.op_type, gap.node) for gap in caught.value.gaps] == [("Pad", "border")]
+
+
+def test_a_graph_that_contradicts_itself_is_told_as_such() -> None:
+    model = parsed("g (float[2] x, float[3] z) => (float[3] y) { y = Add(x, z) }")
+    with pytest.raises((InputError, UnsupportedOpsError), match=r"[Bb]roadcast|inconsistent|shape"):
+        convert_model(Model(ir.from_proto(model)))

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+import edgekit_openvino
+
+RNG = np.random.default_rng(0)
+
+
+def model_of(nodes: list[onnx.NodeProto], constants: dict[str, np.ndarray], shape: list[int]) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def convolution() -> onnx.ModelProto:
+    """A convolution whose weights are 8-bit, with the same limits before and after it."""
+    rng = np.random.default_rng(1)
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["xq"]),
+        helper.make_node("DequantizeLinear", ["xq", "scale", "zero"], ["xd"]),
+        helper.make_node("DequantizeLinear", ["wq", "wscale", "wzero"], ["w"], axis=0),
+        helper.make_node("Conv", ["xd", "w"], ["c"]),
+        helper.make_node("QuantizeLinear", ["c", "scale", "zero"], ["cq"]),
+        helper.make_node("DequantizeLinear", ["cq", "scale", "zero"], ["y"]),
+    ]
+    constants = {
+        "scale": np.array(0.05, np.float32),
+        "zero": np.array(0, np.int8),
+        "wq": rng.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8),
+        "wscale": rng.random(4).astype(np.float32) / 100,
+        "wzero": np.zeros(4, np.int8),
+    }
+    return model_of(nodes, constants, [1, 3, 8, 8])
+
+
+def test_the_same_model_gives_the_same_bytes_however_many_were_converted_before(tmp_path: Path) -> None:
+    files = [edgekit_openvino.convert(convolution(), tmp_path / f"model{n}") for n in range(3)]
+    assert len({file.read_bytes() for file in files}) == 1
+    assert len({file.with_suffix(".bin").read_bytes() for file in files}) == 1
+
+
+def test_a_quantized_model_computes_the_same_and_keeps_its_weights_in_eight_bits(tmp_path: Path) -> None:
+    model = convolution()
+    file = edgekit_openvino.convert(model, tmp_path / "model")
+    feeds = {"x": RNG.standard_normal((1, 3, 8, 8)).astype(np.float32)}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    got, want = edgekit_openvino.load(file).run(feeds)["y"], session.run(["y"], feeds)[0]
+    # Where a value lies between two steps, the one or the other is right.
+    assert np.abs(got - want).max() <= 0.0501
+    assert (got != want).mean() < 0.02
+    assert file.with_suffix(".bin").stat().st_size < 4 * 3 * 9 + 200
+
+
+def test_equal_limits_stand_in_the_file_once(tmp_path: Path) -> None:
+    text = edgekit_openvino.convert(convolution(), tmp_path / "model").read_text()
+    assert text.count('type="FakeQuantize"') == 2
+    assert text.count('shape="1, 1, 1, 1"') == 2  # low and high, for both of them and for their inputs and outputs
+    assert "\n\t" not in text
+
+
+def test_weights_that_fusing_would_widen_stay_as_they_are(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["xq", "xs", "xz"]),
+        helper.make_node("MatMulInteger", ["xq", "w", "xz", "wz"], ["i"]),
+        helper.make_node("Cast", ["i"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["f", "xs"], ["y"]),
+    ]
+    constants = {"w": RNG.integers(0, 256, (256, 256)).astype(np.uint8), "wz": np.array(128, np.uint8)}
+    file = edgekit_openvino.convert(model_of(nodes, constants, [1, 256]), tmp_path / "model")
+    assert file.with_suffix(".bin").stat().st_size < 1.05 * 256 * 256
+
+
+def test_float16_halves_the_weights_and_still_takes_float32(tmp_path: Path) -> None:
+    weights = RNG.standard_normal((64, 64)).astype(np.float32)
+    model = model_of([helper.make_node("MatMul", ["x", "w"], ["y"])], {"w": weights}, [1, 64])
+    full = edgekit_openvino.convert(model, tmp_path / "full")
+    half = edgekit_openvino.convert(model, tmp_path / "half", precision="float16")
+    assert half.with_suffix(".bin").stat().st_size < 0.51 * full.with_suffix(".bin").stat().st_size
+    x = RNG.standard_normal((1, 64)).astype(np.float32)
+    got = edgekit_openvino.load(half).run({"x": x})["y"]
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, x @ weights.astype(np.float16).astype(np.float32), rtol=1e-4, atol=1e-5)

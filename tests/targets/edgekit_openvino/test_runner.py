@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import edgekit_openvino
+from edgekit.errors import InputError
+from edgekit_openvino.runner import CompiledRunner
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> CompiledRunner:
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]> g (float[2, 3] x, int64[3] i) => (float[2, 3] y, int64[3] j)'
+        " { y = Relu(x) j = Add(i, i) }"
+    )
+    return edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+
+
+def test_it_says_what_executes(runner: CompiledRunner) -> None:
+    assert runner.executed_by.startswith("OpenVINO 20")
+    assert runner.executed_by.endswith("CPU, f32, 1 thread")
+
+
+def test_it_takes_arrays_that_cannot_be_written_and_that_are_not_contiguous(runner: CompiledRunner) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(3, 2).T
+    x.flags.writeable = False
+    np.testing.assert_array_equal(runner.run({"x": x, "i": np.arange(3)})["y"], x)
+
+
+def test_results_outlive_the_next_run(runner: CompiledRunner) -> None:
+    first = runner.run({"x": np.ones((2, 3), np.float32), "i": np.arange(3)})
+    runner.run({"x": np.zeros((2, 3), np.float32), "i": np.arange(3)})
+    assert first["y"].sum() == 6
+
+
+@pytest.mark.parametrize(
+    ("feeds", "message"),
+    [
+        ({"x": np.zeros((2, 3), np.float32)}, "names"),
+        ({"z": np.zeros((2, 3), np.float32), "i": np.arange(3)}, "names"),
+        ({"x": np.zeros((2, 4), np.float32), "i": np.arange(3)}, r"shape|incompatible"),
+        ({"x": np.zeros((2, 3), np.float64), "i": np.arange(3)}, "f64"),
+        ({"x": np.zeros((2, 3), np.float32), "i": np.array([0, 1, 2**31])}, "32 bits"),
+    ],
+)
+def test_inputs_that_are_not_the_models_are_refused(
+    runner: CompiledRunner, feeds: dict[str, np.ndarray], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        runner.run(feeds)
+
+
+def test_a_file_that_is_no_ir_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "model.xml"
+    file.write_text("<net/>")
+    with pytest.raises(InputError, match=r"model\.xml"):
+        edgekit_openvino.load(file)
+
+
+def test_an_unknown_precision_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="float16"):
+        edgekit_openvino.convert(onnx.ModelProto(), tmp_path / "model", precision="int8")
