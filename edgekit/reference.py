@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from edgekit.errors import RequirementError
 from edgekit.model import PROTOBUF_LIMIT, Model
@@ -73,18 +74,24 @@ class Reference:
 
 
 def _session(model: Model, options: Any) -> Any:
+    """A session over the model; tensors that are in files are mapped by the session itself, not copied."""
     import onnxruntime
 
-    providers = ["CPUExecutionProvider"]
-    try:
-        if model.weight_bytes <= PROTOBUF_LIMIT // 2:
-            return onnxruntime.InferenceSession(model.proto().SerializeToString(), options, providers=providers)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model.onnx"
-            model.save(path)
-            return onnxruntime.InferenceSession(str(path), options, providers=providers)
-    except Exception as error:  # as above
-        raise _not_runnable(error) from error
+    folders = {str(tensor.base_dir) for tensor in model.tensors() if isinstance(tensor, ir.ExternalTensor)}
+    inside = sum(tensor.nbytes for tensor in model.tensors() if not isinstance(tensor, ir.ExternalTensor))
+    with tempfile.TemporaryDirectory() as temporary:
+        source: str | bytes
+        if len(folders) <= 1 and inside <= PROTOBUF_LIMIT // 2:
+            for folder in folders:
+                options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder or ".")
+            source = ir.to_proto(model.graph_model).SerializeToString()
+        else:
+            source = str(Path(temporary) / "model.onnx")
+            model.save(Path(source))
+        try:
+            return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # as above
+            raise _not_runnable(error) from error
 
 
 def _not_runnable(error: Exception) -> NotRunnableError:

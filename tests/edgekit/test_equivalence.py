@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -109,3 +110,17 @@ def test_the_reference_computes(model: Callable[..., Model]) -> None:
     )
     np.testing.assert_array_equal(outputs["y"], [-1, 2])
     np.testing.assert_array_equal(outputs["z"], [1, 2])
+
+
+@pytest.mark.parametrize("limit", [2**31, 64], ids=["mapped", "too large for one message"])
+def test_the_reference_takes_tensors_in_files(
+    onnx_model: OnnxModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr("edgekit.reference.PROTOBUF_LIMIT", limit)
+    weights = np.random.default_rng(0).standard_normal((40, 30)).astype(np.float32)
+    graph = "g (float[1, 40] x) => (float[1, 30] y) { a = MatMul (x, w) y = Add (a, b) }"
+    proto = onnx_model(graph, w=weights, b=np.ones(30, np.float32))
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=1000)
+    x = np.ones((1, 40), np.float32)
+    outputs = Reference(Model(ir.load(tmp_path / "m.onnx"))).run({"x": x})
+    np.testing.assert_allclose(outputs["y"], x @ weights + 1, rtol=1e-5)

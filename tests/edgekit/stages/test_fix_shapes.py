@@ -177,3 +177,29 @@ def test_what_onnx_runtime_cannot_execute_is_fixed_with_a_warning(tmp_path: Path
     assert result.model.inputs[0].shape == (2, 4)
     assert len(result.warnings) == 1
     assert result.warnings[0].startswith("nothing was folded, because nothing could be compared: ")
+
+
+@pytest.mark.slow
+def test_a_model_of_more_than_two_gibibytes(tmp_path: Path) -> None:
+    columns = 270_000
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> g (float[N, 1024] x) => (float[N, M] y) {
+            h = MatMul (x, w) s = Shape (h) r = Reshape (h, s) y = MatMul (r, v)
+        }"""
+    )
+    size = 0
+    for name, dims in (("w", (1024, columns)), ("v", (columns, 1024))):
+        tensor = onnx.TensorProto(name=name, data_type=onnx.TensorProto.FLOAT, dims=dims)
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        length = 4 * dims[0] * dims[1]
+        for key, value in {"location": "big.data", "offset": size, "length": length}.items():
+            tensor.external_data.add(key=key, value=str(value))
+        model.graph.initializer.append(tensor)
+        size += length
+    (tmp_path / "big.onnx").write_bytes(model.SerializeToString())
+    with (tmp_path / "big.data").open("wb") as file:
+        file.truncate(size)  # zeros that take no room on the disk
+    assert size > 2**31
+    result = fix(tmp_path / "big.onnx", ["N=1"])
+    assert operators(result.model) == ["MatMul", "MatMul"]
+    assert result.record["outputs"] == {"y": [1, 1024]}
