@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import onnx_ir as ir
+from onnx_ir.passes.common import ShapeInferencePass
 
 from edgekit.errors import UnsupportedOpsError
 from edgekit.model import Model, node_name, op_name
@@ -37,12 +38,16 @@ def cpu_verdicts(model: Model) -> list[NodeVerdict]:
     nodes = list(model.graph.all_nodes())
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
-        _with_unique_names(model).save(path)
+        renamed = _with_unique_names(model)
+        renamed.save(path)
         try:
             session = open_session(path, options)
         except UnsupportedOpsError as error:
             gaps = {gap.node: gap.reason for gap in error.gaps}
-            return [_judged_apart(node, gaps.get(f"node{position}")) for position, node in enumerate(nodes)]
+            typed = ShapeInferencePass()(renamed.graph_model).model.graph.all_nodes()
+            return [
+                _judged_apart(node, twin, gaps.get(twin.name or "")) for node, twin in zip(nodes, typed, strict=True)
+            ]
         assigned = {
             node.name: subgraph.ep_name
             for subgraph in session.get_provider_graph_assignment_info()
@@ -59,7 +64,11 @@ def _with_unique_names(model: Model) -> Model:
     return copy
 
 
-def _judged_apart(node: ir.Node, reason: str | None) -> NodeVerdict:
+def _judged_apart(node: ir.Node, typed: ir.Node, reason: str | None) -> NodeVerdict:
+    """The verdict on a node that was probed in a model of its own, which takes the types of its inputs."""
+    if reason is None and any(value is not None and value.dtype is None for value in typed.inputs):
+        detail = "the types of its inputs are not known"
+        return NodeVerdict(node_name(node), op_name(node), Support.UNKNOWN, Evidence.UNKNOWN, detail=detail)
     if reason is None:
         return NodeVerdict(node_name(node), op_name(node), Support.SUPPORTED, Evidence.COMPILED, "CPU")
     return NodeVerdict(node_name(node), op_name(node), Support.UNSUPPORTED, Evidence.COMPILED, detail=reason)

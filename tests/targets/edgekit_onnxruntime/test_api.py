@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import edgekit_onnxruntime
+from edgekit.errors import InputError, UnsupportedOpsError
+
+
+def parsed(body: str, opset: int = 18) -> onnx.ModelProto:
+    """A model in onnx's textual form."""
+    return onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : {opset}, "my.domain" : 1]>\n{body}')
+
+
+AFFINE = parsed(
+    "g (float[N, 3] x, float[3] b) => (float[N, 2] y, bool p) <float[3, 2] w = {1, 2, 3, 4, 5, 6}> {\n"
+    "  s = Add(x, b)\n  y = MatMul(s, w)\n  t = ReduceSum <keepdims = 0> (y)\n  z = Sub(t, t)\n  p = Less(z, t)\n}"
+)
+FEEDS = {"x": np.array([[1, 2, 3], [4, 5, 6]], np.float32), "b": np.array([1, 0, -1], np.float32)}
+
+
+def test_what_is_converted_computes_what_the_model_computes(tmp_path: Path) -> None:
+    file = edgekit_onnxruntime.convert(AFFINE, tmp_path / "model")
+    assert file == tmp_path / "model.ort"
+    got = edgekit_onnxruntime.load(file).run(FEEDS)
+    want = dict(zip(["y", "p"], ReferenceEvaluator(AFFINE).run(None, FEEDS), strict=True))
+    assert list(got) == ["y", "p"]
+    for name, array in want.items():
+        assert got[name].dtype == array.dtype
+        assert got[name].shape == array.shape
+        np.testing.assert_allclose(got[name], array)
+
+
+def test_a_model_is_converted_from_its_file_too(tmp_path: Path) -> None:
+    onnx.save(AFFINE, tmp_path / "in.onnx")
+    file = edgekit_onnxruntime.convert(tmp_path / "in.onnx", tmp_path / "out.ort")
+    assert edgekit_onnxruntime.load(file).run(FEEDS)["y"].shape == (2, 2)
+
+
+def test_the_runner_says_what_executes(tmp_path: Path) -> None:
+    onnx.save(AFFINE, tmp_path / "model.onnx")
+    runner = edgekit_onnxruntime.load(tmp_path / "model.onnx", threads=2)
+    assert runner.executed_by.startswith("ONNX Runtime 1.")
+    assert runner.executed_by.endswith(", CPU, onnx, 2 threads")
+
+
+@pytest.mark.parametrize(
+    ("feeds", "message"),
+    [
+        ({"x": FEEDS["x"]}, "names"),
+        ({**FEEDS, "more": FEEDS["b"]}, "names"),
+        ({**FEEDS, "b": np.zeros(4, np.float32)}, "invalid dimensions"),
+        ({**FEEDS, "b": np.zeros(3, np.float64)}, "data type"),
+    ],
+)
+def test_inputs_that_are_not_the_models_are_refused(feeds: dict[str, np.ndarray], message: str, tmp_path: Path) -> None:
+    runner = edgekit_onnxruntime.load(edgekit_onnxruntime.convert(AFFINE, tmp_path / "model"))
+    with pytest.raises(InputError, match=message):
+        runner.run(feeds)
+
+
+def test_all_gaps_are_told_with_their_nodes(tmp_path: Path) -> None:
+    model = parsed(
+        "g (double[1, 1, 4, 4] x, uint16[2] i) => (double[1, 1, 2, 2] y, uint16[2] j, double[1, 1, 4, 4] z) {\n"
+        "  [pool] y = LpPool <kernel_shape = [2, 2], strides = [2, 2]> (x)\n"
+        '  [shift] j = BitShift <direction = "LEFT"> (i, i)\n'
+        "  [odd] z = my.domain.Odd(x)\n}"
+    )
+    with pytest.raises(UnsupportedOpsError) as caught:
+        edgekit_onnxruntime.convert(model, tmp_path / "model")
+    assert caught.value.ops == ["BitShift", "LpPool", "my.domain.Odd"]
+    assert [gap.node for gap in caught.value.gaps] == ["pool", "shift", "odd"]
+    assert "UINT16" in caught.value.gaps[1].reason
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_gap_inside_a_branch_is_told(tmp_path: Path) -> None:
+    model = parsed(
+        "g (bool c, uint16[2] i) => (uint16[2] y) { y = If (c) <\n"
+        '  then_branch = t () => (uint16[2] a) { [inner] a = BitShift <direction = "LEFT"> (i, i) },\n'
+        "  else_branch = e () => (uint16[2] b) { b = Identity(i) }> }"
+    )
+    with pytest.raises(UnsupportedOpsError) as caught:
+        edgekit_onnxruntime.convert(model, tmp_path / "model")
+    assert [gap.node for gap in caught.value.gaps] == ["inner"]
+
+
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    for name in ("model.onnx", "model.ort"):
+        (tmp_path / name).write_bytes(b"nothing of the kind")
+        with pytest.raises(InputError, match=name):
+            edgekit_onnxruntime.load(tmp_path / name)
+
+
+def test_another_precision_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="float16"):
+        edgekit_onnxruntime.convert(AFFINE, tmp_path / "model", precision="float16")
