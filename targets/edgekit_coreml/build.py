@@ -17,13 +17,12 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         edgekit.errors.UnsupportedOpsError: Nodes that cannot be converted, all of them.
         edgekit.errors.InputError: An input's shape is not fixed.
     """
-    precision = profile.options["precision"] if options.precision == "auto" else options.precision
     target = profile.options["deployment_target"]
     conversion = convert_graph(
         model.graph_model,
         folder / "model.mlpackage",
         deployment_target_name=target,
-        precision=precision,
+        precision=options.precision,
         subject=model.source,
         texts={key: text for key, text in options.metadata.items() if key in METADATA_FIELDS},
     )
@@ -32,11 +31,12 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         files=(conversion.package,),
         inputs=conversion.inputs,
         outputs=conversion.outputs,
-        precision=precision,
+        precision=conversion.precision,
         record={
             "builder": f"coremltools {importlib.metadata.version('coremltools')}",
             "deployment_target": target,
-            "compute_precision": precision,
+            "compute_precision": conversion.precision,
             "precision_asked": options.precision,
+            "kept_float32": list(conversion.kept_float32),
         },
     )

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
 from edgekit.atomic import atomic_directory
 from edgekit.errors import InputError, UnsupportedOpsError
+from edgekit.inputs import index_limits, seeded_inputs
+from edgekit.model import Model
 from edgekit.target import Feature
 from edgekit_coreml.deployment import deployment_target
 
-PRECISIONS = ("float16", "float32")
+PRECISIONS = ("auto", "float16", "float32")
 METADATA_FIELDS = {
     "author": "author",
     "license": "license",
@@ -30,6 +35,20 @@ class Conversion:
     package: Path
     inputs: tuple[Feature, ...]
     outputs: tuple[Feature, ...]
+    precision: str
+    """What the program computes in: ``float32``, or ``float16`` where any operation does."""
+    kept_float32: tuple[str, ...] = ()
+    """Operations of a float16 program that stay in float32 for the sake of accuracy."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What every attempt at one conversion has in common."""
+
+    graph_model: ir.Model
+    target: str
+    subject: object
+    texts: Mapping[str, str]
 
 
 def convert(
@@ -45,7 +64,8 @@ def convert(
         model: The model, or its file. Every input's shape has to be fixed.
         out: The package to write; ``.mlpackage`` is added where it is missing. An existing package is replaced.
         deployment_target: The earliest system that has to run it, ``iOS16`` to ``iOS26``.
-        precision: ``float16`` or ``float32``: what the program computes in.
+        precision: What the program computes in: ``float32``; ``float16``; or ``auto``, which is float16 but for the
+            operations that overflow or lose too much in it, as executing both on random inputs shows.
 
     Returns:
         The package's path.
@@ -71,6 +91,7 @@ def convert_graph(
     precision: str,
     subject: object = None,
     texts: Mapping[str, str] | None = None,
+    examples: Sequence[Mapping[str, np.ndarray]] = (),
 ) -> Conversion:
     """Convert a graph; see :func:`convert`.
 
@@ -81,29 +102,76 @@ def convert_graph(
         precision: What the program computes in.
         subject: What to call the model in errors.
         texts: ``author``, ``license``, ``short_description`` and ``version`` for the package's metadata.
+        examples: Inputs by ONNX name that ``auto`` goes by; random ones where there are none.
     """
     if precision not in PRECISIONS:
         raise InputError("unknown precision", subject="--precision", expected=" or ".join(PRECISIONS), found=precision)
-    target = deployment_target(deployment_target_name)
+    job = _Job(graph_model, deployment_target(deployment_target_name), subject, texts or {})
+    path = out if out.suffix == ".mlpackage" else out.with_name(f"{out.name}.mlpackage")
+    with atomic_directory(path, what="package", may_replace=is_package) as folder:
+        if precision == "auto":
+            conversion = _write_mixed(job, folder, examples or _random_examples(graph_model))
+        else:
+            conversion = _write(job, folder, None if precision == "float32" else frozenset())
+    return replace(conversion, package=path)
+
+
+def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conversion:
+    """Write the package's files.
+
+    Args:
+        job: What to convert.
+        folder: The package's folder, empty.
+        kept_float32: Names of the operations that stay in float32; None for all of them.
+    """
     from edgekit_coreml.frontend import package as package_writer
     from edgekit_coreml.frontend import passes, signature
     from edgekit_coreml.frontend.program import build_program, export
 
-    built = build_program(graph_model, target, subject)
+    built = build_program(job.graph_model, job.target, job.subject)
     if built.gaps:
-        raise UnsupportedOpsError(built.gaps, subject=subject)
-    passes.optimize(built.program, (lambda _: True) if precision == "float16" else None)
-    path = out if out.suffix == ".mlpackage" else out.with_name(f"{out.name}.mlpackage")
-    with atomic_directory(path, what="package", may_replace=is_package) as folder:
-        weights = package_writer.weights_folder(folder)
-        specification = export(built.program, weights, target)
-        description = specification.description.metadata
-        for key, text in signature.metadata(built.inputs, built.outputs).items():
-            description.userDefined[key] = text
-        for key, text in (texts or {}).items():
-            setattr(description, METADATA_FIELDS[key], text)
-        package_writer.write(folder, specification)
-    return Conversion(path, tuple(built.inputs), tuple(built.outputs))
+        raise UnsupportedOpsError(built.gaps, subject=job.subject)
+    passes.optimize(built.program, None if kept_float32 is None else lambda op: op.name not in kept_float32)
+    weights = package_writer.weights_folder(folder)
+    specification = export(built.program, weights, job.target)
+    description = specification.description.metadata
+    for key, text in signature.metadata(built.inputs, built.outputs).items():
+        description.userDefined[key] = text
+    for key, text in job.texts.items():
+        setattr(description, METADATA_FIELDS[key], text)
+    package_writer.write(folder, specification)
+    precision = "float32" if kept_float32 is None else "float16"
+    return Conversion(folder, tuple(built.inputs), tuple(built.outputs), precision, tuple(sorted(kept_float32 or ())))
+
+
+def _write_mixed(job: _Job, folder: Path, examples: Sequence[Mapping[str, np.ndarray]]) -> Conversion:
+    """Write the package in float16, but for the operations that have to stay in float32."""
+    from edgekit_coreml.mixed_precision import choose
+
+    with tempfile.TemporaryDirectory(prefix="edgekit-") as scratch:
+        conversions: dict[frozenset[str] | None, Conversion] = {}
+
+        def attempt(kept: frozenset[str] | None) -> Path:
+            package = Path(scratch) / f"{len(conversions)}.mlpackage"
+            conversions[kept] = _write(job, package, kept)
+            return package
+
+        choice = choose(attempt(None), attempt, examples)
+        chosen = conversions[None if choice.everything else choice.kept]
+        shutil.copytree(chosen.package, folder, dirs_exist_ok=True)
+    return chosen
+
+
+def _random_examples(graph_model: ir.Model) -> list[Mapping[str, np.ndarray]]:
+    """Inputs to judge the precision by where the caller has none.
+
+    Indices come from their whole range and, since an input of few different symbols has little variance for a
+    normalization to divide by, from zero and one alone.
+    """
+    model = Model(graph_model)
+    limits = index_limits(model)
+    narrow = {spec.name: 2 for spec in model.inputs if np.issubdtype(np.dtype(spec.dtype), np.integer)}
+    return [seeded_inputs(model.inputs, 0, limits), seeded_inputs(model.inputs, 1, narrow)]
 
 
 def is_package(path: Path) -> bool:

@@ -15,7 +15,7 @@ def _profile(deployment_target: str, *aliases: str) -> Profile:
     return Profile(
         deployment_target.lower(),
         f"iPhone, iPad and Mac from iOS {version} on, Core ML ML Program{_EXECUTED}",
-        {"deployment_target": deployment_target, "precision": "float16"},
+        {"deployment_target": deployment_target},
         aliases=aliases,
         runs_here=False,
     )

@@ -99,13 +99,20 @@ class Step:
         Raises:
             InternalError: The kernel's result does not have the declared type.
         """
+        return self.evaluate(self.inputs(frame))
+
+    def inputs(self, frame: Sequence[Any]) -> dict[str, Any]:
+        """What the kernel is called with, by the operation's own names."""
         if self._constants is None:
             self._constants = {
                 argument.name: argument.read(frame) for argument in self.arguments if argument.is_constant
             }
-        variables = {argument.name: argument.read(frame) for argument in self._variables}
+        return self._constants | {argument.name: argument.read(frame) for argument in self._variables}
+
+    def evaluate(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """Run the kernel on these inputs; see :meth:`compute`."""
         try:
-            result = self._function(self.call, **self._constants, **variables)
+            result = self._function(self.call, **inputs)
         except Exception as error:
             error.add_note(f"in operation {self.call.name!r} ({self.call.op_type})")
             raise
@@ -136,6 +143,10 @@ class Step:
             expected=expected,
             found=found,
         )
+
+
+Observer = Callable[[Step, Sequence[Any], Sequence[Any]], None]
+"""Sees a step that was executed, the frame that it read from, and its outputs."""
 
 
 @dataclass
@@ -173,15 +184,23 @@ class FunctionPlan:
             raise UnsupportedOpsError(self._planner.gaps, subject=subject)
         self._blocks = self._planner.nested
         self._frame: list[Any] = []
+        self._observer: Observer | None = None
 
-    def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """Execute the function on values as they are held; returns the outputs likewise."""
+    def run(self, arguments: Sequence[Any], observer: Observer | None = None) -> list[Any]:
+        """Execute the function on values as they are held; returns the outputs likewise.
+
+        Args:
+            arguments: The function's inputs.
+            observer: Called after every step with the step, the frame and the step's outputs.
+        """
         self._frame = [None] * self._planner.slot_count
+        self._observer = observer
         try:
             with np.errstate(all="ignore"):
                 return self._execute(self._block, arguments)
         finally:
             self._frame = []
+            self._observer = None
 
     def run_block(self, call: Call, index: int, arguments: Sequence[Any]) -> list[Any]:
         """Execute a nested block of an operation that is being executed."""
@@ -192,7 +211,10 @@ class FunctionPlan:
         for slot, value in zip(block.input_slots, arguments, strict=True):
             frame[slot] = value
         for step in block.steps:
-            for slot, value in zip(step.output_slots, step.compute(frame), strict=True):
+            results = step.compute(frame)
+            if self._observer is not None:
+                self._observer(step, frame, results)
+            for slot, value in zip(step.output_slots, results, strict=True):
                 frame[slot] = value
             for slot in step.frees:
                 frame[slot] = None

@@ -12,7 +12,7 @@ import numpy as np
 import edgekit
 from edgekit.errors import InputError
 from edgekit_coreml.runtime.border import Border, Port, border_of, state_types
-from edgekit_coreml.runtime.executor import FunctionPlan
+from edgekit_coreml.runtime.executor import FunctionPlan, Observer
 from edgekit_coreml.runtime.package import read_package
 from edgekit_coreml.runtime.precision import hold
 from edgekit_coreml.runtime.program import Array, Function, Program, TensorType
@@ -107,12 +107,15 @@ class Runner:
         """States of a stateful model, filled with zeros."""
         return State(self._state_types, rounds=self._rounds)
 
-    def run(self, feeds: Mapping[str, Array], state: State | None = None) -> dict[str, Any]:
+    def run(
+        self, feeds: Mapping[str, Array], state: State | None = None, *, observer: Observer | None = None
+    ) -> dict[str, Any]:
         """Execute the function once.
 
         Args:
             feeds: Every input by name.
             state: From ``make_state``, for stateful models; changed by the run.
+            observer: Called after every operation, with what it read and made.
 
         Returns:
             Every output by name: arrays; for classifiers the label and a dictionary of probabilities.
@@ -131,7 +134,7 @@ class Runner:
             for declared in self._function.inputs
         ]
         with self._lock:
-            results = self._plan.run(values)
+            results = self._plan.run(values, observer)
         return self._border.results(results)
 
 

@@ -1,0 +1,81 @@
+"""`--precision auto`: what overflows or loses too much in float16 stays in float32, and only that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnx_ir as ir
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from edgekit.metrics import decibels
+from edgekit_coreml import load
+from edgekit_coreml.conversion import Conversion, convert_graph
+
+OVERFLOWS = """
+<ir_version: 8, opset_import: ["": 17]>
+variance (float[1, 8] x) => (float[1, 8] y) <float[1] gain = {1000.0}> {
+    large = Mul(x, gain)
+    squares = Mul(large, large)
+    mean = ReduceMean<axes = [1]>(squares)
+    deviation = Sqrt(mean)
+    y = Div(large, deviation)
+}
+"""
+CANCELS = """
+<ir_version: 8, opset_import: ["": 17]>
+difference (float[1, 8] x) => (float[1, 8] y) <float[1] offset = {3000.0}, float[1] gain = {0.25}> {
+    scaled = Mul(x, gain)
+    shifted = Add(scaled, offset)
+    y = Sub(shifted, offset)
+}
+"""
+HARMLESS = """
+<ir_version: 8, opset_import: ["": 17]>
+scaling (float[1, 8] x) => (float[1, 8] y) <float[1] gain = {2.0}> {
+    scaled = Mul(x, gain)
+    y = Relu(scaled)
+}
+"""
+
+
+def converted(text: str, folder: Path, precision: str, **options: object) -> tuple[Conversion, float]:
+    """The conversion, and the SQNR in dB of its output against ONNX's reference implementation."""
+    model = onnx.parser.parse_model(text)
+    feeds = {"x": np.random.default_rng(5).standard_normal((1, 8)).astype(np.float32)}
+    (expected,) = ReferenceEvaluator(model).run(None, feeds)
+    conversion = convert_graph(
+        ir.from_proto(model),
+        folder / precision,
+        deployment_target_name="iOS18",
+        precision=precision,
+        **options,  # type: ignore[arg-type]
+    )
+    error = load(conversion.package).run(feeds)["y"] - expected
+    power = float(np.square(error, dtype=np.float64).sum()) if np.isfinite(error).all() else float("inf")
+    return conversion, decibels(float(np.square(expected).sum()), power)
+
+
+@pytest.mark.parametrize("text", [OVERFLOWS, CANCELS], ids=["overflow", "cancellation"])
+def test_what_float16_ruins_stays_in_float32(text: str, tmp_path: Path) -> None:
+    _, half_db = converted(text, tmp_path, "float16")
+    mixed, mixed_db = converted(text, tmp_path, "auto")
+    assert half_db < 20  # or the test shows nothing
+    assert mixed_db > 40
+    assert mixed.kept_float32 or mixed.precision == "float32"
+
+
+def test_what_float16_holds_stays_in_float16(tmp_path: Path) -> None:
+    conversion, reached_db = converted(HARMLESS, tmp_path, "auto")
+    assert conversion.precision == "float16"
+    assert conversion.kept_float32 == ()
+    assert reached_db > 60
+
+
+def test_examples_decide_where_there_are_any(tmp_path: Path) -> None:
+    far = [{"x": np.full((1, 8), 30000.0, np.float32)}]
+    conversion, _ = converted(HARMLESS, tmp_path, "auto", examples=far)
+    assert conversion.kept_float32 or conversion.precision == "float32"
