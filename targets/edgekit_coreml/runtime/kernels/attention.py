@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from edgekit_coreml.runtime.kernels.products import product
 from edgekit_coreml.runtime.program import Array
 from edgekit_coreml.runtime.registry import Call, kernel
 
@@ -26,7 +27,8 @@ def scaled_dot_product_attention(
     Returns:
         [B, *, L, EV]; NaN where a mask leaves nothing.
     """
-    weights = (query * np.float32(1 / math.sqrt(query.shape[-1]))) @ key.swapaxes(-1, -2)
+    scaled = query * np.float32(1 / math.sqrt(query.shape[-1]))
+    weights = product(call, "scores", {"scaled": scaled, "key": key}, transposed=True)
     if attn_mask is not None:
         if attn_mask.dtype == np.bool_:
             attn_mask = np.where(attn_mask, np.float32(0), np.float32(-np.inf))
@@ -34,4 +36,4 @@ def scaled_dot_product_attention(
     weights -= weights.max(axis=-1, keepdims=True)
     np.exp(weights, out=weights)
     weights /= weights.sum(axis=-1, keepdims=True)
-    return np.asarray(weights @ value)
+    return product(call, "values", {"weights": weights, "value": value})

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from edgekit_coreml.runtime.kernels.products import product
 from edgekit_coreml.runtime.precision import HELD_TYPES
 from edgekit_coreml.runtime.program import Array
 from edgekit_coreml.runtime.registry import Call, kernel
@@ -14,8 +15,9 @@ from edgekit_coreml.runtime.registry import Call, kernel
 @kernel("linear")
 def linear(call: Call, x: Array, weight: Array, bias: Array | None = None) -> Array:
     """``x @ weight.T + bias`` of ``x`` [*D, D_in], ``weight`` [D_out, D_in] and ``bias`` [D_out]."""
-    product = _product(call, x, weight.T)
-    return product if bias is None else np.add(product, bias, out=product, casting="same_kind")
+    operands = {"x": x, "weight": weight} if bias is None else {"x": x, "weight": weight, "bias": bias}
+    converted = {name: _as_output(call, value) for name, value in operands.items()}
+    return product(call, "linear", converted, transposed=True)
 
 
 @kernel("matmul")
@@ -23,19 +25,13 @@ def matmul(call: Call, x: Array, y: Array, transpose_x: bool = False, transpose_
     """Matrix product with NumPy's broadcasting; the transpositions swap the last two axes and leave vectors alone."""
     if transpose_x and x.ndim > 1:
         x = x.swapaxes(-1, -2)
-    if transpose_y and y.ndim > 1:
-        y = y.swapaxes(-1, -2)
-    return _product(call, x, y)
+    operands = {"x": _as_output(call, x), "y": _as_output(call, y)}
+    return product(call, "matmul", operands, transposed=transpose_y and y.ndim > 1)
 
 
-def _product(call: Call, x: Array, y: Array) -> Array:
-    """``x @ y`` in the type of the output: from iOS 17 on, a constant may have another type than the other operand."""
-    dtype = HELD_TYPES[call.output.dtype]
-    x, y = x.astype(dtype, copy=False), y.astype(dtype, copy=False)
-    if y.ndim == 2 and x.ndim > 2:
-        # One product instead of one for each batch.
-        return (x.reshape(-1, x.shape[-1]) @ y).reshape(*x.shape[:-1], y.shape[-1])
-    return np.asarray(x @ y)
+def _as_output(call: Call, value: Array) -> Array:
+    """An operand in the type of the output: from iOS 17 on, a constant may have another type."""
+    return value.astype(HELD_TYPES[call.output.dtype], copy=False)
 
 
 @kernel("einsum")
@@ -44,7 +40,7 @@ def einsum(call: Call, values: list[Array], equation: str) -> Array:
     operands, _, output = equation.replace(" ", "").partition("->")
     labels = operands.split(",")
     if _is_matrix_product(labels, output, values):
-        return _matrix_product(labels, output, values)
+        return _matrix_product(call, labels, output, values)
     result: Array = np.einsum(equation, *values, optimize=True)
     return result
 
@@ -59,7 +55,7 @@ def _is_matrix_product(labels: list[str], output: str, values: list[Array]) -> b
     return left ^ right <= set(output) and all(sizes[0][label] == sizes[1][label] for label in summed)
 
 
-def _matrix_product(labels: list[str], output: str, values: list[Array]) -> Array:
+def _matrix_product(call: Call, labels: list[str], output: str, values: list[Array]) -> Array:
     """A two-operand equation as one batched product: [*batch, rows, summed] @ [*batch, summed, columns]."""
     left, right = labels
     batch = [label for label in left if label in right and label in output]
@@ -73,7 +69,8 @@ def _matrix_product(labels: list[str], output: str, values: list[Array]) -> Arra
         ends = [math.prod(sizes[label] for label in group) for group in (first, second)]
         return moved.reshape(*moved.shape[: len(batch)], *ends)
 
-    product = matrices(left, values[0], rows, summed) @ matrices(right, values[1], summed, columns)
+    operands = {"left": matrices(left, values[0], rows, summed), "right": matrices(right, values[1], summed, columns)}
+    result = product(call, "einsum", operands)
     kept = [*batch, *rows, *columns]
-    shape = (*product.shape[: len(batch)], *(sizes[label] for label in (*rows, *columns)))
-    return product.reshape(shape).transpose([kept.index(label) for label in output])
+    shape = (*result.shape[: len(batch)], *(sizes[label] for label in (*rows, *columns)))
+    return result.reshape(shape).transpose([kept.index(label) for label in output])

@@ -16,7 +16,7 @@ from edgekit_coreml.runtime.registry import Call
 
 _OPSET = 19
 _IR_VERSION = 9
-_OUTPUT = "y"
+_OUTPUT = "result"
 _PARALLEL_WORK = 2e7
 """Multiply-adds from which a second thread, which has to be woken, saves more than it costs on a busy machine."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgekit_coreml.runtime.kernels.products import product
 from edgekit_coreml.runtime.program import Array
 from edgekit_coreml.runtime.registry import Call, kernel
 
@@ -44,6 +45,9 @@ _ACTIVATIONS: dict[str, Activation] = {
 class _LSTMCell:
     """One direction of an LSTM; gates in the order input, forget, output, cell."""
 
+    call: Call
+    suffix: str
+    """What the names of this direction's weights end with."""
     weight_ih: Array
     weight_hh: Array
     bias: Array | None
@@ -58,8 +62,8 @@ class _LSTMCell:
         size = h.shape[-1]
         p_i, p_f, p_o = np.split(self.peephole, 3) if self.peephole is not None else (None, None, None)
         outputs = np.empty((x.shape[0], *h.shape), np.float32)
-        for step, projected in enumerate(_project(x, self.weight_ih, self.bias)):
-            total = projected + h @ self.weight_hh.T
+        for step, projected in enumerate(_project(self.call, x, self.weight_ih, self.bias, self.suffix)):
+            total = projected + _recur(self.call, h, self.weight_hh, self.suffix)
             i, f, o, z = (total[:, k * size : (k + 1) * size] for k in range(4))
             if p_i is not None:
                 i += p_i * c
@@ -102,13 +106,13 @@ def lstm(
         cell state [b, H]. Of a bidirectional layer H is the forward direction's states followed by the backward one's.
     """
     activations = [_ACTIVATIONS[name] for name in (recurrent_activation, cell_activation, activation)]
-    forward = _LSTMCell(weight_ih, weight_hh, bias, peephole, activations, clip)
+    forward = _LSTMCell(call, "", weight_ih, weight_hh, bias, peephole, activations, clip)
     if direction != "bidirectional":
         outputs, h, c = forward.run(_directed(x, direction), initial_h, initial_c)
         return outputs if output_sequence else h[np.newaxis], h, c
     if weight_ih_back is None or weight_hh_back is None:
         raise ValueError("a bidirectional LSTM without backward weights")
-    backward = _LSTMCell(weight_ih_back, weight_hh_back, bias_back, peephole_back, activations, clip)
+    backward = _LSTMCell(call, "_back", weight_ih_back, weight_hh_back, bias_back, peephole_back, activations, clip)
     size = weight_hh.shape[-1]
     outputs, h, c = forward.run(x, initial_h[:, :size], initial_c[:, :size])
     outputs_back, h_back, c_back = backward.run(x[::-1], initial_h[:, size:], initial_c[:, size:])
@@ -147,11 +151,14 @@ def gru(
     w_r, w_o, w_z = np.split(weight_hh, 3)
     h = initial_h
     outputs = np.empty((x.shape[0], *h.shape), np.float32)
-    for step, projected in enumerate(_project(_directed(x, direction), weight_ih, input_bias)):
+    for step, projected in enumerate(_project(call, _directed(x, direction), weight_ih, input_bias, name="input_bias")):
         r_input, o_input, z_input = np.split(projected, 3, axis=-1)
-        r = gate(r_input + h @ w_r.T + b_r)
-        z = gate(z_input + h @ w_z.T + b_z)
-        recurrent = r * (h @ w_o.T + b_o) if reset_after else (r * h) @ w_o.T + b_o
+        r = gate(r_input + _recur(call, h, w_r, key="r") + b_r)
+        z = gate(z_input + _recur(call, h, w_z, key="z") + b_z)
+        if reset_after:
+            recurrent = r * (_recur(call, h, w_o, key="o") + b_o)
+        else:
+            recurrent = _recur(call, r * h, w_o, key="o") + b_o
         h = (1 - z) * output(o_input + recurrent) + z * h
         outputs[step] = h
     return outputs if output_sequence else h[np.newaxis], h
@@ -177,8 +184,8 @@ def rnn(
     activate = _ACTIVATIONS[activation]
     h = initial_h
     outputs = np.empty((x.shape[0], *h.shape), np.float32)
-    for step, projected in enumerate(_project(_directed(x, direction), weight_ih, bias)):
-        h = activate(projected + h @ weight_hh.T)
+    for step, projected in enumerate(_project(call, _directed(x, direction), weight_ih, bias)):
+        h = activate(projected + _recur(call, h, weight_hh))
         outputs[step] = h
     return outputs if output_sequence else h[np.newaxis], h
 
@@ -190,9 +197,12 @@ def _directed(x: Array, direction: str) -> Array:
     return x[::-1] if direction == "reverse" else x
 
 
-def _project(x: Array, weight: Array, bias: Array | None) -> Array:
+def _project(call: Call, x: Array, weight: Array, bias: Array | None, suffix: str = "", name: str = "bias") -> Array:
     """What the input contributes to the gates of all steps: [s, b, gates]."""
-    product = x.reshape(-1, x.shape[-1]) @ weight.T
-    if bias is not None:
-        product += bias
-    return product.reshape(*x.shape[:2], -1)
+    operands = {"x": x, f"weight_ih{suffix}": weight, f"{name}{suffix}": bias}
+    return product(call, f"project{suffix}", operands, transposed=True)
+
+
+def _recur(call: Call, h: Array, weight: Array, suffix: str = "", key: str = "") -> Array:
+    """What a state contributes to the gates that ``weight`` belongs to: [b, gates]."""
+    return product(call, f"recur{suffix}{key}", {"h": h, f"weight_hh{suffix}": weight}, transposed=True)
