@@ -41,7 +41,8 @@ class Settings:
     """Integer type of weights; always symmetric."""
     weights_form: str = "dequantize"
     """How weights are written that only are stored as integers: with ``dequantize`` behind DequantizeLinear, with
-    ``cast`` behind Cast and Mul, which runtimes compute once when they load the model."""
+    ``cast`` behind Cast and Div, which runtimes compute once when they load the model. (A Mul instead of the Div is
+    what OpenVINO takes for weights to keep as integers, where a recurrent layer then misses its constant.)"""
     block: int = 0
     """How many inputs share a scale in weights that only are stored as integers; 0 for one scale a channel."""
     bias: str = "float"

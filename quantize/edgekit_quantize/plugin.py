@@ -20,7 +20,7 @@ from edgekit_quantize.calibration.statistics import Calibration, calibrate, larg
 from edgekit_quantize.layers import WEIGHTED, layers
 from edgekit_quantize.placement import Settings, candidates, place
 from edgekit_quantize.prepare import prepared
-from edgekit_quantize.scoring import decides
+from edgekit_quantize.scoring import AGREEMENT, EXPLAINED, LABELS, decides
 from edgekit_quantize.search import Bench, Outcome, Trial, search
 from edgekit_quantize.sensitivity import layer_errors
 from edgekit_quantize.session import SessionRunner
@@ -28,8 +28,8 @@ from edgekit_quantize.smoothquant import smoothable, smoothing
 from edgekit_quantize.stored import RECURRENT
 from edgekit_quantize.writing import Written, write
 
-MAX_DROP = 0.01
-"""What of the metric may be lost where the user names no budget."""
+MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, EXPLAINED: 0.003}
+"""What of the metric may be lost where the user names no budget; 0.003 of a signal's power is 25 dB."""
 FIRST_LOOK = 32
 """Samples that are looked at before calibration, where something has to be known of all channels first."""
 SCHEMES = ("auto", "int8", "int8-weights")
@@ -92,7 +92,12 @@ class _Run:
 
     @property
     def _max_drop(self) -> float:
-        return MAX_DROP if self._request.max_drop is None else self._request.max_drop
+        request = self._request
+        if request.max_drop is not None:
+            return request.max_drop
+        if request.samples is not None and request.samples.has_labels:
+            return MAX_DROP[LABELS]
+        return MAX_DROP[AGREEMENT if decides(request.model.graph) else EXPLAINED]
 
     def _calibrate(self) -> Calibration:
         samples, progress = self._request.samples, self._request.progress

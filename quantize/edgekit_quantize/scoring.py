@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.metrics import LabelCount, class_output
+from edgekit.metrics import LabelCount, class_output, decibels
 from edgekit_quantize.calibration.statistics import Reference
 from edgekit_quantize.graph import is_standard
 
 Run = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
 
 LABELS = "accuracy"
-DECODED = "agreement"
+AGREEMENT = "agreement"
 EXPLAINED = "explained"
 
 ROUNDS = 5
@@ -33,13 +33,13 @@ class Score:
 
     metric: str
     """``accuracy``: labels found; ``agreement``: positions of the first output where the largest class is the float model's;
-    ``explained``: 1 - power of the error / power of the float outputs."""
+    ``explained``: 1 - power of the error / power of the float model's output, for the worst output."""
     value: float
     """0 to 1."""
     reference: float
     """What the float model scores."""
     sqnr_db: float
-    """Power of the float outputs over that of the error, in decibels, all float outputs together."""
+    """Power of the float model's output over that of the error, in decibels, for the worst output."""
 
     @property
     def drop(self) -> float:
@@ -74,7 +74,7 @@ def score(run: Run, references: Sequence[Reference], *, classes: bool) -> Score:
         references: The samples with the float model's answers; at least one.
         classes: Whether the first output decides between classes (:func:`decides`).
     """
-    signal = noise = 0.0
+    power: dict[str, list[float]] = {}
     same = positions = 0
     counts: tuple[LabelCount, LabelCount] | None = None
     for reference in references:
@@ -82,8 +82,9 @@ def score(run: Run, references: Sequence[Reference], *, classes: bool) -> Score:
         for name, expected in reference.outputs.items():
             if expected.dtype.kind == "f":
                 wide = expected.astype(np.float64)
-                signal += float(np.sum(wide**2))
-                noise += float(np.sum((outputs[name].astype(np.float64) - wide) ** 2))
+                signal_and_noise = power.setdefault(name, [0.0, 0.0])
+                signal_and_noise[0] += float(np.sum(wide**2))
+                signal_and_noise[1] += float(np.sum((outputs[name].astype(np.float64) - wide) ** 2))
         if classes:
             first = next(iter(reference.outputs))
             agree = reference.outputs[first].argmax(-1) == np.asarray(outputs[first]).argmax(-1)
@@ -95,12 +96,12 @@ def score(run: Run, references: Sequence[Reference], *, classes: bool) -> Score:
                 counts = counts or (LabelCount(output), LabelCount(output))
                 counts[0].add(reference.label, reference.outputs, "calibration sample")
                 counts[1].add(reference.label, outputs, "calibration sample")
-    sqnr = math.inf if noise == 0 else 10 * math.log10(signal / noise) if signal > 0 and math.isfinite(noise) else -math.inf
+    sqnr = min((decibels(signal, noise) for signal, noise in power.values()), default=math.inf)
     if counts is not None:
         return Score(LABELS, counts[1].accuracy, counts[0].accuracy, sqnr)
     if classes:
-        return Score(DECODED, same / positions, 1.0, sqnr)
-    return Score(EXPLAINED, 1 - noise / signal if signal else float(noise == 0), 1.0, sqnr)
+        return Score(AGREEMENT, same / positions, 1.0, sqnr)
+    return Score(EXPLAINED, 1 - 10 ** (-sqnr / 10), 1.0, sqnr)
 
 
 def latencies(first: Callable[[], object], second: Callable[[], object]) -> tuple[float, float]:

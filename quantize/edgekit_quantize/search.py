@@ -17,6 +17,8 @@ from edgekit_quantize.writing import Written
 
 NOISE = 0.03
 """Two latencies that differ by less than this share are the same: the machine's own noise is as large."""
+HOPELESS = 10
+"""A candidate that loses more than so many times the budget is not brought back by a few layers in float."""
 SHARES = (0.1, 0.25, 0.5)
 """Shares of the integer layers that go back to float, the most sensitive first, where the budget is not held."""
 
@@ -106,21 +108,25 @@ def search(
         speed_counts: Whether a candidate that is slower than float is out.
     """
     outcome = Outcome(None)
+
+    def fit() -> list[Trial]:
+        held = [trial for trial in outcome.curve if trial.score.drop <= max_drop]
+        return [trial for trial in held if not speed_counts or trial.speedup >= 1 - NOISE]
+
     for name, settings in candidates:
         trial = bench.measure(name, write(settings, ()))
         outcome.curve.append(trial)
-        if trial.score.drop > max_drop and trial.written.quantized and not (speed_counts and trial.speedup < 1 - NOISE):
+        if _is_near_miss(trial, max_drop) and trial.speedup > max([1.0, *(t.speedup for t in fit())]) * (1 + NOISE):
             _relax(outcome, bench, name, settings, write, sensitive(trial.written), max_drop)
-    fit = [
-        trial
-        for trial in outcome.curve
-        if trial.score.drop <= max_drop and not (speed_counts and trial.speedup < 1 - NOISE)
-    ]
-    if fit:
-        fastest = max(trial.speedup for trial in fit)
-        near = [trial for trial in fit if trial.speedup >= fastest * (1 - NOISE)]
+    if found := fit():
+        fastest = max(trial.speedup for trial in found)
+        near = [trial for trial in found if trial.speedup >= fastest * (1 - NOISE)]
         outcome.best = min(near, key=lambda trial: (trial.size, -trial.score.sqnr_db))
     return outcome
+
+
+def _is_near_miss(trial: Trial, max_drop: float) -> bool:
+    return max_drop < trial.score.drop <= HOPELESS * max_drop and bool(trial.written.quantized)
 
 
 def _relax(

@@ -33,15 +33,24 @@ class StoredWeights:
         self._names = Names(model.graph)
         self._done: dict[tuple[str, int | None, int], ir.Value] = {}
 
-    def store(self, value: ir.Value, params: QParams, integers: np.ndarray | None = None) -> ir.Value:
-        """The float constant ``value`` as integers; the same value for the same constant and parameters."""
+    def store(
+        self, value: ir.Value, params: QParams, integers: np.ndarray | None = None, *, folded: bool = False
+    ) -> ir.Value:
+        """The float constant ``value`` as integers; the same value for the same constant and parameters.
+
+        Args:
+            value: The constant.
+            params: Its scales.
+            integers: What to store; None rounds to nearest.
+            folded: Whether its reader takes a constant only once the graph is loaded, so that ``cast`` is the form.
+        """
         key = (value.name or "", params.axis, params.block)
         if key not in self._done:
             array = constant(value)
             if array is None:
                 raise ValueError(f"{value.name!r} is not constant")
             stored = params.quantize(array) if integers is None else integers
-            write = self._by_cast if self._form == "cast" and not params.block else self._by_dequantize
+            write = self._by_cast if (folded or self._form == "cast") and not params.block else self._by_dequantize
             self._done[key] = write(value, array, stored, params)
         return self._done[key]
 
@@ -71,13 +80,12 @@ class StoredWeights:
     def _by_cast(self, value: ir.Value, array: np.ndarray, integers: np.ndarray, params: QParams) -> ir.Value:
         name = value.name or ""
         held = self._integers(name, integers, params)
-        scale = add_initializer(
-            self._graph, self._names.fresh(f"{name}_scale"), params.spread(array.shape)[0].astype(array.dtype)
-        )
+        steps = 1 / params.spread(array.shape)[0]
+        scale = add_initializer(self._graph, self._names.fresh(f"{name}_steps"), steps.astype(array.dtype))
         dtype = ir.DataType.from_numpy(array.dtype)
         cast = ir.node("Cast", [held], {"to": dtype.value}, num_outputs=1)
-        product = ir.node("Mul", [cast.outputs[0], scale], num_outputs=1)
-        return self._insert([cast, product], value, dtype)
+        quotient = ir.node("Div", [cast.outputs[0], scale], num_outputs=1)
+        return self._insert([cast, quotient], value, dtype)
 
     def _by_dequantize(self, value: ir.Value, array: np.ndarray, integers: np.ndarray, params: QParams) -> ir.Value:
         name = value.name or ""

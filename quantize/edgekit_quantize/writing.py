@@ -127,7 +127,7 @@ class _Writer:
             for node, index, params in list(recurrent_weights(self._model)):
                 value = node.inputs[index]
                 if value is not None and self._settings.layers.get(node.op_type) == "weights":
-                    node.replace_input_with(index, self._stored.store(value, params))
+                    node.replace_input_with(index, self._stored.store(value, params, folded=True))
 
     def _activations(self) -> None:
         plan = self._plan
