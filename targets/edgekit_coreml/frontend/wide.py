@@ -80,6 +80,12 @@ def moved_in_steps(x: Value, sizes: Sequence[int], places: Sequence[int]) -> Var
     return var
 
 
+def around(x: Value, axis: int) -> Value:
+    """A tensor of rank 3: what is before an axis, the axis, and what is after it."""
+    shape = x.static_shape
+    return of_shape(x, [math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])])
+
+
 def broadcast_merged(inputs: Sequence[Value | None]) -> tuple[list[Value | None], tuple[int, ...]]:
     """Operands of an elementwise computation with as few dimensions as broadcasting them takes.
 

@@ -8,7 +8,7 @@ from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.integers import NARROW_BITS, wrapped
 from edgekit_coreml.frontend.mil import mb
 from edgekit_coreml.frontend.registry import lowering
-from edgekit_coreml.frontend.values import FLOATS, UNSIGNED, Unsupported, Value, carrier_name, computed
+from edgekit_coreml.frontend.values import INTEGERS, UNSIGNED, Unsupported, Value, carrier_name, computed
 
 TO_NOTE = "from and to floats, integers and bool; round_mode and saturate concern 8-bit floats only"
 
@@ -58,10 +58,12 @@ def holds(wide: ir.DataType, narrow: ir.DataType) -> bool:
     return narrow in UNSIGNED and bits < NARROW_BITS[wide]
 
 
-@lowering("BitCast", versions=[26], note="between integers of one width", elementwise=True)
+@lowering("BitCast", versions=[26], note="between integers of one width, and from bool", elementwise=True)
 def bit_cast(ctx: Context, x: Value, *, to: int) -> Value:
     """The same bits as another type."""
     target = ir.DataType(to)
-    if x.dtype in FLOATS or target in FLOATS or ir.DataType.BOOL in (x.dtype, target):
+    if x.dtype is ir.DataType.BOOL and target in INTEGERS:
+        return computed(mb.cast(x=x.var, dtype="int32"), target)
+    if not (x.dtype in INTEGERS and target in INTEGERS):
         raise Unsupported("ML Programs cannot take the bits of a number apart")
     return computed(wrapped(mb.identity(x=x.var), target), target)

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit_coreml.frontend.context import Context
-from edgekit_coreml.frontend.iteration import Repetition, repeated
+from edgekit_coreml.frontend.iteration import Repetition, repeated, stacked
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.movement import normalized_axis
 from edgekit_coreml.frontend.registry import lowering
@@ -107,6 +107,37 @@ def scan(
         for value, axis, reverse in zip(results[states:], places, directions, strict=True)
     ]
     return [*results[:states], *stacked]
+
+
+@lowering("Scan", versions=[8], note="of whole sequences, of one length")
+def batched_scan(
+    ctx: Context,
+    lengths: Value | None,
+    *inputs: Value,
+    body: ir.Graph,
+    num_scan_inputs: int,
+    directions: list[int] | None = None,
+) -> list[Value]:
+    """Every member of a batch by itself, one after the other."""
+    if lengths is not None:
+        raise Unsupported("sequences of their own lengths", "convert the model to opset 9 or later")
+    batch = inputs[0].static_shape[0]
+    results = [
+        scan(
+            ctx,
+            *(member(x, number) for x in inputs),
+            body=body,
+            num_scan_inputs=num_scan_inputs,
+            scan_input_directions=directions,
+        )
+        for number in range(batch)
+    ]
+    return [stacked(column) for column in zip(*results, strict=True)]
+
+
+def member(x: Value, number: int) -> Value:
+    """One member of a batch."""
+    return computed(mb.gather(x=x.var, indices=np.int32(number), axis=0), x.dtype)
 
 
 def element(x: Value, axis: int, turn: Value, count: int, *, reverse: bool) -> Value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import onnx_ir as ir
 
@@ -10,7 +12,8 @@ from edgekit_coreml.frontend.integers import wrapped
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.movement import empty, nonnegative, normalized_axis, through_int32
 from edgekit_coreml.frontend.registry import lowering
-from edgekit_coreml.frontend.values import Unsupported, Value, computed
+from edgekit_coreml.frontend.values import HIGHEST_RANK, Unsupported, Value, computed
+from edgekit_coreml.frontend.wide import around, of_shape
 
 MODES = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
 
@@ -37,14 +40,29 @@ def gather(ctx: Context, x: Value, indices: Value, *, axis: int = 0) -> Var | Va
         )
     if not isinstance(size, int | np.integer):
         raise Unsupported("gathers along a dynamic dimension")
-    places = nonnegative(indices, int(size))
+    if x.rank + indices.rank - 1 > HIGHEST_RANK:
+        shape = [*x.static_shape[:axis], *indices.static_shape, *x.static_shape[axis + 1 :]]
+        row = of_shape(indices, [math.prod(indices.static_shape)])
+        return of_shape(computed(gathered(around(x, axis), row, 1), x.dtype), shape)
+    return gathered(x, indices, axis)
+
+
+def gathered(x: Value, indices: Value, axis: int) -> Var:
+    """Slices of an axis of known size at indices."""
+    places = nonnegative(indices, x.static_shape[axis])
     return through_int32(x, lambda var: mb.gather(x=var, indices=places, axis=axis))
 
 
 @lowering("GatherElements", versions=[11, 13])
-def gather_elements(ctx: Context, x: Value, indices: Value, *, axis: int = 0) -> Var:
+def gather_elements(ctx: Context, x: Value, indices: Value, *, axis: int = 0) -> Var | Value:
     """One element for every index; its other coordinates are the index's own."""
     axis = normalized_axis(axis, x.rank)
+    if x.rank > HIGHEST_RANK:
+        others = [[size for dim, size in enumerate(value.static_shape) if dim != axis] for value in (x, indices)]
+        if others[0] != others[1]:
+            raise Unsupported(f"a tensor of rank {x.rank} whose indices cover a part of it only")
+        found = gather_elements(ctx, around(x, axis), around(indices, axis), axis=1)
+        return of_shape(found if isinstance(found, Value) else computed(found, x.dtype), indices.static_shape)
     places = nonnegative(indices, x.static_shape[axis])
     return through_int32(x, lambda var: mb.gather_along_axis(x=var, indices=places, axis=axis))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable
 
@@ -11,7 +12,8 @@ from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.integers import wrapped
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.registry import lowering
-from edgekit_coreml.frontend.values import Unsupported, Value, constant
+from edgekit_coreml.frontend.values import HIGHEST_RANK, Unsupported, Value, computed, constant
+from edgekit_coreml.frontend.wide import of_shape
 
 Reduction = Callable[[Var, list[int], bool], Var]
 
@@ -98,7 +100,21 @@ def reduced(op_type: str, x: Value, axes: list[int], keep: bool) -> Var | Value:
     if x.rank == 0:
         as_vector = mb.expand_dims(x=x.var, axes=[0])
         return mb.squeeze(x=over(op_type, x, as_vector, [0], True), axes=[0])
-    return over(op_type, x, x.var, sorted({axis % x.rank for axis in axes} or range(x.rank)), keep)
+    chosen = sorted({axis % x.rank for axis in axes} or range(x.rank))
+    if x.rank > HIGHEST_RANK:
+        return of_higher_rank(op_type, x, chosen, keep)
+    return over(op_type, x, x.var, chosen, keep)
+
+
+def of_higher_rank(op_type: str, x: Value, axes: list[int], keep: bool) -> Value:
+    """The reduction with neighbouring dimensions merged where all of them are reduced, or none is."""
+    shape = x.static_shape
+    blocks = [list(block) for _, block in itertools.groupby(range(x.rank), lambda axis: axis in axes)]
+    merged = of_shape(x, [math.prod(shape[axis] for axis in block) for block in blocks])
+    reduced_blocks = [place for place, block in enumerate(blocks) if block[0] in axes]
+    result = computed(over(op_type, x, merged.var, reduced_blocks, True), x.dtype)
+    sizes = [1 if axis in axes else size for axis, size in enumerate(shape) if keep or axis not in axes]
+    return of_shape(result, sizes)
 
 
 def of_nothing(op_type: str, x: Value, axes: Iterable[int], keep: bool) -> Value:

@@ -80,7 +80,7 @@ def concat_from_sequence(ctx: Context, sequence: Value, *, axis: int, new_axis: 
     if not items:
         raise Unsupported("concatenates an empty sequence")
     if not new_axis:
-        return computed(joined(items, axis), sequence.dtype)
+        return joined(items, axis)
     rank = items[0].rank + 1
     return computed(mb.stack(values=[item.var for item in items], axis=normalized_axis(axis, rank)), sequence.dtype)
 

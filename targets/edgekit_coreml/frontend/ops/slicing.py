@@ -12,7 +12,8 @@ from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.movement import empty, normalized_axis
 from edgekit_coreml.frontend.registry import lowering
-from edgekit_coreml.frontend.values import INT32_RANGE, Unsupported, Value, computed
+from edgekit_coreml.frontend.values import HIGHEST_RANK, INT32_RANGE, Unsupported, Value, computed
+from edgekit_coreml.frontend.wide import around, of_shape
 
 
 @lowering("Slice", versions=[1])
@@ -45,6 +46,10 @@ def sliced(
     steps = [1] * len(starts) if steps is None else steps
     along = [normalized_axis(axis, x.rank) for axis in axes]
     ranges = dict(zip(along, zip(starts, ends, steps, strict=True), strict=True))
+    if x.rank > HIGHEST_RANK:
+        for axis, bounds in ranges.items():
+            x = sliced_axis(x, axis, *bounds)
+        return x
     shape = list(x.shape)
     begin, end, stride = [0] * x.rank, [0] * x.rank, [1] * x.rank
     whole = [True] * x.rank
@@ -71,6 +76,14 @@ def sliced(
     if all(whole) and all(open_end) and set(stride) <= {1}:
         return mb.identity(x=var)
     return mb.slice_by_index(x=var, begin=begin, end=end, stride=stride, begin_mask=whole, end_mask=open_end)
+
+
+def sliced_axis(x: Value, axis: int, first: int, last: int, step: int) -> Value:
+    """A range of one axis, those before and after it merged."""
+    shape = list(x.static_shape)
+    shape[axis] = len(range(*slice(first, last, step).indices(shape[axis])))
+    result = sliced(around(x, axis), [first], [last], [1], [step])
+    return of_shape(result if isinstance(result, Value) else computed(result, x.dtype), shape)
 
 
 def dynamic_range(first: int, last: int, step: int) -> tuple[int, int, int]:
@@ -114,7 +127,7 @@ def clamped_bound(bounds: Value, place: int, size: int) -> Any:
 
 
 @lowering("Concat", versions=[4, 11, 13])
-def concat(ctx: Context, *xs: Value, axis: int) -> Var | Value:
+def concat(ctx: Context, *xs: Value, axis: int) -> Value:
     """One after the other along an axis; those without elements add nothing."""
     full = [x for x in xs if not (x.is_static and 0 in x.static_shape)]
     if not full:
@@ -124,11 +137,17 @@ def concat(ctx: Context, *xs: Value, axis: int) -> Var | Value:
     return joined(full, axis)
 
 
-def joined(xs: Sequence[Value], axis: int) -> Var:
+def joined(xs: Sequence[Value], axis: int) -> Value:
     """Tensors one after the other along an axis."""
+    axis = normalized_axis(axis, xs[0].rank)
+    if xs[0].rank > HIGHEST_RANK:
+        shape = list(xs[0].static_shape)
+        shape[axis] = sum(x.static_shape[axis] for x in xs)
+        blocks = [around(x, axis) for x in xs]
+        return of_shape(computed(mb.concat(values=[block.var for block in blocks], axis=1), xs[0].dtype), shape)
     if len(xs) == 1:
-        return mb.identity(x=xs[0].var)
-    return mb.concat(values=[x.var for x in xs], axis=normalized_axis(axis, xs[0].rank))
+        return computed(mb.identity(x=xs[0].var), xs[0].dtype)
+    return computed(mb.concat(values=[x.var for x in xs], axis=axis), xs[0].dtype)
 
 
 @lowering("Split", versions=[2, 11])
