@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
+import weakref
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,30 @@ _IR_VERSION = 9
 _OUTPUT = "result"
 _PARALLEL_WORK = 2e7
 """Multiply-adds from which a second thread, which has to be woken, saves more than it costs on a busy machine."""
+
+
+@dataclass(eq=False)
+class _Operator:
+    """One ONNX operator, ready to run."""
+
+    session: onnxruntime.InferenceSession
+    fed: Sequence[str]
+    constants: Mapping[str, Array]
+    """Kept for their identity: the operator is found again by it."""
+
+    def run(self, operands: Mapping[str, Array | None], shape: Sequence[int]) -> Array:
+        """Compute a result of the shape."""
+        result = np.empty(shape, np.float32)
+        binding = self.session.io_binding()
+        for name in self.fed:
+            binding.bind_cpu_input(name, operands[name])
+        binding.bind_output(_OUTPUT, "cpu", 0, np.float32, result.shape, result.ctypes.data)
+        self.session.run_with_iobinding(binding)
+        return result
+
+
+_operators: weakref.WeakValueDictionary[Hashable, _Operator] = weakref.WeakValueDictionary()
+"""Operators in use. An unrolled loop has one operator, and its weights, for all of its rounds."""
 
 
 def run_onnx_op(
@@ -48,24 +74,43 @@ def run_onnx_op(
     Returns:
         float32 array.
     """
-    present = {name: value for name, value in operands.items() if value is not None}
-    first = next(iter(present))
-    session = call.cache.get(key)
-    if session is None:
-        node = onnx.helper.make_node(
-            op_type, [name if name in present else "" for name in operands], [_OUTPUT], **attributes
-        )
-        constants = {name: value for name, value in present.items() if name in call.constant_inputs and name != first}
-        fed = [name for name in present if name not in constants]
-        session = _build_session(node, fed, constants, _session_options(work, blocked))
-        call.cache[key] = session
-    result = np.empty(present[first].shape if shape is None else shape, np.float32)
-    binding = session.io_binding()
-    for argument in session.get_inputs():
-        binding.bind_cpu_input(argument.name, present[argument.name])
-    binding.bind_output(_OUTPUT, "cpu", 0, np.float32, result.shape, result.ctypes.data)
-    session.run_with_iobinding(binding)
+    (_, first), *others = ((name, value) for name, value in operands.items() if value is not None)
+    operator = call.cache.get(key)
+    if operator is None:
+        built_in = [name for name, _ in others if name in call.constant_inputs]
+        threads = thread_limit() if work >= _PARALLEL_WORK else 1
+        operator = _find_operator(op_type, operands, built_in, attributes, threads, blocked)
+        call.cache[key] = operator
+    result: Array = operator.run(operands, first.shape if shape is None else shape)
     return result
+
+
+def _find_operator(
+    op_type: str,
+    operands: Mapping[str, Array | None],
+    built_in: Sequence[str],
+    attributes: Mapping[str, Any],
+    threads: int,
+    blocked: bool,
+) -> _Operator:
+    """The operator with just these constants, if there is one, or else a new one."""
+    identity = (
+        op_type,
+        tuple((name, value is None, id(value) if name in built_in else None) for name, value in operands.items()),
+        tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in attributes.items()),
+        threads,
+        blocked,
+    )
+    operator = _operators.get(identity)
+    if operator is None:
+        present = {name: value for name, value in operands.items() if value is not None}
+        names = [name if name in present else "" for name in operands]
+        node = onnx.helper.make_node(op_type, names, [_OUTPUT], **attributes)
+        fed = [name for name in present if name not in built_in]
+        constants = {name: present[name] for name in built_in}
+        session = _build_session(node, fed, constants, _session_options(threads, blocked))
+        operator = _operators[identity] = _Operator(session, fed, constants)
+    return operator
 
 
 def _build_session(
@@ -91,12 +136,12 @@ def _float_tensor(name: str) -> onnx.ValueInfoProto:
     return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
 
 
-def _session_options(work: float, blocked: bool) -> onnxruntime.SessionOptions:
+def _session_options(threads: int, blocked: bool) -> onnxruntime.SessionOptions:
     """Options of a session that is one of hundreds in its process."""
     levels = onnxruntime.GraphOptimizationLevel
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if blocked else levels.ORT_ENABLE_EXTENDED
-    options.intra_op_num_threads = thread_limit() if work >= _PARALLEL_WORK else 1
+    options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     # Each session has threads of its own; waiting threads that spin would starve the session that works.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
