@@ -40,4 +40,4 @@ tools: ## What the tests of the sample apps run with: Chromium, CMake, a C++ com
 	sh tests/install_tools.sh
 
 clean: ## Remove the virtual environment and the caches.
-	rm -rf $(VENV) demo-output .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) sample_apps/*/bundles .mypy_cache .pytest_cache .ruff_cache
