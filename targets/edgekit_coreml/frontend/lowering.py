@@ -234,6 +234,8 @@ class GraphLowering:
         if name not in self._taken_names and result.variable.name not in self._taken_names:
             self._taken_names.add(name)
             result.variable.name = name
+            if len(result.variable.op.outputs) == 1:
+                result.variable.op.name = name  # which passes derive other names from
 
 
 def mil_name(name: str) -> str:

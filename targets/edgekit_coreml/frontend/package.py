@@ -43,4 +43,4 @@ def write(package: Path, specification: Any) -> None:
         "itemInfoEntries": entries,
         "rootModelIdentifier": str(uuid.uuid5(NAMESPACE, SPECIFICATION)).upper(),
     }
-    (package / "Manifest.json").write_text(json.dumps(manifest, indent=4, sort_keys=True) + "\n")
+    (package / "Manifest.json").write_text(json.dumps(manifest, separators=(",", ":"), sort_keys=True))

@@ -160,7 +160,7 @@ def output_mapping(name: str, value: Value, native_name: str) -> Feature:
 def metadata(inputs: Sequence[Feature], outputs: Sequence[Feature]) -> dict[str, str]:
     """The user-defined metadata that carries the contract in the package."""
     contract = {"inputs": [asdict(m) for m in inputs], "outputs": [asdict(m) for m in outputs]}
-    return {IO_KEY: json.dumps(contract, sort_keys=True)}
+    return {IO_KEY: json.dumps(contract, separators=(",", ":"), sort_keys=True)}
 
 
 def coreml_inputs(mappings: Sequence[Feature]) -> tuple[ct.TensorType, ...]:

@@ -31,7 +31,7 @@ def conv(
     """Correlation of x [n, C, *D] with w [m, C/group, *K], plus b [m]."""
     windows = Windows.over(kernel_sizes(w, kernel_shape), strides, dilations)
     padding = windows.padding(x, auto_pad, pads)
-    weight = w.operand
+    weight = w.var
     if not w.is_constant and windows.is_dilated:
         weight = with_holes(w, windows.dilations)
         windows = Windows(windows.extents, windows.strides, (1,) * len(windows.sizes))
@@ -75,7 +75,7 @@ def conv_transpose(
     lacking = tuple((max(-before, 0), max(-after, 0)) for before, after in crop)
     extends = any(map(any, lacking))
     fused_bias = b is not None and b.is_constant and not extends
-    weight = w.operand
+    weight = w.var
     if not w.is_constant and windows.is_dilated:
         weight = with_holes(w, windows.dilations)
         windows = Windows(windows.extents, windows.strides, (1,) * len(windows.sizes))

@@ -39,7 +39,7 @@ def gemm(
     bias = c if c is not None and beta == 1 and c.is_constant else None
     fits_linear = a.is_float and not transA and transB and alpha == 1 and b.is_constant and b.rank == 2
     if fits_linear and bias is not None and bias.shape == (b.shape[0],):
-        return mb.linear(x=a.var, weight=b.operand, bias=bias.operand)
+        return mb.linear(x=a.var, weight=b.var, bias=bias.operand)
     product = mb.matmul(x=a.var, y=b.var, transpose_x=bool(transA), transpose_y=bool(transB))
     if alpha != 1:
         product = mb.mul(x=product, y=alpha)
