@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.errors import InputError
 from edgekit.inputs import index_limits, seeded_inputs
 from edgekit.model import Dim, Model, ValueSpec
 from edgekit.reference import NotRunnableError, Reference
@@ -38,9 +39,11 @@ class Equivalence:
         limits = index_limits(model)
         failure: NotRunnableError | None = None
         for specs in _static_specs(model.inputs):
-            feeds = [seeded_inputs(specs, seed, limits) for seed in SEEDS]
             try:
+                feeds = [seeded_inputs(specs, seed, limits) for seed in SEEDS]
                 outputs = [reference.run(arrays) for arrays in feeds]
+            except InputError as error:
+                raise NotRunnableError(str(error), None) from error
             except NotRunnableError as error:
                 failure = failure or error
                 continue
@@ -69,6 +72,8 @@ def compare(name: str, expected: Any, found: Any) -> str | None:
     Floating-point values may differ by the square root of their type's epsilon, relative to the largest value: half of
     the digits, which is far more than reordered arithmetic takes and far less than a wrong rewrite does.
     """
+    if found is None:
+        return f"{name} is gone"
     if isinstance(expected, Sequence) and not isinstance(expected, str):  # ONNX sequences are lists
         if not isinstance(found, Sequence) or len(found) != len(expected):
             return f"{name} has another length"

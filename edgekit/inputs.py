@@ -57,9 +57,12 @@ def _draw(spec: ValueSpec, seed: int, limit: int | None) -> np.ndarray:
         )
     shape = tuple(dim for dim in spec.shape if isinstance(dim, int))
     rng = np.random.default_rng([seed, zlib.crc32(spec.name.encode())])
-    if spec.dtype in ("str", "unknown"):
+    try:
+        dtype = np.dtype(spec.dtype)  # bfloat16, int4 and the like are known since onnx_ir imports ml_dtypes
+    except TypeError:  # a sequence, or a type that the model does not tell
+        dtype = np.dtype(str)
+    if dtype == np.dtype(str):
         raise InputError("nothing can be drawn for this element type", subject=spec)
-    dtype = np.dtype(spec.dtype)  # the names of ml_dtypes (bfloat16, int4, …) are known since onnx_ir registers them
     if dtype == np.bool_:
         return rng.integers(0, 2, shape).astype(dtype)
     if limit is not None:

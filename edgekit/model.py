@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -134,7 +135,19 @@ def value_spec(value: ir.Value) -> ValueSpec:
     shape = None
     if value.shape is not None:
         shape = tuple(dim if isinstance(dim, int) else dim.value for dim in value.shape)
-    return ValueSpec(value.name or "", dtype_name(value.dtype), shape)
+    return ValueSpec(value.name or "", _type_name(value.type), shape)
+
+
+def _type_name(value_type: ir.TypeProtocol | None) -> str:
+    """A tensor's element type; for what is no tensor, what it is, such as ``seq(float32)``."""
+    match value_type:
+        case ir.SequenceType(elem_type=element):
+            return f"seq({_type_name(element)})"
+        case ir.OptionalType(elem_type=element):
+            return f"optional({_type_name(element)})"
+        case ir.SparseTensorType(dtype=dtype):
+            return f"sparse({dtype_name(dtype)})"
+    return dtype_name(None if value_type is None else value_type.dtype)
 
 
 def dtype_name(dtype: ir.DataType | None) -> str:
@@ -160,6 +173,13 @@ def node_name(node: ir.Node) -> str:
 
 
 def name_nodes(graph_model: ir.Model) -> None:
-    """Gives every node without a name the one that :func:`node_name` calls it by, in subgraphs too."""
+    """Gives every node a name of its own, in subgraphs too: the one that :func:`node_name` calls it by, if it is free.
+
+    ONNX allows the same name twice, ONNX Runtime does not.
+    """
+    taken: set[str] = set()
     for node in graph_model.graph.all_nodes():
-        node.name = node_name(node)
+        name = node_name(node)
+        candidates = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
+        node.name = next(candidate for candidate in candidates if candidate not in taken)
+        taken.add(node.name)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -112,6 +111,22 @@ def check_versions(proto: onnx.ModelProto, path: Path) -> None:
         )
 
 
+def check_features(proto: onnx.ModelProto, path: Path) -> None:
+    """Refuses what would be lost on the way: parts of ONNX that the graph representation in use leaves out.
+
+    Raises:
+        InputError: The model has such parts.
+    """
+    sparse = [initializer.values.name for graph in _graphs(proto.graph) for initializer in graph.sparse_initializer]
+    if sparse:
+        raise InputError(
+            "has sparse initializers, which are not supported",
+            subject=path,
+            found=", ".join(sparse),
+            hint="export the model with dense weights",
+        )
+
+
 def external_files(proto: onnx.ModelProto, path: Path) -> list[Path]:
     """The files that hold the model's tensors, each checked to lie in the model's folder and to be long enough.
 
@@ -168,30 +183,39 @@ def _checked_location(location: str, size: int, model: Path) -> Path:
     return file
 
 
-def _tensors(message: Any) -> Iterator[onnx.TensorProto]:
+def _tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Every tensor of a model, wherever it stands: initializers and attributes, in subgraphs and functions too."""
-    if isinstance(message, onnx.ModelProto):
-        yield from _tensors(message.graph)
-        for function in message.functions:
-            yield from _tensors_of_nodes(function.node)
-    else:
-        yield from message.initializer
-        for sparse in message.sparse_initializer:
-            yield sparse.values
-            yield sparse.indices
-        yield from _tensors_of_nodes(message.node)
+    for graph in _graphs(proto.graph):
+        yield from graph.initializer
+        yield from _attribute_tensors(graph.node)
+    for function in proto.functions:
+        yield from _attribute_tensors(function.node)
+        for graph in _subgraphs(function.node):
+            yield from graph.initializer
+            yield from _attribute_tensors(graph.node)
 
 
-def _tensors_of_nodes(nodes: Any) -> Iterator[onnx.TensorProto]:
+def _attribute_tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
     for node in nodes:
         for attribute in node.attribute:
             if attribute.HasField("t"):
                 yield attribute.t
             yield from attribute.tensors
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """The graph and all graphs inside its nodes."""
+    yield graph
+    yield from _subgraphs(graph.node)
+
+
+def _subgraphs(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
+    for node in nodes:
+        for attribute in node.attribute:
             if attribute.HasField("g"):
-                yield from _tensors(attribute.g)
+                yield from _graphs(attribute.g)
             for graph in attribute.graphs:
-                yield from _tensors(graph)
+                yield from _graphs(graph)
 
 
 def sha256(path: Path) -> str:

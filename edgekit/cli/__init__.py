@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -82,6 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character gets "?", not a crash
+    logging.getLogger().addHandler(logging.NullHandler())  # libraries' remarks are not for who runs a command
     try:
         with interrupted_by_signals():
             return typer.main.get_command(app).main(arguments, prog_name="edgekit", standalone_mode=False) or 0

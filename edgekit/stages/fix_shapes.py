@@ -122,7 +122,7 @@ def _folded(given: Model, fixed: Model, warnings: list[str]) -> Model:
     try:
         before = Equivalence(fixed)
     except NotRunnableError as error:
-        if _fault_of_the_shapes(given, fixed):
+        if _is_fault_of_the_shapes(error, given, fixed):
             raise _contradiction(error, fixed) from error
         warnings.append(f"nothing was folded, because nothing could be compared: {error}")
         return fixed
@@ -134,9 +134,9 @@ def _folded(given: Model, fixed: Model, warnings: list[str]) -> Model:
     return fixed
 
 
-def _fault_of_the_shapes(given: Model, fixed: Model) -> bool:
-    """Whether the shapes are why it does not run, and not the runtime, trial sizes or numbers drawn at random."""
-    if not all(spec.is_static for spec in fixed.inputs):
+def _is_fault_of_the_shapes(error: NotRunnableError, given: Model, fixed: Model) -> bool:
+    """Whether the shapes are why a node fails, and not the runtime, trial sizes or numbers drawn at random."""
+    if error.node is None or not all(spec.is_static for spec in fixed.inputs):
         return False
     limits = index_limits(fixed)
     if any("int" in spec.dtype and spec.name not in limits for spec in fixed.inputs):

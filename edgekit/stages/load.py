@@ -13,7 +13,7 @@ from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
 
 from edgekit.errors import InputError, RequirementError
 from edgekit.model import Model, name_nodes, node_name
-from edgekit.onnx_file import check_rules, check_versions, external_files, read_proto, sha256
+from edgekit.onnx_file import check_features, check_rules, check_versions, external_files, read_proto, sha256
 from edgekit.opset import OLDEST_OPSET, upgraded
 from edgekit.reference import NotRunnableError, Reference
 from edgekit.stages import Stage, StageResult
@@ -43,11 +43,11 @@ class Load(Stage[Path]):
         """
         proto = read_proto(given)
         check_versions(proto, given)
+        check_features(proto, given)
         data_files = external_files(proto, given)
         if not proto.graph.node:
             raise InputError("has no nodes: there is nothing to compute", subject=given)
-        # ir.load, not from_proto: it tells the external tensors their folder, and watches that they stay in it.
-        model = Model(ir.load(given.absolute(), format="protobuf"), source=given)
+        model = Model(_graph_model(proto, given), source=given)
         warnings = _check(given, model)
         function_count = len(model.graph_model.functions)
         original_opset = model.opset
@@ -85,6 +85,20 @@ class Load(Stage[Path]):
             raise self.broken("an initializer is an input")
         if any(not node.name for node in model.graph.all_nodes()):
             raise self.broken("a node has no name")
+
+
+def _graph_model(proto: onnx.ModelProto, path: Path) -> ir.Model:
+    """The model's graph; initializers in other files stay there, and are told the folder, which they do not leave."""
+    graph_model = ir.from_proto(proto)
+    for graph in (graph_model.graph, *(function.graph for function in graph_model.functions.values())):
+        ir.external_data.set_base_dir(graph, path.absolute().parent)
+        for node in graph.all_nodes():
+            for attribute in list(node.attributes.values()):
+                tensor = attribute.value
+                if isinstance(tensor, ir.ExternalTensor):  # few libraries know of external tensors in attributes
+                    inside = ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name)
+                    node.attributes.add(ir.AttrTensor(attribute.name, inside))
+    return graph_model
 
 
 def _check(path: Path, model: Model) -> list[str]:

@@ -54,6 +54,7 @@ def test_what_counts_as_the_same(expected: object, found: object) -> None:
         (ONES, ONES * np.float32(np.nan), "y differs by nan, its largest value is 1"),
         (np.zeros(2, np.float32), np.float32([0, 1e-20]), "y differs by 1e-20, its largest value is 0"),
         ([ONES], [ONES, ONES], "y has another length"),
+        (ONES, None, "y is gone"),
         ([ONES, ONES], [ONES, ONES * 2], "y[1] differs by 1, its largest value is 1"),
     ],
 )

@@ -63,10 +63,11 @@ def test_a_dynamic_shape_is_refused() -> None:
     )
 
 
-def test_texts_are_refused() -> None:
+@pytest.mark.parametrize("dtype", ["str", "seq(float32)", "unknown"])
+def test_what_is_no_number_is_refused(dtype: str) -> None:
     with pytest.raises(InputError) as caught:
-        draw("str")
-    assert str(caught.value) == "x: str 1000: nothing can be drawn for this element type"
+        draw(dtype)
+    assert str(caught.value) == f"x: {dtype} 1000: nothing can be drawn for this element type"
 
 
 @pytest.mark.parametrize(

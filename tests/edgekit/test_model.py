@@ -8,7 +8,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from edgekit.model import Model, ValueSpec
+from edgekit.model import Model, ValueSpec, name_nodes
 
 OnnxModel = Callable[..., onnx.ModelProto]
 
@@ -74,3 +74,24 @@ def test_all_tensors_count(onnx_model: OnnxModel) -> None:
 )
 def test_how_an_input_reads(spec: ValueSpec, text: str) -> None:
     assert str(spec) == text
+
+
+def test_what_is_no_tensor_says_so(onnx_model: OnnxModel) -> None:
+    graph = "g (optional(float[2, 4]) x) => (seq(float[1, 4]) y) { t = OptionalGetElement (x) y = SplitToSequence (t) }"
+    model = Model(ir.from_proto(onnx_model(graph)))
+    assert (model.inputs[0].dtype, model.outputs[0].dtype) == ("optional(float32)", "seq(float32)")
+
+
+def test_every_node_gets_a_name_of_its_own(onnx_model: OnnxModel) -> None:
+    graph = """g (float[1] x, bool flag) => (float[1] y) {
+        [act] a = Relu (x)
+        [act] b = Neg (a)
+        c = Abs (b)
+        [act] y = If (flag) <
+            then_branch = t () => (float[1] d) { [act] d = Exp (c) },
+            else_branch = e () => (float[1] f) { f = Neg (c) }
+        >
+    }"""
+    model = ir.from_proto(onnx_model(graph))
+    name_nodes(model)
+    assert [node.name for node in model.graph.all_nodes()] == ["act", "act_2", "c", "act_3", "act_4", "f"]

@@ -238,6 +238,18 @@ def test_wrong_shapes_that_nobody_uses_are_a_warning(onnx_file: WriteOnnx) -> No
     assert result.warnings[0].startswith("shapes in the model contradict each other: ")
 
 
+def test_sparse_initializers(onnx_file: WriteOnnx) -> None:
+    path = onnx_file(MATMUL)
+    proto = onnx.load(path)
+    values = onnx.numpy_helper.from_array(np.ones(2, np.float32), "w")
+    places = onnx.numpy_helper.from_array(np.array([0, 5]), "places")
+    proto.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(values, places, [4, 3]))
+    onnx.save(proto, path)
+    assert refusal(path) == (
+        f"{path}: has sparse initializers, which are not supported\nfound: w\nhint: export the model with dense weights"
+    )
+
+
 def test_an_empty_graph(onnx_file: WriteOnnx) -> None:
     path = onnx_file("g (float[1, 4] x) => (float[1, 4] x) {}")
     assert refusal(path) == f"{path}: has no nodes: there is nothing to compute"
@@ -333,6 +345,30 @@ def test_a_relative_path_finds_its_external_tensors(
     weight_file(path.with_name("model.data"))
     monkeypatch.chdir(path.parent)
     assert Load()(Path("model.onnx")).model.source == Path("model.onnx")
+
+
+def test_a_functions_external_tensors_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = onnx.parser.parse_model(
+        """
+        <ir_version: 8, opset_import: ["": 17, "own": 1]>
+        g (float[1, 4] x) => (float[1, 4] y) { y = own.Shift(x) }
+        <domain: "own", opset_import: ["": 17]> Shift (a) => (b) {
+            c = Constant <value = float[4] {0, 0, 0, 0}> ()
+            b = Add(a, c)
+        }
+        """
+    )
+    tensor = model.functions[0].node[0].attribute[0].t
+    tensor.CopyFrom(onnx.TensorProto(name="c", data_type=onnx.TensorProto.FLOAT, dims=[4]))
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="c.data")
+    (tmp_path / "c.data").write_bytes(np.float32([1, 2, 3, 4]).tobytes())
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    loaded = Load()(tmp_path / "model.onnx").model
+    np.testing.assert_array_equal(run(loaded.proto(), x=np.zeros((1, 4), np.float32))[0], [[1, 2, 3, 4]])
 
 
 def test_a_missing_external_file(external: Callable[[str], Path]) -> None:
