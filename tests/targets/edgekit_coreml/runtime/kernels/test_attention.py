@@ -8,8 +8,10 @@ from torch.nn import functional
 
 @pytest.mark.parametrize("lead", [(2,), (2, 3)])
 @pytest.mark.parametrize("mask", [None, "bool", "float32"])
-def test_attention_agrees_with_torch(run_op, rng, lead, mask):
-    query, key, value = (rng.standard_normal((*lead, *shape), dtype=np.float32) for shape in ((5, 8), (7, 8), (7, 6)))
+@pytest.mark.parametrize("width", [8, 400])
+def test_attention_agrees_with_torch(run_op, rng, lead, mask, width):
+    shapes = ((5, width), (7, width), (7, width - 2))
+    query, key, value = (rng.standard_normal((*lead, *shape), dtype=np.float32) for shape in shapes)
     inputs = {"query": query, "key": key, "value": value}
     attn_mask = None
     if mask == "bool":

@@ -72,3 +72,36 @@ def test_einsum_agrees_with_numpy(run_op, rng, equation, x_shape, y_shape):
     x, y = normal(rng, *x_shape), normal(rng, *y_shape)
     actual = run_op("einsum", values=(x, y), equation=equation, fed=[])
     np.testing.assert_allclose(actual, np.einsum(equation, x, y), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("lead", [(64,), (2, 40), (2, 3, 16)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_large_linear(run_op, rng, lead, bias):
+    x, weight = normal(rng, *lead, 32), normal(rng, 48, 32)
+    inputs = {"x": x, "weight": weight, **({"bias": normal(rng, 48)} if bias else {})}
+    expected = np.einsum("...i,oi->...o", x.astype(np.float64), weight) + inputs.get("bias", 0)
+    np.testing.assert_allclose(run_op("linear", **inputs), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("transpose_x", [False, True])
+@pytest.mark.parametrize("transpose_y", [False, True])
+@pytest.mark.parametrize(
+    ("x_lead", "y_lead"), [((), ()), ((3,), ()), ((), (3,)), ((2, 1), (3,)), ((2, 3), (2, 3)), ((1,), (4, 1))]
+)
+def test_large_matmul(run_op, rng, x_lead, y_lead, transpose_x, transpose_y, constant):
+    x = normal(rng, *x_lead, *((32, 40) if transpose_x else (40, 32)))
+    y = normal(rng, *y_lead, *((48, 32) if transpose_y else (32, 48)))
+    left, right = (
+        value.astype(np.float64).swapaxes(-1, -2) if transposed else value.astype(np.float64)
+        for value, transposed in ((x, transpose_x), (y, transpose_y))
+    )
+    fed = ["x"] if constant else ["x", "y"]
+    actual = run_op("matmul", x=x, y=y, transpose_x=transpose_x, transpose_y=transpose_y, fed=fed)
+    np.testing.assert_allclose(actual, left @ right, rtol=1e-4, atol=1e-4)
+
+
+def test_large_einsum(run_op, rng):
+    x, y = normal(rng, 2, 20, 4, 32), normal(rng, 2, 32, 4, 30)
+    actual = run_op("einsum", values=(x, y), equation="nchw,nwhu->nchu", fed=[])
+    np.testing.assert_allclose(actual, np.einsum("nchw,nwhu->nchu", x.astype(np.float64), y), rtol=1e-4, atol=1e-4)

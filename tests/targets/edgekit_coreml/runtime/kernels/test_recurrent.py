@@ -6,7 +6,8 @@ import onnxruntime
 import pytest
 import torch
 
-STEPS, BATCH, INPUT, HIDDEN = 5, 3, 4, 6
+# So large that the products go through ONNX Runtime; the activations below are tested with small ones.
+STEPS, BATCH, INPUT, HIDDEN = 5, 3, 20, 128
 # PyTorch stacks the gates of an LSTM as input, forget, cell, output, those of a GRU as reset, update, new.
 LSTM_ORDER, GRU_ORDER = (0, 1, 3, 2), (0, 2, 1)
 
@@ -21,7 +22,7 @@ def reorder(parameter, order):
 
 
 def close(actual, expected):
-    np.testing.assert_allclose(actual, np.asarray(expected), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(actual, np.asarray(expected), rtol=1e-3, atol=1e-4)
 
 
 def lstm_inputs(net, suffix=""):
