@@ -1,0 +1,57 @@
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+RunEdgeKit = Callable[..., Any]
+
+
+def test_a_bundle_alone(edgekit: RunEdgeKit, packaged_digits: Path) -> None:
+    finished = edgekit("bench", packaged_digits)
+    assert finished.code == 0
+    assert str(packaged_digits) in finished.out
+    assert "executed by" in finished.out
+    assert finished.err.startswith("bench\n")
+
+
+def test_in_turns_with_another_bundle_and_the_original(edgekit: RunEdgeKit, bundle: Path, digits: Path) -> None:
+    other = shutil.copytree(bundle, bundle.with_name("other"))
+    record = edgekit("bench", bundle, "--against", other, "--model", digits, "--json").json
+    assert record["device"] == "local"
+    assert [one["name"] for one in record["candidates"]] == [str(bundle), str(other), str(digits)]
+    first = record["candidates"][0]
+    for one in record["candidates"]:
+        assert 0 < one["p50_ms"] <= one["p90_ms"] <= one["p99_ms"]
+        assert one["runs"] >= 20
+        assert abs(one["ratio_to_first"] - one["p50_ms"] / first["p50_ms"]) < 1e-3
+        assert one["of_device"] is True
+
+
+def test_a_stand_in_is_called_so(edgekit: RunEdgeKit, tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    model = onnx_file("f (float[1, 3] x) => (float[1, 3] y) { y = Exp(x) }")
+    bundle = tmp_path / "out"
+    assert edgekit("package", model, "--target", "intel-npu", "-o", bundle).code == 0
+    finished = edgekit("bench", bundle)
+    assert f"warning: {bundle} was executed by a stand-in: its time says nothing about the device\n" in finished.err
+    assert edgekit("bench", bundle, "--json").json["candidates"][0]["of_device"] is False
+
+
+def test_refused(edgekit: RunEdgeKit, packaged_digits: Path, bundle: Path, tmp_path: Path, digits: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for options, code, text in (
+        ([tmp_path / "empty"], 2, f"error: {tmp_path / 'empty'}: is not a bundle"),
+        ([packaged_digits, "--against", tmp_path / "empty"], 2, f"error: {tmp_path / 'empty'}: is not a bundle"),
+        ([packaged_digits, "--against", packaged_digits], 2, "error: --against: is the bundle itself"),
+        ([packaged_digits, "--device", "adb:"], 2, "error: --device: the device is not supported"),
+        (
+            [packaged_digits, "--model", tmp_path / "no.onnx"],
+            2,
+            f"error: {tmp_path / 'no.onnx'}: there is no such file",
+        ),
+    ):
+        finished = edgekit("bench", *options, "--quiet")
+        assert (finished.code, finished.err.splitlines()[0]) == (code, text)
+    (bundle / "model.onnx").write_bytes(b"")
+    finished = edgekit("bench", bundle, "--quiet")
+    assert finished.code == 1
+    assert "found: model.onnx is changed" in finished.err

@@ -1,0 +1,234 @@
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+RunEdgeKit = Callable[..., Any]
+
+EXP = "f (float[1, 3] x) => (float[1, 3] y) { y = Exp(x) }"
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_people_get_a_summary(edgekit: RunEdgeKit, tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    finished = edgekit("package", onnx_file(EXP), "--target", "onnxruntime", "-o", tmp_path / "out")
+    assert finished.code == 0
+    rows = dict(re.split(r" {2,}", line, maxsplit=1) for line in finished.out.splitlines())
+    assert rows["bundle"] == str(tmp_path / "out")
+    assert rows["model"] == "model (model.onnx)"
+    assert rows["built as"] == "float32"
+    assert rows["compared on"] == "4 random inputs from a fixed seed"
+    assert finished.err.startswith("--quantize none: there is no --data to calibrate on\nload\n")
+    assert [line for line in finished.err.splitlines() if line == "verify"] == ["verify"]
+
+
+def test_scripts_get_json_alone(edgekit: RunEdgeKit, tmp_path: Path, digits: Path, labelled_digits: Path) -> None:
+    finished = edgekit(
+        *("package", digits, "--target", "intel-cpu", "--dim", "batch=1", "--data", labelled_digits),
+        *("--quantize", "none", "--labels", digits.parent / "labels.txt", "-o", tmp_path / "out", "--json"),
+    )
+    assert finished.code == 0
+    assert finished.err == ""
+    record = finished.json
+    assert record["bundle"] == str(tmp_path / "out")
+    assert record["target"] == "intel-cpu"
+    assert record["kind"] == "float32"
+    assert record["accuracy"]["worst_db"] > 50
+    assert record["accuracy"]["task"]["drop"] == 0
+    assert record["size"]["bytes"] > 0
+    assert record["latency"]["of_device"] is True
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["labels"] == list("0123456789")
+
+
+def test_data_asks_for_quantization_and_that_is_said(
+    edgekit: RunEdgeKit, tmp_path: Path, digits: Path, labelled_digits: Path
+) -> None:
+    finished = edgekit(
+        *("package", digits, "--target", "onnxruntime", "--dim", "batch=1"),
+        *("--data", labelled_digits, "-o", tmp_path / "out"),
+    )
+    assert finished.code == 0
+    assert finished.err.startswith(
+        "--quantize auto: --data is there to calibrate on; --quantize none keeps the model in float\n"
+    )
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["options"]["quantize"] == "auto"
+
+
+def test_the_bundle_goes_here_by_default(
+    edgekit: RunEdgeKit, tmp_path: Path, onnx_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = onnx_file(EXP)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    assert edgekit("package", model, "--target", "ort", "--quiet").code == 0
+    assert names(tmp_path / "work") == ["model-onnxruntime"]
+
+
+class TestBadInput:
+    """Each ends with its exit code and one text, and leaves nothing behind."""
+
+    @pytest.fixture
+    def refused(self, edgekit: RunEdgeKit, tmp_path: Path, onnx_file: Callable[..., Path]) -> Callable[..., str]:
+        def run(*options: object, code: int = 2, target: str = "onnxruntime", model: Path | None = None) -> str:
+            model = model or onnx_file(EXP)
+            before = names(tmp_path)
+            finished = edgekit("package", model, "--target", target, "-o", tmp_path / "out", "--quiet", *options)
+            assert finished.code == code
+            assert finished.out == ""
+            assert names(tmp_path) == before
+            text: str = finished.err.replace(f"{tmp_path}/", "")
+            assert "Traceback" not in text
+            return text
+
+        return run
+
+    @pytest.fixture
+    def data(self, tmp_path: Path) -> Path:
+        (tmp_path / "data").mkdir()
+        return tmp_path / "data"
+
+    def test_an_empty_data_folder(self, refused: Callable[..., str], data: Path) -> None:
+        assert refused("--data", data) == (
+            "error: data: the data folder holds no samples\n"
+            "expected: .npz files with an array for each input, or pictures or .wav files\n"
+            "found: no such file\n"
+            "hint: numpy.savez(FILE, INPUT=array) writes a sample\n"
+        )
+
+    def test_wrong_names_in_the_data(self, refused: Callable[..., str], data: Path) -> None:
+        np.savez(data / "a.npz", image=np.zeros((1, 3), np.float32))
+        assert refused("--data", data) == (
+            "error: data/a.npz: the sample's arrays are not named as the model's inputs\n"
+            "expected: x\nfound: image\nhint: numpy.savez(FILE, **{INPUT: array, …}) names them\n"
+        )
+
+    def test_wrong_shapes_in_the_data(self, refused: Callable[..., str], data: Path) -> None:
+        np.savez(data / "a.npz", x=np.zeros((3, 1), np.float32))
+        assert refused("--data", data) == (
+            "error: data/a.npz: the sample's shape is not the model's\n"
+            "expected: x: float32 1×3\nfound: x: float32 3×1\n"
+            "hint: fix the model to this shape with --shape x=3,1, or prepare the data anew\n"
+        )
+
+    def test_wrong_types_in_the_data(self, refused: Callable[..., str], data: Path) -> None:
+        np.savez(data / "a.npz", x=np.zeros((1, 3), np.float16))
+        assert refused("--data", data) == (
+            "error: data/a.npz: the sample's element type is not the model's\n"
+            "expected: x: float32 1×3\nfound: x: float16\nhint: save array.astype('float32')\n"
+        )
+
+    def test_a_label_beyond_the_classes(self, refused: Callable[..., str], data: Path) -> None:
+        np.savez(data / "a.npz", x=np.zeros((1, 3), np.float32), label=3)
+        assert refused("--data", data, "--quantize", "none").startswith(
+            "error: a.npz: the label is no class of the model\nexpected: 0 to 2, the entries of output 'y'\nfound: 3\n"
+        )
+
+    def test_an_output_that_is_something_else(self, refused: Callable[..., str], tmp_path: Path) -> None:
+        (tmp_path / "out").write_text("precious")
+        assert refused() == (
+            "error: out: exists and is not a bundle\nhint: choose another name with -o, or remove it first\n"
+        )
+        assert (tmp_path / "out").read_text() == "precious"
+
+    def test_an_output_that_cannot_be_written(self, refused: Callable[..., str], tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        assert refused("-o", tmp_path / "file" / "out") == (
+            "error: file/out: cannot be written: not a directory\n"
+            "hint: choose another place with -o, or make its folder writable\n"
+        )
+
+    @pytest.mark.parametrize("text", ["much", "2", "-1%", "101%"])
+    def test_a_drop_that_is_no_share(self, refused: Callable[..., str], text: str) -> None:
+        assert refused(f"--max-drop={text}") == (
+            f"error: --max-drop: is no share\nexpected: a number from 0 to 1, or from 0% to 100%\nfound: {text}\n"
+        )
+
+    def test_a_missing_project_file(self, refused: Callable[..., str], tmp_path: Path) -> None:
+        assert refused("--config", tmp_path / "my.toml") == (
+            "error: my.toml: there is no project file\nhint: `--config FILE` names another\n"
+        )
+
+    def test_a_missing_model(self, refused: Callable[..., str], tmp_path: Path) -> None:
+        assert "nowhere.onnx" in refused(model=tmp_path / "nowhere.onnx")
+
+    def test_operators_that_the_target_lacks(self, refused: Callable[..., str], onnx_file: Callable[..., Path]) -> None:
+        model = onnx_file("f (float[1, 4, 4] x) => (float[1] y) { y = Det(x) }")
+        text = refused(model=model, target="intel-cpu", code=1)
+        assert text.startswith("error: model on intel-cpu: 1 unsupported node\n  Det (node 'y'): ")
+
+    def test_accuracy_under_the_floor(
+        self, refused: Callable[..., str], edgekit: RunEdgeKit, onnx_file: Callable[..., Path], tmp_path: Path
+    ) -> None:
+        model = onnx_file(
+            "f (float[1, 64] x) => (float[1, 64] y) { a = MatMul(x, v) b = MatMul(x, w) y = Sub(a, b) }",
+            v=np.full((64, 64), 1 + 2**-12, np.float32),  # which is 1 in half precision
+            w=np.full((64, 64), 1, np.float32),
+        )
+        text = refused("--precision", "float16", model=model, target="intel-gpu", code=1)
+        assert text.startswith("error: model: what was built as float16 is not accurate enough, executed by OpenVINO")
+        output = tmp_path / "out"
+        finished = edgekit(
+            *("package", model, "--target", "intel-gpu", "--precision", "float16", "-o", output, "--json")
+        )
+        assert finished.code == 1
+        assert finished.json["error"]["type"] == "InaccurateError"
+        assert finished.json["error"]["exit_code"] == 1
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 200 KiB, which is less than the sample model needs."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", disk]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("cannot mount a file system here")
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)  # Core ML's file library keeps a file open
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "intel-cpu", pytest.param("ios18", marks=pytest.mark.slow)])
+def test_a_full_disk(edgekit: RunEdgeKit, small_disk: Path, digits: Path, target: str) -> None:
+    output = small_disk / "out"
+    finished = edgekit("package", digits, "--target", target, "--dim", "batch=1", "-o", output, "--quiet")
+    assert finished.code == 2
+    first, *_ = finished.err.splitlines()
+    assert first == f"error: {output}: cannot be written: the disk is full"
+    assert names(small_disk) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stage", ["build", "bench"])
+def test_an_interrupted_command_leaves_nothing(
+    bundle: Path, tmp_path: Path, digits: Path, number: signal.Signals, stage: str
+) -> None:
+    before = {path: path.read_bytes() for path in bundle.rglob("*") if path.is_file()}
+    command = [sys.executable, "-m", "edgekit", "package", digits, "--target", "onnxruntime", "--dim", "batch=1"]
+    process = subprocess.Popen(
+        [*map(str, command), "-o", str(bundle)], stderr=subprocess.PIPE, text=True, env={**os.environ, "NO_COLOR": "1"}
+    )
+    assert process.stderr is not None
+    while process.stderr.readline() not in (f"{stage}\n", ""):
+        pass
+    if stage == "bench":
+        time.sleep(0.1)  # it takes more than a second
+        assert any(path.name.startswith(".edgekit-") for path in tmp_path.iterdir())
+    process.send_signal(number)
+    rest = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=30) == 2
+    assert rest.rstrip().splitlines()[-1] == "hint: nothing was left behind"
+    assert "Traceback" not in rest
+    assert names(tmp_path) == ["digits"]
+    assert {path: path.read_bytes() for path in bundle.rglob("*") if path.is_file()} == before

@@ -1,0 +1,73 @@
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+RunEdgeKit = Callable[..., Any]
+
+VOID = {"meta"}
+
+
+class Page(HTMLParser):
+    """Reads a page, and sees that every element is closed and nothing comes from elsewhere."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.headings: list[str] = []
+        self.cells: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        assert not {"src", "href"} & {name for name, _ in attributes}
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "h2":
+            self.headings.append(data)
+        elif self.open and self.open[-1] in ("td", "th"):
+            self.cells.append(data)
+
+
+def test_one_page_with_everything(edgekit: RunEdgeKit, packaged_digits: Path, tmp_path: Path) -> None:
+    output = tmp_path / "report.html"
+    finished = edgekit("report", packaged_digits, "-o", output)
+    assert finished.code == 0
+    assert finished.out == f"{output}\n"
+    page = Page(output.read_text())
+    assert page.headings == ["Summary", "Accuracy by output", "Operators", "Inputs and outputs", "Stages", "Files"]
+    assert {"logits", "Conv", "supported", "model.onnx", "float32"} <= set(page.cells)
+
+
+def test_json(edgekit: RunEdgeKit, packaged_digits: Path, tmp_path: Path) -> None:
+    output = tmp_path / "report.html"
+    record = edgekit("report", packaged_digits, "-o", output, "--json").json
+    assert record == {"bundle": str(packaged_digits), "report": str(output), "bytes": output.stat().st_size}
+
+
+def test_names_are_not_markup(edgekit: RunEdgeKit, onnx_file: Callable[..., Path], tmp_path: Path) -> None:
+    model = onnx_file("f (float[1, 3] x) => (float[1, 3] y) { y = Exp(x) }", name="a<script>&b.onnx")
+    assert edgekit("package", model, "--target", "ort", "-o", tmp_path / "out").code == 0
+    assert edgekit("report", tmp_path / "out", "-o", tmp_path / "report.html").code == 0
+    text = (tmp_path / "report.html").read_text()
+    assert "<script" not in text
+    assert "a&lt;script&gt;&amp;b for onnxruntime" in text
+
+
+def test_refused(edgekit: RunEdgeKit, packaged_digits: Path, bundle: Path, tmp_path: Path) -> None:
+    finished = edgekit("report", tmp_path, "-o", tmp_path / "report.html")
+    assert finished.code == 2
+    assert finished.err.startswith(f"error: {tmp_path}: is not a bundle\n")
+    (tmp_path / "file").touch()
+    finished = edgekit("report", packaged_digits, "-o", tmp_path / "file" / "report.html")
+    assert finished.code == 2
+    assert "cannot be written: not a directory" in finished.err
+    (bundle / "report.md").write_text("all is well")
+    finished = edgekit("report", bundle, "-o", tmp_path / "report.html")
+    assert finished.code == 1
+    assert not (tmp_path / "report.html").exists()

@@ -1,0 +1,125 @@
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+RunEdgeKit = Callable[..., Any]
+
+
+def test_a_bundle_that_is_as_it_was_written(edgekit: RunEdgeKit, packaged_digits: Path) -> None:
+    finished = edgekit("verify", packaged_digits)
+    assert finished.code == 0
+    lines = finished.out.splitlines()
+    assert lines[0].endswith(", all as they were written")
+    assert lines[1].startswith("executed by    ONNX Runtime ")
+    assert lines[2].startswith("golden logits  SQNR ")
+
+
+def test_json(edgekit: RunEdgeKit, packaged_digits: Path) -> None:
+    record = edgekit("verify", packaged_digits, "--json").json
+    assert record["verified"] is True
+    assert record["device"] == "local"
+    assert [output["name"] for output in record["golden"]] == ["logits"]
+    assert record["accuracy"] is record["labels"] is None
+
+
+def test_accuracy_on_labelled_data_without_the_original(
+    edgekit: RunEdgeKit, packaged_digits: Path, labelled_digits: Path
+) -> None:
+    labels = edgekit("verify", packaged_digits, "--data", labelled_digits, "--json").json["labels"]
+    assert labels == {"built": 1.0, "samples": 20, "packaged_reference": 1.0}
+    text = edgekit("verify", packaged_digits, "--data", labelled_digits).out
+    assert "100.00% of 20 labels found; the original found 100.00% of those it was packaged with" in text
+
+
+def test_accuracy_against_the_original(
+    edgekit: RunEdgeKit, packaged_digits: Path, labelled_digits: Path, digits: Path
+) -> None:
+    finished = edgekit("verify", packaged_digits, "--data", labelled_digits, "--model", digits, "--json")
+    accuracy = finished.json["accuracy"]
+    assert accuracy["task"]["reference"] == accuracy["task"]["built"] == 1
+    assert accuracy["data"] == {"kind": "samples", "samples": 20}
+    assert accuracy["outputs"][0]["worst_sample_db"] > 50
+
+
+def test_a_tampered_bundle(edgekit: RunEdgeKit, bundle: Path) -> None:
+    with (bundle / "model.onnx").open("r+b") as model:
+        model.seek(1000)
+        model.write(b"\0\1\2\3")
+    finished = edgekit("verify", bundle)
+    assert finished.code == 1
+    assert finished.out == ""
+    assert finished.err.endswith(
+        f"error: {bundle}: the bundle is not as it was written\n"
+        "expected: the files and SHA-256 sums of its manifest\n"
+        "found: model.onnx is changed\n"
+        "hint: package the model again\n"
+    )
+
+
+def test_golden_outputs_that_are_not_computed(edgekit: RunEdgeKit, bundle: Path) -> None:
+    """The manifest is changed with them, as somebody who tampers would, or a runtime that computes otherwise."""
+    import hashlib
+
+    golden = bundle / "golden" / "0" / "outputs" / "0.npy"
+    np.save(golden, np.load(golden)[:, ::-1])
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    for file in manifest["files"]:
+        if file["path"] == "golden/0/outputs/0.npy":
+            file |= {"bytes": golden.stat().st_size, "sha256": hashlib.sha256(golden.read_bytes()).hexdigest()}
+    (bundle / "manifest.json").write_text(json.dumps(manifest))
+    finished = edgekit("verify", bundle, "--json")
+    assert finished.code == 1
+    error = finished.json["error"]
+    assert error["message"].startswith("the bundle does not compute its golden outputs, executed by ONNX Runtime")
+    assert error["found"].startswith("output 'logits': SQNR ")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            ["--device", "ssh://somewhere"],
+            "--device: the device is not supported\nexpected: local\nfound: ssh://somewhere\n"
+            "hint: on other devices run the check that lies in the bundle; its report.md tells how",
+        ),
+        (["--model", "x.onnx"], "--model: the original is of use with data only\nhint: give --data DIR too"),
+    ],
+)
+def test_options_that_do_not_fit(edgekit: RunEdgeKit, packaged_digits: Path, options: list[str], text: str) -> None:
+    finished = edgekit("verify", packaged_digits, *options, "--quiet")
+    assert finished.code == 2
+    assert finished.err == f"error: {text}\n"
+
+
+def test_what_is_no_bundle(edgekit: RunEdgeKit, tmp_path: Path) -> None:
+    finished = edgekit("verify", tmp_path, "--quiet")
+    assert finished.code == 2
+    assert finished.err.startswith(f"error: {tmp_path}: is not a bundle\nexpected: a folder with a manifest.json\n")
+
+
+def test_another_model_than_the_original(
+    edgekit: RunEdgeKit, packaged_digits: Path, labelled_digits: Path, digits: Path
+) -> None:
+    other = digits.with_name("digits_dynamo.onnx")
+    finished = edgekit("verify", packaged_digits, "--data", labelled_digits, "--model", other, "--quiet")
+    assert finished.code == 2
+    assert finished.err.startswith(
+        f"error: {other}: is not the model that the bundle was made from\n"
+        "expected: digits_torchscript.onnx with SHA-256 "
+    )
+
+
+def test_data_without_labels(edgekit: RunEdgeKit, packaged_digits: Path, labelled_digits: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(labelled_digits, data, ignore=shutil.ignore_patterns("labels.csv"))
+    finished = edgekit("verify", packaged_digits, "--data", data, "--quiet")
+    assert finished.code == 2
+    assert finished.err == (
+        f"error: {data}: the samples have no labels, and the bundle does not hold the original to compare with\n"
+        "hint: give the original with --model MODEL, or labelled samples\n"
+    )
