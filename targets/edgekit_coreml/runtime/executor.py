@@ -17,6 +17,7 @@ import numpy as np
 from edgekit.errors import InternalError, OpGap, UnsupportedOpsError
 from edgekit_coreml.runtime.precision import HELD_TYPES, hold
 from edgekit_coreml.runtime.program import (
+    Array,
     Binding,
     Block,
     Function,
@@ -120,13 +121,14 @@ class Step:
         declared = self.call.outputs
         if len(results) != len(declared):
             raise self._mismatch(f"{len(declared)} outputs", len(results))
-        return [self._held(value, kind) for value, kind in zip(results, declared, strict=True)]
+        return [self._held(value, kind, inputs) for value, kind in zip(results, declared, strict=True)]
 
-    def _held(self, value: Any, declared: ValueType) -> Any:
+    def _held(self, value: Any, declared: ValueType, inputs: Mapping[str, Any]) -> Any:
         """A result in the form in which it is held."""
         if not isinstance(declared, TensorType) or isinstance(value, str):
             return value
-        array = hold(value, declared.dtype, rounds=self._rounds)
+        in_place = self._rounds and isinstance(value, np.ndarray) and _is_fresh(value, inputs)
+        array = hold(value, declared.dtype, rounds=self._rounds, in_place=in_place)
         shape = declared.shape
         if shape is not None and array.shape != shape:
             fits = len(shape) == array.ndim and all(
@@ -143,6 +145,14 @@ class Step:
             expected=expected,
             found=found,
         )
+
+
+def _is_fresh(array: Array, inputs: Mapping[str, Any]) -> bool:
+    """Whether an array is neither an input nor a view of anything, so that nothing else can see it change."""
+    return array.flags.owndata and not any(
+        array is value or (isinstance(value, list) and any(array is item for item in value))
+        for value in inputs.values()
+    )
 
 
 Observer = Callable[[Step, Sequence[Any], Sequence[Any]], None]

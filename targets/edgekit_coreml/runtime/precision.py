@@ -26,13 +26,23 @@ _SMALL = 1024
 """Elements up to which NumPy's conversion takes no longer than calling a session."""
 
 
-def round_to_half(values: Array) -> Array:
-    """Round to the nearest float16 (ties to even, overflow to infinity), held as float32."""
+def round_to_half(values: Array, *, in_place: bool = False) -> Array:
+    """Round to the nearest float16 (ties to even, overflow to infinity), held as float32.
+
+    Args:
+        values: Array of any numeric type.
+        in_place: Whether ``values`` may be overwritten, which spares memory being got and given back.
+    """
     if values.size <= _SMALL:
         with np.errstate(over="ignore"):
             return values.astype(np.float16).astype(np.float32)
-    (rounded,) = _rounding_session().run(None, {"x": values.astype(np.float32, copy=False)})
-    result: Array = rounded
+    source = np.ascontiguousarray(values, np.float32)
+    result = source if in_place or source is not values else np.empty_like(source)
+    session = _rounding_session()
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", source)
+    binding.bind_output("y", "cpu", 0, np.float32, result.shape, result.ctypes.data)
+    session.run_with_iobinding(binding)
     return result
 
 
@@ -57,16 +67,17 @@ def _rounding_session() -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def hold(value: Any, dtype: DataType, *, rounds: bool) -> Array:
+def hold(value: Any, dtype: DataType, *, rounds: bool, in_place: bool = False) -> Array:
     """Bring a kernel's result, a constant or a feed into the form in which values of ``dtype`` are held.
 
     Args:
         value: Array or scalar of any numeric type.
         dtype: The declared element type.
         rounds: Whether float16 values are to be rounded; without it they are taken as they are.
+        in_place: Whether rounding may overwrite ``value``.
     """
     array = np.asarray(value)
     held = HELD_TYPES[dtype]
     if dtype is DataType.FLOAT16 and rounds and array.dtype != np.float16:
-        return round_to_half(array)
+        return round_to_half(array, in_place=in_place)
     return array if array.dtype == held else array.astype(held)

@@ -18,7 +18,8 @@ sees float16: it computes in float32, and the executor rounds the results to the
 mode that rounding is left out. A kernel registered with ``raw=True`` only moves values, or makes them in the declared
 precision by itself (it can ask ``call.outputs`` and ``call.rounds_to_half``): its results are not rounded again.
 
-Arrays that a kernel gets must not be written to: they may be constants, or shared. A result may be a view of an input.
+Arrays that a kernel gets must not be written to: they may be constants, or shared. A result may be an input or a view
+of one. Any other belongs to the executor, which may round it in place: it must not be kept in the cache.
 """
 
 from __future__ import annotations

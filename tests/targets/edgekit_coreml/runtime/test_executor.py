@@ -129,6 +129,30 @@ def test_float16_results_are_rounded_after_every_operation_unless_raw_or_in_floa
         np.testing.assert_array_equal(actual, expected)
 
 
+@pytest.mark.parametrize("form", ["input", "item", "view", "fresh"])
+def test_rounding_overwrites_only_what_nothing_else_sees(registered, form):
+    size = 5000
+    kept = np.zeros(size, np.float32) + np.float32(1 / 3)
+
+    @kernel("echo")
+    def echo(call: Call, x: Array, many: list[Array]) -> Array:
+        return {"input": x, "item": many[0], "view": kept[:], "fresh": x + 0}[form]
+
+    half = TensorType(DataType.FLOAT16, (size,))
+    feed = np.full(size, 1 / 3, np.float32)
+    inputs = {"x": ["x"], "many": ["x"]}
+    function = Function(
+        "main",
+        [NamedType("x", half)],
+        "CoreML7",
+        Block([], ["y"], [Operation("echo", "e", inputs, [NamedType("y", half)])]),
+    )
+    (actual,) = FunctionPlan(function, rounds_to_half=True, seed=0, subject="package").run([feed])
+    np.testing.assert_array_equal(actual, np.float32(np.float16(1 / 3)))
+    for untouched in (feed, kept):
+        np.testing.assert_array_equal(untouched, np.float32(1 / 3))
+
+
 def test_kernels_get_what_their_annotations_ask_for(registered):
     seen = {}
 
