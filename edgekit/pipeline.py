@@ -175,6 +175,11 @@ class Walk:
         self._progress = progress
         self.records: list[dict[str, Any]] = []
 
+    @property
+    def warnings(self) -> list[str]:
+        """All that the stages warned of."""
+        return [warning for stage in self.records for warning in stage["record"].get("warnings", ())]
+
     @overload
     def through(self, stage: Stage[Given], given: Given) -> StageResult: ...
 

@@ -56,6 +56,7 @@ def check(
         "supported": counts[Support.UNSUPPORTED] == 0,
         "counts": counts,
         "nodes": [asdict(verdict) for verdict in verdicts],
+        "warnings": walk.warnings,
     }
     shown = [verdict for verdict in verdicts if list_all or verdict.support is not Support.SUPPORTED]
     console.show(record, lambda out: _render(shown, counts, out))

@@ -47,7 +47,8 @@ def extract(
     from edgekit.pipeline import Walk
     from edgekit.stages.load import Load
 
-    loaded = Walk(console.progress).through(Load(), model).model
+    walk = Walk(console.progress)
+    loaded = walk.through(Load(), model).model
     part = extract_part(loaded, outputs=outputs, inputs=inputs or [])
     write_model(part, output)
     record = {
@@ -56,6 +57,7 @@ def extract(
         "nodes_before": sum(1 for _ in loaded.graph.all_nodes()),
         "inputs": [spec_record(spec) for spec in part.inputs],
         "outputs": [spec_record(spec) for spec in part.outputs],
+        "warnings": walk.warnings,
     }
     console.show(record, lambda out: render_features(record, out))
     console.note(f"wrote {output}")

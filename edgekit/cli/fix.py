@@ -41,7 +41,8 @@ def fix(console: Console, *, model: ModelArgument, shapes: ShapeOptions, output:
         "inputs": [spec_record(spec) for spec in fixed.model.inputs],
         "outputs": [spec_record(spec) for spec in fixed.model.outputs],
     }
-    console.show({"output": str(output), **fixed.record, **features}, lambda out: render_features(features, out))
+    record = {"output": str(output), **fixed.record, **features, "warnings": walk.warnings}
+    console.show(record, lambda out: render_features(features, out))
     for dimension in fixed.record["still_dynamic"]:
         console.note(
             f"still dynamic: input {dimension['input']!r}, axis {dimension['axis']}; {dimension['fix']} fixes it"

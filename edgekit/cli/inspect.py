@@ -28,7 +28,8 @@ def inspect(console: Console, *, model: ModelArgument, shapes: ShapeOptions) -> 
 
     walk = Walk(console.progress)
     loaded = walk.through(Load(), model)
-    record = _describe(loaded.model, _with_shapes(walk, loaded.model, shapes), loaded.record)
+    described = _describe(loaded.model, _with_shapes(walk, loaded.model, shapes), loaded.record)
+    record = {**described, "warnings": walk.warnings}
     console.show(record, lambda out: _render(record, out))
 
 
@@ -70,7 +71,6 @@ def _describe(model: Model, shaped: Model, loaded: Any) -> dict[str, Any]:
         "weight_bytes": model.weight_bytes,
         "macs": None if spent.uncounted else spent.macs,
         "uncounted_nodes": list(spent.uncounted),
-        "warnings": loaded["warnings"],
     }
 
 

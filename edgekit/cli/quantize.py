@@ -79,6 +79,7 @@ def quantize(
         **result.record,
         "weight_bytes_before": before,
         "weight_bytes": result.model.weight_bytes,
+        "warnings": [*walk.warnings, *result.warnings],
     }
     console.show(record, lambda out: _render(record, out))
     console.note(f"wrote {output}")

@@ -60,6 +60,10 @@ def test_an_unsupported_node_is_one_json_document(edgekit: RunEdgeKit, unsupport
     assert finished.code == 1
     assert finished.json["supported"] is False
     assert finished.json["counts"]["unsupported"] == 1
+    assert [warning.partition(",")[0] for warning in finished.json["warnings"]] == [
+        "nothing was folded",
+        "not simplified",
+    ]
 
 
 def test_an_unknown_target(edgekit: RunEdgeKit, model: Path) -> None:

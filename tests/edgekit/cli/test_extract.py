@@ -27,6 +27,7 @@ def test_extract_json(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
         "nodes_before": 3,
         "inputs": [{"name": "a", "dtype": "float32", "shape": [1, 4]}],
         "outputs": [{"name": "b", "dtype": "float32", "shape": [1, 4]}],
+        "warnings": [],
     }
     onnx.checker.check_model(str(output), full_check=True)
     a = np.float32([[1, 2, 3, 4]])
