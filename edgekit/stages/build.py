@@ -57,7 +57,7 @@ class Build(Stage[Model]):
         """
         artifact = self._target.build(given, self._profile, self._folder, self._options)
         kind = Kind.QUANTIZED if self._quantized else Kind(artifact.precision)
-        return Built(given, {"precision": artifact.precision, **artifact.record}, artifact, kind)
+        return Built(given, artifact.record, artifact, kind)
 
     def ensures(self, given: Model, result: StageResult) -> None:
         """The artifact is in the folder, whole, and has the model's inputs and outputs.

@@ -1,0 +1,104 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from edgekit import registry
+from edgekit.errors import InputError, InternalError
+from edgekit.model import Model
+from edgekit.quantizer import QuantizationRequest, QuantizationResult, Quantizer
+from edgekit.registry import find_profile
+from edgekit.samples import SeededSamples
+from edgekit.stages import quantize as stage
+from edgekit.stages.quantize import Quantize, Quantized, require_samples
+from edgekit.target import BuildOptions
+
+GRAPH = "f (float[1, 3] x) => (float[1, 3] y) { y = MatMul(x, w) }"
+
+
+@pytest.fixture
+def model(onnx_file: Callable[..., Path]) -> Model:
+    path = onnx_file(GRAPH, w=np.eye(3, dtype=np.float32))
+    return Model(ir.load(path), path)
+
+
+def quantized(model: Model, scheme: str, **rest: float) -> Quantized:
+    target, profile = find_profile("onnxruntime")
+    result = Quantize(scheme, target, profile, BuildOptions(), SeededSamples(model, 8), **rest)(model)
+    assert isinstance(result, Quantized)
+    return result
+
+
+class Recording(Quantizer):
+    """Does what a test says, and keeps what it was asked."""
+
+    name = "recording"
+
+    def __init__(self, act: Callable[[QuantizationRequest], QuantizationResult]) -> None:
+        self.requests: list[QuantizationRequest] = []
+        self._act = act
+
+    def quantize(self, request: QuantizationRequest) -> QuantizationResult:
+        self.requests.append(request)
+        return self._act(request)
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Recording]:
+    def install(act: Callable[[QuantizationRequest], QuantizationResult]) -> Recording:
+        quantizer = Recording(act)
+        monkeypatch.setattr(stage, "installed_quantizer", lambda: quantizer)
+        return quantizer
+
+    return install
+
+
+def test_none_leaves_the_model_as_it_is(model: Model) -> None:
+    result = quantized(model, "none")
+    assert result.model is model
+    assert not result.quantized
+    assert result.record == {"scheme": "none"}
+
+
+def test_the_installed_quantizer_is_asked(model: Model, installed: Callable[..., Recording]) -> None:
+    def act(request: QuantizationRequest) -> QuantizationResult:
+        assert request.execute is not None
+        runner = request.execute(request.model)
+        (sample, *_) = list(request.samples or ())
+        np.testing.assert_array_equal(runner.run(sample.feeds)["y"], sample.feeds["x"])
+        return QuantizationResult(request.model, {"scheme": "int8"})
+
+    quantizer = installed(act)
+    assert quantized(model, "int8", max_drop=0.02).quantized
+    (request,) = quantizer.requests
+    assert (request.scheme, request.max_drop, request.latency_counts) == ("int8", 0.02, True)
+
+
+def test_a_quantizer_may_decide_for_float(model: Model, installed: Callable[..., Recording]) -> None:
+    installed(lambda request: QuantizationResult(request.model, {"scheme": "none"}))
+    assert not quantized(model, "auto").quantized
+
+
+def test_inputs_and_outputs_stay(
+    model: Model, installed: Callable[..., Recording], onnx_file: Callable[..., Path]
+) -> None:
+    other = Model(ir.load(onnx_file(GRAPH.replace("x", "z"), name="other.onnx", w=np.eye(3, dtype=np.float32))))
+    installed(lambda _: QuantizationResult(other, {"scheme": "int8"}))
+    with pytest.raises(InternalError, match="the inputs were x: float32 1×3, now z: float32 1×3"):
+        quantized(model, "int8")
+
+
+def test_no_quantizer(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "entry_points", lambda **_: [])
+    registry.installed_quantizer.cache_clear()
+    with pytest.raises(InputError, match="no quantizer is installed"):
+        quantized(model, "int8")
+
+
+def test_weights_alone_need_no_samples() -> None:
+    require_samples("int8-weights", available=False)
+    require_samples("none", available=False)
+    with pytest.raises(InputError, match="--quantize auto: quantization needs samples"):
+        require_samples("auto", available=False)
