@@ -31,7 +31,11 @@ def convert(model: onnx.ModelProto | Path, out: Path, *, precision: str = "float
         edgekit.errors.UnsupportedOpsError: ONNX Runtime has no kernel for some nodes; all of them are listed.
         edgekit.errors.InputError: Another precision was asked for, or the model is invalid.
     """
+    import onnx_ir as ir
+
+    from edgekit.model import Model
     from edgekit_onnxruntime.build import write_ort_format
+    from edgekit_onnxruntime.session import loadable
 
     if precision not in PRECISIONS:
         raise InputError(
@@ -41,13 +45,11 @@ def convert(model: onnx.ModelProto | Path, out: Path, *, precision: str = "float
             found=precision,
         )
     target = out if out.suffix == ".ort" else out.with_name(f"{out.name}.ort")
-    if isinstance(model, Path):
-        write_ort_format(model, target)
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            source = Path(folder) / "model.onnx"
-            source.write_bytes(model.SerializeToString())
-            write_ort_format(source, target)
+    given = Model(ir.load(model), model) if isinstance(model, Path) else Model(ir.from_proto(model))
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / f"{given.name}.onnx"
+        loadable(given).save(source)
+        write_ort_format(source, target)
     return target
 
 

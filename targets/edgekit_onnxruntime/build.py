@@ -6,6 +6,8 @@ from pathlib import Path
 
 from edgekit.model import Model, ValueSpec
 from edgekit.target import Artifact, BuildOptions, Feature, Profile
+from edgekit_onnxruntime.loading import open_session
+from edgekit_onnxruntime.session import loadable, session_options
 
 
 def write_ort_format(source: Path, target: Path, *, architecture: str = "") -> None:
@@ -20,8 +22,6 @@ def write_ort_format(source: Path, target: Path, *, architecture: str = "") -> N
         edgekit.errors.UnsupportedOpsError: There is no kernel for some nodes; all of them are listed.
         edgekit.errors.InputError: The file is not a model that ONNX Runtime can read.
     """
-    from edgekit_onnxruntime.session import open_session, session_options
-
     options = session_options(optimize="EXTENDED")
     options.add_session_config_entry("session.save_model_format", "ORT")
     if architecture == "arm64":
@@ -39,7 +39,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     import onnxruntime
 
     source, optimized = folder / "model.onnx", folder / "model.ort"
-    model.save(source)
+    loadable(model).save(source)
     write_ort_format(source, optimized, architecture=profile.options.get("architecture", ""))
     files = sorted(folder.iterdir())
     main = optimized if profile.options["artifact"] == "ort" else source

@@ -11,12 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import onnx_ir as ir
+from google.protobuf.message import DecodeError
 from onnx_ir.passes.common import ShapeInferencePass
 
 from edgekit.errors import OpGap
 from edgekit.model import node_name, op_name
+from edgekit_onnxruntime.session import CPU_PROVIDER, first_line, runtime_errors, session_options
 
 NO_KERNEL = re.compile(r"Could not find an implementation for (?P<op>[\w.]+)\(\d+\) node with name '(?P<node>.*)'")
+CONTROL_FLOW = ("If", "Loop", "Scan", "SequenceMap")
+NODE_IN_MESSAGE = re.compile(r"^.*?This is an invalid model\. In Node, .*?, Error ")
 NO_SCHEMA = re.compile(r"No Op registered for \S+|is not a registered function/op|No opset import for domain")
 
 
@@ -30,41 +34,41 @@ def find_gaps(path: Path, error: Exception) -> list[OpGap]:
     Returns:
         The gaps in graph order; none where the model fails for another reason.
     """
-    from edgekit_onnxruntime.session import first_line
-
-    if not (NO_KERNEL.search(str(error)) or NO_SCHEMA.search(str(error))):
-        return []
     if path.suffix == ".onnx":
-        return list(_probe(ir.load(path)))
+        return list(_probe(path))
     match = NO_KERNEL.search(str(error))
     return [OpGap(match["op"], match["node"], first_line(error))] if match else []
 
 
-def _probe(model: ir.Model) -> Iterator[OpGap]:
+def _probe(path: Path) -> Iterator[OpGap]:
     import onnxruntime
 
-    from edgekit_onnxruntime.session import CPU_PROVIDER, runtime_errors, session_options
-
-    model = ShapeInferencePass()(model).model
+    try:
+        model = ShapeInferencePass()(ir.load(path)).model
+    except (DecodeError, OSError):
+        return  # not a model: none of its nodes is to blame
     options = session_options(optimize="DISABLED")
     for node in model.graph.all_nodes():
-        if any(
-            attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
-            for attribute in node.attributes.values()
-        ):
+        if node.domain == "" and node.op_type in CONTROL_FLOW:
             continue  # its bodies' nodes are probed one by one
         try:
             onnxruntime.InferenceSession(_alone(node, model), options, providers=[CPU_PROVIDER])
         except runtime_errors() as error:
-            text = str(error)
-            if NO_SCHEMA.search(text):
-                version = model.opset_imports.get(node.domain)
-                yield OpGap(op_name(node), node_name(node), f"ONNX Runtime does not know it in opset {version}")
-            elif NO_KERNEL.search(text):
-                types = ", ".join(str(value.dtype) for value in node.inputs if value is not None)
-                yield OpGap(
-                    op_name(node), node_name(node), f"ONNX Runtime has no CPU kernel for it with inputs {types}"
-                )
+            reason = _reason(node, model, str(error))
+            if reason:
+                yield OpGap(op_name(node), node_name(node), reason)
+
+
+def _reason(node: ir.Node, model: ir.Model, text: str) -> str:
+    """Why the node alone cannot be loaded; empty where that may be due to what is not known of its inputs."""
+    if NO_SCHEMA.search(text):
+        return f"ONNX Runtime does not know it in opset {model.opset_imports.get(node.domain)}"
+    if any(value is not None and value.dtype is None for value in node.inputs):
+        return ""
+    if NO_KERNEL.search(text):
+        types = ", ".join(str(value.dtype) for value in node.inputs if value is not None)
+        return f"ONNX Runtime has no CPU kernel for it with inputs {types}"
+    return f"ONNX Runtime refuses it: {NODE_IN_MESSAGE.sub('', first_line(text))}"
 
 
 def _alone(node: ir.Node, model: ir.Model) -> bytes:

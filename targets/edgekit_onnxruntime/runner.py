@@ -9,6 +9,8 @@ import numpy as np
 
 from edgekit.errors import InputError
 from edgekit.target import Arrays
+from edgekit_onnxruntime.loading import open_session
+from edgekit_onnxruntime.session import first_line, runtime_errors, session_options
 
 
 class SessionRunner:
@@ -24,8 +26,6 @@ class SessionRunner:
     """
 
     def __init__(self, path: Path, *, threads: int = 1) -> None:
-        from edgekit_onnxruntime.session import open_session, session_options
-
         self._session = open_session(path, session_options(threads=threads))
         self._threads = threads
         self._path = path
@@ -47,8 +47,6 @@ class SessionRunner:
             edgekit.errors.InputError: A name, shape or dtype is not the model's.
             edgekit.errors.RequirementError: The model fails while it runs.
         """
-        from edgekit_onnxruntime.session import first_line, runtime_errors
-
         wanted = [value.name for value in self._session.get_inputs()]
         if set(feeds) != set(wanted):
             raise InputError(

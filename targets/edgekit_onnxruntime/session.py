@@ -1,17 +1,22 @@
-"""Opening ONNX Runtime sessions, with the runtime's failures told apart and made EdgeKit's errors."""
+"""What every session of ONNX Runtime needs: options, the runtime's exceptions, and a file that it takes."""
 
 from __future__ import annotations
 
+import re
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from edgekit.errors import InputError, UnsupportedOpsError
+import onnx_ir as ir
+
+from edgekit.model import Model
 
 if TYPE_CHECKING:
     import onnxruntime
 
 CPU_PROVIDER = "CPUExecutionProvider"
+SOURCE_PLACE = re.compile(r"/\S+\.(?:cc|h):\d+ .*\) (?=[A-Z])")
+MAX_IR_VERSION = re.compile(r"max supported IR version: (?P<version>\d+)")
+FAR_IR_VERSION = 1000
 LOG_FATAL_ONLY = 4
 """Log severity at which ONNX Runtime keeps to itself what it also raises."""
 
@@ -47,27 +52,39 @@ def runtime_errors() -> tuple[type[Exception], ...]:
     return tuple(item for item in vars(state).values() if isinstance(item, type) and issubclass(item, Exception))
 
 
-def open_session(path: Path, options: onnxruntime.SessionOptions) -> Any:
-    """A session on the CPU provider for a ``.onnx`` or ``.ort`` file.
+def first_line(error: Exception | str) -> str:
+    """What ONNX Runtime says went wrong, without its error code, its place in the source and the lines that follow."""
+    text = str(error).strip().splitlines()[0]
+    text = text.split(" : ", 3)[-1] if text.startswith("[ONNXRuntimeError]") else text
+    return SOURCE_PLACE.sub("", text)
 
-    Raises:
-        edgekit.errors.UnsupportedOpsError: There is no kernel for some nodes; all of them are listed.
-        edgekit.errors.InputError: The file is not a model that ONNX Runtime can read.
+
+def loadable(model: Model) -> Model:
+    """The model marked with an IR version that ONNX Runtime takes.
+
+    The onnx package marks models with its own newest version, which says what a file may contain, not what this one
+    does; ONNX Runtime refuses marks that are newer than itself before it looks at the graph.
     """
+    newest = _newest_ir_version()
+    if model.graph_model.ir_version <= newest:
+        return model
+    copy = model.graph_model.clone()
+    copy.ir_version = newest
+    return model.with_graph(copy)
+
+
+@cache
+def _newest_ir_version() -> int:
+    """The newest IR version that ONNX Runtime takes, which it tells when it refuses one."""
     import onnxruntime
 
-    from edgekit_onnxruntime.gaps import find_gaps
-
+    empty = ir.Model(ir.Graph([], [], nodes=[], opset_imports={"": 18}, name="empty"), ir_version=FAR_IR_VERSION)
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=[CPU_PROVIDER])
+        onnxruntime.InferenceSession(
+            ir.to_proto(empty).SerializeToString(), session_options(), providers=[CPU_PROVIDER]
+        )
     except runtime_errors() as error:
-        gaps = find_gaps(path, error)
-        if gaps:
-            raise UnsupportedOpsError(gaps, subject=path.name) from error
-        raise InputError(f"ONNX Runtime cannot load the model: {first_line(error)}", subject=path) from error
-
-
-def first_line(error: Exception) -> str:
-    """What ONNX Runtime says went wrong, without its error code and without the lines that follow."""
-    text = str(error).strip().splitlines()[0]
-    return text.split(" : ", 3)[-1] if text.startswith("[ONNXRuntimeError]") else text
+        match = MAX_IR_VERSION.search(str(error))
+        if match:
+            return int(match["version"])
+    return FAR_IR_VERSION
