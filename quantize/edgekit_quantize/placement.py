@@ -32,11 +32,11 @@ class Settings:
     """Integer type of activations."""
     symmetric_activations: bool = False
     """Whether the zero point must be the middle of the type."""
-    ranges: str = "mse"
+    ranges: str = "percentile"
     """The rule for the ranges of activations (:data:`edgekit_quantize.ranges.RULES`)."""
-    smoothing: float = 0.0
-    """How much of the difficulty of activations before matrix products moves into the weights, 0 to 1
-    (:mod:`edgekit_quantize.smoothquant`); 0 where the runtime takes one scale for an activation only."""
+    smoothing: Mapping[str, float] = field(default_factory=dict)
+    """How much of the difficulty of activations moves into the weights behind them, 0 to 1, by kind of layer
+    (:mod:`edgekit_quantize.smoothquant`): ``MatMul``, ``Gemm`` and ``DepthwiseConv``."""
     weights: str = "int8"
     """Integer type of weights; always symmetric."""
     weights_form: str = "dequantize"

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import numpy as np
 import onnx_ir as ir
 
 from edgekit.errors import InputError, RequirementError
@@ -24,7 +23,7 @@ from edgekit_quantize.scoring import AGREEMENT, EXPLAINED, LABELS, decides
 from edgekit_quantize.search import Bench, Outcome, Trial, search
 from edgekit_quantize.sensitivity import layer_errors
 from edgekit_quantize.session import SessionRunner
-from edgekit_quantize.smoothquant import smoothable, smoothing
+from edgekit_quantize.smoothquant import Smoothing, smoothable_in_all, smoothing
 from edgekit_quantize.stored import RECURRENT
 from edgekit_quantize.writing import Written, write
 
@@ -128,16 +127,16 @@ class _Run:
         calibration.warnings = [*constants.warnings(calibration.samples), *calibration.warnings]
         return calibration
 
-    def _smoothing(self, samples: Samples) -> dict[str, np.ndarray]:
-        """Smoothing factors, from a first look at some of the samples."""
-        for _, settings in self._candidates:
-            plan = place(self._model.graph, settings)
-            names = set(smoothable(plan)) if settings.smoothing else set()
-            if names:
-                some = itertools.islice(checked_feeds(samples, self._request.model.inputs), FIRST_LOOK)
-                largest = largest_inputs(self._model, names, (feeds for feeds, _ in some))
-                return smoothing(plan, largest, settings.smoothing)
-        return {}
+    def _smoothing(self, samples: Samples) -> dict[str, Smoothing]:
+        """What activations are divided by, from a first look at some of the samples."""
+        plans = [place(self._model.graph, settings) for _, settings in self._candidates]
+        tensors = smoothable_in_all(plans)
+        if not tensors:
+            return {}
+        axes = {name: input_axis(readers[0]) for name, readers in tensors.items()}
+        some = itertools.islice(checked_feeds(samples, self._request.model.inputs), FIRST_LOOK)
+        largest = largest_inputs(self._model, axes, (feeds for feeds, _ in some))
+        return smoothing(tensors, largest, self._candidates[0][1].smoothing)
 
     def _search(self, calibration: Calibration) -> Outcome:
         request = self._request
@@ -145,8 +144,7 @@ class _Run:
         def written(settings: Settings, keep_float: Collection[str]) -> Written:
             return write(self._model, settings, calibration.tensors, keep_float)
 
-        def sensitive(of: Written) -> Sequence[str]:
-            settings = next(s for _, s in self._candidates if _writes(s))
+        def sensitive(of: Written, settings: Settings) -> Sequence[str]:
             errors = layer_errors(place(self._model.graph, settings), calibration.tensors)
             return [error.layer for error in errors if error.layer in of.quantized]
 
@@ -175,10 +173,6 @@ class _Run:
             self._request.model.with_graph(written.model),
             {**record, "quantized": written.quantized, "stored": written.stored, "float": written.kept_float},
         )
-
-
-def _writes(settings: Settings) -> bool:
-    return any(mode in {"input", "both"} for mode in settings.layers.values())
 
 
 def _only_stored(settings: Settings) -> Settings:

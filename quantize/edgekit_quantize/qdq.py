@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from edgekit_quantize.graph import Names, add_initializer, constant
 from edgekit_quantize.qparams import QParams
+from edgekit_quantize.smoothquant import Smoothing
 
 LARGEST_BIAS = 2**31 - 1
 
@@ -24,13 +25,13 @@ class QDQWriter:
         self._dequantized: dict[str, ir.Value] = {}
         self._weights: dict[tuple[str, int | None], ir.Value] = {}
 
-    def activation(self, value: ir.Value, params: QParams, smoothing: np.ndarray | None = None) -> ir.Value:
+    def activation(self, value: ir.Value, params: QParams, smoothing: Smoothing | None = None) -> ir.Value:
         """The tensor after Q/DQ; readers have to be pointed to it.
 
         Args:
             value: The tensor.
             params: How it is quantized once it is smooth.
-            smoothing: What every channel of its last axis is divided by on the way.
+            smoothing: What it is divided by on the way.
         """
         name = value.name or ""
         if name not in self._dequantized:
@@ -56,9 +57,9 @@ class QDQWriter:
             self._dequantized[name] = dequantized
         return self._dequantized[name]
 
-    def _divide(self, value: ir.Value, smoothing: np.ndarray) -> ir.Node:
-        """Divide a tensor by one number a channel of its last axis."""
-        inverse = add_initializer(self.graph, self.names.fresh(f"{value.name}_smoothing"), 1 / smoothing)
+    def _divide(self, value: ir.Value, smoothing: Smoothing) -> ir.Node:
+        rank = 1 if smoothing.axis == -1 or value.shape is None else len(value.shape)
+        inverse = add_initializer(self.graph, self.names.fresh(f"{value.name}_smoothing"), 1 / smoothing.along(rank))
         output = self._value(f"{value.name}_smooth", value, ir.DataType.FLOAT)
         return ir.node("Mul", [value, inverse], outputs=[output], name=output.name)
 

@@ -92,12 +92,14 @@ def search(
     bench: Bench,
     candidates: Sequence[tuple[str, Settings]],
     write: Write,
-    sensitive: Callable[[Written], Sequence[str]],
+    sensitive: Callable[[Written, Settings], Sequence[str]],
     max_drop: float,
     *,
     speed_counts: bool,
 ) -> Outcome:
-    """Measure the candidates, give the most sensitive layers back to float where they lose too much, choose.
+    """Measure the candidates, give sensitive layers of the fastest near miss back to float, choose the fastest.
+
+    Of candidates that are as fast as each other the smallest is chosen, and of those the one with the least error.
 
     Args:
         bench: What they are judged with.
@@ -113,11 +115,22 @@ def search(
         held = [trial for trial in outcome.curve if trial.score.drop <= max_drop]
         return [trial for trial in held if not speed_counts or trial.speedup >= 1 - NOISE]
 
+    def gains(trial: Trial) -> bool:
+        return trial.speedup > max((known.speedup for known in fit()), default=1.0) * (1 + NOISE)
+
     for name, settings in candidates:
-        trial = bench.measure(name, write(settings, ()))
-        outcome.curve.append(trial)
-        if _is_near_miss(trial, max_drop) and trial.speedup > max([1.0, *(t.speedup for t in fit())]) * (1 + NOISE):
-            _relax(outcome, bench, name, settings, write, sensitive(trial.written), max_drop)
+        outcome.curve.append(bench.measure(name, write(settings, ())))
+    misses = [trial for trial in outcome.curve if _is_near_miss(trial, max_drop)]
+    if misses:
+        trial = max(misses, key=lambda miss: miss.speedup)
+        name, settings = trial.name, dict(candidates)[trial.name]
+        order = sensitive(trial.written, settings)
+        for share in SHARES:
+            if trial.score.drop <= max_drop or not gains(trial):
+                break
+            count = max(1, round(share * len(order)))
+            trial = bench.measure(f"{name}, {count} layers in float", write(settings, order[:count]))
+            outcome.curve.append(trial)
     if found := fit():
         fastest = max(trial.speedup for trial in found)
         near = [trial for trial in found if trial.speedup >= fastest * (1 - NOISE)]
@@ -127,23 +140,6 @@ def search(
 
 def _is_near_miss(trial: Trial, max_drop: float) -> bool:
     return max_drop < trial.score.drop <= HOPELESS * max_drop and bool(trial.written.quantized)
-
-
-def _relax(
-    outcome: Outcome,
-    bench: Bench,
-    name: str,
-    settings: Settings,
-    write: Write,
-    order: Sequence[str],
-    max_drop: float,
-) -> None:
-    for share in SHARES:
-        count = max(1, round(share * len(order)))
-        trial = bench.measure(f"{name}, {count} layers in float", write(settings, order[:count]))
-        outcome.curve.append(trial)
-        if trial.score.drop <= max_drop:
-            return
 
 
 def weight_bytes(model: ir.Model) -> int:

@@ -60,9 +60,7 @@ def layer_errors(plan: Plan, tensors: Mapping[str, TensorStatistics]) -> list[La
 
 
 def _layer_error(layer: Layer, ranged: TensorStatistics, tensor: TensorStatistics, plan: Plan) -> LayerError:
-    weights = layer.weights().astype(np.float64)
-    if tensor.smoothing is not None:
-        weights = weights * (tensor.smoothing[:, None] if layer.channel_axis == 1 else tensor.smoothing)
+    weights = (layer.weights() if tensor.smoothing is None else tensor.smoothing.into(layer)).astype(np.float64)
     rounded = symmetric_weights(weights, TYPES[plan.settings.weights], layer.channel_axis).rounded(weights)
     params = activation_params(ranged, plan.settings)
     noise = squared_error(ranged.histogram, params)

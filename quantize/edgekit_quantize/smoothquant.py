@@ -4,17 +4,45 @@ Xiao et al., SmoothQuant: Accurate and Efficient Post-Training Quantization for 
 equation 4: ``s_j = max|X_j|^alpha / max|W_j|^(1 - alpha)``. Outliers that stand in a few channels then no longer
 coarsen the steps of all others. The paper moves the division into the LayerNorm before; here it is a Mul of its own,
 which works behind any operator, and where others read the tensor too; runtimes compute it together with the rounding.
+
+A depthwise convolution never mixes channels, and its weights have a scale a channel. With ``alpha`` 1 its input is
+quantized per channel in effect, and its weights lose nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from edgekit_quantize.bias_correction import input_axis
+from edgekit_quantize.graph import integer
 from edgekit_quantize.layers import Layer
 from edgekit_quantize.placement import Plan
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """What a tensor is divided by."""
+
+    factors: np.ndarray
+    """float32, one a channel."""
+    axis: int
+    """The axis of the channels: 1, or -1 for the last."""
+
+    def along(self, rank: int) -> np.ndarray:
+        """The factors, shaped to divide a tensor of ``rank`` dimensions."""
+        shape = [1] * rank
+        shape[self.axis] = -1
+        return self.factors.reshape(shape)
+
+    def into(self, layer: Layer) -> np.ndarray:
+        """The layer's weights when its input has been divided."""
+        weights = layer.weights()
+        if layer.kind == "DepthwiseConv":
+            return weights * np.repeat(self.factors, len(weights) // len(self.factors)).reshape(-1, *[1] * (weights.ndim - 1))
+        return weights * (self.factors[:, None] if layer.channel_axis == 1 else self.factors)
 
 
 def factors(inputs: np.ndarray, weights: Iterable[np.ndarray], alpha: float) -> np.ndarray:
@@ -36,10 +64,10 @@ def factors(inputs: np.ndarray, weights: Iterable[np.ndarray], alpha: float) -> 
 
 
 def smoothable(plan: Plan) -> dict[str, list[Layer]]:
-    """The tensors that can be smoothed, each with the quantized layers that read it.
+    """The tensors that the settings smooth, each with the quantized layers that read it.
 
-    A tensor can be where integers of it go into matrix products alone: not where they are moved on, multiplied with
-    another activation, or the only form in which the tensor remains.
+    A tensor can be smoothed where integers of it go into layers of one kind alone: not where they are moved on,
+    multiplied with another activation, or the only form in which the tensor remains.
     """
     shared = {*plan.range_from, *plan.range_from.values(), *plan.whole}
     shared.update(value.name or "" for node in plan.products for value in node.inputs if value is not None)
@@ -49,21 +77,56 @@ def smoothable(plan: Plan) -> dict[str, list[Layer]]:
     return {
         name: found
         for name, found in readers.items()
-        if name not in shared and all(_is_product(layer) for layer in found)
+        if name not in shared
+        and len({layer.kind for layer in found}) == 1
+        and plan.settings.smoothing.get(found[0].kind)
+        and all(_takes_factors(layer) for layer in found)
+    }
+
+
+def smoothable_in_all(plans: Sequence[Plan]) -> dict[str, list[Layer]]:
+    """The tensors that some plan smooths and every plan that quantizes them can smooth."""
+    found: dict[str, list[Layer]] = {}
+    for plan in plans:
+        found |= smoothable(plan)
+    return {
+        name: readers
+        for name, readers in found.items()
+        if all(name in smoothable(plan) for plan in plans if name in plan.tensors)
     }
 
 
 def smoothing(
-    plan: Plan, largest: dict[str, np.ndarray], alpha: float
-) -> dict[str, np.ndarray]:
-    """Factors for every tensor in ``largest`` that the plan lets be smoothed."""
+    tensors: Mapping[str, Sequence[Layer]], largest: Mapping[str, np.ndarray], alphas: Mapping[str, float]
+) -> dict[str, Smoothing]:
+    """Factors for tensors.
+
+    Args:
+        tensors: The layers that read each.
+        largest: The largest magnitude of every channel of each.
+        alphas: How much of the difficulty moves into the weights, by kind of layer.
+    """
     found = {}
-    for name, readers in smoothable(plan).items():
-        if name in largest:
-            matrices = [layer.weights() if layer.channel_axis == 1 else layer.weights().T for layer in readers]
-            found[name] = factors(largest[name], matrices, alpha)
+    for name, readers in tensors.items():
+        matrices = [_by_input(layer) for layer in readers]
+        found[name] = Smoothing(factors(largest[name], matrices, alphas[readers[0].kind]), input_axis(readers[0]))
     return found
 
 
-def _is_product(layer: Layer) -> bool:
-    return layer.kind in {"MatMul", "Gemm"} and layer.weights().ndim == 2 and layer.data_index == 0 and input_axis(layer) == -1
+def _by_input(layer: Layer) -> np.ndarray:
+    """The weights as ``[K, ...]`` with input channels first."""
+    weights = layer.weights()
+    if layer.kind == "DepthwiseConv":
+        return weights.reshape(_groups(layer), -1)
+    return weights if layer.channel_axis == 1 else weights.T
+
+
+def _groups(layer: Layer) -> int:
+    return integer(layer.node, "group", 1)
+
+
+def _takes_factors(layer: Layer) -> bool:
+    if layer.kind == "DepthwiseConv":
+        return True
+    plain = layer.kind in {"MatMul", "Gemm"} and layer.weights().ndim == 2
+    return plain and layer.data_index == 0 and input_axis(layer) == -1

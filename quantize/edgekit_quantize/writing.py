@@ -24,6 +24,7 @@ from edgekit_quantize.prepare.rescale import add_to_bias, set_weights
 from edgekit_quantize.qdq import QDQWriter
 from edgekit_quantize.qparams import TYPES, QParams
 from edgekit_quantize.ranges import RULES, make
+from edgekit_quantize.smoothquant import Smoothing
 from edgekit_quantize.stored import (
     BLOCKED_OPSET,
     FEWEST,
@@ -111,8 +112,7 @@ class _Writer:
         for layer in self._plan.layers:
             smoothing = self._smoothing(source[layer.name])
             if smoothing is not None:
-                along = smoothing[:, None] if layer.channel_axis == 1 else smoothing
-                set_weights(self._graph, layer, layer.weights() * along)
+                set_weights(self._graph, layer, smoothing.into(layer))
         self._activations()
         for layer in self._plan.layers:
             self._quantized(layer, source[layer.name])
@@ -140,7 +140,7 @@ class _Writer:
                 if name in plan.whole or id(node) in readers:
                     node.replace_input_with(index, quantized)
 
-    def _smoothing(self, name: str) -> np.ndarray | None:
+    def _smoothing(self, name: str) -> Smoothing | None:
         tensor = self._tensors.get(name)
         return tensor.smoothing if tensor is not None else None
 
@@ -179,7 +179,7 @@ class _Writer:
             return
         mean = channels.mean
         if tensor is not None and tensor.smoothing is not None and stored:
-            mean = mean * tensor.smoothing
+            mean = mean * tensor.smoothing.factors
         shift = correction(layer, rounded, mean)
         if shift is not None:
             add_to_bias(self._graph, layer, shift)

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from edgekit_quantize.calibration.collect import observe
 from edgekit_quantize.calibration.histogram import Histogram
+from edgekit_quantize.smoothquant import Smoothing
 
 KEPT_BYTES = 24 * 2**20
 """How many bytes of the float model's inputs and outputs are kept for scoring candidates."""
@@ -55,8 +56,8 @@ class TensorStatistics:
     histogram: Histogram = field(default_factory=Histogram)
     channels: dict[int, ChannelStatistics] = field(default_factory=dict)
     """By axis; negative axes count from the end."""
-    smoothing: np.ndarray | None = None
-    """What every channel (of the last axis) was divided by before anything else here was taken."""
+    smoothing: Smoothing | None = None
+    """What it was divided by before anything else here was taken."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def calibrate(
     feeds: Iterable[tuple[dict[str, np.ndarray], int | None]],
     expected: int,
     done: Callable[[int], None] | None = None,
-    smoothing: Mapping[str, np.ndarray] | None = None,
+    smoothing: Mapping[str, Smoothing] | None = None,
 ) -> Calibration:
     """Walk the samples once.
 
@@ -95,7 +96,7 @@ def calibrate(
         feeds: Samples and their labels.
         expected: How many there are, to spread those that are kept.
         done: Told after each sample how many are done.
-        smoothing: Factors by which tensors are divided, channel by channel of their last axis.
+        smoothing: What tensors are divided by.
     """
     factors = smoothing or {}
     tensors = {
@@ -111,7 +112,7 @@ def calibrate(
             current[name] = array
         if name in tensors:
             if name in factors:
-                array = array / factors[name]
+                array = array / factors[name].along(array.ndim)
             tensors[name].histogram.update(array)
             for axis, channels in tensors[name].channels.items():
                 channels.update(array, axis)
@@ -128,13 +129,13 @@ def calibrate(
 
 
 def largest_inputs(
-    model: ir.Model, names: Iterable[str], feeds: Iterable[dict[str, np.ndarray]]
+    model: ir.Model, axes: Mapping[str, int], feeds: Iterable[dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
-    """The largest magnitude of every channel of the last axis of the named tensors."""
-    found = {name: ChannelStatistics() for name in names}
+    """The largest magnitude of every channel of the named tensors, with channels along the given axes."""
+    found = {name: ChannelStatistics() for name in axes}
     with np.errstate(over="ignore"):
-        observe(model, found.keys(), feeds, lambda name, array: found[name].update(array, -1))
-    return {name: channels.largest for name, channels in found.items() if channels.count}
+        observe(model, found.keys(), feeds, lambda name, array: found[name].update(array, axes[name]))
+    return {name: channels.largest for name, channels in found.items()}
 
 
 class _Keeper:
