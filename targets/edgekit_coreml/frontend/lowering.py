@@ -14,7 +14,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from edgekit.errors import OpGap
+from edgekit.errors import EdgeKitError, InternalError, OpGap
 from edgekit_coreml.frontend import folding, functions, registry, wide
 from edgekit_coreml.frontend.context import Context, output_values
 from edgekit_coreml.frontend.mil import ct
@@ -81,6 +81,12 @@ class GraphLowering:
         except Unsupported as gap:
             self.gaps.append(OpGap(qualified(node), node_name(node, scope), gap.reason, gap.hint))
             results = []
+        except EdgeKitError:
+            raise
+        except Exception as error:
+            raise InternalError(
+                "lowering a node failed", subject=f"{qualified(node)} {node_name(node, scope)!r}", found=repr(error)
+            ) from error
         results += [None] * (len(node.outputs) - len(results))
         for output, result in zip(node.outputs, results, strict=False):
             scope.values[output] = result

@@ -10,6 +10,10 @@ from edgekit_coreml.frontend.registry import lowering
 from edgekit_coreml.frontend.values import Value
 
 
+PRELU_RANK = 4
+"""MIL's operation takes different slopes for the channels of images only."""
+
+
 @lowering("Relu", versions=[6, 13, 14], elementwise=True)
 def relu(ctx: Context, x: Value) -> Var:
     """max(x, 0)."""
@@ -27,9 +31,9 @@ def leaky_relu(ctx: Context, x: Value, *, alpha: float = 0.01) -> Var:
 @lowering("PRelu", versions=[7, 9, 16], elementwise=True)
 def prelu(ctx: Context, x: Value, slope: Value) -> Var:
     """X, times the slope where it is negative; one slope a channel has an operation of its own."""
-    if x.is_float and slope.constant is not None and x.rank >= 3:
+    if x.is_float and slope.constant is not None and x.rank == PRELU_RANK:
         channels = x.shape[1]
-        per_channel = (channels, *(1,) * (x.rank - 2))
+        per_channel = (channels, 1, 1)
         if slope.shape == per_channel or slope.shape == (1, *per_channel):
             return mb.prelu(x=x.var, alpha=np.asarray(slope.constant, np.float32).reshape(-1))
     zero = 0.0 if x.is_float else 0

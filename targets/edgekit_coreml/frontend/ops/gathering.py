@@ -63,7 +63,12 @@ def gather_elements(ctx: Context, x: Value, indices: Value, *, axis: int = 0) ->
             raise Unsupported(f"a tensor of rank {x.rank} whose indices cover a part of it only")
         found = gather_elements(ctx, around(x, axis), around(indices, axis), axis=1)
         return of_shape(found if isinstance(found, Value) else computed(found, x.dtype), indices.static_shape)
-    places = nonnegative(indices, x.static_shape[axis])
+    size = x.static_shape[axis]
+    covered = [size if dim == axis else wanted for dim, wanted in enumerate(indices.static_shape)]
+    if tuple(covered) != x.static_shape:
+        part = mb.slice_by_size(x=x.var, begin=[0] * x.rank, size=covered)
+        x = computed(part, x.dtype)
+    places = nonnegative(indices, size)
     return through_int32(x, lambda var: mb.gather_along_axis(x=var, indices=places, axis=axis))
 
 
@@ -95,8 +100,28 @@ def scatter_elements(
     axis = normalized_axis(axis, data.rank)
     places = nonnegative(indices, data.static_shape[axis])
     x, values = written(data, updates)
-    result = mb.scatter_along_axis(data=x, indices=places, updates=values, axis=axis, mode=mode_of(reduction))
-    return restored(data, result)
+    mode = mode_of(reduction)
+    covers_all = all(
+        have == wanted
+        for dim, (have, wanted) in enumerate(zip(data.static_shape, indices.static_shape, strict=True))
+        if dim != axis
+    )
+    if covers_all:
+        return restored(data, mb.scatter_along_axis(data=x, indices=places, updates=values, axis=axis, mode=mode))
+    tuples = index_tuples(places, indices.static_shape, axis)
+    return restored(data, mb.scatter_nd(data=x, indices=tuples, updates=values, mode=mode))
+
+
+def index_tuples(places: Var, shape: tuple[int, ...], axis: int) -> Var:
+    """All coordinates of every element of a tensor of indices, those along the axis from the tensor: (*shape, rank)."""
+    if len(shape) == HIGHEST_RANK:
+        raise Unsupported(f"indices of rank {HIGHEST_RANK} that cover a part of the tensor only")
+    grids = np.meshgrid(*(np.arange(size, dtype=np.int32) for size in shape), indexing="ij")
+    columns = [
+        mb.expand_dims(x=places, axes=[len(shape)]) if dim == axis else grid[..., np.newaxis]
+        for dim, grid in enumerate(grids)
+    ]
+    return mb.concat(values=columns, axis=len(shape))
 
 
 @lowering("ScatterND", versions=[11, 13, 16, 18])

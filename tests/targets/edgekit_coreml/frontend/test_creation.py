@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import numpy_helper
+
+
+def test_constant_of_shape_agrees(agrees):
+    number = numpy_helper.from_array(np.array([7], np.int64))
+    agrees("ConstantOfShape", [np.array([2, 3])], fed=[], outputs=["int64"], value=number)
+
+
+@pytest.mark.parametrize("k", [-1, 0, 2])
+def test_diagonals_agree(agrees, k):
+    agrees("EyeLike", [np.zeros((3, 4), np.float32)], k=k)
+
+
+def test_range_of_run_time_limits_agrees(agrees):
+    limits = [np.array(number, np.float32) for number in (1.0, 9.5, 2.0)]
+    agrees("Range", limits, fed=[0, 1, 2])
+
+
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+@pytest.mark.parametrize("fed", [[0], [0, 2]])
+def test_one_hot_agrees(agrees, axis, dtype, fed):
+    indices = np.array([[0, 3, -1], [7, -9, 2]])
+    values = np.array([-2, 5], dtype)
+    agrees("OneHot", [indices, np.array(4), values], fed=fed, outputs=[dtype], against="reference", axis=axis)
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+@pytest.mark.parametrize("k", [None, -1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+def test_triangles_agree(agrees, upper, k, dtype):
+    x = np.arange(1, 25).reshape(2, 3, 4).astype(dtype)
+    agrees("Trilu", [x] if k is None else [x, np.array(k)], outputs=[dtype], upper=upper)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+SIGNED = ["ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"]
+ALL = [*SIGNED, "ReduceLogSum", "ReduceLogSumExp"]
+
+
+@pytest.mark.parametrize("op_type", ALL)
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("axes", [None, [1], [0, -1]])
+def test_axes_from_an_input_agree(agrees, rng, op_type, keepdims, axes):
+    x = rng.uniform(0.5, 1.5, (2, 3, 4)).astype(np.float32)
+    agrees(op_type, [x, None if axes is None else np.array(axes)], opset=18, keepdims=keepdims)
+
+
+@pytest.mark.parametrize("op_type", ALL)
+def test_axes_from_an_attribute_agree(agrees, rng, op_type):
+    agrees(op_type, [rng.uniform(0.5, 1.5, (2, 3, 4)).astype(np.float32)], opset=11, axes=[-1, 0], keepdims=0)
+
+
+@pytest.mark.parametrize("op_type", SIGNED)
+def test_integers_agree(agrees, op_type):
+    x = np.array([[3, -2, 5], [1, 4, -6]], np.int32)
+    agrees(op_type, [x, np.array([1])], outputs=["int32"], opset=18)
+
+
+@pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin"])
+def test_truth_values_agree(agrees, op_type):
+    x = np.array([[True, False], [True, True]])
+    agrees(op_type, [x, np.array([1])], outputs=["bool"], opset=20, against="reference")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd"])
+def test_nothing_reduces_to_the_neutral_element(lower, op_type, dtype):
+    (reduced,) = lower(op_type, [np.zeros((2, 0, 3), dtype), np.array([1])], outputs=[dtype], opset=18, keepdims=0)
+    limits = (-np.inf, np.inf) if dtype == "float32" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    neutral = {"ReduceMax": limits[0], "ReduceMin": limits[1], "ReduceSum": 0, "ReduceProd": 1}[op_type]
+    assert reduced.shape == (2, 3)
+    np.testing.assert_array_equal(reduced, np.full((2, 3), neutral, dtype))
+
+
+def test_no_axes_reduce_nothing_where_asked(agrees, rng):
+    x = rng.standard_normal((2, 3)).astype(np.float32)
+    agrees("ReduceSum", [x, np.array([], np.int64)], opset=18, noop_with_empty_axes=1)
+
+
+def test_large_exponents_do_not_overflow(agrees):
+    agrees("ReduceLogSumExp", [np.array([[1000.0, 1001.0, -np.inf]], np.float32)], opset=18)
+
+
+def test_scalar_agrees(agrees):
+    agrees("ReduceL1", [np.array(-3.0, np.float32)], opset=18)

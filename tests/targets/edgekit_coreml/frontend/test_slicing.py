@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgekit.errors import UnsupportedOpsError
+
+X = np.arange(120, dtype=np.float32).reshape(4, 5, 6)
+FAR = np.iinfo(np.int64).max
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "axes", "steps"),
+    [
+        ([1, 0], [3, 4], [0, 1], None),
+        ([1], [FAR], [2], None),
+        ([-2], [-1], [-1], None),
+        ([0], [FAR], [1], [2]),
+        ([-1], [-FAR], [0], [-1]),
+        ([4], [0], [1], [-2]),
+        ([100], [-100], [2], [-3]),
+        ([-100], [100], [0], None),
+        ([0, 0, 0], [4, 5, 6], None, None),
+        ([0, 1, 2], [3, 4, 5], None, [2, 1, 3]),
+    ],
+    ids=str,
+)
+def test_ranges_agree(agrees, starts, ends, axes, steps):
+    optional = [None if numbers is None else np.array(numbers) for numbers in (axes, steps)]
+    agrees("Slice", [X, np.array(starts), np.array(ends), *optional], against="reference")
+
+
+def test_empty_range_has_no_elements(lower):
+    (y,) = lower("Slice", [X, np.array([3]), np.array([3]), np.array([1])])
+    assert y.shape == (4, 0, 6)
+
+
+def test_bounds_computed_at_run_time_agree(agrees):
+    inputs = [X, np.array([-3, 0]), np.array([FAR >> 40, 2]), np.array([2, 0])]
+    agrees("Slice", inputs, fed=[0, 1, 2])
+
+
+def test_attributes_of_opset_1_agree(agrees):
+    agrees("Slice", [X], opset=9, starts=[1, -3], ends=[3, 1000], axes=[0, 2])
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+def test_concat_agrees(agrees, axis, dtype):
+    x = (X > 50) if dtype == "bool" else X.astype(dtype)
+    agrees("Concat", [x, x, x], fed=[0, 1], outputs=[dtype], axis=axis)
+
+
+def test_concat_leaves_out_what_is_empty(agrees):
+    agrees("Concat", [X[:0], X, X[:1]], fed=[0, 1], axis=0)
+
+
+@pytest.mark.parametrize(
+    ("split", "attributes", "count"),
+    [
+        (None, {"axis": 2}, 3),
+        (np.array([1, 4]), {"axis": 1}, 2),
+        (np.array([0, 4]), {"axis": 0}, 2),
+        (None, {"axis": 1, "num_outputs": 2}, 2),
+        (None, {"axis": 0, "num_outputs": 1}, 1),
+    ],
+    ids=str,
+)
+def test_split_agrees(agrees, split, attributes, count):
+    if split is None and "num_outputs" not in attributes:
+        agrees("Split", [X], outputs=["float32"] * count, opset=13, **attributes)
+    else:
+        inputs = [X] if split is None else [X, split]
+        agrees("Split", inputs, outputs=["float32"] * count, opset=18, **attributes)
+
+
+def test_split_by_attribute_agrees(agrees):
+    agrees("Split", [X], outputs=["float32"] * 2, opset=11, axis=1, split=[2, 3])
+
+
+@pytest.mark.parametrize("fed", [[0], [0, 1]])
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_compress_agrees(agrees, fed, axis):
+    condition = np.arange(4 if axis == 0 else 6) % 3 != 1
+    attributes = {} if axis is None else {"axis": axis}
+    agrees("Compress", [X, condition], fed=fed, **attributes)
+
+
+def test_compress_to_nothing(lower):
+    assert lower("Compress", [X, np.zeros(4, np.bool_)], axis=0)[0].shape == (0, 5, 6)
+
+
+def test_axis_outside_of_the_tensor_is_refused(lower):
+    with pytest.raises(UnsupportedOpsError, match="axis 5 is outside a tensor of rank 3"):
+        lower("Slice", [X, np.array([0]), np.array([1]), np.array([5])])
