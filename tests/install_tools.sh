@@ -10,6 +10,8 @@ need chromium chromium
 need cmake cmake
 need c++ g++
 need npm npm
+[ -f /usr/include/nlohmann/json.hpp ] || missing="$missing nlohmann-json3-dev"
+[ -f /usr/include/stb/stb_image.h ] || missing="$missing libstb-dev"
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgekit.model import Model, ValueSpec
+from edgekit.model import PROTOBUF_LIMIT, Model, ValueSpec
 from edgekit.target import Artifact, BuildOptions, Feature, Profile
 from edgekit_onnxruntime.loading import open_session
+from edgekit_onnxruntime.ort_file import with_sorted_resolver
 from edgekit_onnxruntime.session import loadable, session_options
 
+MOST_GROWTH = 1.1
+SMALL_FILE = 16384
+"""An ORT file may be larger than the ONNX file by this share, and by these bytes, before constants count as widened."""
 
-def write_ort_format(source: Path, target: Path, *, architecture: str = "") -> None:
+
+def write_ort_format(source: Path, target: Path, *, architecture: str = "") -> bool:
     """Write the ``.onnx`` file at ``source`` in ORT format, optimized independently of this machine's processor.
+
+    The same model gives the same file.
 
     Args:
         source: The ONNX file.
         target: The ``.ort`` file.
         architecture: ``arm64`` keeps signed 8-bit activations, which are the faster ones there.
+
+    Returns:
+        Whether constants were folded. They are not where that would turn 8-bit weights into floats.
 
     Raises:
         edgekit.errors.UnsupportedOpsError: There is no kernel for some nodes; all of them are listed.
@@ -28,6 +38,12 @@ def write_ort_format(source: Path, target: Path, *, architecture: str = "") -> N
         options.add_session_config_entry("session.qdqisint8allowed", "1")
     options.optimized_model_filepath = str(target)
     open_session(source, options)
+    weights = sum(file.stat().st_size for file in source.parent.glob(f"{source.name}*"))
+    folded = target.stat().st_size <= weights * MOST_GROWTH + SMALL_FILE
+    if not folded:
+        open_session(source, options, disabled_optimizers=["ConstantFolding"])
+    target.write_bytes(with_sorted_resolver(target.read_bytes()))
+    return folded
 
 
 def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
@@ -40,13 +56,18 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
 
     source, optimized = folder / "model.onnx", folder / "model.ort"
     loadable(model).save(source)
-    write_ort_format(source, optimized, architecture=profile.options.get("architecture", ""))
+    alternatives: tuple[Path, ...]
+    if model.weight_bytes < PROTOBUF_LIMIT:  # the limit of a FlatBuffer too
+        folded = write_ort_format(source, optimized, architecture=profile.options.get("architecture", ""))
+        alternatives, ort_format = (optimized,), f"constants {'' if folded else 'not '}folded"
+    else:
+        open_session(source, session_options())
+        alternatives, ort_format = (), "left out: the model is too large for it"
     files = sorted(folder.iterdir())
-    main = optimized if profile.options["artifact"] == "ort" else source
     return Artifact(
-        main=main,
+        main=source,
         files=tuple(files),
-        alternatives=tuple(file for file in files if (file == optimized) != (main == optimized)),
+        alternatives=alternatives,
         inputs=tuple(map(_feature, model.inputs)),
         outputs=tuple(map(_feature, model.outputs)),
         precision="float16" if model.has_half_floats else "float32",
@@ -54,6 +75,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
             "runtime": f"onnxruntime {onnxruntime.__version__}",
             "provider": profile.options["provider"],
             "precision": "as in the model: ONNX Runtime computes in the types that it names",
+            "ort_format": ort_format,
             "precision_asked": options.precision,
         },
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     import onnxruntime
 
 
-def open_session(path: Path, options: onnxruntime.SessionOptions) -> Any:
+def open_session(path: Path, options: onnxruntime.SessionOptions, disabled_optimizers: Sequence[str] = ()) -> Any:
     """A session on the CPU provider for a ``.onnx`` or ``.ort`` file.
 
     Raises:
@@ -23,7 +24,9 @@ def open_session(path: Path, options: onnxruntime.SessionOptions) -> Any:
     import onnxruntime
 
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=[CPU_PROVIDER])
+        return onnxruntime.InferenceSession(
+            str(path), options, providers=[CPU_PROVIDER], disabled_optimizers=list(disabled_optimizers)
+        )
     except runtime_errors() as error:
         gaps = find_gaps(path, error)
         if gaps:

@@ -8,29 +8,29 @@ PROFILES = (
     Profile(
         "onnxruntime",
         "ONNX Runtime on this kind of computer, CPU provider",
-        {"provider": "CPUExecutionProvider", "artifact": "onnx"},
+        {"provider": "CPUExecutionProvider"},
         aliases=("ort",),
         runs_here=True,
     ),
     Profile(
         "android-cpu",
         "ONNX Runtime on Android (arm64), CPU provider",
-        {"provider": "CPUExecutionProvider", "artifact": "ort", "architecture": "arm64"},
+        {"provider": "CPUExecutionProvider", "architecture": "arm64"},
         aliases=("android",),
     ),
     Profile(
         "android-nnapi",
         "ONNX Runtime on Android (arm64), NNAPI provider (deprecated by Android 15)",
-        {"provider": "NnapiExecutionProvider", "artifact": "onnx", "architecture": "arm64"},
+        {"provider": "NnapiExecutionProvider", "architecture": "arm64"},
     ),
     Profile(
         "android-qnn",
         "ONNX Runtime on Android (arm64), QNN provider on the Hexagon NPU",
-        {"provider": "QNNExecutionProvider", "artifact": "onnx", "architecture": "arm64"},
+        {"provider": "QNNExecutionProvider", "architecture": "arm64"},
     ),
     Profile(
         "web",
         "onnxruntime-web in a browser, WebAssembly",
-        {"provider": "wasm", "artifact": "onnx"},
+        {"provider": "wasm"},
     ),
 )
