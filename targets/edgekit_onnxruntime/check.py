@@ -13,6 +13,7 @@ from edgekit.errors import UnsupportedOpsError
 from edgekit.model import Model, node_name, op_name
 from edgekit.target import Evidence, NodeVerdict, Profile, Support
 from edgekit_onnxruntime.loading import open_session
+from edgekit_onnxruntime.mobile_table import supported_operators
 from edgekit_onnxruntime.session import CPU_PROVIDER, loadable, session_options
 
 SHARES_CPU_KERNELS = (CPU_PROVIDER, "wasm")
@@ -24,9 +25,23 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
     local = cpu_verdicts(model)
     if profile.runs_here:
         return local
+    unit = profile.options["provider"].removesuffix("ExecutionProvider")
     if profile.options["provider"] in SHARES_CPU_KERNELS:
         return [replace(verdict, evidence=Evidence.HEURISTIC) for verdict in local]
+    if "table" in profile.options:
+        return [_by_table(verdict, profile.options["table"], unit) for verdict in local]
     return [replace(verdict, support=Support.UNKNOWN, evidence=Evidence.UNKNOWN, unit="") for verdict in local]
+
+
+def _by_table(on_cpu: NodeVerdict, table: str, unit: str) -> NodeVerdict:
+    """What ONNX Runtime's table for the provider says; what is not in it stays on the CPU."""
+    operators = supported_operators(table)
+    condition = operators.get(on_cpu.op_type.casefold())
+    if condition is not None:
+        return replace(on_cpu, support=Support.SUPPORTED, evidence=Evidence.TABLE, unit=unit.upper(), detail=condition)
+    if on_cpu.support in (Support.UNSUPPORTED, Support.UNKNOWN):
+        return on_cpu
+    return replace(on_cpu, support=Support.FALLS_BACK, evidence=Evidence.TABLE, detail=f"not in the table of {unit}")
 
 
 def cpu_verdicts(model: Model) -> list[NodeVerdict]:

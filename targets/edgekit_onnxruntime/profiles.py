@@ -21,7 +21,7 @@ PROFILES = (
     Profile(
         "android-nnapi",
         "ONNX Runtime on Android (arm64), NNAPI provider (deprecated by Android 15)",
-        {"provider": "NnapiExecutionProvider", "architecture": "arm64"},
+        {"provider": "NnapiExecutionProvider", "architecture": "arm64", "table": "nnapi_supported_ops.md"},
     ),
     Profile(
         "android-qnn",

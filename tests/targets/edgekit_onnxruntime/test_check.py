@@ -71,3 +71,19 @@ def test_what_lies_behind_an_unknown_operator_is_unknown() -> None:
 @pytest.mark.parametrize("profile", ["android-cpu", "web"])
 def test_other_builds_of_the_same_kernels_are_judged_by_this_one(profile: str) -> None:
     assert {verdict.evidence for verdict in verdicts(PLAIN, profile)} == {Evidence.HEURISTIC}
+
+
+def test_nnapi_is_judged_by_the_runtimes_own_table() -> None:
+    found = verdicts(
+        "(float[1, 3, 8, 8] x, float[4, 3, 3, 3] w) => (float[1, 4, 6, 6] y) { c = Conv(x, w) y = Erf(c) }",
+        "android-nnapi",
+    )
+    assert [(verdict.support, verdict.evidence, verdict.unit) for verdict in found] == [
+        (Support.SUPPORTED, Evidence.TABLE, "NNAPI"),
+        (Support.FALLS_BACK, Evidence.TABLE, "CPU"),
+    ]
+    assert "2D" in found[0].detail  # the condition that the table makes
+
+
+def test_what_no_table_tells_is_unknown() -> None:
+    assert {verdict.evidence for verdict in verdicts(PLAIN, "android-qnn")} == {Evidence.UNKNOWN}
