@@ -19,17 +19,21 @@ from edgekit_coreml.frontend.values import Value, constant
 RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
+STORED_AS_ONE_NUMBER = frozenset({"ConstantOfShape"})
+"""Their lowering keeps a constant in less memory than its elements take."""
 KEPT = frozenset({"DequantizeLinear"})
 """Not folded, so that quantized weights stay quantized; their lowering decides."""
 UNDEFINED_OF_NOTHING = frozenset({"ReduceMax", "ReduceMin"})
 """What the evaluator cannot compute of tensors without elements, though the specification says what it is."""
+GROWTH_FACTOR = 8
 GROWTH_LIMIT = 1 << 20
-"""A fold may add so many bytes of constants beyond those it replaces; a larger one stays computed."""
+"""A fold may make so many times the bytes that it replaces (a cast from bool to double does), and so many more.
+What grows beyond that is repetition, which stays computed."""
 
 
 def is_foldable(node: ir.Node, schema: onnx.defs.OpSchema | None, inputs: Sequence[Value | None]) -> bool:
     """Whether the node can be evaluated now."""
-    if schema is None or node.op_type in RANDOM | KEPT:
+    if schema is None or node.op_type in RANDOM | KEPT | STORED_AS_ONE_NUMBER:
         return False
     if any(value is not None and not value.is_constant for value in inputs):
         return False
@@ -82,6 +86,6 @@ def fold(node: ir.Node, opset: Mapping[str, int], inputs: Sequence[Value | None]
         return None  # a sequence or an optional
     before = sum(value.constant.nbytes for value in known.values() if value.constant is not None)
     after = sum(np.asarray(array).nbytes for array in values if array is not None)
-    if after > before + GROWTH_LIMIT:
+    if after > GROWTH_FACTOR * before + GROWTH_LIMIT:
         return None
     return [None if array is None else constant(np.asarray(array)) for array in values]

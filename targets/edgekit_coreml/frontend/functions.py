@@ -57,6 +57,11 @@ def has_body(schema: onnx.defs.OpSchema | None) -> bool:
     return typed.has_function or typed.has_context_dependent_function
 
 
+def known_attributes(schema: onnx.defs.OpSchema | None) -> frozenset[str] | None:
+    """The attributes that a schema defines; None where there is no schema."""
+    return None if schema is None else frozenset(schema.attributes)
+
+
 def schema_body(schema: onnx.defs.OpSchema, node: ir.Node, inputs: Sequence[Value | None], opset: int) -> Body | None:
     """The function body that a schema has for a node.
 

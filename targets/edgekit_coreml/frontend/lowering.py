@@ -107,6 +107,10 @@ class GraphLowering:
                 return folded
         version = schema.since_version if schema is not None else 1
         entry = registry.find(domain_of(node), node.op_type, version)
+        known = entry.attributes if entry is not None else functions.known_attributes(schema)
+        unknown = sorted(set(attributes) - known) if known is not None else []
+        if unknown:
+            raise Unsupported(f"attribute {', '.join(unknown)} is not known for version {version}")
         if entry is None:
             body = self._function_body(node, schema, inputs, scope)
             if body is None:
@@ -136,9 +140,6 @@ class GraphLowering:
         scope: Scope,
         version: int,
     ) -> list[Value | None]:
-        unknown = sorted(set(attributes) - entry.attributes)
-        if unknown:
-            raise Unsupported(f"attribute {', '.join(unknown)} is not known for version {version}")
         if entry.most_inputs is not None and len(inputs) > entry.most_inputs:
             extra = [value for value in inputs[entry.most_inputs :] if value is not None]
             if extra:

@@ -18,8 +18,11 @@ FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, 
 SIGNED = frozenset({ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64})
 UNSIGNED = frozenset({ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64})
 INTEGERS = SIGNED | UNSIGNED
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 HIGHEST_RANK = 5
 """Core ML's tensors have so many dimensions at most."""
+LARGEST_UNIFORM = 1024
+"""A constant of one repeated number (an array whose strides are all 0) of more elements is filled in at run time."""
 INT32_RANGE = (-(2**31), 2**31 - 1)
 
 
@@ -77,7 +80,7 @@ def to_float32(array: np.ndarray) -> np.ndarray:
     array = np.asarray(array)
     if array.dtype == np.float64:
         largest = float(np.max(np.abs(array), where=np.isfinite(array), initial=0.0))
-        if largest > np.finfo(np.float32).max:
+        if largest > LARGEST_FLOAT32:
             raise Unsupported(f"the double constant {largest:g} does not fit float32, Core ML's widest float")
     return np.asarray(array, np.float32)
 
@@ -115,6 +118,9 @@ class Value:
         name = carrier_name(self.dtype)
         if self.variable is None:
             assert self.constant is not None
+            if self.constant.size > LARGEST_UNIFORM and not any(self.constant.strides):
+                one = self.constant[(slice(0, 1),) * self.constant.ndim].reshape(1)
+                return mb.fill(shape=list(self.constant.shape), value=to_carrier(one, self.dtype)[0])
             return mb.const(val=to_carrier(self.constant, self.dtype))
         if types.builtin_to_string(self.variable.dtype) == name:
             return self.variable

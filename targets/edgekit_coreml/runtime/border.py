@@ -30,6 +30,7 @@ from edgekit_coreml.runtime.program import (
 )
 
 IO_KEY = "edgekit.io"
+_LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 Shape = tuple[int | str | None, ...]
 
@@ -265,11 +266,11 @@ def _in_range(port: Port, array: Array, dtype: DataType) -> Array:
     target = dtype.numpy
     if array.dtype == np.float64:
         largest = float(np.max(np.abs(array), where=np.isfinite(array), initial=0.0))
-        if largest > np.finfo(np.float32).max:
+        if largest > _LARGEST_FLOAT32:
             raise InputError(
                 "a value does not fit the program's floating-point type",
                 subject=f"input {port.name!r}",
-                expected=f"at most {np.finfo(np.float32).max:g}",
+                expected=f"at most {_LARGEST_FLOAT32:g}",
                 found=f"{largest:g}",
             )
     if array.dtype.kind not in "iu" or target.kind not in "iu" or np.can_cast(array.dtype, target):

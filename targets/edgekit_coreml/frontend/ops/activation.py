@@ -9,7 +9,6 @@ from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.registry import lowering
 from edgekit_coreml.frontend.values import Value
 
-
 PRELU_RANK = 4
 """MIL's operation takes different slopes for the channels of images only."""
 

@@ -141,6 +141,61 @@ def agrees(tmp_path: Path) -> Callable[..., None]:
     return check
 
 
+def graph_model(
+    nodes: Sequence[onnx.NodeProto],
+    feeds: Mapping[str, np.ndarray],
+    outputs: Mapping[str, str],
+    constants: Mapping[str, np.ndarray] | None = None,
+    functions: Sequence[onnx.FunctionProto] = (),
+    opset: int = 21,
+) -> onnx.ModelProto:
+    """A model of several nodes; ``outputs`` has element types by name, in NumPy's terms."""
+    graph = onnx.helper.make_graph(
+        nodes,
+        "nodes",
+        [
+            onnx.helper.make_tensor_value_info(name, _element_type(array.dtype), array.shape)
+            for name, array in feeds.items()
+        ],
+        [
+            onnx.helper.make_tensor_value_info(
+                name, _element_type(np.dtype(dtype)), feeds[name].shape if name in feeds else None
+            )
+            for name, dtype in outputs.items()
+        ],
+        [onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()],
+    )
+    imports = [onnx.helper.make_opsetid("", opset), *(onnx.helper.make_opsetid(f.domain, 1) for f in functions[:1])]
+    return onnx.helper.make_model(graph, opset_imports=imports, functions=functions, ir_version=10)
+
+
+@pytest.fixture
+def graph_agrees(tmp_path: Path) -> Callable[..., None]:
+    """Asserts that a graph converted computes what ONNX Runtime does; see ``graph_model``."""
+
+    def check(*args: Any, **keywords: Any) -> None:
+        model = graph_model(*args, **keywords)
+        feeds = args[1]
+        actual = converted(model, feeds, tmp_path)
+        for ours, theirs in zip(actual, by_onnxruntime(model, feeds), strict=True):
+            assert ours.dtype == theirs.dtype
+            assert ours.shape == theirs.shape
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+    return check
+
+
+@pytest.fixture
+def convert_graph(tmp_path: Path) -> Callable[..., Any]:
+    """Converts a graph and loads it: its runner; see ``graph_model``."""
+
+    def load(*args: Any, **keywords: Any) -> Any:
+        package = edgekit_coreml.convert(graph_model(*args, **keywords), tmp_path / "model", precision="float32")
+        return edgekit_coreml.load(package)
+
+    return load
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(11)

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx.helper import make_graph, make_node, make_tensor_value_info
+
+from edgekit.errors import UnsupportedOpsError
+
+FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
+X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+
+
+def info(name, kind=FLOAT, shape=None):
+    return make_tensor_value_info(name, kind, shape)
+
+
+def branch(op_type, *, constant=None):
+    nodes = [make_node(op_type, ["x"], ["b"])]
+    if constant is not None:
+        nodes = [make_node("Constant", [], ["b"], value=onnx.numpy_helper.from_array(constant))]
+    return make_graph(nodes, op_type, [], [info("b")])
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_known_condition_leaves_one_branch(graph_agrees, chosen):
+    shrinks = make_graph([make_node("ReduceSum", ["x"], ["b"], keepdims=0)], "sum", [], [info("b")])
+    node = make_node("If", ["c"], ["y"], then_branch=branch("Neg"), else_branch=shrinks)
+    graph_agrees([node], {"x": X}, {"y": "float32"}, {"c": np.array(chosen)})
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+@pytest.mark.parametrize("constant", [None, np.full((2, 3), 9, np.float32)])
+def test_condition_is_computed_at_run_time(graph_agrees, chosen, constant):
+    node = make_node("If", ["c"], ["y"], then_branch=branch("Neg"), else_branch=branch("Identity", constant=constant))
+    graph_agrees([node], {"c": np.array([chosen]), "x": X}, {"y": "float32"})
+
+
+def test_branches_of_different_shapes_are_refused(convert_graph):
+    shrinks = make_graph([make_node("ReduceSum", ["x"], ["b"], keepdims=0)], "sum", [], [info("b")])
+    node = make_node("If", ["c"], ["y"], then_branch=branch("Neg"), else_branch=shrinks)
+    with pytest.raises(UnsupportedOpsError, match=r"one branch gives float \[2, 3\], the other float \[\]"):
+        convert_graph([node], {"c": np.array(True), "x": X}, {"y": "float32"})
+
+
+def test_gap_within_a_branch_is_named(convert_graph):
+    draws = make_graph([make_node("RandomNormalLike", ["x"], ["b"], name="noise")], "draws", [], [info("b")])
+    node = make_node("If", ["c"], ["y"], name="choice", then_branch=branch("Neg"), else_branch=draws)
+    with pytest.raises(UnsupportedOpsError, match="choice/noise"):
+        convert_graph([node], {"c": np.array(True), "x": X}, {"y": "float32"})
+
+
+def doubling_body(*, until=None):
+    """Doubles a state, hands it out every turn, and goes on while it is under a limit."""
+    nodes = [make_node("Add", ["s", "s"], ["s2"]), make_node("Mul", ["s2", "x"], ["row"])]
+    if until is None:
+        nodes.append(make_node("Identity", ["go"], ["go_on"]))
+    else:
+        limit = onnx.numpy_helper.from_array(np.array(until, np.float32))
+        nodes += [
+            make_node("Constant", [], ["limit"], value=limit),
+            make_node("ReduceMax", ["s2"], ["top"], keepdims=0),
+            make_node("Less", ["top", "limit"], ["go_on"]),
+        ]
+    inputs = [info("i", INT64, []), info("go", BOOL, []), info("s", FLOAT, [3])]
+    return make_graph(nodes, "body", inputs, [info("go_on", BOOL), info("s2"), info("row")])
+
+
+LOOP = {"final": "float32", "rows": "float32"}
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_known_number_of_turns_is_unrolled(convert_graph, graph_agrees, count):
+    node = make_node("Loop", ["n", "", "start"], ["final", "rows"], body=doubling_body())
+    constants = {"n": np.array(count), "start": np.ones(3, np.float32)}
+    graph_agrees([node], {"x": X}, LOOP, constants)
+
+
+@pytest.mark.parametrize("until", [5.0, 1e9])
+def test_condition_ends_a_loop_of_the_program(graph_agrees, until):
+    node = make_node("Loop", ["n", "", "start"], ["final", "rows"], body=doubling_body(until=until))
+    graph_agrees([node], {"x": X, "start": np.ones(3, np.float32)}, LOOP, {"n": np.array(6)})
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_number_of_turns_is_computed_at_run_time(graph_agrees, count):
+    body = make_graph(
+        [make_node("Cast", ["i"], ["turn"], to=FLOAT), make_node("Add", ["s", "turn"], ["s2"]), make_node("Identity", ["go"], ["go2"])],
+        "body",
+        [info("i", INT64, []), info("go", BOOL, []), info("s", FLOAT, [2, 3])],
+        [info("go2", BOOL), info("s2")],
+    )  # fmt: skip
+    node = make_node("Loop", ["n", "", "x"], ["y"], body=body)
+    graph_agrees([node], {"n": np.array(count), "x": X}, {"y": "float32"})
+
+
+def test_outputs_of_an_unknown_number_of_turns_are_refused(convert_graph):
+    node = make_node("Loop", ["n", "", "start"], ["final", "rows"], body=doubling_body())
+    with pytest.raises(UnsupportedOpsError, match="number of turns that is not known"):
+        convert_graph([node], {"n": np.array(3), "x": X, "start": np.ones(3, np.float32)}, LOOP)
+
+
+def test_state_that_grows_is_unrolled_or_refused(convert_graph, graph_agrees):
+    body = make_graph(
+        [make_node("Concat", ["s", "x"], ["s2"], axis=0), make_node("Identity", ["go"], ["go2"])],
+        "body",
+        [info("i", INT64, []), info("go", BOOL, []), info("s")],
+        [info("go2", BOOL), info("s2")],
+    )
+    node = make_node("Loop", ["n", "", "x"], ["y"], body=body)
+    graph_agrees([node], {"x": X}, {"y": "float32"}, {"n": np.array(3)})
+    with pytest.raises(UnsupportedOpsError, match=r"a state changes from \[2, 3\] to \[4, 3\]"):
+        convert_graph([node], {"n": np.array(3), "x": X}, {"y": "float32"})
+
+
+def scan_body():
+    return make_graph(
+        [make_node("Add", ["s", "e"], ["s2"]), make_node("Mul", ["s2", "e"], ["o"])],
+        "body",
+        [info("s", FLOAT, [3]), info("e", FLOAT, [3])],
+        [info("s2"), info("o")],
+    )
+
+
+@pytest.mark.parametrize("length", [4, 5000])
+@pytest.mark.parametrize("direction", [0, 1])
+def test_scan_agrees_unrolled_and_looped(graph_agrees, rng, length, direction):
+    attributes = {"scan_input_directions": [direction], "scan_output_directions": [direction], "num_scan_inputs": 1}
+    node = make_node("Scan", ["start", "sequence"], ["final", "rows"], body=scan_body(), **attributes)
+    sequence = rng.uniform(-1e-2, 1e-2, (length, 3)).astype(np.float32)
+    graph_agrees([node], {"start": np.ones(3, np.float32), "sequence": sequence}, LOOP)
+
+
+def test_scanned_axes_are_taken(graph_agrees, rng):
+    attributes = {"scan_input_axes": [1], "scan_output_axes": [1], "num_scan_inputs": 1}
+    node = make_node("Scan", ["start", "sequence"], ["final", "rows"], body=scan_body(), **attributes)
+    sequence = rng.standard_normal((3, 4)).astype(np.float32)
+    graph_agrees([node], {"start": np.ones(3, np.float32), "sequence": sequence}, LOOP)

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx.helper import make_node
+
+from edgekit.errors import UnsupportedOpsError
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def test_constants_beyond_int32_are_harmless_where_they_only_bound(graph_agrees):
+    nodes = [make_node("Mul", ["large", "large"], ["end"]), make_node("Slice", ["x", "start", "end"], ["y"])]
+    constants = {"large": np.array([2**31]), "start": np.array([1])}
+    graph_agrees(nodes, {"x": X}, {"y": "float32"}, constants)
+
+
+def test_constants_beyond_int32_are_refused_where_they_count(convert_graph):
+    with pytest.raises(UnsupportedOpsError, match="the int64 constant 1099511627776 does not fit int32"):
+        convert_graph(
+            [make_node("Add", ["x", "k"], ["y"])], {"x": np.array([1])}, {"y": "int64"}, {"k": np.array(2**40)}
+        )
+
+
+def test_doubles_beyond_float32_are_refused(convert_graph):
+    nodes = [make_node("Add", ["x", "k"], ["y"])]
+    with pytest.raises(UnsupportedOpsError, match=r"1e\+200 does not fit float32"):
+        convert_graph(nodes, {"x": np.array([1.0])}, {"y": "float64"}, {"k": np.array(1e200)})
+
+
+def test_shape_arithmetic_folds_to_a_reshape(graph_agrees):
+    nodes = [
+        make_node("Shape", ["x"], ["shape"]),
+        make_node("Gather", ["shape", "zero"], ["rows"]),
+        make_node("Unsqueeze", ["rows", "first"], ["row_vector"]),
+        make_node("Concat", ["row_vector", "rest", "row_vector"], ["target"], axis=0),
+        make_node("Reshape", ["x", "target"], ["y"]),
+    ]
+    constants = {"zero": np.array(0), "first": np.array([0]), "rest": np.array([-1])}
+    graph_agrees(nodes, {"x": np.arange(12, dtype=np.float32).reshape(2, 6)}, {"y": "float32"}, constants)
+
+
+def test_repetition_is_not_stored(convert_graph, tmp_path):
+    nodes = [make_node("Expand", ["k", "shape"], ["large"]), make_node("Add", ["x", "large"], ["y"])]
+    x = np.zeros((512, 1024), np.float32)
+    constants = {"k": np.ones((1, 1024), np.float32), "shape": np.array([512, 1024])}
+    runner = convert_graph(nodes, {"x": x}, {"y": "float32"}, constants)
+    stored = sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())
+    assert stored < 100_000
+    np.testing.assert_array_equal(runner.run({"x": x})["y"], x + 1)
+
+
+def test_uniform_constant_is_not_stored(convert_graph, tmp_path):
+    nodes = [make_node("ConstantOfShape", ["shape"], ["zeros"]), make_node("Add", ["x", "zeros"], ["y"])]
+    x = np.ones((512, 1024), np.float32)
+    runner = convert_graph(nodes, {"x": x}, {"y": "float32"}, {"shape": np.array([512, 1024])})
+    assert sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) < 100_000
+    np.testing.assert_array_equal(runner.run({"x": x})["y"], x)
