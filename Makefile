@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+TESTABLE := $(VENV)/.testable
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test quick lint types tools clean
@@ -11,29 +12,33 @@ INSTALLED := $(VENV)/.installed
 help: ## List the commands.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 10
 
-install: $(INSTALLED) ## Install EdgeKit and what its tests need into .venv.
+install: $(INSTALLED) ## Install EdgeKit into .venv.
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "EdgeKit needs Python 3.11 or later")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(TESTABLE): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 demo: $(INSTALLED) ## Package the sample model for iOS, Intel and ONNX Runtime, and show what came of it.
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh sample_apps/digits/demo.sh
 
-test: $(INSTALLED) tools lint types ## All tests, lint and types.
+test: $(TESTABLE) tools lint types ## All tests, lint and types.
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -q
 
-quick: $(INSTALLED) ## The fast tests.
+quick: $(TESTABLE) ## The fast tests.
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -q -m 'not slow and not browser and not cxx'
 
-lint: $(INSTALLED) ## Ruff: rules and format.
+lint: $(TESTABLE) ## Ruff: rules and format.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(INSTALLED) ## mypy --strict.
+types: $(TESTABLE) ## mypy --strict.
 	$(BIN)/mypy
 
 tools: ## What the tests of the sample apps run with: Chromium, CMake, a C++ compiler. Tests without them are skipped.
