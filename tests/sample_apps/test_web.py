@@ -1,0 +1,207 @@
+"""The web sample app and the web bundle's check, in headless Chromium."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install playwright)")
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("sample-app-web")]
+
+Serve = Callable[[Path], AbstractContextManager[str]]
+
+SECONDS = 30_000  # in ms, as Playwright counts
+
+
+@pytest.fixture(scope="session")
+def modules(sample_apps: Path, pytestconfig: pytest.Config) -> Path:
+    """Where npm installed what the app needs: beside the app, or kept from one run of the tests to the next."""
+    beside = sample_apps / "web" / "node_modules"
+    if beside.is_dir():
+        return beside
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed (`make tools` installs what the sample apps need)")
+    assert pytestconfig.cache is not None
+    folder = pytestconfig.cache.mkdir("sample-app-web")
+    declared = (sample_apps / "web" / "package.json").read_text()
+    if not (folder / "package.json").is_file() or (folder / "package.json").read_text() != declared:
+        (folder / "package.json").write_text(declared)
+        command = ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            (folder / "package.json").unlink()
+            pytest.skip(f"npm cannot install onnxruntime-web: {done.stderr.strip().splitlines()[-1]}")
+    return folder / "node_modules"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[playwright.Browser]:
+    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if executable is None:
+        pytest.skip("Chromium is not installed (`make tools` installs what the sample apps need)")
+    with playwright.sync_playwright() as driver:
+        # In a container Chromium runs as root, where its sandbox does not work; it opens local pages only.
+        chromium = driver.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: playwright.Browser) -> Iterator[playwright.Page]:
+    """A page that must not complain on its console."""
+    complaints: list[str] = []
+    opened = browser.new_page()
+    opened.set_default_timeout(SECONDS)
+    opened.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    yield opened
+    opened.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def serve(sample_apps: Path, modules: Path) -> Serve:
+    """Serves a bundle with the app, and tells the URL."""
+
+    @contextmanager
+    def served(bundle: Path) -> Iterator[str]:
+        program = [sys.executable, sample_apps / "web" / "serve.py", bundle, "--port", "0", "--modules", modules]
+        with subprocess.Popen(list(map(str, program)), stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdout is not None
+            try:
+                yield server.stdout.readline().strip()
+            finally:
+                server.terminate()
+
+    return served
+
+
+@pytest.mark.parametrize("quantize", ["none", "int8"])
+def test_the_app_classifies_and_passes_the_golden_check(
+    quantize: str,
+    page: playwright.Page,
+    serve: Serve,
+    digits_bundle: Callable[[str, str], Path],
+    test_digits: dict[Path, str],
+) -> None:
+    with serve(digits_bundle("digits-web", quantize)) as url:
+        page.goto(url)
+        page.wait_for_selector("#check.passed")
+        assert "onnxruntime-web" in (page.get_attribute("#check", "title") or "")
+        right = 0
+        for file in list(test_digits)[:20]:
+            page.evaluate("document.getElementById('answer').textContent = ''")
+            page.set_input_files("#file", file)
+            page.wait_for_function("document.getElementById('answer').textContent.startsWith('This is')")
+            right += f"This is a {test_digits[file]} " in page.inner_text("#answer")
+        assert right >= 19
+        page.click("#clear")
+        assert page.inner_text("#answer") == "Draw a digit."
+
+
+def test_a_drawn_digit_is_recognized(
+    page: playwright.Page, serve: Serve, digits_bundle: Callable[[str, str], Path]
+) -> None:
+    with serve(digits_bundle("digits-web", "none")) as url:
+        page.goto(url)
+        page.wait_for_selector("#check.passed")
+        box = page.locator("#drawing").bounding_box()
+        assert box is not None
+        strokes = {"1": [(150, 60), (135, 220)], "7": [(90, 70), (190, 70), (120, 220)]}
+        for digit, points in strokes.items():
+            page.click("#clear")
+            for number, (x, y) in enumerate(points):
+                page.mouse.move(box["x"] + x, box["y"] + y, steps=8)
+                if number == 0:
+                    page.mouse.down()
+            page.mouse.up()
+            page.wait_for_function("document.getElementById('answer').textContent.startsWith('This is')")
+            assert page.inner_text("#answer").startswith(f"This is a {digit} ")
+
+
+def check_page(url: str) -> str:
+    return f"{url}bundle/check.html?ort=/node_modules/onnxruntime-web/dist/ort.wasm.min.mjs"
+
+
+def test_the_bundles_own_page_runs_the_check(
+    page: playwright.Page, serve: Serve, digits_bundle: Callable[[str, str], Path]
+) -> None:
+    with serve(digits_bundle("digits-web", "none")) as url:
+        page.goto(check_page(url))
+        page.wait_for_selector("#verdict.passed")
+        result = page.evaluate("window.goldenCheck")
+        assert result["passed"]
+        assert [output["name"] for output in result["outputs"]] == ["logits"]
+        assert result["outputs"][0]["sqnr_db"] > 100
+
+
+def test_the_check_catches_a_device_that_computes_something_else(
+    page: playwright.Page,
+    serve: Serve,
+    digits_bundle: Callable[[str, str], Path],
+    tmp_path: Path,
+) -> None:
+    bundle = tmp_path / "bundle"
+    shutil.copytree(digits_bundle("digits-web", "none"), bundle)
+    golden = bundle / "golden" / "1" / "outputs" / "0.npy"
+    logits = np.load(golden)
+    np.save(golden, logits[:, ::-1].copy())
+    with serve(bundle) as url:
+        page.goto(check_page(url))
+        page.wait_for_selector("#verdict.failed")
+        assert not page.evaluate("window.goldenCheck")["passed"]
+        page.goto(url)
+        page.wait_for_selector("#check.failed")
+        assert "do not trust" in page.inner_text("#check")
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6, dtype=np.float32).reshape(2, 3),
+        np.array(2.5),
+        np.array([[True], [False]]),
+        np.array([-(2**62), 2**62]),
+        np.zeros((0, 4), np.int32),
+        np.array([1.5, -2], np.float16),
+    ],
+    ids=lambda array: f"{array.dtype}{array.shape}",
+)
+def test_the_check_reads_what_numpy_writes(
+    array: np.ndarray,
+    page: playwright.Page,
+    serve: Serve,
+    digits_bundle: Callable[[str, str], Path],
+    tmp_path: Path,
+) -> None:
+    bundle = tmp_path / "bundle"
+    shutil.copytree(digits_bundle("digits-web", "none"), bundle)
+    np.save(bundle / "array.npy", array)
+    with serve(bundle) as url:
+        page.goto(check_page(url))
+        page.wait_for_selector("#verdict.passed")
+        read = page.evaluate(
+            "async () => { const { parseNpy } = await import('/bundle/check.mjs');"
+            " const { type, data, dims } = parseNpy(await (await fetch('/bundle/array.npy')).arrayBuffer());"
+            " return JSON.stringify([type, dims, Array.from(data, String)]); }"
+        )
+    kind, dims, values = json.loads(read)
+    assert (kind, dims) == (array.dtype.name, list(array.shape))
+    assert [float(value) for value in values] == array.astype(np.float64).ravel().tolist()
+
+
+def test_the_server_gives_away_nothing_else(
+    serve: Serve, digits_bundle: Callable[[str, str], Path], page: playwright.Page
+) -> None:
+    with serve(digits_bundle("digits-web", "none")) as url:
+        for path in ("bundle/../../conftest.py", "bundle/%2e%2e/%2e%2e/secret", "..%2f..%2fpyproject.toml"):
+            assert page.request.get(url + path).status == 404
