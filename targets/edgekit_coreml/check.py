@@ -18,11 +18,13 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
         edgekit.errors.InputError: An input's shape is not fixed.
     """
     from edgekit_coreml.frontend import registry
-    from edgekit_coreml.frontend.lowering import domain_of, schema_of
+    from edgekit_coreml.frontend.lowering import PATH_SEPARATOR, domain_of, schema_of
     from edgekit_coreml.frontend.program import build_program
 
     target = profile.options["deployment_target"]
-    gaps = {gap.node.split("/")[0]: gap for gap in build_program(model.graph_model, target, model.source).gaps}
+    gaps = {
+        gap.node.split(PATH_SEPARATOR)[0]: gap for gap in build_program(model.graph_model, target, model.source).gaps
+    }
 
     def verdict(node: ir.Node) -> NodeVerdict:
         gap: OpGap | None = gaps.get(node_name(node))

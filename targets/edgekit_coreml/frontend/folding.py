@@ -19,8 +19,8 @@ from edgekit_coreml.frontend.values import Value, constant
 RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
-STORED_AS_ONE_NUMBER = frozenset({"ConstantOfShape"})
-"""Their lowering keeps a constant in less memory than its elements take."""
+CONSTANTS = frozenset({"Constant", "ConstantOfShape"})
+"""Their lowerings give constants themselves, and in less time or memory."""
 KEPT = frozenset({"DequantizeLinear"})
 """Not folded, so that quantized weights stay quantized; their lowering decides."""
 UNDEFINED_OF_NOTHING = frozenset({"ReduceMax", "ReduceMin"})
@@ -33,7 +33,7 @@ What grows beyond that is repetition, which stays computed."""
 
 def is_foldable(node: ir.Node, schema: onnx.defs.OpSchema | None, inputs: Sequence[Value | None]) -> bool:
     """Whether the node can be evaluated now."""
-    if schema is None or node.op_type in RANDOM | KEPT | STORED_AS_ONE_NUMBER:
+    if schema is None or node.op_type in RANDOM | KEPT | CONSTANTS:
         return False
     if any(value is not None and not value.is_constant for value in inputs):
         return False
@@ -42,18 +42,6 @@ def is_foldable(node: ir.Node, schema: onnx.defs.OpSchema | None, inputs: Sequen
     if node.op_type in UNDEFINED_OF_NOTHING and any(value is not None and 0 in value.shape for value in inputs):
         return False
     return not any(attr.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attr in node.attributes.values())
-
-
-def constant_node(attributes: Mapping[str, ir.Attr]) -> Value | None:
-    """The value of a Constant; None for texts and sparse tensors."""
-    for name, attr in attributes.items():
-        if name == "value":
-            return constant(attr.as_tensor().numpy(), attr.as_tensor().dtype)
-        if name in ("value_float", "value_floats"):
-            return constant(np.asarray(attr.value, np.float32))
-        if name in ("value_int", "value_ints"):
-            return constant(np.asarray(attr.value, np.int64))
-    return None
 
 
 def fold(node: ir.Node, opset: Mapping[str, int], inputs: Sequence[Value | None]) -> list[Value | None] | None:

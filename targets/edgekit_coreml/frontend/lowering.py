@@ -20,6 +20,8 @@ from edgekit_coreml.frontend.context import Context, output_values
 from edgekit_coreml.frontend.mil import ct
 from edgekit_coreml.frontend.values import HIGHEST_RANK, Unsupported, Value, constant
 
+PATH_SEPARATOR = " > "
+"""Between the names of a node and of the nodes whose bodies it is in; names themselves are full of slashes."""
 STANDARD_DOMAINS = ("", "ai.onnx")
 
 
@@ -96,11 +98,6 @@ class GraphLowering:
         attributes = bound_attributes(node, scope)
         schema = schema_of(node, scope.opsets)
         bound = node if node_is_plain(node) else rebound(node, attributes)
-        if node.op_type == "Constant" and domain_of(node) == "":
-            value = folding.constant_node(attributes)
-            if value is None:
-                raise Unsupported("neither texts nor sparse tensors can be constants")
-            return [value]
         if folding.is_foldable(bound, schema, inputs):
             folded = folding.fold(bound, scope.opsets, inputs)
             if folded is not None:
@@ -265,7 +262,7 @@ def qualified(node: ir.Node) -> str:
 def node_name(node: ir.Node, scope: Scope) -> str:
     """The node's name, or its first output's, with the nodes around it."""
     own = node.name or next((value.name for value in node.outputs if value.name), "") or node.op_type
-    return "/".join((*scope.path, own))
+    return PATH_SEPARATOR.join((*scope.path, own))
 
 
 def schema_of(node: ir.Node, opsets: Mapping[str, int]) -> onnx.defs.OpSchema | None:

@@ -20,7 +20,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 LoweringFunction = Callable[..., Any]
 
@@ -37,6 +37,11 @@ class Lowering:
     """Restrictions, for the table of operators in the docs."""
     elementwise: bool
     """Whether an element of the result hangs on the elements at its own place alone, as broadcasting has it."""
+
+    @property
+    def refuses(self) -> bool:
+        """Whether it never returns: registered to say why there can be no lowering."""
+        return inspect.signature(self.function).return_annotation in (NoReturn, "NoReturn")
 
     @property
     def attributes(self) -> frozenset[str]:

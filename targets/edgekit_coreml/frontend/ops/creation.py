@@ -9,7 +9,32 @@ from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.movement import choose, normalized_axis
 from edgekit_coreml.frontend.registry import lowering
-from edgekit_coreml.frontend.values import Value, computed, constant
+from edgekit_coreml.frontend.values import Unsupported, Value, computed, constant
+
+
+@lowering("Constant", versions=[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], note="neither texts nor sparse tensors")
+def constant_tensor(
+    ctx: Context,
+    *,
+    value: np.ndarray | None = None,
+    value_float: float | None = None,
+    value_floats: list[float] | None = None,
+    value_int: int | None = None,
+    value_ints: list[int] | None = None,
+    value_string: str | None = None,
+    value_strings: list[str] | None = None,
+    sparse_value: object = None,
+) -> Value:
+    """A tensor, a number or a list of numbers."""
+    if value is not None:
+        return constant(value)
+    floats = value_float if value_float is not None else value_floats
+    if floats is not None:
+        return constant(np.asarray(floats, np.float32))
+    integers = value_int if value_int is not None else value_ints
+    if integers is not None:
+        return constant(np.asarray(integers, np.int64))
+    raise Unsupported("neither texts nor sparse tensors can be constants")
 
 
 @lowering("ConstantOfShape", versions=[9, 20, 21, 23, 24, 25])

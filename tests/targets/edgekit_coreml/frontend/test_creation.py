@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from onnx import numpy_helper
 
+from edgekit.errors import UnsupportedOpsError
+
 
 def test_constant_of_shape_agrees(agrees):
     number = numpy_helper.from_array(np.array([7], np.int64))
@@ -35,3 +37,24 @@ def test_one_hot_agrees(agrees, axis, dtype, fed):
 def test_triangles_agree(agrees, upper, k, dtype):
     x = np.arange(1, 25).reshape(2, 3, 4).astype(dtype)
     agrees("Trilu", [x] if k is None else [x, np.array(k)], outputs=[dtype], upper=upper)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"value": numpy_helper.from_array(np.array([[1.5, 2.5]], np.float32))},
+        {"value_float": 2.5},
+        {"value_floats": [1.0, 2.0]},
+        {"value_int": 3},
+        {"value_ints": [3, 4]},
+    ],
+    ids=lambda attributes: next(iter(attributes)),
+)
+def test_constants_agree(agrees, attributes):
+    dtype = "int64" if "int" in next(iter(attributes)) else "float32"
+    agrees("Constant", [], fed=[], outputs=[dtype], **attributes)
+
+
+def test_text_is_refused(lower):
+    with pytest.raises(UnsupportedOpsError, match="neither texts"):
+        lower("Constant", [], fed=[], value_string="a")

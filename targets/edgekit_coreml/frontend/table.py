@@ -1,0 +1,76 @@
+"""The table of operators, from the registry: ``python -m edgekit_coreml.frontend.table > docs/coreml-operators.md``."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+
+import onnx
+
+from edgekit_coreml.frontend import functions, registry
+
+DOMAINS = {
+    "": "ai.onnx",
+    "ai.onnx.ml": "ai.onnx.ml",
+    "com.microsoft": "com.microsoft",
+}
+INTRODUCTION = """# Operators that convert to Core ML
+
+Written by `python -m edgekit_coreml.frontend.table` from the registry of lowerings.
+
+*Lowered* operators have Core ML operations written for them, at the schema versions listed; a model's opset import says
+which version of an operator it has. *Expanded* operators go by the function body that ONNX defines them with. An
+operator with neither is a gap: the conversion names every node with a gap, and what could be done. Nodes whose inputs
+are all known are computed during the conversion, whatever the operator.
+
+Tensors are carried in float32, float16, int32 and bool. Integers of 8 and 16 bits wrap around as ONNX has it; those of
+32 and 64 bits, signed or not, have to fit int32, which is checked for constants and for the model's inputs. Tensors of
+more than five dimensions are computed with dimensions merged, where the operator allows it.
+"""
+
+
+def operator_table() -> str:
+    """The whole page as Markdown."""
+    sections = [INTRODUCTION]
+    for domain, title in DOMAINS.items():
+        rows = list(_rows(domain))
+        sections.append(f"## {title}\n")
+        sections.append("| operator | versions | how | restrictions |\n|---|---|---|---|")
+        sections.extend(rows)
+        sections.append("")
+    return "\n".join(sections)
+
+
+def _rows(domain: str) -> Iterator[str]:
+    """One row an operator, in alphabetical order."""
+    lowered: dict[str, list[registry.Lowering]] = defaultdict(list)
+    for entry in registry.all_lowerings():
+        if entry.domain == domain and entry not in lowered[entry.op_type]:
+            lowered[entry.op_type].append(entry)
+    schemas = _newest_schemas(domain)
+    for op_type in sorted(lowered.keys() | schemas.keys()):
+        entries = lowered.get(op_type)
+        if entries:
+            versions = ", ".join(str(version) for entry in entries for version in entry.versions)
+            notes = dict.fromkeys(entry.note for entry in sorted(entries, key=_newest, reverse=True) if entry.note)
+            how = "refused" if all(entry.refuses for entry in entries) else "lowered"
+            yield f"| {op_type} | {versions} | {how} | {'; '.join(notes)} |"
+        elif functions.has_body(schemas[op_type]):
+            yield f"| {op_type} | {schemas[op_type].since_version} | expanded | |"
+        else:
+            yield f"| {op_type} | | gap | |"
+
+
+def _newest(entry: registry.Lowering) -> int:
+    return max(entry.versions)
+
+
+def _newest_schemas(domain: str) -> dict[str, onnx.defs.OpSchema]:
+    """The schemas in force at the newest opset, by operator."""
+    current = (schema for schema in onnx.defs.get_all_schemas() if schema.domain == domain)
+    return {schema.name: schema for schema in current if not schema.deprecated}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(operator_table())
