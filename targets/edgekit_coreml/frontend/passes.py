@@ -8,12 +8,15 @@ precision.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from edgekit_coreml.frontend.compaction import drop_output_copies, share_small_constants
 from edgekit_coreml.frontend.mil import PASS_REGISTRY, Program, block_context_manager, ct, mb
+from edgekit_coreml.frontend.requantization import drop_repeated_quantization
 
 FUSIONS = (
     "common::noop_elimination",
@@ -27,6 +30,8 @@ FUSIONS = (
     "common::fuse_elementwise_to_batchnorm",
     "common::fuse_conv_batchnorm",
     "common::merge_consecutive_transposes",
+    "common::dead_code_elimination",
+    "common::dedup_op_and_var_names",  # so that an operation has the same name in float32 and in float16
 )
 CLEANUP = (
     "common::dead_code_elimination",
@@ -51,12 +56,15 @@ def optimize(program: Program, half: OperationFilter | None) -> None:
         program: The program as lowered, in float32.
         half: Says of an operation whether it computes in float16; None keeps all of them in float32.
     """
+    drop_output_copies(program)
+    drop_repeated_quantization(program)
     run(program, "common::dead_code_elimination", *FUSIONS)
     if half is not None:
         ct.transform.FP16ComputePrecision(op_selector=lambda op: half(op) and constants_fit_half(op)).apply(program)
         for function in program.functions.values():
             fold_constant_casts(function)
     run(program, *CLEANUP)
+    share_small_constants(program)
 
 
 def run(program: Program, *names: str) -> None:
@@ -64,7 +72,10 @@ def run(program: Program, *names: str) -> None:
     for name in names:
         graph_pass = PASS_REGISTRY[name]
         graph_pass.set_options(None)
-        graph_pass(program)
+        with warnings.catch_warnings():
+            # cast_optimization compares the ranges of types in float32, where float64's overflow
+            warnings.filterwarnings("ignore", "overflow encountered in cast", RuntimeWarning)
+            graph_pass(program)
         program.validate()
 
 
