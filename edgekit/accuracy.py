@@ -159,7 +159,7 @@ class Accuracy:
         if output.mismatch > 0:
             return [f"{subject} is infinite or NaN where the original's is not, or the other way round"]
         if self.floors.agreement is None:  # a float build: every single sample counts
-            floor = self._float_floor(output.name)
+            floor = self.float_floor(output.name)
             reached = output.worst_sample_db if output.worst_sample_db is not None else output.sqnr_db
             if reached >= floor:
                 return []
@@ -177,7 +177,8 @@ class Accuracy:
         )
         return [f"{subject}: SQNR {output.sqnr_db:.1f} dB (at least {self.floors.sqnr_db:.0f} dB){agreement}"]
 
-    def _float_floor(self, output: str) -> float:
+    def float_floor(self, output: str) -> float:
+        """The SQNR in dB that a floating-point output of a float build has to reach on every sample."""
         limit = self.self_agreement_db.get(output, math.inf) - SELF_MARGIN_DB
         return min(self.floors.sqnr_db, max(limit, SQNR_FLOOR_DB[Kind.QUANTIZED]))
 

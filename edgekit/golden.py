@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.accuracy import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Executor, Kind
+from edgekit.accuracy import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Accuracy, Executor, Kind
 from edgekit.metrics import Comparison, OutputAccuracy
 from edgekit.samples import Samples
 from edgekit.target import Arrays, Feature
@@ -27,8 +27,19 @@ def write_golden(
     inputs: tuple[Feature, ...],
     outputs: tuple[Feature, ...],
     kind: Kind,
+    accuracy: Accuracy,
 ) -> dict[str, Any]:
     """Writes ``<sample>/inputs/<i>.npy`` and ``<sample>/outputs/<i>.npy`` for the first :data:`GOLDEN_SAMPLES`.
+
+    Args:
+        folder: Where to write; it is made.
+        samples: What to take the first of.
+        original: Computes the outputs.
+        built: What was built, to see how accurate it is on these samples.
+        inputs: The inputs in the manifest's order.
+        outputs: The outputs likewise.
+        kind: What was built.
+        accuracy: Its accuracy on all samples.
 
     Returns:
         The manifest's ``golden``. A device may compute a float build in half precision, whatever it was built as, and
@@ -41,7 +52,7 @@ def write_golden(
         _save(folder / str(count) / "inputs", sample.feeds, inputs)
         _save(folder / str(count) / "outputs", wanted, outputs)
         count += 1
-    return {"samples": count, "outputs": [_floor(accuracy, kind) for accuracy in comparison.results()]}
+    return {"samples": count, "outputs": [_floor(output, kind, accuracy) for output in comparison.results()]}
 
 
 def _save(folder: Path, arrays: Arrays, features: tuple[Feature, ...]) -> None:
@@ -50,12 +61,12 @@ def _save(folder: Path, arrays: Arrays, features: tuple[Feature, ...]) -> None:
         np.save(folder / f"{position}.npy", arrays[feature.name], allow_pickle=False)
 
 
-def _floor(accuracy: OutputAccuracy, kind: Kind) -> dict[str, Any]:
+def _floor(output: OutputAccuracy, kind: Kind, accuracy: Accuracy) -> dict[str, Any]:
     floor_db = max_mismatch = None
-    if accuracy.sqnr_db is None:
-        max_mismatch = min(1.0, accuracy.mismatch + MAX_DISAGREEMENT) if kind is Kind.QUANTIZED else 0.0
+    if output.sqnr_db is None:
+        max_mismatch = min(1.0, output.mismatch + MAX_DISAGREEMENT) if kind is Kind.QUANTIZED else 0.0
     elif kind is Kind.QUANTIZED:
-        floor_db = min(accuracy.sqnr_db, SQNR_FLOOR_DB[Kind.FLOAT16]) - DEVICE_MARGIN_DB
+        floor_db = min(output.sqnr_db, SQNR_FLOOR_DB[Kind.FLOAT16]) - DEVICE_MARGIN_DB
     else:
-        floor_db = SQNR_FLOOR_DB[Kind.FLOAT16]
-    return {"name": accuracy.name, "floor_db": floor_db, "max_mismatch": max_mismatch}
+        floor_db = min(SQNR_FLOOR_DB[Kind.FLOAT16], accuracy.float_floor(output.name))
+    return {"name": output.name, "floor_db": floor_db, "max_mismatch": max_mismatch}

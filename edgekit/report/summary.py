@@ -96,7 +96,9 @@ def worst_output_text(accuracy: Mapping[str, Any]) -> str:
         most = max(accuracy["outputs"], key=lambda output: float(output["mismatch"]))
         return f"{most['name']}: {most['mismatch']:.2%} of the elements differ"
     output = next(output for output in accuracy["outputs"] if output["worst_sample_db"] == worst)
-    return f"{output['name']}: SQNR {decibel_text(output['sqnr_db'])}, {decibel_text(worst)} on its worst sample"
+    text = f"{output['name']}: SQNR {decibel_text(output['sqnr_db'])}, {decibel_text(worst)} on its worst sample"
+    own = accuracy["self_agreement_db"].get(output["name"])
+    return text if own is None else f"{text}; two executions of the original agree to {decibel_text(own)}"
 
 
 def data_text(accuracy: Mapping[str, Any]) -> str:

@@ -84,6 +84,7 @@ class WriteBundle(Stage[Measured]):
             artifact.inputs,
             artifact.outputs,
             given.kind,
+            given.accuracy,
         )
         check = self._target.device_check(self._profile, artifact)
         for name, text in check.files.items():
