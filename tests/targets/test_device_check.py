@@ -1,0 +1,77 @@
+"""The check that ships in a bundle, run as on a device that has nothing of EdgeKit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from edgekit.pipeline import PackageRequest, package
+from edgekit.progress import Progress
+
+WITHOUT_EDGEKIT = (
+    "import runpy, sys; sys.modules.update(dict.fromkeys(['edgekit', 'edgekit_openvino', 'edgekit_onnxruntime']));"
+    " sys.path.insert(0, '.'); sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+
+
+PROFILES = ["intel-cpu", "onnxruntime"]
+
+
+@pytest.fixture(scope="module", params=PROFILES)
+def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bundle")
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]> g (float[1, 8] x, int64[4] i) => (float[1, 8] y, int64[4] j)'
+        " { y = Softmax(x) j = Add(i, i) }"
+    )
+    onnx.save(model, folder / "model.onnx")
+    return package(PackageRequest(folder / "model.onnx", request.param, folder / "packaged"), Progress()).path
+
+
+def check(bundle: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT_EDGEKIT, "check.py", *arguments]
+    return subprocess.run(command, cwd=bundle, capture_output=True, text=True, check=False)
+
+
+def test_it_passes_where_the_runtime_computes_right(bundle: Path) -> None:
+    done = check(bundle)
+    assert done.returncode == 0, done.stderr
+    assert "ok   y: max abs error" in done.stdout
+    assert "ok   j: 0.0000% of the elements differ" in done.stdout
+
+
+def test_it_tells_the_figures_as_json(bundle: Path) -> None:
+    result = json.loads(check(bundle, "--json").stdout)
+    assert result["passed"]
+    assert [output["name"] for output in result["outputs"]] == ["y", "j"]
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_it_fails_where_an_output_is_another(position: int, bundle: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(bundle, tmp_path / "copy")
+    golden = copy / "golden" / "0" / "outputs" / f"{position}.npy"
+    np.save(golden, np.load(golden) + 1)
+    done = check(copy)
+    assert done.returncode == 1
+    assert f"FAIL {'yj'[position]}" in done.stdout
+    assert "NOT PASSED" in done.stdout
+
+
+@pytest.mark.parametrize("bundle", ["intel-cpu"], indirect=True)
+def test_openvinos_says_how_it_computes(bundle: Path) -> None:
+    assert "CPU {'INFERENCE_PRECISION_HINT': 'f32'}" in check(bundle).stderr
+    assert "CPU {}" in check(bundle, "--device-precision").stderr
+
+
+@pytest.mark.parametrize("bundle", ["onnxruntime"], indirect=True)
+def test_onnx_runtimes_does_not_run_on_the_cpu_where_another_provider_was_asked_for(bundle: Path) -> None:
+    done = check(bundle, "--provider", "QNNExecutionProvider")
+    assert done.returncode == 1
+    assert "no QNNExecutionProvider" in done.stderr
