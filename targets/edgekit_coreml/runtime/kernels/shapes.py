@@ -93,51 +93,55 @@ def reverse_sequence(call: Call, x: Array, lengths: Ints, seq_axis: int = 0, bat
     return result
 
 
+def _blocks(x: Array, rows: int, columns: int) -> Array:
+    """Space cut into blocks: [n, channels, height / rows, rows, width / columns, columns]."""
+    n, channels, height, width = x.shape
+    return x.reshape(n, channels, height // rows, rows, width // columns, columns)
+
+
+def _joined(blocks: Array) -> Array:
+    """Blocks put together again; the inverse of ``_blocks``."""
+    n, channels, height, rows, width, columns = blocks.shape
+    return blocks.reshape(n, channels, height * rows, width * columns)
+
+
 @kernel("depth_to_space", raw=True)
 def depth_to_space(call: Call, x: Array, block_size: int) -> Array:
     """Spread channels over blocks of space; the channel index is (row in block, column in block, channel)."""
     n, channels, height, width = x.shape
-    b = block_size
-    blocks = x.reshape(n, b, b, channels // b**2, height, width)
-    return blocks.transpose(0, 3, 4, 1, 5, 2).reshape(n, channels // b**2, height * b, width * b)
+    split = x.reshape(n, block_size, block_size, channels // block_size**2, height, width)
+    return _joined(split.transpose(0, 3, 4, 1, 5, 2))
 
 
 @kernel("space_to_depth", raw=True)
 def space_to_depth(call: Call, x: Array, block_size: int) -> Array:
     """Gather blocks of space into channels; the inverse of ``depth_to_space``."""
-    n, channels, height, width = x.shape
-    b = block_size
-    blocks = x.reshape(n, channels, height // b, b, width // b, b)
-    return blocks.transpose(0, 3, 5, 1, 2, 4).reshape(n, channels * b**2, height // b, width // b)
+    blocks = _blocks(x, block_size, block_size).transpose(0, 3, 5, 1, 2, 4)
+    return blocks.reshape(x.shape[0], -1, *blocks.shape[-2:])
 
 
 @kernel("pixel_shuffle", raw=True)
 def pixel_shuffle(call: Call, x: Array, upscale_factor: int) -> Array:
     """Spread channels over blocks of space; the channel index is (channel, row in block, column in block)."""
     n, channels, height, width = x.shape
-    f = upscale_factor
-    blocks = x.reshape(n, channels // f**2, f, f, height, width)
-    return blocks.transpose(0, 1, 4, 2, 5, 3).reshape(n, channels // f**2, height * f, width * f)
+    split = x.reshape(n, channels // upscale_factor**2, upscale_factor, upscale_factor, height, width)
+    return _joined(split.transpose(0, 1, 4, 2, 5, 3))
 
 
 @kernel("pixel_unshuffle", raw=True)
 def pixel_unshuffle(call: Call, x: Array, downscale_factor: int) -> Array:
     """Gather blocks of space into channels; the inverse of ``pixel_shuffle``."""
-    n, channels, height, width = x.shape
-    f = downscale_factor
-    blocks = x.reshape(n, channels, height // f, f, width // f, f)
-    return blocks.transpose(0, 1, 3, 5, 2, 4).reshape(n, channels * f**2, height // f, width // f)
+    blocks = _blocks(x, downscale_factor, downscale_factor).transpose(0, 1, 3, 5, 2, 4)
+    return blocks.reshape(x.shape[0], -1, *blocks.shape[-2:])
 
 
 @kernel("space_to_batch", raw=True)
 def space_to_batch(call: Call, x: Array, block_shape: Ints, paddings: Ints) -> Array:
     """Pad space with zeros and gather blocks of it into the batch; its index is (row in block, column in block, n)."""
     top, bottom, left, right = paddings
-    rows, columns = block_shape
     padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
-    n, channels, height, width = padded.shape
-    blocks = padded.reshape(n, channels, height // rows, rows, width // columns, columns)
-    return blocks.transpose(3, 5, 0, 1, 2, 4).reshape(n * rows * columns, channels, height // rows, width // columns)
+    blocks = _blocks(padded, *block_shape).transpose(3, 5, 0, 1, 2, 4)
+    return blocks.reshape(-1, *blocks.shape[-3:])
 
 
 @kernel("batch_to_space", raw=True)
@@ -145,7 +149,6 @@ def batch_to_space(call: Call, x: Array, block_shape: Ints, crops: Ints) -> Arra
     """Spread the batch over blocks of space and crop; the inverse of ``space_to_batch``."""
     top, bottom, left, right = crops
     rows, columns = block_shape
-    n, channels, height, width = x.shape
-    blocks = x.reshape(rows, columns, n // (rows * columns), channels, height, width)
-    spread = blocks.transpose(2, 3, 4, 0, 5, 1).reshape(-1, channels, height * rows, width * columns)
-    return spread[:, :, top : height * rows - bottom, left : width * columns - right]
+    split = x.reshape(rows, columns, x.shape[0] // (rows * columns), *x.shape[1:])
+    spread = _joined(split.transpose(2, 3, 4, 0, 5, 1))
+    return spread[:, :, top : spread.shape[2] - bottom, left : spread.shape[3] - right]
