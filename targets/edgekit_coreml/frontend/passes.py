@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from edgekit_coreml.frontend.compaction import drop_output_copies, share_small_constants
+from edgekit_coreml.frontend.exactness import stays_exact
 from edgekit_coreml.frontend.mil import PASS_REGISTRY, Program, block_context_manager, ct, mb
 from edgekit_coreml.frontend.requantization import drop_repeated_quantization
 
@@ -60,7 +61,9 @@ def optimize(program: Program, half: OperationFilter | None) -> None:
     drop_repeated_quantization(program)
     run(program, "common::dead_code_elimination", *FUSIONS)
     if half is not None:
-        ct.transform.FP16ComputePrecision(op_selector=lambda op: half(op) and constants_fit_half(op)).apply(program)
+        ct.transform.FP16ComputePrecision(
+            op_selector=lambda op: half(op) and constants_fit_half(op) and not stays_exact(op)
+        ).apply(program)
         for function in program.functions.values():
             fold_constant_casts(function)
     run(program, *CLEANUP)
