@@ -126,11 +126,10 @@ class Border:
         if native.feature is not None and native.feature.kind == "int64Type":
             return int(value)
         shape = port.shape
-        if shape is not None and 0 in shape:
+        fixed = [size for size in shape if isinstance(size, int)] if shape is not None else []
+        if shape is not None and len(fixed) == len(shape):
             # Core ML has no tensors without elements: one that means nothing stands for it.
-            return np.zeros([int(size) for size in shape if size is not None], np.dtype(port.dtype))
-        if shape is not None and all(isinstance(size, int) for size in shape):
-            value = value.reshape([int(size) for size in shape if size is not None])
+            value = np.zeros(fixed) if 0 in fixed else value.reshape(fixed)
         # A fresh array: the value may be a view of a feed, a state or a constant.
         return value.astype(np.dtype(port.dtype), order="C", copy=True)
 

@@ -140,6 +140,16 @@ def test_a_recorded_interface_takes_onnx_types_and_shapes_only(mapped, changes, 
         edgekit_coreml.load(mapped).run(given)
 
 
+def test_tensors_without_elements_stay_outside(save, mb):
+    record = {
+        "inputs": [port("x", "float32", [0, 3], "x", native_shape=[1, 3])],
+        "outputs": [port("y", "int64", [2, 0], "y", native_shape=[1, 3])],
+    }
+    path = save(lambda x: mb.relu(x=x, name="y"), {"x": ((1, 3),)}, metadata={"edgekit.io": record})
+    result = edgekit_coreml.load(path).run({"x": np.zeros((0, 3), np.float32)})["y"]
+    assert (result.shape, result.dtype) == ((2, 0), np.int64)
+
+
 @pytest.mark.parametrize("record", ["no JSON", json.dumps({"inputs": [], "outputs": [{"name": "y"}]})])
 def test_a_record_that_does_not_fit_the_model_is_refused(save, mb, record):
     path = save(lambda x: mb.relu(x=x, name="out"), {"x": ((1,),)}, metadata={"edgekit.io": record})
