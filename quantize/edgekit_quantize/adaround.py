@@ -33,7 +33,9 @@ def adaptive_rounding(weights: np.ndarray, params: QParams, covariance: np.ndarr
     scale = np.broadcast_to(np.asarray(params.scale, np.float64).reshape(-1, 1), (len(weights), 1))
     exact = weights.astype(np.float64) / scale
     integers = np.clip(np.rint(exact), -params.dtype.high, params.dtype.high)
-    loss = covariance + np.eye(len(covariance)) * max(DAMPING * float(np.mean(np.diag(covariance))), np.finfo(float).tiny)
+    loss = covariance + np.eye(len(covariance)) * max(
+        DAMPING * float(np.mean(np.diag(covariance))), np.finfo(float).tiny
+    )
     error = integers - exact  # in steps; a row's scale does not change which directions are best
     slope = error @ loss
     for _ in range(SWEEPS):

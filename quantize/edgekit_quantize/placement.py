@@ -23,6 +23,8 @@ from edgekit_quantize.layers import Layer, layers
 MODES = ("float", "weights", "input", "both")
 """A layer stays float; only its weights are quantized; its activation input is as well; its output is as well."""
 
+DEFAULT_RULE = "percentile"
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -32,8 +34,9 @@ class Settings:
     """Integer type of activations."""
     symmetric_activations: bool = False
     """Whether the zero point must be the middle of the type."""
-    ranges: str = "percentile"
-    """The rule for the ranges of activations (:data:`edgekit_quantize.ranges.RULES`)."""
+    ranges: Mapping[str, str] = field(default_factory=lambda: {"DepthwiseConv": "minmax"})
+    """The rule for the range of an activation (:data:`edgekit_quantize.ranges.RULES`) by the kind of layer that reads
+    it; ``percentile`` for kinds that are not named."""
     smoothing: Mapping[str, float] = field(default_factory=dict)
     """How much of the difficulty of activations moves into the weights behind them, 0 to 1, by kind of layer
     (:mod:`edgekit_quantize.smoothquant`): ``MatMul``, ``Gemm`` and ``DepthwiseConv``."""
@@ -76,15 +79,12 @@ class Settings:
         given = {name: value for name, value in data.items() if name not in {"candidates", "name"}}
         for name in given:
             if name not in known:
-                raise InternalError(
-                    f"no setting {name!r}", subject="placement data", expected=", ".join(sorted(known))
-                )
+                raise InternalError(f"no setting {name!r}", subject="placement data", expected=", ".join(sorted(known)))
         for kind, mode in given.get("layers", {}).items():
             if mode not in MODES:
-                raise InternalError(
-                    f"no mode {mode!r} for {kind}", subject="placement data", expected=", ".join(MODES)
-                )
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+                raise InternalError(f"no mode {mode!r} for {kind}", subject="placement data", expected=", ".join(MODES))
+        settings: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
+        return cls(**settings)
 
 
 def candidates(data: Mapping[str, Any]) -> list[tuple[str, Settings]]:
@@ -110,10 +110,16 @@ class Plan:
     """Those of them that no consumer sees in float."""
     range_from: dict[str, str] = field(default_factory=dict)
     """Where a tensor takes its range from another one, because integers are only moved from that to it."""
+    rules: dict[str, str] = field(default_factory=dict)
+    """The rule for the range of a tensor; :data:`DEFAULT_RULE` where there is no entry."""
     products: list[ir.Node] = field(default_factory=list)
     """MatMul nodes whose operands are both activations."""
     moved: list[ir.Node] = field(default_factory=list)
     """Nodes that move integers."""
+
+    def rule(self, name: str) -> str:
+        """The rule for the range of a tensor."""
+        return self.rules.get(name, DEFAULT_RULE)
 
     def observed(self) -> set[str]:
         """The tensors whose ranges are needed."""
@@ -143,6 +149,8 @@ def place(graph: ir.Graph, settings: Settings, keep_float: Collection[str] = ())
         else:
             plan.layers.append(layer)
             plan.tensors[layer.data.name] = layer.data
+            if layer.kind in settings.ranges:
+                plan.rules[layer.data.name] = settings.ranges[layer.kind]
             if mode == "both":
                 output = fused_output(layer.output, settings.fused)
                 if not output.is_graph_output() and output.name and _stays_in(graph, output):

@@ -81,7 +81,9 @@ class QDQWriter:
         scales = np.broadcast_to(scale, array.shape).astype(np.float32)
         return self._constant(value, steps.astype(np.int32), scales, 0, "int32")
 
-    def _constant(self, value: ir.Value, integers: np.ndarray, scale: np.ndarray, axis: int | None, dtype: str) -> ir.Value:
+    def _constant(
+        self, value: ir.Value, integers: np.ndarray, scale: np.ndarray, axis: int | None, dtype: str
+    ) -> ir.Value:
         name = value.name or ""
         kind = ir.DataType[dtype.upper()]
         inputs = [

@@ -79,12 +79,12 @@ class QParams:
         scale, zero = self.spread(array.shape)
         steps = np.rint(array.astype(np.float32) / scale) + zero
         stored = np.int8 if self.dtype.name == "int4" else np.uint8 if self.dtype.name == "uint4" else self.dtype.name
-        return np.clip(steps, self.dtype.low, self.dtype.high).astype(stored)
+        return np.asarray(np.clip(steps, self.dtype.low, self.dtype.high), stored)
 
     def dequantize(self, integers: np.ndarray) -> np.ndarray:
         """The float32 numbers that ``integers`` stand for."""
         scale, zero = self.spread(integers.shape)
-        return ((integers.astype(np.int32) - zero) * scale).astype(np.float32)
+        return np.asarray((integers.astype(np.int32) - zero) * scale, np.float32)
 
     def rounded(self, array: np.ndarray) -> np.ndarray:
         """``array`` after a round trip, float32."""

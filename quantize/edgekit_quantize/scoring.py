@@ -32,7 +32,7 @@ class Score:
     """How a candidate did on the kept samples."""
 
     metric: str
-    """``accuracy``: labels found; ``agreement``: positions of the first output where the largest class is the float model's;
+    """``accuracy``: labels found; ``agreement``: positions of the first output with the float model's largest class;
     ``explained``: 1 - power of the error / power of the float model's output, for the worst output."""
     value: float
     """0 to 1."""
@@ -104,20 +104,19 @@ def score(run: Run, references: Sequence[Reference], *, classes: bool) -> Score:
     return Score(EXPLAINED, 1 - 10 ** (-sqnr / 10), 1.0, sqnr)
 
 
-def latencies(first: Callable[[], object], second: Callable[[], object]) -> tuple[float, float]:
-    """Milliseconds of two calls, timed in turns so that a busy machine touches both alike."""
-    times: tuple[list[float], list[float]] = ([], [])
-    for call in (first, second):
+def latencies(*calls: Callable[[], object]) -> list[float]:
+    """Milliseconds of every call, timed in turns so that a busy machine touches all alike."""
+    times: list[list[float]] = [[] for _ in calls]
+    for call in calls:
         call()
     for _ in range(ROUNDS):
-        for call, seconds in zip((first, second), times, strict=True):
+        for call, seconds in zip(calls, times, strict=True):
             call()
             end = time.perf_counter() + ROUND_S
-            while True:
+            now = 0.0
+            while now < end:
                 start = time.perf_counter()
                 call()
                 now = time.perf_counter()
                 seconds.append(now - start)
-                if now > end:
-                    break
-    return 1e3 * float(np.quantile(times[0], QUANTILE)), 1e3 * float(np.quantile(times[1], QUANTILE))
+    return [1e3 * float(np.quantile(seconds, QUANTILE)) for seconds in times]

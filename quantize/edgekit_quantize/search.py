@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,8 +16,12 @@ from edgekit_quantize.placement import Settings
 from edgekit_quantize.scoring import Score, latencies, score
 from edgekit_quantize.writing import Written
 
-NOISE = 0.03
+NOISE = 0.05
 """Two latencies that differ by less than this share are the same: the machine's own noise is as large."""
+PLAY_OFF = 1.2
+"""Candidates that are at most so many times slower than the fastest are timed once more, side by side."""
+SAME_SIZE = 1.1
+"""Sizes whose ratio is below this do not decide between candidates."""
 HOPELESS = 10
 """A candidate that loses more than so many times the budget is not brought back by a few layers in float."""
 SHARES = (0.1, 0.25, 0.5)
@@ -37,6 +42,9 @@ class Trial:
     float_ms: float | None = None
     """Latency of the float model, measured in turns with it."""
     size: int = 0
+    runner: Runner | None = None
+    final_ms: float | None = None
+    """Latency in the play-off of the fastest."""
 
     @property
     def speedup(self) -> float:
@@ -53,6 +61,7 @@ class Trial:
             "sqnr_db": json_number(self.score.sqnr_db),
             "latency_ms": self.latency_ms,
             "float_latency_ms": self.float_ms,
+            "final_latency_ms": self.final_ms,
             "integer_layers": len(self.written.quantized),
             "weight_bytes": self.size,
         }
@@ -71,7 +80,8 @@ class Bench:
     def measure(self, name: str, written: Written) -> Trial:
         """Build, score and time a candidate."""
         runner = self.open(written.model)
-        trial = Trial(name, written, score(runner.run, self.references, classes=self.classes), size=weight_bytes(written.model))
+        found = score(runner.run, self.references, classes=self.classes)
+        trial = Trial(name, written, found, size=weight_bytes(written.model), runner=runner)
         original = self.original
         if original is not None:
             feeds = self.references[0].feeds
@@ -131,11 +141,36 @@ def search(
             count = max(1, round(share * len(order)))
             trial = bench.measure(f"{name}, {count} layers in float", write(settings, order[:count]))
             outcome.curve.append(trial)
-    if found := fit():
-        fastest = max(trial.speedup for trial in found)
-        near = [trial for trial in found if trial.speedup >= fastest * (1 - NOISE)]
-        outcome.best = min(near, key=lambda trial: (trial.size, -trial.score.sqnr_db))
+    outcome.best = _play_off(fit(), bench)
     return outcome
+
+
+def _play_off(trials: Sequence[Trial], bench: Bench) -> Trial | None:
+    """The fastest; of those that are as fast the smallest, of those that are as small the one with the least error.
+
+    Where no latency counts, computing with integers is taken to be faster than storing them.
+    """
+    if not trials:
+        return None
+    if bench.original is None:
+        with_integers = [trial for trial in trials if trial.written.quantized]
+        return _best_of(with_integers or trials)
+    fastest = max(trial.speedup for trial in trials)
+    final = [trial for trial in trials if trial.speedup >= fastest / PLAY_OFF and trial.runner is not None]
+    feeds = bench.references[0].feeds
+    times = latencies(*(functools.partial(trial.runner.run, feeds) for trial in final if trial.runner is not None))
+    for trial, latency in zip(final, times, strict=True):
+        trial.final_ms = latency
+    near = [trial for trial, latency in zip(final, times, strict=True) if latency <= min(times) * (1 + NOISE)]
+    return _best_of(near)
+
+
+def _best_of(trials: Sequence[Trial]) -> Trial:
+    smallest = min(trial.size for trial in trials)
+    return max(
+        (trial for trial in trials if trial.size <= smallest * SAME_SIZE),
+        key=lambda trial: (trial.score.sqnr_db, -trial.size),
+    )
 
 
 def _is_near_miss(trial: Trial, max_drop: float) -> bool:

@@ -62,7 +62,8 @@ def layer_errors(plan: Plan, tensors: Mapping[str, TensorStatistics]) -> list[La
 def _layer_error(layer: Layer, ranged: TensorStatistics, tensor: TensorStatistics, plan: Plan) -> LayerError:
     weights = (layer.weights() if tensor.smoothing is None else tensor.smoothing.into(layer)).astype(np.float64)
     rounded = symmetric_weights(weights, TYPES[plan.settings.weights], layer.channel_axis).rounded(weights)
-    params = activation_params(ranged, plan.settings)
+    tensor_name = layer.data.name or ""
+    params = activation_params(ranged, plan.settings, plan.rule(plan.range_from.get(tensor_name, tensor_name)))
     noise = squared_error(ranged.histogram, params)
     channels = tensor.channels.get(input_axis(layer))
     histogram = ranged.histogram

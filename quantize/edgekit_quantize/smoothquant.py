@@ -41,8 +41,9 @@ class Smoothing:
         """The layer's weights when its input has been divided."""
         weights = layer.weights()
         if layer.kind == "DepthwiseConv":
-            return weights * np.repeat(self.factors, len(weights) // len(self.factors)).reshape(-1, *[1] * (weights.ndim - 1))
-        return weights * (self.factors[:, None] if layer.channel_axis == 1 else self.factors)
+            wide = np.repeat(self.factors, len(weights) // len(self.factors))
+            return np.asarray(weights * wide.reshape(-1, *[1] * (weights.ndim - 1)))
+        return np.asarray(weights * (self.factors[:, None] if layer.channel_axis == 1 else self.factors))
 
 
 def factors(inputs: np.ndarray, weights: Iterable[np.ndarray], alpha: float) -> np.ndarray:

@@ -63,8 +63,12 @@ class StoredWeights:
         held = self._integers(data.name or "", params.quantize(array), params)
         scale = add_initializer(self._graph, self._names.fresh(f"{data.name}_scale"), params.scale)
         node.replace_input_with(0, held)
-        gathered = ir.Value(name=self._names.fresh(f"{output.name}_{params.dtype.name}"), shape=output.shape, type=held.type)
-        inner = ir.node(node.op_type, list(node.inputs), node.attributes, outputs=[gathered], name=f"{node.name}_integers")
+        gathered = ir.Value(
+            name=self._names.fresh(f"{output.name}_{params.dtype.name}"), shape=output.shape, type=held.type
+        )
+        inner = ir.node(
+            node.op_type, list(node.inputs), node.attributes, outputs=[gathered], name=f"{node.name}_integers"
+        )
         scaled = ir.node("DequantizeLinear", [gathered, scale], {"axis": -1}, num_outputs=1, name=f"{node.name}_scaled")
         graph = node.graph
         if not isinstance(graph, ir.Graph):

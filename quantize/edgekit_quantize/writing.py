@@ -74,7 +74,7 @@ def write(
     if settings.block:
         model = upgraded(model, BLOCKED_OPSET)
     plan = place(model.graph, settings, keep_float)
-    params = {name: activation_params(tensors[name], settings) for name in plan.observed()}
+    params = {name: activation_params(tensors[name], settings, plan.rule(name)) for name in plan.observed()}
     _Writer(model, plan, params, tensors, rounding or {}).run()
     drop_unused_initializers(model.graph)
     return Written(
@@ -85,10 +85,10 @@ def write(
     )
 
 
-def activation_params(tensor: TensorStatistics, settings: Settings) -> QParams:
-    """Scale and zero point of an activation by the settings' rule."""
+def activation_params(tensor: TensorStatistics, settings: Settings, rule: str) -> QParams:
+    """Scale and zero point of an activation by a rule."""
     dtype = TYPES[settings.activations]
-    low, high = RULES[settings.ranges](tensor.histogram, dtype, settings.symmetric_activations)
+    low, high = RULES[rule](tensor.histogram, dtype, settings.symmetric_activations)
     return make(low, high, dtype, settings.symmetric_activations)
 
 

@@ -39,7 +39,7 @@ def observe(
     Returns:
         The number of samples.
     """
-    fed = [value.name for value in model.graph.inputs if value.name in names]
+    fed = [value.name for value in model.graph.inputs if value.name and value.name in names]
     groups = _groups(model.graph, names)
     sessions = [open_session(with_outputs(model, group)) for group in groups]
     count = 0

@@ -91,7 +91,7 @@ class ConstantInputs:
             )
         if count > 1:
             told += [
-                f"the input {name!r} is the same in all {count} samples: its range and those behind it may be too narrow"
+                f"the input {name!r} is the same in all {count} samples: its range and those behind may be too narrow"
                 for name in self._first
             ]
         return told

@@ -54,7 +54,7 @@ class Histogram:
         """Count the numbers of ``array``, of any shape and float type."""
         flat = np.ascontiguousarray(array, np.float32).reshape(-1)
         if not flat.size:
-            return
+            return None
         low, high = float(flat.min()), float(flat.max())
         if not (math.isfinite(low) and math.isfinite(high)):
             finite = np.isfinite(flat)

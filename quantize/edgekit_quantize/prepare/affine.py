@@ -26,7 +26,6 @@ from edgekit_quantize.prepare.rescale import (
     scale_output,
 )
 
-
 CONV_RANK = 4
 """Rank of the data of two-dimensional convolutions."""
 
@@ -160,8 +159,6 @@ def _is_padded(layer: Layer) -> bool:
         return True
     pads = layer.node.attributes.get("pads")
     return pads is not None and any(pads.as_ints())
-
-
 
 
 def shifts_to_convolutions(graph: ir.Graph) -> int:

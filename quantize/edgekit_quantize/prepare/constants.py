@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import onnx
 import onnx_ir as ir
 
 from edgekit_quantize.graph import constant, is_standard, static_shape
 
-MOVES_WEIGHTS = ("Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten", "Slice", "Concat", "Cast", "Split", "Identity")
+MOVES_WEIGHTS = (
+    "Reshape",
+    "Transpose",
+    "Unsqueeze",
+    "Squeeze",
+    "Flatten",
+    "Slice",
+    "Concat",
+    "Cast",
+    "Split",
+    "Identity",
+)
 """Operators by which exporters bring weights into shape."""
 LARGEST_GROWTH = 4096
 """Bytes that a folded constant may have beyond those of its inputs."""
@@ -62,12 +75,25 @@ def _moved(node: ir.Node, opset: int) -> list[np.ndarray] | None:
     arrays = [constant(value) for value in node.inputs]
     if any(array is None and value is not None for array, value in zip(arrays, node.inputs, strict=True)):
         return None
-    present = {value.name or "": array for value, array in zip(node.inputs, arrays, strict=True) if array is not None}
+    present = {
+        value.name or "": array
+        for value, array in zip(node.inputs, arrays, strict=True)
+        if value is not None and array is not None
+    }
+    if (
+        any(value is not None and len(tuple(value.uses())) > 1 for value in node.inputs)
+        and _bytes(present) > LARGEST_GROWTH
+    ):
+        return None  # the constant would have to be kept beside what is made of it
     if node.op_type == "Cast" and not _cast_is_exact(node, next(iter(present.values()))):
         return None
     results = _evaluate(node, present, opset)
-    size = sum(array.nbytes for array in present.values())
-    return results if sum(array.nbytes for array in results) <= size + LARGEST_GROWTH else None
+    made = sum(array.nbytes for array in results)
+    return results if made <= _bytes(present) + LARGEST_GROWTH else None
+
+
+def _bytes(arrays: Mapping[str, np.ndarray]) -> int:
+    return sum(array.nbytes for array in arrays.values())
 
 
 def _cast_is_exact(node: ir.Node, array: np.ndarray) -> bool:
@@ -83,8 +109,13 @@ def _evaluate(node: ir.Node, feeds: dict[str, np.ndarray], opset: int) -> list[n
     graph = onnx.helper.make_graph(
         [proto],
         "fold",
-        [onnx.helper.make_tensor_value_info(n, onnx.helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in feeds.items()],
+        [
+            onnx.helper.make_tensor_value_info(n, onnx.helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+            for n, a in feeds.items()
+        ],
         [onnx.helper.make_empty_tensor_value_info(value.name or "") for value in node.outputs],
     )
-    results = ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])).run(None, feeds)
+    results = ReferenceEvaluator(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+    ).run(None, feeds)
     return [np.asarray(result) for result in results]

@@ -70,5 +70,3 @@ def _replace(graph: ir.Graph, product: ir.Node, end: ir.Node, data: ir.Value) ->
     for node in (end, product, *gate, *shifts):
         if node is not None:
             remove_unread(graph, [node])
-
-
