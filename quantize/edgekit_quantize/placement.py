@@ -132,8 +132,7 @@ def place(graph: ir.Graph, settings: Settings, keep_float: Collection[str] = ())
     Args:
         graph: The prepared graph; it is not changed.
         settings: What the target prefers.
-        keep_float: Names of layers that compute in float whatever the settings say; their weights are stored as
-            integers where the settings allow that for layers in float.
+        keep_float: Names of layers that compute in float whatever the settings say, from weights stored as integers.
     """
     plan = Plan(settings)
     for layer in layers(graph):
@@ -144,6 +143,7 @@ def place(graph: ir.Graph, settings: Settings, keep_float: Collection[str] = ())
             plan.stored.append(layer)
         elif layer.name in keep_float:
             plan.kept_float[layer.name] = "its error is too large"
+            plan.stored.append(layer)
         elif not layer.data.name or layer.data.dtype not in (None, ir.DataType.FLOAT):
             plan.kept_float[layer.name] = f"its activations are {layer.data.dtype}"
         else:

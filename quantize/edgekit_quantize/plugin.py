@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
 import onnx_ir as ir
 
 from edgekit.errors import InputError, RequirementError
@@ -16,6 +17,7 @@ from edgekit.target import Runner
 from edgekit_quantize.bias_correction import input_axis
 from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds
 from edgekit_quantize.calibration.statistics import Calibration, calibrate, largest_inputs
+from edgekit_quantize.careful import careful_rounding
 from edgekit_quantize.layers import WEIGHTED, layers
 from edgekit_quantize.placement import Settings, candidates, place
 from edgekit_quantize.prepare import prepared
@@ -127,6 +129,16 @@ class _Run:
         calibration.warnings = [*constants.warnings(calibration.samples), *calibration.warnings]
         return calibration
 
+    def _feeds(self) -> Iterator[dict[str, np.ndarray]]:
+        """The samples once more, progress shown."""
+        samples, progress = self._request.samples, self._request.progress
+        if samples is None:
+            return
+        for count, (feeds, _) in enumerate(checked_feeds(samples, self._request.model.inputs)):
+            if progress is not None:
+                progress("rounding with care", count, len(samples))
+            yield feeds
+
     def _smoothing(self, samples: Samples) -> dict[str, Smoothing]:
         """What activations are divided by, from a first look at some of the samples."""
         plans = [place(self._model.graph, settings) for _, settings in self._candidates]
@@ -141,8 +153,13 @@ class _Run:
     def _search(self, calibration: Calibration) -> Outcome:
         request = self._request
 
-        def written(settings: Settings, keep_float: Collection[str]) -> Written:
-            return write(self._model, settings, calibration.tensors, keep_float)
+        rounding: dict[str, np.ndarray] = {}
+
+        def written(settings: Settings, keep_float: Collection[str], careful: bool) -> Written:
+            if careful and not rounding:
+                plan = place(self._model.graph, settings)
+                rounding.update(careful_rounding(self._model, plan, calibration.tensors, self._feeds()))
+            return write(self._model, settings, calibration.tensors, keep_float, rounding if careful else None)
 
         def sensitive(of: Written, settings: Settings) -> Sequence[str]:
             errors = layer_errors(place(self._model.graph, settings), calibration.tensors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +29,7 @@ SHARES = (0.1, 0.25, 0.5)
 """Shares of the integer layers that go back to float, the most sensitive first, where the budget is not held."""
 
 Open = Callable[[ir.Model], Runner]
-Write = Callable[[Settings, Collection[str]], Written]
+Write = Callable[[Settings, Collection[str], bool], Written]
 
 
 @dataclass
@@ -107,14 +108,16 @@ def search(
     *,
     speed_counts: bool,
 ) -> Outcome:
-    """Measure the candidates, give sensitive layers of the fastest near miss back to float, choose the fastest.
+    """Measure the candidates, try to bring the fastest near miss into the budget, choose the fastest.
+
+    A near miss gets its weights rounded with care; then its most sensitive layers go back to float.
 
     Of candidates that are as fast as each other the smallest is chosen, and of those the one with the least error.
 
     Args:
         bench: What they are judged with.
         candidates: Name and settings of each.
-        write: Writes a candidate with the named layers kept in float.
+        write: Writes a candidate with the named layers kept in float, and with weights rounded with care if asked to.
         sensitive: A candidate's integer layers, the one that adds the largest error first.
         max_drop: What may be lost of the metric.
         speed_counts: Whether a candidate that is slower than float is out.
@@ -129,17 +132,18 @@ def search(
         return trial.speedup > max((known.speedup for known in fit()), default=1.0) * (1 + NOISE)
 
     for name, settings in candidates:
-        outcome.curve.append(bench.measure(name, write(settings, ())))
+        outcome.curve.append(bench.measure(name, write(settings, (), False)))
     misses = [trial for trial in outcome.curve if _is_near_miss(trial, max_drop)]
     if misses:
         trial = max(misses, key=lambda miss: miss.speedup)
         name, settings = trial.name, dict(candidates)[trial.name]
         order = sensitive(trial.written, settings)
-        for share in SHARES:
+        for share in (0.0, *SHARES):
             if trial.score.drop <= max_drop or not gains(trial):
                 break
-            count = max(1, round(share * len(order)))
-            trial = bench.measure(f"{name}, {count} layers in float", write(settings, order[:count]))
+            count = math.ceil(share * len(order))
+            change = f"{count} layers in float" if count else "weights rounded with care"
+            trial = bench.measure(f"{name}, {change}", write(settings, order[:count], True))
             outcome.curve.append(trial)
     outcome.best = _play_off(fit(), bench)
     return outcome
