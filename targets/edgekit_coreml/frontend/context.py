@@ -24,7 +24,7 @@ class Context:
     name: str
     """The node's name, or its first output's where it has none."""
     output_used: tuple[bool, ...]
-    """For every output, whether it has a name: an output without one need not be computed."""
+    """For every output, whether anything reads it: another need not be computed."""
     target: ct.target
     """The deployment target, which says what MIL operators there are."""
     lower_graph: Callable[[ir.Graph, Sequence[Value]], list[Value]]

@@ -11,6 +11,8 @@ import onnx_ir as ir
 
 from edgekit_coreml.frontend.values import Value
 
+STANDARD_DOMAINS = ("", "ai.onnx")
+
 
 @dataclass(frozen=True)
 class Body:

@@ -5,6 +5,7 @@ Both ways call the same step function: once a turn with a constant turn number, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,8 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit_coreml.frontend.mil import Var, mb
-from edgekit_coreml.frontend.values import TensorList, Unsupported, Value, computed, constant
+from edgekit_coreml.frontend.movement import reshaped
+from edgekit_coreml.frontend.values import INT32_RANGE, TensorList, Unsupported, Value, computed, constant
 
 MOST_UNROLLED_NODES = 4096
 """So many ONNX nodes a loop may become when it is unrolled: turns times nodes of the body."""
@@ -34,6 +36,8 @@ class Repetition:
     """States before the first turn."""
     size: int
     """Nodes of the body."""
+    unread: Sequence[bool] = ()
+    """For every state whether the body does not read it; what it is before the first turn then hardly matters."""
 
 
 def repeated(repetition: Repetition) -> list[Value]:
@@ -72,6 +76,21 @@ def unrolled(repetition: Repetition) -> list[Value] | None:
     return [*states, *(stacked(column) for column in zip(*rows, strict=True))]
 
 
+def bound(count: Value | None) -> Var | None:
+    """The number of turns that ends the loop; None for one that no int32 reaches, which exporters write for none."""
+    known = turns(count)
+    if count is None or (known is not None and known > INT32_RANGE[1]):
+        return None
+    return scalar(count)
+
+
+def has_first_turn(repetition: Repetition) -> bool:
+    """Whether it is certain that there is a turn at all."""
+    condition = repetition.condition.constant
+    limit = 1 if repetition.count is None else turns(repetition.count)
+    return condition is not None and bool(condition.reshape(-1)[0]) and limit is not None and limit > 0
+
+
 def turns(count: Value | None) -> int | None:
     """The number of turns where it is known."""
     if count is None or count.constant is None:
@@ -102,10 +121,15 @@ def looped(repetition: Repetition) -> list[Value]:
     first = opaque(scalar(repetition.condition))
     # One turn outside of the loop, which nobody uses, tells types and shapes.
     trial = repetition.step(computed(zero, ir.DataType.INT64), computed(first, ir.DataType.BOOL), states)
+    if has_first_turn(repetition):
+        unread = repetition.unread or (False,) * len(states)
+        states = [
+            blank(new) if only_left else old for old, new, only_left in zip(states, trial[1], unread, strict=True)
+        ]
     require_kept(states, trial[1])
     buffers = scan_buffers(repetition, trial[2])
     dtypes = [state.dtype for state in states]
-    limit = None if repetition.count is None else scalar(repetition.count)
+    limit = bound(repetition.count)
 
     def condition(turn: Var, going: Var, *others: Var) -> Var:
         if limit is None:
@@ -119,7 +143,7 @@ def looped(repetition: Repetition) -> list[Value]:
         written = [
             written_row(buffer, turn, output) for buffer, output in zip(others[len(dtypes) :], outputs, strict=True)
         ]
-        new = [opaque(state.var) for state in new_states]
+        new = [opaque(alike(state, old)) for state, old in zip(new_states, states, strict=True)]
         return (mb.add(x=turn, y=1), opaque(scalar(still)), *new, *written)
 
     loop_vars = (zero, first, *(state.var for state in states), *buffers)
@@ -130,6 +154,12 @@ def looped(repetition: Repetition) -> list[Value]:
         for buffer, output in zip(results[len(dtypes) :], trial[2], strict=True)
     ]
     return [*finals, *scans]
+
+
+def blank(model: Value) -> Value:
+    """A tensor that stands in for one of the same type and shape until that is computed."""
+    zeros = constant(np.zeros(model.static_shape, model.dtype.numpy()), model.dtype)
+    return computed(opaque(zeros.var), model.dtype)
 
 
 def opaque(var: Var) -> Var:
@@ -147,11 +177,22 @@ def scalar(value: Value) -> Var:
 def require_kept(before: Sequence[Value], after: Sequence[Value]) -> None:
     """Raise Unsupported where a state changes its type or shape."""
     for old, new in zip(before, after, strict=True):
-        if old.dtype is not new.dtype or old.static_shape != new.static_shape:
+        if old.dtype is not new.dtype or not fits(old, new):
             raise Unsupported(
                 f"a state changes from {list(old.shape)} to {list(new.shape)} in a loop that cannot be unrolled",
                 "make the number of turns a constant",
             )
+
+
+def fits(one: Value, other: Value) -> bool:
+    """Whether two values are of one shape, or of one element each: exporters write () for (1,) and the reverse."""
+    shapes = one.static_shape, other.static_shape
+    return shapes[0] == shapes[1] or all(math.prod(shape) == 1 for shape in shapes)
+
+
+def alike(value: Value, model: Value) -> Var:
+    """A value in the shape of another that it fits."""
+    return value.var if value.static_shape == model.static_shape else reshaped(value, model.static_shape)
 
 
 def scan_buffers(repetition: Repetition, outputs: Sequence[Value]) -> list[Var]:

@@ -15,14 +15,13 @@ import onnx
 import onnx_ir as ir
 
 from edgekit.errors import EdgeKitError, InternalError, OpGap
-from edgekit_coreml.frontend import folding, functions, registry, wide
+from edgekit_coreml.frontend import feasibility, folding, functions, registry, wide
 from edgekit_coreml.frontend.context import Context, output_values
-from edgekit_coreml.frontend.mil import ct
-from edgekit_coreml.frontend.values import HIGHEST_RANK, Unsupported, Value, constant
+from edgekit_coreml.frontend.mil import ct, drop_unfinished
+from edgekit_coreml.frontend.values import HIGHEST_RANK, Infeasible, Unsupported, Value, constant
 
 PATH_SEPARATOR = " > "
 """Between the names of a node and of the nodes whose bodies it is in; names themselves are full of slashes."""
-STANDARD_DOMAINS = ("", "ai.onnx")
 
 
 @dataclass
@@ -52,6 +51,7 @@ class GraphLowering:
         self._model = model
         self._target = target
         self._taken_names: set[str] = set()
+        self._infeasible = 0
 
     def lower_main(self, inputs: Sequence[Value]) -> list[Value | None]:
         """Lower the main graph; returns the outputs' values, None for one behind a gap."""
@@ -80,19 +80,36 @@ class GraphLowering:
                 results: list[Value | None] = []
             else:
                 results = self._evaluate(node, inputs, scope)
-        except Unsupported as gap:
-            self.gaps.append(OpGap(qualified(node), node_name(node, scope), gap.reason, gap.hint))
-            results = []
         except EdgeKitError:
             raise
         except Exception as error:
-            raise InternalError(
-                "lowering a node failed", subject=f"{qualified(node)} {node_name(node, scope)!r}", found=repr(error)
-            ) from error
+            drop_unfinished()
+            gap = self._gap(error, node, inputs, scope)
+            self._infeasible += isinstance(gap, Infeasible)
+            self.gaps.append(OpGap(qualified(node), node_name(node, scope), gap.reason, gap.hint))
+            results = []
         results += [None] * (len(node.outputs) - len(results))
         for output, result in zip(node.outputs, results, strict=False):
             scope.values[output] = result
             self._name_variable(output, result)
+
+    def _gap(self, error: Exception, node: ir.Node, inputs: Sequence[Value | None], scope: Scope) -> Unsupported:
+        """What to report of a node that could not be lowered.
+
+        Raises:
+            edgekit.errors.InternalError: Neither the operator nor the model is to blame.
+        """
+        if isinstance(error, Infeasible):
+            return error
+        plain = rebound(node, bound_attributes(node, scope), given=[value is not None for value in inputs])
+        reason = feasibility.contradiction(plain, inputs, scope.opsets)
+        if reason is not None:
+            return Infeasible(f"cannot run with inputs of these shapes: {reason}", "check what the shapes are fixed to")
+        if isinstance(error, Unsupported):
+            return error
+        raise InternalError(
+            "lowering a node failed", subject=f"{qualified(node)} {node_name(node, scope)!r}", found=repr(error)
+        ) from error
 
     def _evaluate(self, node: ir.Node, inputs: list[Value | None], scope: Scope) -> list[Value | None]:
         attributes = bound_attributes(node, scope)
@@ -120,6 +137,7 @@ class GraphLowering:
             body = self._function_body(node, schema, inputs, scope)
             if body is None:
                 raise
+            drop_unfinished()
             before = len(self.gaps)
             results = self._expand(node, body, inputs, attributes, scope)
             if len(self.gaps) == before:
@@ -151,8 +169,12 @@ class GraphLowering:
                 scope.left_out,
                 (*scope.path, node_name(node, scope)),
             )
-            before = len(self.gaps)
+            before, infeasible = len(self.gaps), self._infeasible
             results = self._lower_graph(graph, values, inner)
+            if self._infeasible > infeasible:
+                gaps = self.gaps[before:]
+                del self.gaps[before:]
+                raise Infeasible("; ".join(f"{gap.node}: {gap.reason}" for gap in gaps))
             if len(self.gaps) > before or any(result is None for result in results):
                 raise Unsupported("its body has operators that cannot be converted")
             return [result for result in results if result is not None]
@@ -167,7 +189,7 @@ class GraphLowering:
             domain=domain_of(node),
             version=version,
             name=node_name(node, scope),
-            output_used=tuple(bool(value.name) for value in node.outputs),
+            output_used=tuple(is_used(value) for value in node.outputs),
             target=self._target,
             lower_graph=lower_graph,
         )
@@ -226,7 +248,7 @@ class GraphLowering:
         if known:
             listed = ", ".join(map(str, known))
             return f"version {version} has no lowering; there are: {listed}", "convert the model to another opset"
-        if node.domain not in STANDARD_DOMAINS:
+        if node.domain not in functions.STANDARD_DOMAINS:
             return f"no lowering in domain {node.domain}", "export the model with standard operators only"
         return "no lowering", "replace the operator, or cut the model with `edgekit extract`"
 
@@ -250,7 +272,7 @@ def mil_name(name: str) -> str:
 
 def domain_of(node: ir.Node) -> str:
     """The node's domain; the standard one is empty."""
-    return "" if node.domain in STANDARD_DOMAINS else node.domain
+    return "" if node.domain in functions.STANDARD_DOMAINS else node.domain
 
 
 def qualified(node: ir.Node) -> str:
@@ -263,6 +285,11 @@ def node_name(node: ir.Node, scope: Scope) -> str:
     """The node's name, or its first output's, with the nodes around it."""
     own = node.name or next((value.name for value in node.outputs if value.name), "") or node.op_type
     return PATH_SEPARATOR.join((*scope.path, own))
+
+
+def is_used(output: ir.Value) -> bool:
+    """Whether anything reads an output."""
+    return bool(output.name) and (bool(output.uses()) or output.is_graph_output())
 
 
 def schema_of(node: ir.Node, opsets: Mapping[str, int]) -> onnx.defs.OpSchema | None:

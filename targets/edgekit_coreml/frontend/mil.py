@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 _log = logging.getLogger("coremltools")
 _level = _log.level
@@ -13,6 +14,7 @@ import coremltools as ct  # noqa: E402 - the logger has to be quiet first
 from coremltools.converters.mil.backend.mil.load import load as export_proto  # noqa: E402
 from coremltools.converters.mil.mil import Builder as mb  # noqa: E402, N813 - the name that every MIL text uses
 from coremltools.converters.mil.mil import Function, Program, Var, get_new_symbol, types  # noqa: E402
+from coremltools.converters.mil.mil.block import curr_block  # noqa: E402
 from coremltools.converters.mil.mil.passes.helper import block_context_manager  # noqa: E402
 from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY  # noqa: E402
 
@@ -25,8 +27,27 @@ __all__ = [
     "Var",
     "block_context_manager",
     "ct",
+    "drop_unfinished",
     "export_proto",
     "get_new_symbol",
     "mb",
     "types",
 ]
+
+
+def drop_unfinished() -> None:
+    """Take operations out of the current block that the builder inserted and then could not finish."""
+    block = curr_block()
+    for operation in list(block.operations):
+        if operation.outputs is None:
+            _release(operation)
+            block.operations.remove(operation)
+
+
+def _release(operation: Any) -> None:
+    """Let go of an operation's inputs, and of those of the operations within it."""
+    for block in operation.blocks:
+        for inner in block.operations:
+            _release(inner)
+    for var in operation.get_flattened_inputs():
+        var.remove_child_op(operation)

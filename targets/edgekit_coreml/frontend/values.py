@@ -40,6 +40,10 @@ class Unsupported(Exception):  # noqa: N818 - it reports a gap, which only the w
         self.hint = hint
 
 
+class Infeasible(Unsupported):
+    """Raised where no runtime could run a node: its inputs contradict the operator's definition."""
+
+
 def carrier_name(dtype: ir.DataType) -> str:
     """MIL's name of the element type that carries an ONNX type: ``fp32``, ``int32`` or ``bool``."""
     if dtype in FLOATS:
@@ -121,7 +125,8 @@ class Value:
             if self.constant.size > LARGEST_UNIFORM and not any(self.constant.strides):
                 one = self.constant[(slice(0, 1),) * self.constant.ndim].reshape(1)
                 return mb.fill(shape=list(self.constant.shape), value=to_carrier(one, self.dtype)[0])
-            return mb.const(val=to_carrier(self.constant, self.dtype))
+            carried = to_carrier(self.constant, self.dtype)
+            return mb.const(val=carried if carried.ndim else carried[()])
         if types.builtin_to_string(self.variable.dtype) == name:
             return self.variable
         return mb.cast(x=self.variable, dtype=name)

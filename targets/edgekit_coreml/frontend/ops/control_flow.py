@@ -8,30 +8,35 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit_coreml.frontend.context import Context
-from edgekit_coreml.frontend.iteration import Repetition, repeated, stacked
+from edgekit_coreml.frontend.iteration import Repetition, alike, fits, repeated, stacked
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.movement import normalized_axis
 from edgekit_coreml.frontend.registry import lowering
-from edgekit_coreml.frontend.values import Unsupported, Value, computed, constant
+from edgekit_coreml.frontend.values import Infeasible, Unsupported, Value, computed, constant
 
-IF_NOTE = "branches of one shape, unless the condition folds"
+IF_NOTE = (
+    "branches of one shape (of one element, in any rank), unless the condition folds; "
+    "a branch that cannot run with the shapes of the inputs is left out"
+)
 LOOP_NOTE = "unrolled where the count is known and small; else values keep their shapes"
 
 
 @lowering("If", versions=[1, 11, 13, 16, 19, 21, 23, 24, 25], note=IF_NOTE)
 def if_else(ctx: Context, condition: Value, *, then_branch: ir.Graph, else_branch: ir.Graph) -> list[Value]:
-    """The one branch where the condition is known, else both."""
+    """The one branch where the condition is known, or where the other cannot run with these shapes; else both."""
     if condition.constant is not None:
         return ctx.lower_graph(then_branch if condition.constant.reshape(-1)[0] else else_branch, [])
+    for graph, other in ((then_branch, else_branch), (else_branch, then_branch)):
+        if not is_feasible(ctx, graph):
+            return ctx.lower_graph(other, [])
     lowered: list[list[Value]] = []
 
     def branch(graph: ir.Graph) -> tuple[Var, ...]:
         values = ctx.lower_graph(graph, [])
         lowered.append(values)
-        if lowered[0] is not values:
-            require_same(lowered[0], values)
+        require_same(lowered[0], values)
         # A branch hands out what it computes itself: neither constants nor what is outside.
-        return tuple(mb.identity(x=value.var) for value in values)
+        return tuple(mb.identity(x=alike(value, first)) for value, first in zip(values, lowered[0], strict=True))
 
     predicate = mb.squeeze(x=condition.var) if condition.rank else condition.var
     results = mb.cond(pred=predicate, _true_fn=lambda: branch(then_branch), _false_fn=lambda: branch(else_branch))
@@ -39,10 +44,19 @@ def if_else(ctx: Context, condition: Value, *, then_branch: ir.Graph, else_branc
     return [computed(var, value.dtype) for var, value in zip(variables, lowered[0], strict=True)]
 
 
+def is_feasible(ctx: Context, branch: ir.Graph) -> bool:
+    """Whether a branch can run with these shapes; it is lowered to find out, into operations that nobody uses."""
+    try:
+        ctx.lower_graph(branch, [])
+    except Infeasible:
+        return False
+    return True
+
+
 def require_same(one: Sequence[Value], other: Sequence[Value]) -> None:
     """Raise Unsupported where two branches hand out different types or shapes."""
     for first, second in zip(one, other, strict=True):
-        if first.dtype is not second.dtype or first.static_shape != second.static_shape:
+        if first.dtype is not second.dtype or not fits(first, second):
             raise Unsupported(
                 f"one branch gives {first.dtype.name.lower()} {list(first.shape)}, "
                 f"the other {second.dtype.name.lower()} {list(second.shape)}",
@@ -60,7 +74,8 @@ def loop(ctx: Context, count: Value | None, condition: Value | None, *initial: V
         return results[0], results[1 : carried + 1], results[carried + 1 :]
 
     at_first = constant(np.array(True)) if condition is None else condition
-    return repeated(Repetition(step, count, at_first, initial, size=number_of_nodes(body)))
+    unread = [not (value.uses() or value.is_graph_output()) for value in list(body.inputs)[2:]]
+    return repeated(Repetition(step, count, at_first, initial, size=number_of_nodes(body), unread=unread))
 
 
 @lowering("Scan", versions=[9, 11, 16, 19, 21, 23, 24, 25], note=LOOP_NOTE)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
+from edgekit_coreml.frontend import dynamic
 from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.integers import wrapped
 from edgekit_coreml.frontend.mil import Var, mb
@@ -95,12 +96,15 @@ def scatter_elements(
     ctx: Context, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
 ) -> Var | Value:
     """Elements written, added, multiplied or compared at indices along an axis."""
+    axis = normalized_axis(axis, data.rank)
+    mode = mode_of(reduction)
+    x, values = written(data, updates)
+    places = nonnegative(indices, data.static_shape[axis])
+    if not indices.is_static:
+        tuples = dynamic.index_tuples(places, axis)
+        return restored(data, mb.scatter_nd(data=x, indices=tuples, updates=values, mode=mode))
     if 0 in indices.static_shape:
         return data
-    axis = normalized_axis(axis, data.rank)
-    places = nonnegative(indices, data.static_shape[axis])
-    x, values = written(data, updates)
-    mode = mode_of(reduction)
     covers_all = all(
         have == wanted
         for dim, (have, wanted) in enumerate(zip(data.static_shape, indices.static_shape, strict=True))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from edgekit_coreml.frontend import dynamic
 from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.movement import broadcast, empty, normalized_axis
@@ -129,18 +130,20 @@ def transpose(ctx: Context, x: Value, *, perm: list[int] | None = None) -> Var |
     return mb.transpose(x=x.var, perm=order) if x.rank > 1 else mb.identity(x=x.var)
 
 
-@lowering("Expand", versions=[8, 13], note=CONSTANT_SHAPE)
+@lowering("Expand", versions=[8, 13])
 def expand(ctx: Context, x: Value, shape: Value) -> Var | Value:
     """Dimensions of size 1 repeated, as in broadcasting."""
+    if shape.constant is None:
+        return dynamic.expanded(x, shape)
     target = np.broadcast_shapes(x.static_shape, tuple(shape.ints("the shape")))
     if 0 in target:
         return empty(x.dtype, target)
     if len(target) > HIGHEST_RANK:
-        return expanded(x, target)
+        return expanded_wide(x, target)
     return broadcast(x, target)
 
 
-def expanded(x: Value, target: Sequence[int]) -> Value:
+def expanded_wide(x: Value, target: Sequence[int]) -> Value:
     """The same for more dimensions than Core ML has."""
     (merged, whole), _ = broadcast_merged([x, constant(np.zeros(tuple(target), np.bool_))])
     assert merged is not None
@@ -148,9 +151,11 @@ def expanded(x: Value, target: Sequence[int]) -> Value:
     return of_shape(computed(broadcast(merged, whole.static_shape), x.dtype), target)
 
 
-@lowering("Tile", versions=[6, 13], note="repeats constant")
+@lowering("Tile", versions=[6, 13])
 def tile(ctx: Context, x: Value, repeats: Value) -> Var | Value:
     """Repetitions along every axis."""
+    if repeats.constant is None:
+        return mb.tile(x=x.var, reps=repeats.var)
     counts = repeats.ints("repeats")
     if 0 in counts:
         return empty(x.dtype, [size * count for size, count in zip(x.static_shape, counts, strict=True)])

@@ -140,3 +140,55 @@ def test_scanned_axes_are_taken(graph_agrees, rng):
     node = make_node("Scan", ["start", "sequence"], ["final", "rows"], body=scan_body(), **attributes)
     sequence = rng.standard_normal((3, 4)).astype(np.float32)
     graph_agrees([node], {"start": np.ones(3, np.float32), "sequence": sequence}, LOOP)
+
+
+def test_branch_that_no_input_of_this_shape_fits_is_left_out(convert_graph):
+    other = make_graph([make_node("MatMul", ["x", "square"], ["b"])], "misfit", [], [info("b")])
+    node = make_node("If", ["c"], ["y"], then_branch=branch("Neg"), else_branch=other)
+    constants = {"square": np.ones((7, 7), np.float32)}
+    runner = convert_graph([node], {"c": np.array(True), "x": X}, {"y": "float32"}, constants)
+    np.testing.assert_array_equal(runner.run({"c": np.array(True), "x": X})["y"], -X)
+
+
+def test_contradiction_outside_of_branches_is_a_gap_that_says_so(convert_graph):
+    nodes = [make_node("MatMul", ["x", "square"], ["y"], name="product")]
+    with pytest.raises(UnsupportedOpsError, match=r"product.*cannot run with inputs of these shapes"):
+        convert_graph(nodes, {"x": X}, {"y": "float32"}, {"square": np.ones((7, 7), np.float32)})
+
+
+@pytest.mark.parametrize("limit", [2.0, 100.0])
+def test_tensors_of_sizes_that_change_in_a_loop(graph_agrees, limit):
+    """What a decoder does: writes row ``i`` of a buffer, which it finds by slicing at ``i``."""
+    nodes = [
+        make_node("Add", ["i0", "one"], ["next"]),
+        make_node("Slice", ["s", "i0", "next", "axis"], ["old"]),
+        make_node("Shape", ["old"], ["shape"]),
+        make_node("Expand", ["x", "shape"], ["row"]),
+        make_node("Squeeze", ["i0"], ["first"]),
+        make_node("Squeeze", ["next"], ["last"]),
+        make_node("Range", ["first", "last", "step"], ["places"]),
+        make_node("Reshape", ["places", "column"], ["places_column"]),
+        make_node("Expand", ["places_column", "shape"], ["indices"]),
+        make_node("ScatterElements", ["s", "indices", "row"], ["s2"], axis=0),
+        make_node("Identity", ["next"], ["i1"]),
+        make_node("ReduceSum", ["s2"], ["total"], keepdims=0),
+        make_node("Less", ["total", "limit"], ["go_on"]),
+    ]
+    body = make_graph(
+        nodes,
+        "body",
+        [info("i", INT64, []), info("go", BOOL, []), info("i0", INT64, [1]), info("s", FLOAT, [5, 3])],
+        [info("go_on", BOOL), info("i1", INT64), info("s2")],
+    )
+    constants = {
+        "one": np.array([1]),
+        "axis": np.array([0]),
+        "step": np.array(1),
+        "column": np.array([-1, 1]),
+        "limit": np.array(limit, np.float32),
+        "n": np.array(4),
+        "zero": np.array([0]),
+    }
+    feeds = {"x": np.array([[1.0, 2.0, 3.0]], np.float32), "s": np.zeros((5, 3), np.float32)}
+    loop = make_node("Loop", ["n", "", "zero", "s"], ["count", "y"], body=body)
+    graph_agrees([loop], feeds, {"y": "float32"}, constants)
