@@ -6,6 +6,7 @@ A bundle is a folder::
     model.*                           what the device loads; ``model.main`` in the manifest
     golden/<sample>/inputs/<i>.npy    a few inputs, numbered as the manifest's ``inputs``
     golden/<sample>/outputs/<i>.npy   the original model's outputs for them, numbered as the manifest's ``outputs``
+    graph.json                        the graph that was built, without its weights; what graph.schema.json describes
     check.*                           the check to run on the device, needing nothing of EdgeKit
     report.md                         a summary for people
 
@@ -30,8 +31,10 @@ from edgekit.target import Arrays, Feature
 MANIFEST = "manifest.json"
 GOLDEN = "golden"
 REPORT = "report.md"
+GRAPH = "graph.json"
 SCHEMA_VERSION = 1
 SCHEMA_FILE = "manifest.schema.json"
+GRAPH_SCHEMA_FILE = "graph.schema.json"
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,24 @@ class Bundle:
     def outputs(self) -> tuple[Feature, ...]:
         """The original model's outputs, and what the built one calls them."""
         return tuple(feature_from_record(record) for record in self.manifest["outputs"])
+
+    def graph(self) -> Mapping[str, Any] | None:
+        """The graph that was built; None in a bundle of an older EdgeKit, which has none.
+
+        Raises:
+            RequirementError: The file is damaged.
+        """
+        file = self.path / GRAPH
+        if not file.is_file():
+            return None
+        try:
+            graph: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            flaw = find_flaw(graph, GRAPH_SCHEMA_FILE)
+        except (OSError, ValueError) as error:
+            flaw = str(error)
+        if flaw is not None:
+            raise RequirementError(f"cannot be read: {flaw}", subject=file, hint="package the model again")
+        return graph
 
     def golden(self) -> Iterator[tuple[Arrays, Arrays]]:
         """The golden samples, one at a time: inputs and the original's outputs, by ONNX name.
@@ -160,6 +181,17 @@ def validate_manifest(manifest: Mapping[str, Any]) -> None:
     flaw = find_flaw(manifest, SCHEMA_FILE)
     if flaw is not None:
         raise InternalError(f"the manifest breaks its own schema: {flaw}", subject=MANIFEST)
+
+
+def validate_graph(graph: Mapping[str, Any]) -> None:
+    """Checks a graph that is about to be written.
+
+    Raises:
+        InternalError: It is not what the schema describes.
+    """
+    flaw = find_flaw(graph, GRAPH_SCHEMA_FILE)
+    if flaw is not None:
+        raise InternalError(f"the graph breaks its own schema: {flaw}", subject=GRAPH)
 
 
 def file_records(folder: Path) -> list[dict[str, Any]]:

@@ -11,17 +11,20 @@ from typing import Any, ClassVar
 from edgekit import __version__
 from edgekit.bundle import (
     GOLDEN,
+    GRAPH,
     MANIFEST,
     REPORT,
     SCHEMA_VERSION,
     feature_record,
     file_record,
     file_records,
+    validate_graph,
     validate_manifest,
 )
 from edgekit.fingerprint import model_files
 from edgekit.golden import write_golden
 from edgekit.preprocessing import Preprocessing
+from edgekit.report.graph_record import graph_record
 from edgekit.report.markdown import markdown_report
 from edgekit.samples import Samples
 from edgekit.stages import Stage, StageResult
@@ -44,7 +47,7 @@ class Facts:
 
 
 class WriteBundle(Stage[Measured]):
-    """Adds golden data, the check, the report and the manifest to what was built.
+    """Adds golden data, the check, the graph, the report and the manifest to what was built.
 
     Args:
         folder: Where it was built.
@@ -93,6 +96,13 @@ class WriteBundle(Stage[Measured]):
                 raise self.broken(f"the check's file {name!r} cannot be written beside the model")
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, encoding="utf-8", newline="\n")
+        graph = graph_record(given.model)
+        validate_graph(graph)
+        (self._folder / GRAPH).write_text(
+            json.dumps(graph, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n",
+            encoding="utf-8",
+            newline="\n",
+        )
         manifest = self._manifest(given) | {
             "golden": golden,
             "check": {"command": check.command, "files": sorted(check.files)},
