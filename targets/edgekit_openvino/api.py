@@ -40,7 +40,7 @@ def convert(model: onnx.ModelProto | Path, out: Path, *, precision: str = "float
         raise InputError("unknown precision", subject="precision", expected=" or ".join(PRECISIONS), found=precision)
     target = out if out.suffix == ".xml" else out.with_name(f"{out.name}.xml")
     loaded = Model(ir.load(model), model) if isinstance(model, Path) else Model(ir.from_proto(model))
-    write_ir(convert_model(loaded), loaded, target, half_weights=precision == "float16")
+    write_ir(convert_model(loaded).network, loaded, target, half_weights=precision == "float16")
     return target
 
 

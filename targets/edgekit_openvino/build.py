@@ -22,18 +22,19 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
 
     precision = profile.options["precision"] if options.precision == "auto" else options.precision
     topology = folder / "model.xml"
-    converted = convert_model(model)
-    write_ir(converted, model, topology, half_weights=precision == "float16")
+    conversion = convert_model(model)
+    write_ir(conversion.network, model, topology, half_weights=precision == "float16")
     return Artifact(
         main=topology,
         files=(topology.with_suffix(".bin"), topology),
-        inputs=tuple(map(_feature, model.inputs, converted.inputs)),
-        outputs=tuple(map(_feature, model.outputs, converted.outputs)),
+        inputs=tuple(map(_feature, model.inputs, conversion.network.inputs)),
+        outputs=tuple(map(_feature, model.outputs, conversion.network.outputs)),
         precision="float16" if model.has_half_floats else precision,
         record={
             "runtime": f"openvino {openvino.__version__}",
             "device": profile.options["device"],
             "weights": precision,
+            "expanded": list(conversion.expanded),
             "precision_asked": options.precision,
         },
     )

@@ -20,7 +20,7 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
     nodes = list(model.graph.all_nodes())
     device = profile.options["device"]
     try:
-        converted = convert_model(model)
+        conversion = convert_model(model)
     except UnsupportedOpsError as error:
         reasons = {gap.node: gap.reason for gap in error.gaps}
         return [_by_frontend(node, reasons) for node in nodes]
@@ -28,8 +28,13 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
     if device not in core.available_devices:
         detail = f"OpenVINO converts it; the {device} plugin compiles beside the hardware only, and there is none here"
         return [_verdict(node, Support.UNKNOWN, Evidence.UNKNOWN, detail=detail) for node in nodes]
-    refused = _refused(core.query_model(converted, device), converted)
-    return [_by_plugin(node, refused, device) for node in nodes]
+    refused = _refused(core.query_model(conversion.network, device), conversion.network)
+    return [
+        _verdict(node, Support.DECOMPOSED, Evidence.COMPILED, device, "replaced by its definition in the ONNX standard")
+        if op_name(node) in conversion.expanded
+        else _by_plugin(node, refused, device)
+        for node in nodes
+    ]
 
 
 def _by_frontend(node: ir.Node, reasons: dict[str, str]) -> NodeVerdict:

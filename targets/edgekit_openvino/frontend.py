@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,23 @@ import onnx_ir as ir
 
 from edgekit.errors import InputError, InternalError, UnsupportedOpsError
 from edgekit.model import Model
+from edgekit_openvino.expansion import expanded
+from edgekit_openvino.misread import misread_nodes, misshapen_nodes
 from edgekit_openvino.report import gaps_in, last_line
 
 
-def convert_model(model: Model) -> Any:
-    """The ``openvino.Model`` that computes what the ONNX model computes.
+@dataclass(frozen=True)
+class Conversion:
+    """What a model became."""
+
+    network: Any
+    """The ``openvino.Model``."""
+    expanded: tuple[str, ...] = ()
+    """Operators that were replaced by their definitions first, since OpenVINO does not convert them right."""
+
+
+def convert_model(model: Model) -> Conversion:
+    """What computes in OpenVINO what the ONNX model computes.
 
     Its inputs and outputs are the ONNX model's, in the same order and under the same names; an input that nothing uses
     stays.
@@ -24,19 +37,46 @@ def convert_model(model: Model) -> Any:
         edgekit.errors.UnsupportedOpsError: OpenVINO cannot convert some operators; all of them are listed.
         edgekit.errors.InputError: OpenVINO cannot read the model.
     """
+    try:
+        return Conversion(_with_the_borders_of(model, _read_right(model)))
+    except UnsupportedOpsError as error:
+        simpler = expanded(model, error.ops)
+        if simpler is None:
+            raise
+        try:
+            network = _read_right(simpler)
+        except UnsupportedOpsError:
+            raise error from None  # the gaps of the model as it was given
+        return Conversion(_with_the_borders_of(model, network), tuple(error.ops))
+
+
+def _with_the_borders_of(model: Model, read: Any) -> Any:
+    """The network with inputs and outputs in the ONNX model's order and under its names."""
     import openvino
 
-    read = _read(model)
-    parameters = _parameters(read, model)
-    results = _results(read)
-    converted = openvino.Model(results, read.get_sinks(), parameters, model.graph.name or model.name)
-    for port, value in zip((*converted.inputs, *converted.outputs), (*model.inputs, *model.outputs), strict=True):
+    parameters, results = _parameters(read, model), _results(read)
+    network = openvino.Model(results, read.get_sinks(), parameters, model.graph.name or model.name)
+    for port, value in zip((*network.inputs, *network.outputs), (*model.inputs, *model.outputs), strict=True):
         port.get_node().set_friendly_name(value.name)
         port.get_tensor().set_names({value.name})
+    return network
+
+
+def _read_right(model: Model) -> Any:
+    """What the frontend makes of the model, if it is what the model says."""
+    gaps = misread_nodes(model)
+    try:
+        converted = _read(model)
+    except UnsupportedOpsError as error:
+        raise UnsupportedOpsError([*gaps, *error.gaps], subject=model.name) from error
+    gaps = gaps or misshapen_nodes(converted, model)
+    if gaps:
+        raise UnsupportedOpsError(gaps, subject=model.name)
     return converted
 
 
 def _read(model: Model) -> Any:
+    """What the frontend makes of the model."""
     import openvino
 
     with tempfile.TemporaryDirectory() as folder:

@@ -89,7 +89,7 @@ def test_inputs_and_outputs_are_the_onnx_models(body: str, feeds: Arrays, tmp_pa
 
 def test_the_order_of_the_inputs_stays() -> None:
     model = Model(ir.from_proto(parsed("g (float[2] u, float[3] x, float[4] v) => (float[3] y) { y = Max(x) }")))
-    assert [port.any_name for port in convert_model(model).inputs] == ["u", "x", "v"]
+    assert [port.any_name for port in convert_model(model).network.inputs] == ["u", "x", "v"]
 
 
 def test_all_gaps_are_told_with_their_nodes() -> None:

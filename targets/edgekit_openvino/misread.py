@@ -1,0 +1,163 @@
+"""What OpenVINO's ONNX frontend converts into something else without a word, so that it has to be refused.
+
+Found with the ONNX standard's own test cases on OpenVINO 2026.4; the tests show for each entry that it is still so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import ShapeInferencePass
+
+from edgekit.errors import OpGap
+from edgekit.model import Model, node_name, op_name
+
+AXIS_IS_AN_INPUT = 20
+"""Since this opset DFT takes its axis as an input, not as an attribute."""
+
+
+@dataclass(frozen=True)
+class Misreading:
+    """A kind of node that OpenVINO gets wrong."""
+
+    op_types: tuple[str, ...]
+    applies: Callable[[ir.Node, int], bool]
+    """Whether a node of that operator, in this version of the operator set, is of the kind."""
+    reason: str
+
+
+def misread_nodes(model: Model) -> list[OpGap]:
+    """The nodes that the frontend would convert into something else, in graph order."""
+    return [
+        OpGap(node.op_type, node_name(node), f"OpenVINO computes it wrong: {misreading.reason}")
+        for node in model.graph.all_nodes()
+        for misreading in MISREADINGS
+        if node.domain == "" and node.op_type in misreading.op_types and misreading.applies(node, model.opset)
+    ]
+
+
+def misshapen_nodes(converted: Any, model: Model) -> list[OpGap]:
+    """The nodes whose outputs have another shape in OpenVINO than the ONNX standard gives them, in graph order."""
+    shapes = {
+        name: tuple(port.get_shape())
+        for operation in converted.get_ops()
+        for port in operation.outputs()
+        if port.get_partial_shape().is_static
+        for name in port.names
+    }
+    inferred = ShapeInferencePass()(model.graph_model.clone()).model
+    gaps = []
+    for node, value, shape in _static_values(inferred.graph):
+        found = shapes.get(value, shape)
+        if found != shape:
+            reason = f"OpenVINO makes its output {value!r} {_text(found)} instead of {_text(shape)}"
+            gaps.append(OpGap(op_name(node), node_name(node), reason))
+    return gaps
+
+
+def _static_values(graph: ir.Graph) -> Iterator[tuple[ir.Node, str, tuple[int, ...]]]:
+    for node in graph:
+        for value in node.outputs:
+            if value.name and value.shape is not None and value.shape.is_static():
+                yield node, value.name, tuple(int(dim) for dim in value.shape.numpy())
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    return "×".join(map(str, shape)) or "a scalar"
+
+
+def _has_input(node: ir.Node, position: int) -> bool:
+    return len(node.inputs) > position and node.inputs[position] is not None
+
+
+def _constant(node: ir.Node, position: int) -> np.ndarray | None:
+    value = node.inputs[position]
+    tensor = None if value is None else ir.convenience.get_const_tensor(value)
+    return None if tensor is None else tensor.numpy()
+
+
+def _rank(value: ir.Value | None) -> int | None:
+    return None if value is None or value.shape is None else value.shape.rank()
+
+
+def _sizes(value: ir.Value | None) -> np.ndarray | None:
+    if value is None or value.shape is None or not value.shape.is_static():
+        return None
+    return np.array(value.shape.numpy())
+
+
+def _windowed(node: ir.Node, _: int) -> bool:
+    return any(node.attributes.get_int(side, -1) >= 0 for side in ("left_window_size", "right_window_size"))
+
+
+def _causal_with_past_and_mask(node: ir.Node, _: int) -> bool:
+    return node.attributes.get_int("is_causal", 0) == 1 and _has_input(node, 3) and _has_input(node, 4)
+
+
+def _shifts_signed_right(node: ir.Node, _: int) -> bool:
+    value = node.inputs[0]
+    signed = value is not None and value.dtype is not None and value.dtype.is_signed()
+    return signed and node.attributes.get_string("direction", "") == "RIGHT"
+
+
+def _transforms_elsewhere(node: ir.Node, opset: int) -> bool:
+    if opset < AXIS_IS_AN_INPUT:
+        return False
+    value = node.inputs[0]
+    axis, rank = (_constant(node, 2) if _has_input(node, 2) else np.array(-2)), _rank(value)
+    return axis is None or rank is None or int(axis.item()) % rank != 1
+
+
+def _has_batch_first(node: ir.Node, _: int) -> bool:
+    return node.attributes.get_int("layout", 0) == 1
+
+
+def _has_peepholes(node: ir.Node, _: int) -> bool:
+    return _has_input(node, 7)
+
+
+def _is_set(attribute: str) -> Callable[[ir.Node, int], bool]:
+    return lambda node, _: node.attributes.get_int(attribute, 0) == 1
+
+
+def _keeps_aspect_ratio(node: ir.Node, _: int) -> bool:
+    return node.attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch"
+
+
+def _aligns_corners_by_broken_scales(node: ir.Node, _: int) -> bool:
+    """Whether the scales do not give whole sizes, which aligned corners make the most of."""
+    if node.attributes.get_string("coordinate_transformation_mode", "half_pixel") != "align_corners":
+        return False
+    if not _has_input(node, 2):
+        return False
+    scales, sizes = _constant(node, 2), _sizes(node.inputs[0])
+    if scales is None or sizes is None:
+        return True
+    return not np.allclose(scales * sizes, np.rint(scales * sizes), rtol=0, atol=1e-6)
+
+
+def _mode_is(mode: str) -> Callable[[ir.Node, int], bool]:
+    return lambda node, _: node.attributes.get_string("mode", "") == mode
+
+
+MISREADINGS = (
+    Misreading(("Attention",), _windowed, "it ignores the window"),
+    Misreading(("Attention",), _causal_with_past_and_mask, "it misplaces a causal mask beside another mask and a past"),
+    Misreading(("BitShift",), _shifts_signed_right, "it shifts signed integers as unsigned ones"),
+    Misreading(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
+    Misreading(("DFT",), _is_set("onesided"), "it gives the one-sided transform another shape"),
+    Misreading(("GRU", "LSTM", "RNN"), _has_batch_first, "it ignores that the batch comes first (layout 1)"),
+    Misreading(("LSTM",), _has_peepholes, "it ignores peepholes"),
+    Misreading(("Resize",), _is_set("antialias"), "it ignores antialias"),
+    Misreading(("Resize",), _is_set("exclude_outside"), "it ignores exclude_outside"),
+    Misreading(("Resize",), _keeps_aspect_ratio, "it ignores keep_aspect_ratio_policy"),
+    Misreading(
+        ("Resize",), _aligns_corners_by_broken_scales, "it aligns corners by the rounded size, not by the scale"
+    ),
+    Misreading(("RoiAlign",), _mode_is("max"), "it takes the greatest of other values"),
+    Misreading(("SpaceToDepth",), _mode_is("CRD"), "it ignores the mode"),
+)
