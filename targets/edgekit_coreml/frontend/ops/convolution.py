@@ -10,7 +10,7 @@ from edgekit_coreml.frontend.channels import along_channels
 from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.registry import lowering
-from edgekit_coreml.frontend.values import Unsupported, Value
+from edgekit_coreml.frontend.values import Unsupported, Value, constant
 from edgekit_coreml.frontend.windows import Padding, Windows, explicit_padding, flat, halves
 
 
@@ -92,6 +92,44 @@ def conv_transpose(
     if extends:
         result = mb.pad(x=result, pad=[0, 0, 0, 0, *flat(lacking)], mode="constant", constant_val=0.0)
     return result if fused_bias else plus_channels(result, b)
+
+
+@lowering("Col2Im", versions=[18], note="1 to 3 spatial dimensions; shapes constant")
+def col2im(
+    ctx: Context,
+    x: Value,
+    image_shape: Value,
+    block_shape: Value,
+    *,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Var:
+    """Blocks [n, C * block, L] added up where they overlap in an image [n, C, *D].
+
+    That is a transposed convolution whose kernels put each element of a block in its place.
+    """
+    image, block = image_shape.ints("image_shape"), block_shape.ints("block_shape")
+    windows = Windows.over(block, strides, dilations)
+    padding = explicit_padding(pads, len(block))
+    counts = windows.counts(image, padding)
+    batch, elements, _ = x.static_shape
+    channels = elements // int(np.prod(block))
+    places = np.tile(np.eye(int(np.prod(block)), dtype=np.float32), (channels, 1)).reshape(elements, 1, *block)
+    covered = [
+        (count - 1) * stride + extent - sum(pad)
+        for count, stride, extent, pad in zip(counts, windows.strides, windows.extents, padding, strict=True)
+    ]
+    return conv_transpose(
+        ctx,
+        Value(x.dtype, variable=mb.reshape(x=x.var, shape=[batch, elements, *counts])),
+        constant(places),
+        dilations=dilations,
+        group=channels,
+        output_padding=[size - cover for size, cover in zip(image, covered, strict=True)],
+        pads=pads,
+        strides=strides,
+    )
 
 
 def kernel_sizes(w: Value, kernel_shape: Sequence[int] | None) -> tuple[int, ...]:

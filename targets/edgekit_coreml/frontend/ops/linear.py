@@ -21,7 +21,7 @@ def matmul(ctx: Context, a: Value, b: Value) -> Var:
     return mb.matmul(x=x, y=y)
 
 
-@lowering("Gemm", versions=[7, 9, 11, 13])
+@lowering("Gemm", versions=[6, 7, 9, 11, 13])
 def gemm(
     ctx: Context,
     a: Value,
@@ -30,6 +30,7 @@ def gemm(
     *,
     alpha: float = 1.0,
     beta: float = 1.0,
+    broadcast: int = 0,
     transA: int = 0,  # noqa: N803 - ONNX's name
     transB: int = 0,  # noqa: N803 - ONNX's name
 ) -> Var:

@@ -9,6 +9,7 @@ import numpy as np
 from edgekit_coreml.frontend import interpolation
 from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.interpolation import Axis, Table
+from edgekit_coreml.frontend.matrices import product_along
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.registry import lowering
 from edgekit_coreml.frontend.values import Unsupported, Value
@@ -157,22 +158,6 @@ def interpolate(tables: Mapping[int, Table], x: Value) -> Var:
     for axis, table in changed.items():
         result = product_along(result, table.astype(np.float32), axis)
     return result
-
-
-def product_along(x: Var, table: Table, axis: int) -> Var:
-    """``table`` [out, in] times x along an axis."""
-    if axis == x.rank - 1:
-        return (
-            mb.matmul(x=x, y=np.ascontiguousarray(table.T))
-            if x.rank > 1
-            else mb.squeeze(x=mb.matmul(x=mb.expand_dims(x=x, axes=[0]), y=np.ascontiguousarray(table.T)), axes=[0])
-        )
-    if axis == x.rank - 2:
-        return mb.matmul(x=table, y=x)
-    order = list(range(x.rank))
-    order[axis], order[-1] = order[-1], order[axis]
-    moved = mb.matmul(x=mb.transpose(x=x, perm=order), y=np.ascontiguousarray(table.T))
-    return mb.transpose(x=moved, perm=order)
 
 
 def _targets(

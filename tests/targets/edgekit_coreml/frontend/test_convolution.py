@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from torch.nn import functional
 
 from edgekit.errors import UnsupportedOpsError
 
@@ -78,3 +80,24 @@ def test_conv_transpose_agrees_in_other_ranks(agrees, rng, spatial):
     agrees(
         "ConvTranspose", [normal(rng, 1, 2, *spatial), normal(rng, 2, 3, *[2] * rank)], strides=[2] * rank, atol=1e-4
     )
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{}, {"strides": [2, 2]}, {"dilations": [2, 1]}, {"pads": [1, 0, 1, 1]}, {"strides": [2, 3], "pads": [1, 1, 1, 1]}],
+    ids=str,
+)
+def test_col2im_agrees_with_torch(lower, rng, attributes):
+    strides, dilations = attributes.get("strides", [1, 1]), attributes.get("dilations", [1, 1])
+    pads = attributes.get("pads", [0, 0, 0, 0])
+    image, block = (7, 8), (2, 3)
+    counts = [
+        (size + pads[axis] + pads[axis + 2] - (block[axis] - 1) * dilations[axis] - 1) // strides[axis] + 1
+        for axis, size in enumerate(image)
+    ]
+    x = normal(rng, 2, 3 * 6, counts[0] * counts[1])
+    (actual,) = lower("Col2Im", [x, np.array(image), np.array(block)], **attributes)
+    padded = (image[0] + pads[0] + pads[2], image[1] + pads[1] + pads[3])
+    expected = functional.fold(torch.tensor(x), padded, block, dilation=tuple(dilations), stride=tuple(strides))
+    cropped = expected[:, :, pads[0] : pads[0] + image[0], pads[1] : pads[1] + image[1]]
+    np.testing.assert_allclose(actual, cropped, rtol=1e-5, atol=1e-5)
