@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgekit.errors import InputError
+from edgekit.model import ValueSpec
+from edgekit.samples import Sample
+from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds
+
+INPUTS = (ValueSpec("x", "float32", (1, "n")), ValueSpec("k", "int64", ()))
+
+
+class Listed(list[Sample]):
+    """Samples in memory."""
+
+    has_labels = False
+
+
+def _feeds(**arrays: np.ndarray) -> list[dict[str, np.ndarray]]:
+    given = {"x": np.zeros((1, 3), np.float32), "k": np.array(1)} | arrays
+    return [feeds for feeds, _ in checked_feeds(Listed([Sample("first.npz", given)]), INPUTS)]
+
+
+def test_what_fits_is_fed() -> None:
+    assert _feeds(extra=np.zeros(2))[0].keys() == {"x", "k"}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message", "more"),
+    [
+        ({"x": np.zeros((1, 3))}, "wrong type", "expected: float32\nfound: float64\nhint: convert it with .astype"),
+        ({"x": np.zeros((2, 3), np.float32)}, "wrong shape", "found: (2, 3)"),
+        ({"x": np.zeros(3, np.float32)}, "wrong shape", "found: (3,)"),
+        ({"x": np.array([[0, np.nan, np.inf]], np.float32)}, "2 values that are NaN or infinite", "hint: "),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(arrays: dict[str, np.ndarray], message: str, more: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        _feeds(**arrays)
+    assert str(caught.value).startswith("first.npz: the array 'x' ")
+    assert more in str(caught.value)
+
+
+def test_a_missing_input_is_refused() -> None:
+    with pytest.raises(InputError, match="no array for the input 'k'"):
+        list(checked_feeds(Listed([Sample("s", {"x": np.zeros((1, 3), np.float32)})]), INPUTS))
+
+
+def test_few_or_equal_samples_are_warned_of() -> None:
+    watcher = ConstantInputs()
+    for number in range(5):
+        watcher.watch({"same": np.ones(3, np.float32), "other": np.full(3, number, np.float32)})
+
+    few, same = watcher.warnings(5)
+
+    assert "5 calibration samples: ranges from fewer than 8" in few
+    assert "'same' is the same in all 5 samples" in same

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgekit_quantize.calibration.histogram import SAMPLED, Histogram
+
+
+def test_growing_gives_the_counts_of_one_pass_with_the_last_width(rng: np.random.Generator) -> None:
+    parts = [(rng.normal(size=500) * scale).astype(np.float32) for scale in (0.01, 1.0, 300.0, 0.1)]
+    histogram = Histogram()
+    for part in parts:
+        histogram.update(part)
+
+    expected, _ = np.histogram(np.concatenate(parts), histogram.edges)
+
+    np.testing.assert_array_equal(histogram.counts, expected)
+    assert (histogram.low, histogram.high) == (np.concatenate(parts).min(), np.concatenate(parts).max())
+
+
+def test_moments_are_those_of_the_numbers(rng: np.random.Generator) -> None:
+    numbers = rng.normal(2, 1, 3000).astype(np.float32)
+    histogram = Histogram()
+    histogram.update(numbers[:1000])
+    histogram.update(numbers[1000:])
+
+    assert histogram.sum / histogram.total == pytest.approx(numbers.mean(), rel=1e-5)
+    assert histogram.sum_of_squares / histogram.total == pytest.approx(np.mean(numbers**2), rel=1e-4)
+
+
+def test_what_is_not_finite_is_left_out_and_told() -> None:
+    histogram = Histogram()
+    histogram.update(np.array([1.0, np.nan, -2.0, np.inf], np.float32))
+
+    assert (histogram.low, histogram.high, histogram.total, histogram.not_finite) == (-2.0, 1.0, 2, 2)
+
+
+def test_zeros_alone_have_no_width() -> None:
+    histogram = Histogram()
+    histogram.update(np.zeros(4, np.float32))
+    histogram.update(np.array([0.5], np.float32))
+
+    assert histogram.counts.sum() == 5
+    assert histogram.edges[np.flatnonzero(histogram.counts)[0]] == 0.0
+
+
+def test_of_large_arrays_the_extremes_stay_exact() -> None:
+    numbers = np.zeros(10 * SAMPLED, np.float32)
+    numbers[1], numbers[3] = -7.0, 9.0  # between the places that are counted
+    histogram = Histogram()
+    histogram.update(numbers)
+
+    assert (histogram.low, histogram.high) == (-7.0, 9.0)
+    assert histogram.total <= SAMPLED

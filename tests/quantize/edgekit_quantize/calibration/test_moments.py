@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from edgekit_quantize.calibration.moments import Moments, rows_of
+from edgekit_quantize.layers import layers
+
+CONV = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 3, 9, 8] x) => (float[N, M, H, W] y) {{ y = Conv<{attributes}>(x, w) }}"""
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        "strides = [1, 1]",
+        "pads = [1, 0, 2, 1]",
+        "strides = [2, 3], pads = [1, 1, 1, 1]",
+        "dilations = [2, 1]",
+        'auto_pad = "SAME_UPPER", strides = [2, 2]',
+        'auto_pad = "SAME_LOWER"',
+        'auto_pad = "VALID"',
+    ],
+)
+def test_rows_are_what_a_convolution_multiplies(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator, attributes: str
+) -> None:
+    weights = rng.normal(size=(5, 3, 3, 2)).astype(np.float32)
+    model = parse(CONV.format(attributes=attributes), w=weights)
+    data = rng.normal(size=(1, 3, 9, 8)).astype(np.float32)
+    (layer,) = layers(model.graph)
+
+    products = rows_of(layer, data) @ weights.reshape(5, -1).T
+
+    expected = execute(model, {"x": data})[0]
+    np.testing.assert_allclose(products, expected.reshape(5, -1).T, rtol=1e-4, atol=1e-5)
+
+
+def test_moments_are_numpys(rng: np.random.Generator) -> None:
+    rows = rng.normal(3, 2, (400, 4)).astype(np.float32)
+    moments = Moments(4)
+    moments.update(rows[:100])
+    moments.update(rows[100:])
+
+    np.testing.assert_allclose(moments.mean, rows.mean(0), rtol=1e-4)
+    np.testing.assert_allclose(moments.covariance, np.cov(rows.T, bias=True), rtol=1e-2, atol=1e-2)

@@ -1,0 +1,141 @@
+"""What the targets' placement data promise, seen in the graphs that the runtimes make of what is written."""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from edgekit_quantize.bias_correction import input_axis
+from edgekit_quantize.calibration.statistics import Calibration, calibrate
+from edgekit_quantize.layers import layers
+from edgekit_quantize.placement import Settings, candidates, place
+from edgekit_quantize.prepare import prepared
+from edgekit_quantize.writing import write
+
+CNN = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 8, 16, 16] x) => (float[1, 16, 16, 16] y) {
+  c = Conv<pads = [1, 1, 1, 1]>(x, w1, b1)
+  r = Relu(c)
+  d = Conv(r, w2, b2)
+  s = Relu(d)
+  y = Conv(s, w3, b3)
+}"""
+TRANSFORMER = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 16, 32] x) => (float[1, 16, 32] y) {
+  m = MatMul(x, w1)
+  a = Add(m, b1)
+  r = Relu(a)
+  n = MatMul(r, w2)
+  y = Add(b2, n)
+}"""
+
+
+@pytest.fixture
+def cnn(parse: Callable[..., ir.Model], rng: np.random.Generator) -> ir.Model:
+    shapes = {"w1": (16, 8, 3, 3), "w2": (16, 16, 1, 1), "w3": (16, 16, 1, 1), "b1": (16,), "b2": (16,), "b3": (16,)}
+    return prepared(parse(CNN, **{name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}))
+
+
+@pytest.fixture
+def transformer(parse: Callable[..., ir.Model], rng: np.random.Generator) -> ir.Model:
+    shapes = {"w1": (32, 64), "b1": (64,), "w2": (64, 32), "b2": (32,)}
+    arrays = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    return prepared(parse(TRANSFORMER, **arrays))
+
+
+def _placement(target: str) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(importlib.resources.files(target).joinpath("placement.json").read_text())
+    return data["default"]
+
+
+def _calibrated(model: ir.Model, settings: Settings, rng: np.random.Generator) -> Calibration:
+    wanted: dict[str, set[int]] = {name: set() for name in place(model.graph, settings).observed()}
+    for layer in layers(model.graph):
+        wanted.setdefault(layer.data.name or "", set()).add(input_axis(layer))
+    shape = [int(dim) for dim in model.graph.inputs[0].shape or ()]
+    feeds = [({"x": rng.normal(size=shape).astype(np.float32)}, None) for _ in range(4)]
+    return calibrate(model, wanted, feeds, len(feeds))
+
+
+def _optimized(model: ir.Model, folder: Path) -> Counter[str]:
+    """Operators of the graph that ONNX Runtime executes."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(folder / "optimized.onnx")
+    options.log_severity_level = 4
+    message = ir.to_proto(model).SerializeToString()
+    onnxruntime.InferenceSession(message, options, providers=["CPUExecutionProvider"])
+    return Counter(node.op_type for node in onnx.load(folder / "optimized.onnx").graph.node)
+
+
+def _compiled(model: ir.Model, folder: Path) -> Counter[tuple[str, str]]:
+    """Layer types and precisions of the graph that OpenVINO's CPU plugin executes."""
+    import openvino
+
+    ir.save(model, folder / "model.onnx")
+    compiled = openvino.Core().compile_model(
+        folder / "model.onnx", "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+    )
+    infos = [node.get_rt_info() for node in compiled.get_runtime_model().get_ordered_ops()]
+    return Counter((info["layerType"].astype(str), info["runtimePrecision"].astype(str)) for info in infos)
+
+
+def test_onnxruntime_multiplies_matrices_of_integers(
+    transformer: ir.Model, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    settings = dict(candidates(_placement("edgekit_onnxruntime")))["integer matrix products"]
+
+    written = write(transformer, settings, _calibrated(transformer, settings, rng).tensors)
+
+    operators = _optimized(written.model, tmp_path)
+    assert operators["MatMulIntegerToFloat"] == 2
+    assert not {"MatMul", "Gemm", "DequantizeLinear"} & operators.keys()
+
+
+def test_onnxruntime_convolves_integers(cnn: ir.Model, rng: np.random.Generator, tmp_path: Path) -> None:
+    settings = dict(candidates(_placement("edgekit_onnxruntime")))["integer convolutions and matrix products"]
+
+    written = write(cnn, settings, _calibrated(cnn, settings, rng).tensors)
+
+    assert _optimized(written.model, tmp_path)["QLinearConv"] == 2  # the last one's output is the graph's
+
+
+def test_onnxruntime_computes_stored_weights_when_it_loads(cnn: ir.Model, tmp_path: Path) -> None:
+    settings = dict(candidates(_placement("edgekit_onnxruntime")))["weights only"]
+
+    written = write(cnn, settings, {})
+
+    assert len(written.stored) == 3
+    assert not {"Cast", "Div", "DequantizeLinear"} & _optimized(written.model, tmp_path).keys()
+
+
+def test_openvino_convolves_integers(cnn: ir.Model, rng: np.random.Generator, tmp_path: Path) -> None:
+    _, settings = candidates(_placement("edgekit_openvino"))[0]
+
+    written = write(cnn, settings, _calibrated(cnn, settings, rng).tensors)
+
+    types = _compiled(written.model, tmp_path)
+    integers = types["Convolution", "i8"] + types["Convolution", "u8"]
+    assert integers == 3, types
+
+
+def test_openvino_multiplies_matrices_of_integers(
+    transformer: ir.Model, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    _, settings = candidates(_placement("edgekit_openvino"))[0]
+
+    written = write(transformer, settings, _calibrated(transformer, settings, rng).tensors)
+
+    types = _compiled(written.model, tmp_path)
+    integers = types["FullyConnected", "i8"] + types["FullyConnected", "u8"]
+    assert integers == 2, types

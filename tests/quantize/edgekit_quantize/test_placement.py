@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import importlib.resources
+import json
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from edgekit.errors import InternalError
+from edgekit_quantize.placement import Settings, candidates, place
+
+CNN = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 3, 8, 8] x) => (float[1, 10] y) {
+  c = Conv(x, w1)
+  r = Relu(c)
+  p = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(r)
+  d = Conv<group = 4>(p, w2)
+  f = Flatten(d)
+  y = MatMul(f, w3)
+}"""
+
+
+@pytest.fixture
+def cnn(parse: Callable[..., ir.Model], rng: np.random.Generator) -> ir.Model:
+    shapes = {"w1": (4, 3, 3, 3), "w2": (4, 1, 2, 2), "w3": (16, 10)}
+    return parse(CNN, **{name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()})
+
+
+def test_inputs_alone(cnn: ir.Model) -> None:
+    plan = place(cnn.graph, Settings.read({"layers": {"Conv": "input", "MatMul": "input"}, "moves": []}))
+
+    assert set(plan.tensors) == {"x", "f"}
+    assert plan.kept_float == {"node_of_d": "the target computes DepthwiseConv in float"} or len(plan.kept_float) == 1
+
+
+def test_outputs_are_taken_behind_what_is_fused(cnn: ir.Model) -> None:
+    plan = place(cnn.graph, Settings.read({"layers": {"Conv": "both"}, "moves": []}))
+
+    assert set(plan.tensors) == {"x", "r"}
+    assert plan.whole == {"r"}
+
+
+def test_integers_that_are_moved_keep_one_range(cnn: ir.Model) -> None:
+    plan = place(cnn.graph, Settings.read({"layers": {"DepthwiseConv": "input"}, "moves": ["MaxPool"]}))
+
+    assert set(plan.tensors) == {"p", "r"}
+    assert plan.range_from == {"p": "r"}
+    assert plan.observed() == {"r"}
+
+
+def test_layers_kept_in_float_store_their_weights(cnn: ir.Model) -> None:
+    settings = Settings.read({"layers": {"Conv": "input"}})
+    name = place(cnn.graph, settings).layers[0].name
+
+    plan = place(cnn.graph, settings, [name])
+
+    assert not plan.tensors
+    assert [layer.name for layer in plan.stored] == [name]
+
+
+def test_a_value_that_a_branch_reads_is_not_quantized_whole(parse: Callable[..., ir.Model]) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 3, 4, 4] x, bool b) => (float[1, 2, 4, 4] y) {
+      c = Conv(x, w)
+      y = If(b) <then_branch = t () => (float[1, 2, 4, 4] u) { u = Relu(c) },
+                 else_branch = e () => (float[1, 2, 4, 4] v) { v = Neg(c) }>
+    }"""
+    model = parse(text, w=np.ones((2, 3, 1, 1), np.float32))
+
+    plan = place(model.graph, Settings.read({"layers": {"Conv": "both"}}))
+
+    assert set(plan.tensors) == {"x"}
+
+
+def test_unknown_settings_are_refused() -> None:
+    with pytest.raises(InternalError, match="no setting 'weigths'"):
+        Settings.read({"weigths": "int8"})
+    with pytest.raises(InternalError, match="no mode 'outputs' for Conv"):
+        Settings.read({"layers": {"Conv": "outputs"}})
+
+
+@pytest.mark.parametrize("target", ["edgekit_onnxruntime", "edgekit_openvino", "edgekit_coreml"])
+def test_every_target_says_what_to_try(target: str) -> None:
+    data = json.loads(importlib.resources.files(target).joinpath("placement.json").read_text())
+    profiles = [data["default"], *({**data["default"], **own} for own in data["profiles"].values())]
+
+    for given in profiles:
+        names = [name for name, _ in candidates(given)]
+        assert len(names) == len(set(names))
+        assert candidates(given)[-1][1].layers["Conv"] == "weights"  # what loses least comes last

@@ -1,0 +1,143 @@
+"""The quantizer as a whole, on a network whose task it can be scored on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from edgekit.errors import InputError, RequirementError
+from edgekit.model import Model
+from edgekit.quantizer import QuantizationRequest
+from edgekit.samples import Sample
+from edgekit_quantize.plugin import PostTrainingQuantizer
+
+CNN = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 3, 12, 12] x) => (float[1, 5] y) {
+  c = Conv<pads = [1, 1, 1, 1]>(x, w1, b1)
+  n = BatchNormalization(c, gamma, beta, mean, variance)
+  h = HardSwish(n)
+  d = Conv<group = 16, pads = [1, 1, 1, 1]>(h, w2)
+  r = Relu(d)
+  p = GlobalAveragePool(r)
+  f = Flatten(p)
+  m = MatMul(f, w3)
+  y = Add(m, b3)
+}"""
+
+
+class Drawn:
+    """Samples drawn anew, and alike, on every walk."""
+
+    has_labels = False
+
+    def __init__(self, count: int = 16, scale: float = 1.0) -> None:
+        self._count, self._scale = count, scale
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Sample]:
+        rng = np.random.default_rng(3)
+        for number in range(self._count):
+            data = rng.normal(size=(1, 3, 12, 12)) * self._scale * rng.uniform(0.2, 2)
+            yield Sample(str(number), {"x": data.astype(np.float32)})
+
+
+@pytest.fixture
+def cnn(parse: Callable[..., ir.Model], rng: np.random.Generator) -> Model:
+    shapes = {
+        "w1": (16, 3, 3, 3),
+        "b1": (16,),
+        "w2": (16, 1, 3, 3),
+        "w3": (16, 5),
+        "b3": (5,),
+        "beta": (16,),
+        "mean": (16,),
+    }
+    arrays = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    wide = {name: rng.uniform(0.2, 5, 16).astype(np.float32) for name in ("gamma", "variance")}
+    return Model(parse(CNN, **arrays, **wide))
+
+
+def _request(model: Model, **more: Any) -> QuantizationRequest:
+    given: dict[str, Any] = {"scheme": "int8", "samples": Drawn(), "max_drop": 0.2}
+    return QuantizationRequest(model, **{**given, **more})
+
+
+def test_integers_stand_for_the_float_model(cnn: Model, execute: Callable[..., list[np.ndarray]]) -> None:
+    result = PostTrainingQuantizer().quantize(_request(cnn))
+
+    onnx.checker.check_model(result.model.proto(), full_check=True)
+    assert result.record["scheme"] == "int8"
+    assert len(result.record["quantized"]) == 2
+    for sample in Drawn():
+        expected, found = (execute(model.graph_model, sample.feeds)[0] for model in (cnn, result.model))
+        assert np.linalg.norm(found - expected) < 0.05 * np.linalg.norm(expected)
+
+
+def test_inputs_and_outputs_stay(cnn: Model) -> None:
+    result = PostTrainingQuantizer().quantize(_request(cnn))
+
+    assert (result.model.inputs, result.model.outputs) == (cnn.inputs, cnn.outputs)
+
+
+def test_the_same_samples_give_the_same_model(cnn: Model) -> None:
+    first, second = (PostTrainingQuantizer().quantize(_request(cnn)).model.proto() for _ in range(2))
+
+    assert first.SerializeToString() == second.SerializeToString()
+
+
+def test_weights_alone_need_no_samples(cnn: Model, execute: Callable[..., list[np.ndarray]]) -> None:
+    result = PostTrainingQuantizer().quantize(_request(cnn, scheme="int8-weights", samples=None))
+
+    feeds = next(iter(Drawn())).feeds
+    expected, found = (execute(model.graph_model, feeds)[0] for model in (cnn, result.model))
+    np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
+    assert not result.record["quantized"]
+
+
+def test_activations_need_samples(cnn: Model) -> None:
+    with pytest.raises(InputError, match="needs samples"):
+        PostTrainingQuantizer().quantize(_request(cnn, samples=None))
+
+
+def test_few_samples_are_told_in_the_record(cnn: Model) -> None:
+    record = PostTrainingQuantizer().quantize(_request(cnn, samples=Drawn(3))).record
+
+    assert any("3 calibration samples" in warning for warning in record["warnings"])
+
+
+def test_a_budget_that_nothing_holds_is_refused_with_the_curve(cnn: Model) -> None:
+    request = _request(cnn, placement={"candidates": [{"name": "coarse", "layers": {"Conv": "input"}}]}, max_drop=-1.0)
+
+    with pytest.raises(RequirementError, match="no candidate holds the accuracy budget") as caught:
+        PostTrainingQuantizer().quantize(request)
+    assert "coarse: agreement" in str(caught.value)
+
+
+def test_auto_keeps_float_and_says_why_when_nothing_holds_the_budget(cnn: Model) -> None:
+    result = PostTrainingQuantizer().quantize(_request(cnn, scheme="auto", max_drop=-1.0))
+
+    assert result.record["scheme"] == "none"
+    assert "agreement" in result.record["reason"]
+    assert result.model is cnn
+
+
+def test_labels_are_what_counts_where_there_are_some(cnn: Model, execute: Callable[..., list[np.ndarray]]) -> None:
+    class Labelled(Drawn):
+        has_labels = True
+
+        def __iter__(self) -> Iterator[Sample]:
+            for sample in super().__iter__():
+                label = int(execute(cnn.graph_model, sample.feeds)[0].argmax())
+                yield Sample(sample.name, sample.feeds, label)
+
+    record = PostTrainingQuantizer().quantize(_request(cnn, samples=Labelled())).record
+
+    assert record["curve"][0]["metric"] == "accuracy"
+    assert record["curve"][0]["float_value"] == 1.0

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgekit_quantize.calibration.histogram import Histogram
+from edgekit_quantize.qparams import TYPES, asymmetric
+from edgekit_quantize.ranges import RULES, least_error, percentile, squared_error
+
+
+@pytest.fixture
+def numbers(rng: np.random.Generator) -> np.ndarray:
+    return np.append(rng.normal(size=50_000), [40.0]).astype(np.float32)
+
+
+@pytest.fixture
+def histogram(numbers: np.ndarray) -> Histogram:
+    made = Histogram()
+    made.update(numbers)
+    return made
+
+
+def test_minmax_is_exact(histogram: Histogram, numbers: np.ndarray) -> None:
+    assert RULES["minmax"](histogram, TYPES["uint8"], False) == (numbers.min(), numbers.max())
+
+
+def test_percentile_is_numpys_within_a_bin(histogram: Histogram, numbers: np.ndarray) -> None:
+    low, high = percentile(histogram, 99.0)
+
+    expected = np.percentile(numbers, [0.5, 99.5])
+    np.testing.assert_allclose([low, high], expected, atol=1.5 * histogram.width)
+
+
+def test_error_from_the_histogram_is_that_of_the_numbers(histogram: Histogram, numbers: np.ndarray) -> None:
+    params = asymmetric(-3.0, 3.0, TYPES["uint8"])
+
+    assert squared_error(histogram, params) == pytest.approx(
+        np.mean((params.rounded(numbers) - numbers) ** 2), rel=0.05
+    )
+
+
+def test_least_error_leaves_an_outlier_out_when_bits_are_few(histogram: Histogram, numbers: np.ndarray) -> None:
+    low, high = least_error(histogram, TYPES["uint4"])
+
+    def error(a: float, b: float) -> float:
+        return float(np.mean((asymmetric(a, b, TYPES["uint4"]).rounded(numbers) - numbers) ** 2))
+
+    assert high < 20
+    assert error(low, high) < 0.5 * error(float(numbers.min()), float(numbers.max()))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_nothing_seen_is_an_empty_range(rule: str) -> None:
+    assert RULES[rule](Histogram(), TYPES["uint8"], False) == (0.0, 0.0)

@@ -1,0 +1,83 @@
+"""Which candidate is chosen, with runners that are as slow and as wrong as the test says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from edgekit_quantize.calibration.statistics import Reference
+from edgekit_quantize.placement import Settings
+from edgekit_quantize.search import Bench, Outcome, search
+from edgekit_quantize.writing import Written
+
+FLOAT_S = 2e-3
+
+
+@dataclass
+class Slow:
+    """Answers with an error of a given size after a given time."""
+
+    seconds: float
+    error: float
+    executed_by: str = "a test"
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        end = time.perf_counter() + self.seconds
+        while time.perf_counter() < end:
+            pass
+        return {"y": feeds["x"] + np.float32(self.error)}
+
+
+def _chosen(candidates: dict[str, Slow], *, speed_counts: bool = True, max_drop: float = 0.01) -> Outcome:
+    models = {name: ir.Model(ir.Graph([], [], nodes=[]), ir_version=10) for name in candidates}
+    runners = {id(models[name]): runner for name, runner in candidates.items()}
+    settings = {name: Settings(block=number) for number, name in enumerate(candidates)}
+    names = dict(enumerate(candidates))
+    one = np.ones(4, np.float32)
+    bench = Bench(lambda model: runners[id(model)], [Reference({"x": one}, {"y": one})], False, Slow(FLOAT_S, 0))
+    return search(
+        bench,
+        list(settings.items()),
+        lambda of, keep, careful: Written(models[names[of.block]], quantized=["a layer"]),
+        lambda written, of: ["a layer"],
+        max_drop,
+        speed_counts=speed_counts,
+    )
+
+
+@pytest.mark.parametrize(
+    ("candidates", "best"),
+    [
+        ({"fast": Slow(FLOAT_S / 4, 0.01), "slower": Slow(FLOAT_S / 2, 0.0)}, "fast"),
+        ({"fast but wrong": Slow(FLOAT_S / 4, 0.9), "slower": Slow(FLOAT_S / 2, 0.01)}, "slower"),
+        ({"slower than float": Slow(2 * FLOAT_S, 0.0)}, None),
+        ({"wrong": Slow(FLOAT_S / 4, 2.0)}, None),
+        ({"worse": Slow(FLOAT_S / 4, 0.09), "better": Slow(FLOAT_S / 4, 0.01)}, "better"),
+    ],
+)
+def test_the_fastest_that_is_good_enough(candidates: dict[str, Slow], best: str | None) -> None:
+    outcome = _chosen(candidates)
+
+    assert (outcome.best.name if outcome.best else None) == best
+    assert [trial.name for trial in outcome.curve][: len(candidates)] == list(candidates)
+
+
+def test_slow_is_good_enough_where_speed_does_not_count() -> None:
+    outcome = _chosen({"slow": Slow(2 * FLOAT_S, 0.0)}, speed_counts=False)
+
+    assert outcome.best is not None
+
+
+def test_a_near_miss_is_tried_with_more_care() -> None:
+    outcome = _chosen({"near": Slow(FLOAT_S / 4, 0.2)})
+
+    assert [trial.name for trial in outcome.curve] == [
+        "near",
+        "near, weights rounded with care",
+        *["near, 1 layers in float"] * 3,
+    ]
