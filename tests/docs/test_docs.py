@@ -1,0 +1,149 @@
+"""The documentation against the code that it describes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from edgekit.cli import COMMANDS, app
+from edgekit.config import Budget
+from edgekit.registry import installed_targets
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+NAMES = [command.name for command in COMMANDS]
+CLI: Any = typer.main.get_command(app)
+
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+COMMAND_LINE = re.compile(r"^(?:    |\$ )?(edgekit (?:.*\\\n)*.*)$", re.MULTILINE)
+
+
+def page_id(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def anchors(page: Path) -> set[str]:
+    """The names of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def code_blocks(page: Path) -> Iterator[str]:
+    text = page.read_text(encoding="utf-8")
+    yield from FENCE.findall(text)
+    yield from re.findall(r"(?:^    .*\n)+", FENCE.sub("", text), re.MULTILINE)
+
+
+def command_lines(page: Path) -> list[str]:
+    lines = [line for block in code_blocks(page) for line in COMMAND_LINE.findall(block)]
+    return [line.replace("\\\n", " ") for line in lines]
+
+
+def command_page(name: str) -> str:
+    return (DOCS / "commands" / f"{name}.md").read_text(encoding="utf-8")
+
+
+def parse(name: str, arguments: list[str], *, complete: bool = True) -> Any:
+    """The context of a command whose arguments were read, without running it.
+
+    Raises:
+        typer.TyperException: There is no such option or, of a complete command line, something is missing.
+    """
+    program = CLI.make_context("edgekit", [], resilient_parsing=True)  # it says which options ask for help
+    return CLI.commands[name].make_context(name, arguments, parent=program, resilient_parsing=not complete)
+
+
+def options_of(name: str) -> set[str]:
+    parameters = CLI.commands[name].get_params(parse(name, [], complete=False))
+    return {option for parameter in parameters for option in parameter.opts if option.startswith("-")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for link in LINK.findall(text):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        place = (page.parent / path).resolve() if path else page
+        assert place.exists(), link
+        assert not anchor or anchor in anchors(place), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_every_command_line_parses(page: Path) -> None:
+    for line in command_lines(page):
+        _, *words = shlex.split(line, comments=True)
+        if words in (["--help"], ["--version"]):
+            continue
+        name, *arguments = words
+        assert name in NAMES, line
+        if "--help" not in arguments:
+            parse(name, arguments)
+
+
+def test_command_lines_are_found_in_every_form(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("edgekit text\n\n    edgekit a \\\n      -b\n\n```console\n$ edgekit c\nedgekit d\nout\n```\n")
+    assert [line.split() for line in command_lines(page)] == [
+        ["edgekit", "c"],
+        ["edgekit", "d"],
+        ["edgekit", "a", "-b"],
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_has_a_page_that_tells_every_option_and_no_other(name: str) -> None:
+    page = command_page(name)
+    assert page.startswith(f"# edgekit {name}\n")
+    told = set(re.findall(r"`(-{1,2}[a-z][a-z-]*)", "\n".join(re.findall(r"^\| `-[^|]*\|", page, re.MULTILINE))))
+    assert told == options_of(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_page_shows_the_command(name: str) -> None:
+    lines = command_lines(DOCS / "commands" / f"{name}.md")
+    assert any(line.split()[1] == name for line in lines)
+
+
+def test_every_target_has_a_page_that_tells_its_profiles() -> None:
+    for target in installed_targets().targets:
+        page = (DOCS / "targets" / f"{target.name}.md").read_text(encoding="utf-8")
+        for profile in target.profiles:
+            for name in (profile.name, *profile.aliases):
+                assert f"`{name}`" in page, f"{target.name}: {name}"
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = DOCS / "README.md"
+    linked = {(DOCS / link).resolve() for link in LINK.findall(index.read_text(encoding="utf-8"))}
+    assert {page for page in PAGES if page.is_relative_to(DOCS)} - linked == {index}
+
+
+def schema(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((ROOT / "edgekit" / name).read_text(encoding="utf-8"))
+    return loaded
+
+
+def test_the_project_files_page_tells_every_key() -> None:
+    page = (DOCS / "project-file.md").read_text(encoding="utf-8")
+    definitions = schema("config.schema.json")["$defs"]
+    for table in ("bundle", "budget", "image", "audio"):
+        for key in definitions[table]["properties"]:
+            assert f"`{key}`" in page, f"{table}.{key}"
+    assert set(definitions["budget"]["properties"]) == set(vars(Budget()))
+
+
+def test_the_bundles_page_tells_every_key_of_the_manifest() -> None:
+    page = (DOCS / "bundle.md").read_text(encoding="utf-8")
+    for key in schema("manifest.schema.json")["properties"]:
+        assert f"`{key}`" in page, key
