@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from edgekit.errors import InputError, RequirementError
+from edgekit.metrics import json_number
 from edgekit.quantizer import QuantizationRequest, QuantizationResult, Quantizer
 from edgekit.samples import Samples
 from edgekit.target import Runner
@@ -31,7 +32,7 @@ from edgekit_quantize.writing import Written, write
 
 MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, EXPLAINED: 0.003}
 """What of the metric may be lost where the user names no budget; 0.003 of a signal's power is 25 dB."""
-FIRST_LOOK = 32
+FIRST_LOOK = 16
 """Samples that are looked at before calibration, where something has to be known of all channels first."""
 SCHEMES = ("auto", "int8", "int8-weights")
 
@@ -81,7 +82,8 @@ class _Run:
         }
         if outcome.best is not None:
             scheme = "int8" if outcome.best.written.quantized else "int8-weights"
-            return self._done(outcome.best.written, {"scheme": scheme, "chosen": outcome.best.name, **common})
+            chosen = {"scheme": scheme, "chosen": outcome.best.name, "layers": self._layers(outcome.best, calibration)}
+            return self._done(outcome.best.written, {**chosen, **common})
         if request.scheme == "auto":
             reason = _why_float(outcome)
             return QuantizationResult(request.model, {"scheme": "none", "reason": reason, **common})
@@ -190,6 +192,15 @@ class _Run:
             self._request.model.with_graph(written.model),
             {**record, "quantized": written.quantized, "stored": written.stored, "float": written.kept_float},
         )
+
+    def _layers(self, best: Trial, calibration: Calibration) -> list[dict[str, Any]]:
+        """What integers do to every layer that they reach, the largest error first, as plain data."""
+        plan = place(self._model.graph, best.settings)
+        return [
+            {**asdict(error), "in_float": error.layer not in best.written.quantized}
+            | {name: json_number(getattr(error, name)) for name in ("sqnr_db", "weights_db", "inputs_db")}
+            for error in layer_errors(plan, calibration.tensors)
+        ]
 
 
 def _only_stored(settings: Settings) -> Settings:

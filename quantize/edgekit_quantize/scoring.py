@@ -20,7 +20,7 @@ LABELS = "accuracy"
 AGREEMENT = "agreement"
 EXPLAINED = "explained"
 
-ROUNDS = 5
+ROUNDS = 4
 ROUND_S = 0.03
 """Rounds in which two models are timed in turns, and how long each round takes."""
 QUANTILE = 0.25

@@ -37,6 +37,7 @@ class Trial:
     """A candidate that was measured."""
 
     name: str
+    settings: Settings
     written: Written
     score: Score
     latency_ms: float | None = None
@@ -78,11 +79,11 @@ class Bench:
     original: Runner | None
     """Executes the float model where latency counts; None where it does not."""
 
-    def measure(self, name: str, written: Written) -> Trial:
+    def measure(self, name: str, settings: Settings, written: Written) -> Trial:
         """Build, score and time a candidate."""
         runner = self.open(written.model)
         found = score(runner.run, self.references, classes=self.classes)
-        trial = Trial(name, written, found, size=weight_bytes(written.model), runner=runner)
+        trial = Trial(name, settings, written, found, size=weight_bytes(written.model), runner=runner)
         original = self.original
         if original is not None:
             feeds = self.references[0].feeds
@@ -132,7 +133,7 @@ def search(
         return trial.speedup > max((known.speedup for known in fit()), default=1.0) * (1 + NOISE)
 
     for name, settings in candidates:
-        outcome.curve.append(bench.measure(name, write(settings, (), False)))
+        outcome.curve.append(bench.measure(name, settings, write(settings, (), False)))
     misses = [trial for trial in outcome.curve if _is_near_miss(trial, max_drop)]
     if misses:
         trial = max(misses, key=lambda miss: miss.speedup)
@@ -143,7 +144,7 @@ def search(
                 break
             count = math.ceil(share * len(order))
             change = f"{count} layers in float" if count else "weights rounded with care"
-            trial = bench.measure(f"{name}, {change}", write(settings, order[:count], True))
+            trial = bench.measure(f"{name}, {change}", settings, write(settings, order[:count], True))
             outcome.curve.append(trial)
     outcome.best = _play_off(fit(), bench)
     return outcome

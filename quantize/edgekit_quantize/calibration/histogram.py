@@ -10,7 +10,7 @@ BINS = 2048
 """Bins of the magnitude range; doubling keeps between half and all of them in use."""
 
 
-SAMPLED = 2**17
+SAMPLED = 2**16
 """Of a larger array about so many numbers are counted, evenly spread; a calibration adds up hundreds of arrays."""
 
 

@@ -18,11 +18,10 @@ KEPT_BYTES = 24 * 2**20
 
 
 class ChannelStatistics:
-    """Mean, mean square and largest magnitude of every channel of a tensor."""
+    """Mean and mean square of every channel of a tensor."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.largest = np.zeros(0, np.float32)
         self._sum = np.zeros(0)
         self._squares = np.zeros(0)
 
@@ -31,12 +30,10 @@ class ChannelStatistics:
         channels = array.shape[axis]
         rows = np.moveaxis(array, axis, 0).reshape(channels, -1)
         if not self.count:
-            self.largest = np.zeros(channels, np.float32)
             self._sum, self._squares = np.zeros(channels), np.zeros(channels)
         self.count += rows.shape[1]
-        self._sum += rows.sum(1, dtype=np.float64)
+        self._sum += rows.sum(1)
         self._squares += np.einsum("ij,ij->i", rows, rows)
-        np.maximum(self.largest, np.abs(rows).max(1, initial=0.0), out=self.largest)
 
     @property
     def mean(self) -> np.ndarray:
@@ -132,10 +129,15 @@ def largest_inputs(
     model: ir.Model, axes: Mapping[str, int], feeds: Iterable[dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
     """The largest magnitude of every channel of the named tensors, with channels along the given axes."""
-    found = {name: ChannelStatistics() for name in axes}
-    with np.errstate(over="ignore"):
-        observe(model, found.keys(), feeds, lambda name, array: found[name].update(array, axes[name]))
-    return {name: channels.largest for name, channels in found.items()}
+    found: dict[str, np.ndarray] = {}
+
+    def take(name: str, array: np.ndarray) -> None:
+        axis = axes[name] % array.ndim
+        largest = np.abs(array).max(axis=tuple(i for i in range(array.ndim) if i != axis), initial=0.0)
+        found[name] = np.maximum(found.get(name, largest), largest)
+
+    observe(model, axes.keys(), feeds, take)
+    return found
 
 
 class _Keeper:
