@@ -21,6 +21,13 @@ def _sigmoid(call: Call, x: Array) -> Array:
     return result
 
 
+def _affine(x: Array, alpha: float, beta: float) -> Array:
+    """A new array of ``alpha * x + beta``."""
+    result = np.asarray(np.multiply(x, alpha))
+    np.add(result, beta, out=result)
+    return result
+
+
 def _softplus(x: Array) -> Array:
     """``log(1 + exp(x))``, written so that exp cannot overflow."""
     result = np.asarray(np.abs(x))
@@ -97,16 +104,19 @@ def gelu(call: Call, x: Array, mode: str = "EXACT") -> Array:
     if mode == "EXACT":
         bell = gauss_error(call, np.multiply(x, math.sqrt(0.5)))
     elif mode == "TANH_APPROXIMATION":
-        bell = np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
+        bell = np.asarray(np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
     else:
         raise ExecutionError("unknown mode of gelu", operation=call.name, found=mode)
-    return (bell + 1) * x * 0.5
+    np.add(bell, 1, out=bell)
+    np.multiply(bell, x, out=bell)
+    np.multiply(bell, 0.5, out=bell)
+    return bell
 
 
 @kernel("linear_activation")
 def linear_activation(call: Call, x: Array, alpha: float, beta: float = 0.0) -> Array:
     """``alpha * x + beta``."""
-    return x * alpha + beta
+    return _affine(x, alpha, beta)
 
 
 @kernel("scaled_tanh")
@@ -124,7 +134,9 @@ def sigmoid(call: Call, x: Array) -> Array:
 @kernel("sigmoid_hard")
 def sigmoid_hard(call: Call, x: Array, alpha: float, beta: float) -> Array:
     """``min(max(alpha * x + beta, 0), 1)``."""
-    return clamp(x * alpha + beta, 0, 1)
+    result = _affine(x, alpha, beta)
+    np.clip(result, 0, 1, out=result)
+    return result
 
 
 @kernel("silu")
