@@ -21,6 +21,15 @@ ConfigOption = Annotated[
         show_default=False,
     ),
 ]
+DataConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="The project file; by default the nearest edgekit.toml in the data folder or above it.",
+        show_default=False,
+    ),
+]
 MaxDropOption = Annotated[
     str | None,
     typer.Option(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from edgekit.cli._bundle_options import MaxDropOption, parse_max_drop
+from edgekit.cli._bundle_options import DataConfigOption, MaxDropOption, parse_max_drop
 from edgekit.cli._bundle_view import show_summary
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
@@ -38,15 +38,6 @@ PrecisionOption = Annotated[
 LabelsOption = Annotated[
     Path | None, typer.Option("--labels", metavar="FILE", help="The classes' names, one a line, for the app.")
 ]
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="The project file; by default the nearest edgekit.toml in the data folder or above it.",
-        show_default=False,
-    ),
-]
 BundleOutputOption = Annotated[
     Path | None,
     typer.Option(
@@ -75,7 +66,7 @@ def package(
     shapes: ShapeOptions,
     precision: PrecisionOption = "auto",
     labels: LabelsOption = None,
-    config: ConfigOption = None,
+    config: DataConfigOption = None,
     output: BundleOutputOption = None,
 ) -> None:
     """Package a model for a device: check it, quantize it, build it, prove it, measure it.

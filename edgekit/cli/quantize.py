@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgekit.cli._bundle_options import ConfigOption, MaxDropOption, parse_max_drop
+from edgekit.cli._bundle_options import DataConfigOption, MaxDropOption, parse_max_drop
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._data import open_data
@@ -47,7 +47,7 @@ def quantize(
     scheme: SchemeOption = "auto",
     max_drop: MaxDropOption = None,
     shapes: ShapeOptions,
-    config: ConfigOption = None,
+    config: DataConfigOption = None,
     output: ModelOutputOption,
 ) -> None:
     """Quantize a model: ONNX in, smaller ONNX out.
