@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import json
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx.parser
+import onnx_ir as ir
 import pytest
 import typer
 
 from edgekit.cli import COMMANDS, app
-from edgekit.config import Budget
-from edgekit.registry import installed_targets
+from edgekit.config import Budget, read_config
+from edgekit.model import Model
+from edgekit.registry import QUANTIZER_GROUP, TARGET_GROUP, installed_targets
+from edgekit.target import BuildOptions, Target
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -147,3 +155,42 @@ def test_the_bundles_page_tells_every_key_of_the_manifest() -> None:
     page = (DOCS / "bundle.md").read_text(encoding="utf-8")
     for key in schema("manifest.schema.json")["properties"]:
         assert f"`{key}`" in page, key
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_every_toml_block_is_a_project_file(page: Path, tmp_path: Path) -> None:
+    for block in blocks(page, "toml"):
+        if "[project.entry-points" in block:
+            assert set(tomllib.loads(block)["project"]["entry-points"]) <= {TARGET_GROUP, QUANTIZER_GROUP}
+            continue
+        file = tmp_path / "edgekit.toml"
+        file.write_text(block, encoding="utf-8")
+        read_config(file)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_what_python_blocks_import_from_edgekit_is_there(page: Path) -> None:
+    for block in blocks(page, "python"):
+        for statement in ast.walk(ast.parse(block)):
+            if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("edgekit"):
+                module = importlib.import_module(statement.module or "")
+                assert not [alias.name for alias in statement.names if not hasattr(module, alias.name)]
+
+
+def test_the_example_of_a_target_builds_and_executes(tmp_path: Path) -> None:
+    (block,) = (text for text in blocks(DOCS / "extending.md", "python") if "(Target)" in text)
+    example: dict[str, Any] = {}
+    exec(compile(block, "extending.md", "exec"), example)
+    target: Target = example["ReferenceTarget"]()
+    graph = '<ir_version: 8, opset_import: ["": 17]> double (float[2] x) => (float[2] y) { y = Add(x, x) }'
+    model = Model(ir.from_proto(onnx.parser.parse_model(graph)))
+    (profile,) = target.profiles
+    artifact = target.build(model, profile, tmp_path, BuildOptions())
+    assert [verdict.op_type for verdict in target.check(model, profile)] == ["Add"]
+    outputs = target.load(artifact.main, profile).run({"x": np.array([1, 2], np.float32)})
+    np.testing.assert_array_equal(outputs["y"], np.array([2, 4], np.float32))
+    assert target.device_check(profile, artifact).files
