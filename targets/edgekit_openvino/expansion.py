@@ -22,9 +22,9 @@ def expanded(model: Model, op_types: Collection[str]) -> Model | None:
     if not defined or model.weight_bytes >= PROTOBUF_LIMIT:
         return None
     try:
-        proto = inline_selected_functions(
-            model.proto(), [("", op_type) for op_type in defined], inline_schema_functions=True
-        )
+        # Some definitions go by the types of what they stand for.
+        typed = onnx.shape_inference.infer_shapes(model.proto())
+        proto = inline_selected_functions(typed, [("", op_type) for op_type in defined], inline_schema_functions=True)
     except RuntimeError:  # its inliner finds no type for an optional input or output that is left out
         return None
     return model.with_graph(ir.from_proto(proto))

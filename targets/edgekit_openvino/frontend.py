@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from edgekit.errors import InputError, InternalError, UnsupportedOpsError
 from edgekit.model import Model
+from edgekit_openvino.element_types import border_gaps, inner_gaps
 from edgekit_openvino.expansion import expanded
 from edgekit_openvino.misread import misread_nodes, misshapen_nodes
 from edgekit_openvino.report import gaps_in, last_line
@@ -64,7 +65,7 @@ def _with_the_borders_of(model: Model, read: Any) -> Any:
 
 def _read_right(model: Model) -> Any:
     """What the frontend makes of the model, if it is what the model says."""
-    gaps = misread_nodes(model)
+    gaps = [*border_gaps(model), *misread_nodes(model)]
     try:
         converted = _read(model)
     except UnsupportedOpsError as error:
@@ -85,7 +86,7 @@ def _read(model: Model) -> Any:
         try:
             return openvino.Core().read_model(source)
         except RuntimeError as error:
-            gaps = gaps_in(str(error), model.graph_model)
+            gaps = gaps_in(str(error), model.graph_model) or inner_gaps(model, last_line(error))
             if gaps:
                 raise UnsupportedOpsError(gaps, subject=model.name) from error
             raise InputError(f"OpenVINO cannot convert the model: {last_line(error)}", subject=model.name) from error
