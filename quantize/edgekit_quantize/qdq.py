@@ -15,6 +15,9 @@ LARGEST_BIAS = 2**31 - 1
 class QDQWriter:
     """Inserts Q/DQ pairs into one graph; a tensor that is read more than once is quantized once.
 
+    Nodes get no names and values no shapes, which their neighbours tell: in a small model they take as much room as the
+    weights.
+
     Args:
         graph: The main graph, changed in place.
     """
@@ -35,19 +38,18 @@ class QDQWriter:
         """
         name = value.name or ""
         if name not in self._dequantized:
-            dtype = ir.DataType[params.dtype.name.upper()]
             scale = add_initializer(self.graph, self.names.fresh(f"{name}_scale"), params.scale)
             zero = add_initializer(
                 self.graph, self.names.fresh(f"{name}_zero_point"), params.zero_point.astype(params.dtype.name)
             )
-            quantized = self._value(f"{name}_quantized", value, dtype)
+            quantized = ir.Value(name=self.names.fresh(f"{name}_quantized"))
             smooth = [] if smoothing is None else [self._divide(value, smoothing)]
             source = smooth[0].outputs[0] if smooth else value
-            dequantized = self._value(f"{name}_dequantized", value, ir.DataType.FLOAT)
+            dequantized = ir.Value(name=self.names.fresh(f"{name}_dequantized"))
             nodes = [
                 *smooth,
-                ir.node("QuantizeLinear", [source, scale, zero], outputs=[quantized], name=quantized.name),
-                ir.node("DequantizeLinear", [quantized, scale, zero], outputs=[dequantized], name=dequantized.name),
+                ir.node("QuantizeLinear", [source, scale, zero], outputs=[quantized]),
+                ir.node("DequantizeLinear", [quantized, scale, zero], outputs=[dequantized]),
             ]
             producer = value.producer()
             if producer is None:
@@ -60,8 +62,8 @@ class QDQWriter:
     def _divide(self, value: ir.Value, smoothing: Smoothing) -> ir.Node:
         rank = 1 if smoothing.axis == -1 or value.shape is None else len(value.shape)
         inverse = add_initializer(self.graph, self.names.fresh(f"{value.name}_smoothing"), 1 / smoothing.along(rank))
-        output = self._value(f"{value.name}_smooth", value, ir.DataType.FLOAT)
-        return ir.node("Mul", [value, inverse], outputs=[output], name=output.name)
+        output = ir.Value(name=self.names.fresh(f"{value.name}_smooth"))
+        return ir.node("Mul", [value, inverse], outputs=[output])
 
     def weight(self, value: ir.Value, params: QParams, integers: np.ndarray) -> ir.Value:
         """A float constant as ``integers`` behind DequantizeLinear; shared constants are written once."""
@@ -93,11 +95,8 @@ class QDQWriter:
         if dtype != "int32":  # whose zero point is always 0, and which some runtimes take without one only
             zeros = np.zeros(scale.shape, integers.dtype)
             inputs.append(add_initializer(self.graph, self.names.fresh(f"{name}_zero_point"), zeros, kind))
-        output = self._value(f"{name}_dequantized", value, ir.DataType.FLOAT)
+        output = ir.Value(name=self.names.fresh(f"{name}_dequantized"))
         attributes: dict[str, int] = {} if axis is None else {"axis": axis}
-        node = ir.node("DequantizeLinear", inputs, attributes, outputs=[output], name=output.name)
+        node = ir.node("DequantizeLinear", inputs, attributes, outputs=[output])
         self.graph.insert_before(self.graph[0], node)
         return output
-
-    def _value(self, wish: str, like: ir.Value, dtype: ir.DataType) -> ir.Value:
-        return ir.Value(name=self.names.fresh(wish), shape=like.shape, type=ir.TensorType(dtype))
