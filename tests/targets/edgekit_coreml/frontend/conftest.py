@@ -112,7 +112,7 @@ def agrees(tmp_path: Path) -> Callable[..., None]:
     """Asserts that a node converted computes what an independent implementation does; see ``lower``.
 
     ``against`` is ``onnxruntime`` (default) or ``reference``, onnx's own implementation; further keywords are
-    attributes, but for the tolerances ``rtol`` and ``atol``.
+    attributes, but for the tolerances ``rtol`` and ``atol``; ``named`` are attributes of the same names as parameters.
     """
 
     def check(
@@ -127,8 +127,10 @@ def agrees(tmp_path: Path) -> Callable[..., None]:
         against: str = "onnxruntime",
         rtol: float = 1e-5,
         atol: float = 1e-5,
+        named: Mapping[str, Any] | None = None,
         **attributes: Any,
     ) -> None:
+        attributes |= named or {}
         model, feeds = one_node_model(op_type, inputs, attributes, fed=fed, outputs=outputs, opset=opset, domain=domain)
         expected = {"onnxruntime": by_onnxruntime, "reference": by_reference}[against](model, feeds)
         actual = converted(model, feeds, tmp_path, target=target)
