@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+DOMAIN = "com.microsoft"
+BATCH, STEPS, HEADS, SIZE = 2, 4, 2, 8
+WIDTH = HEADS * SIZE
+
+
+def normal(rng, *shape):
+    return rng.standard_normal(shape, dtype=np.float32)
+
+
+def mask(kind):
+    zeros_and_ones = np.array([[1, 1, 1, 0], [1, 1, 0, 0]], np.int32)
+    return {
+        None: None,
+        "lengths": np.array([3, 2], np.int32),
+        "keys": zeros_and_ones,
+        "pairs": np.repeat(zeros_and_ones[:, None], STEPS, axis=1),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", [None, "lengths", "keys", "pairs"])
+@pytest.mark.parametrize("unidirectional", [0, 1])
+def test_attention_agrees(agrees, rng, kind, unidirectional):
+    inputs = [normal(rng, BATCH, STEPS, 5), normal(rng, 5, 3 * WIDTH), normal(rng, 3 * WIDTH), mask(kind)]
+    attributes = {"num_heads": HEADS, "unidirectional": unidirectional}
+    agrees("Attention", inputs, domain=DOMAIN, atol=1e-4, **attributes)
+
+
+def test_attention_with_a_past_agrees(agrees, rng):
+    inputs = [
+        *(normal(rng, BATCH, STEPS, 5), normal(rng, 5, 3 * WIDTH), normal(rng, 3 * WIDTH), None),
+        normal(rng, 2, BATCH, HEADS, 3, SIZE),
+    ]
+    outputs = ("float32", "float32")
+    agrees(
+        "Attention", inputs, fed=(0, 4), outputs=outputs, domain=DOMAIN, num_heads=HEADS, unidirectional=1, atol=1e-4
+    )
+
+
+def test_values_may_be_of_another_size(agrees, rng):
+    sizes = [WIDTH, WIDTH, 2 * WIDTH]
+    inputs = [normal(rng, BATCH, STEPS, 5), normal(rng, 5, sum(sizes)), normal(rng, sum(sizes))]
+    agrees("Attention", inputs, domain=DOMAIN, num_heads=HEADS, qkv_hidden_sizes=sizes, atol=1e-4)
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("kind", [None, "lengths", "keys"])
+def test_multi_head_attention_agrees(agrees, rng, kind, biased):
+    inputs = [
+        *(normal(rng, BATCH, 3, WIDTH), normal(rng, BATCH, STEPS, WIDTH), normal(rng, BATCH, STEPS, WIDTH)),
+        normal(rng, 3 * WIDTH) if biased else None,
+        mask(kind),
+        normal(rng, 1, HEADS, 3, STEPS),
+    ]
+    agrees("MultiHeadAttention", inputs, fed=(0, 1, 2), domain=DOMAIN, num_heads=HEADS, atol=1e-4)
+
+
+def test_multi_head_attention_with_a_past_agrees(agrees, rng):
+    inputs = [
+        *(normal(rng, BATCH, 1, WIDTH) for _ in range(3)),
+        *(None, None, None),
+        *(normal(rng, BATCH, HEADS, 3, SIZE) for _ in range(2)),
+    ]
+    outputs = ("float32",) * 3
+    agrees(
+        "MultiHeadAttention", inputs, fed=(0, 1, 2, 6, 7), outputs=outputs, domain=DOMAIN, num_heads=HEADS, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("positions", ["first", "each"])
+@pytest.mark.parametrize("rank", [3, 4])
+def test_rotary_embedding_agrees(agrees, rng, rank, positions, interleaved):
+    x = normal(rng, BATCH, STEPS, WIDTH) if rank == 3 else normal(rng, BATCH, HEADS, STEPS, SIZE)
+    ids = np.array([2]) if positions == "first" else rng.integers(0, 9, (BATCH, STEPS))
+    angles = rng.random((10, SIZE // 2), np.float32)
+    inputs = [x, ids, np.cos(angles), np.sin(angles)]
+    agrees("RotaryEmbedding", inputs, fed=(0, 1), domain=DOMAIN, interleaved=interleaved)
