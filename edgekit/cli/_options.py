@@ -42,7 +42,8 @@ class ShapeOptions:
         typer.Option(
             "--shape",
             metavar="INPUT=SIZE,…",
-            help="Fix an input's whole shape (`--shape x=1,3,224,224`). May be given more than once.",
+            help="Fix an input's whole shape (`--shape x=1,3,224,224`); ? leaves a size as it is. "
+            "May be given more than once.",
             show_default=False,
         ),
     ] = field(default_factory=list)

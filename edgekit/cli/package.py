@@ -36,7 +36,12 @@ PrecisionOption = Annotated[
     ),
 ]
 LabelsOption = Annotated[
-    Path | None, typer.Option("--labels", metavar="FILE", help="The classes' names, one a line, for the app.")
+    Path | None,
+    typer.Option(
+        "--labels",
+        metavar="FILE",
+        help="The classes' names, one a line: for the app, and to write the samples' labels as names.",
+    ),
 ]
 BundleOutputOption = Annotated[
     Path | None,
@@ -44,7 +49,7 @@ BundleOutputOption = Annotated[
         "--output",
         "-o",
         metavar="BUNDLE",
-        help="The bundle to write; by default MODEL-TARGET here.",
+        help="The bundle to write, in place of one that is there; by default MODEL-TARGET here.",
         show_default=False,
     ),
 ]
