@@ -18,21 +18,35 @@ def expanded(model: Model, op_types: Collection[str]) -> Model | None:
     Returns:
         None where the standard defines none of them by others, or where types that a definition goes by are not known.
     """
-    defined = sorted(op_type for op_type in op_types if _has_definition(op_type, model.opset))
-    if not defined or model.weight_bytes >= PROTOBUF_LIMIT:
+    schemas = {op_type: schema for op_type in op_types if (schema := _definition(op_type, model.opset)) is not None}
+    if not schemas or model.weight_bytes >= PROTOBUF_LIMIT:
         return None
     try:
         # Some definitions go by the types of what they stand for.
-        typed = onnx.shape_inference.infer_shapes(model.proto())
-        proto = inline_selected_functions(typed, [("", op_type) for op_type in defined], inline_schema_functions=True)
+        typed = onnx.shape_inference.infer_shapes(ir.to_proto(_with_defaults(model.graph_model, schemas)))
+        proto = inline_selected_functions(
+            typed, [("", op_type) for op_type in sorted(schemas)], inline_schema_functions=True
+        )
     except RuntimeError:  # its inliner finds no type for an optional input or output that is left out
         return None
     return model.with_graph(ir.from_proto(proto))
 
 
-def _has_definition(op_type: str, opset: int) -> bool:
+def _definition(op_type: str, opset: int) -> Any:
+    """The schema of a standard operator that the standard defines by others; None for all else."""
     try:
         schema: Any = onnx.defs.get_schema(op_type, opset)  # its stubs lack the two attributes
     except onnx.defs.SchemaError:
-        return False
-    return bool(schema.has_function or schema.has_context_dependent_function)
+        return None
+    return schema if schema.has_function or schema.has_context_dependent_function else None
+
+
+def _with_defaults(model: ir.Model, schemas: dict[str, Any]) -> ir.Model:
+    """A copy in which the operators have all their attributes: the inliner forgets those that are left to default."""
+    copy = model.clone()
+    for node in copy.graph.all_nodes():
+        schema = schemas.get(node.op_type) if node.domain == "" else None
+        for name, attribute in schema.attributes.items() if schema is not None else ():
+            if name not in node.attributes and attribute.default_value.name:
+                node.attributes.add(ir.serde.deserialize_attribute(attribute.default_value))
+    return copy
