@@ -146,6 +146,7 @@ def place(graph: ir.Graph, settings: Settings, keep_float: Collection[str] = ())
             plan.stored.append(layer)
         elif not layer.data.name or layer.data.dtype not in (None, ir.DataType.FLOAT):
             plan.kept_float[layer.name] = f"its activations are {layer.data.dtype}"
+            plan.stored.append(layer)
         else:
             plan.layers.append(layer)
             plan.tensors[layer.data.name] = layer.data

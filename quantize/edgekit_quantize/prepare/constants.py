@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from edgekit_quantize.graph import constant, is_standard, static_shape
+from edgekit_quantize.graph import add_initializer, constant, is_standard, static_shape
 
 MOVES_WEIGHTS = (
     "Reshape",
@@ -28,37 +28,37 @@ LARGEST_GROWTH = 4096
 
 
 def fold_constants(model: ir.Model) -> None:
-    """Replace Shape of static values and moves of constants by what they give, in subgraphs too.
+    """Replace Shape of static values and moves of constants in the main graph by what they give.
 
     Nothing that rounds is computed here, so the model's numbers do not change. What has been quantized already (Q/DQ
     over constants) stays.
     """
-    for node in list(model.graph.all_nodes()):
+    for node in list(model.graph):
         if node.graph is None or node.domain not in {"", "ai.onnx"} or not node.inputs:
             continue
         results = _shape(node) if node.op_type == "Shape" else _moved(node, model.opset_imports.get("", 0))
         if results is None:
             continue
-        owner = node.graph
-        for value, array in zip(node.outputs, results, strict=True):
-            tensor = ir.tensor(array, name=value.name)
-            value.shape, value.type = ir.Shape(array.shape), ir.TensorType(tensor.dtype)
-        _replace(owner, node, results)
+        _replace(model.graph, node, results)
 
 
-def _replace(owner: ir.Graph | ir.Function, node: ir.Node, results: list[np.ndarray]) -> None:
-    if not isinstance(owner, ir.Graph) or any(value.is_graph_output() for value in node.outputs):
+def _replace(graph: ir.Graph, node: ir.Node, results: list[np.ndarray]) -> None:
+    if any(value.is_graph_output() or _enters_control_flow(value) for value in node.outputs):
         return
     for value, array in zip(node.outputs, results, strict=True):
-        if not value.uses():
-            continue
-        name, value.name = value.name, f"{value.name}_computed"
-        held = ir.Value(
-            name=name, shape=value.shape, type=value.type, const_value=ir.tensor(np.ascontiguousarray(array), name=name)
-        )
-        owner.register_initializer(held)
-        value.replace_all_uses_with(held)
-    owner.remove(node, safe=True)
+        name = value.name or ""
+        value.name = f"{name}_computed"
+        value.replace_all_uses_with(add_initializer(graph, name, np.ascontiguousarray(array)))
+    graph.remove(node, safe=True)
+
+
+def _enters_control_flow(value: ir.Value) -> bool:
+    """Whether a loop or branch gets the value: its inside may have been typed by what was known of it before."""
+    return any(
+        node.graph is not value.graph
+        or any(attribute.type is ir.AttributeType.GRAPH for attribute in node.attributes.values())
+        for node, _ in value.uses()
+    )
 
 
 def _shape(node: ir.Node) -> list[np.ndarray] | None:
@@ -97,9 +97,8 @@ def _bytes(arrays: Mapping[str, np.ndarray]) -> int:
 
 
 def _cast_is_exact(node: ir.Node, array: np.ndarray) -> bool:
-    """Whether the cast only widens or changes integers that are small."""
-    to = ir.DataType(node.attributes["to"].as_int())
-    return to in {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT64} and array.dtype.kind in "fiu"
+    """Whether the cast widens half precision, as for weights that are stored in it."""
+    return ir.DataType(node.attributes["to"].as_int()) is ir.DataType.FLOAT and array.dtype == np.float16
 
 
 def _evaluate(node: ir.Node, feeds: dict[str, np.ndarray], opset: int) -> list[np.ndarray]:

@@ -11,24 +11,21 @@ from edgekit.errors import InputError
 PER_CHANNEL_OPSET = 13
 """From this version on DequantizeLinear takes one scale a channel."""
 WISHED_OPSET = 17
-"""From this version on LayerNormalization, and before it HardSwish, are operators of their own."""
+"""What a model is converted to that has to be converted; HardSwish is an operator of its own by then."""
 
 
 def modern(model: ir.Model) -> ir.Model:
-    """The model, converted to :data:`WISHED_OPSET` where it is older, or at least to :data:`PER_CHANNEL_OPSET`.
+    """The model; converted to :data:`WISHED_OPSET`, or at least to :data:`PER_CHANNEL_OPSET`, where it is too old.
 
     Raises:
         InputError: ONNX's converter has no way for one of the operators.
     """
-    if model.opset_imports.get("", 0) < PER_CHANNEL_OPSET:
-        try:
-            return upgraded(model, WISHED_OPSET)
-        except InputError:
-            return upgraded(model, PER_CHANNEL_OPSET)
+    if model.opset_imports.get("", 0) >= PER_CHANNEL_OPSET:
+        return model
     try:
         return upgraded(model, WISHED_OPSET)
     except InputError:
-        return model
+        return upgraded(model, PER_CHANNEL_OPSET)
 
 
 def upgraded(model: ir.Model, version: int) -> ir.Model:

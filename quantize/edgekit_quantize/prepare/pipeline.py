@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import onnx_ir as ir
-from onnx_ir.passes.common import LiftConstantsToInitializersPass, ShapeInferencePass
+from onnx_ir.passes.common import LiftConstantsToInitializersPass, RemoveInitializersFromInputsPass
 
+from edgekit.model import Model
+from edgekit.shapes import ContradictionError, infer_shapes
 from edgekit_quantize.graph import drop_unused_initializers, is_standard
 from edgekit_quantize.prepare.affine import fold_backward, fold_forward, shifts_to_convolutions
 from edgekit_quantize.prepare.batchnorm import fold_batchnorm
@@ -25,8 +27,9 @@ def prepared(model: ir.Model, *, padded_shifts_as_convolutions: bool = False) ->
         edgekit.errors.InputError: The model's opset is too old and cannot be upgraded.
     """
     model = modern(model.clone())
+    RemoveInitializersFromInputsPass()(model)  # before IR version 4 weights had to be inputs
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
-    ShapeInferencePass()(model)
+    model = _with_shapes(model)
     graph = model.graph
     _drop_identities(graph)
     _name_nodes(graph)
@@ -39,6 +42,13 @@ def prepared(model: ir.Model, *, padded_shifts_as_convolutions: bool = False) ->
         shifts_to_convolutions(graph)
     drop_unused_initializers(graph)
     return model
+
+
+def _with_shapes(model: ir.Model) -> ir.Model:
+    try:
+        return infer_shapes(Model(model), strict=False).graph_model
+    except ContradictionError:  # the runtime may be less strict; what needs a shape is then left alone
+        return model
 
 
 def _drop_identities(graph: ir.Graph) -> None:

@@ -141,3 +141,76 @@ def test_labels_are_what_counts_where_there_are_some(cnn: Model, execute: Callab
 
     assert record["curve"][0]["metric"] == "accuracy"
     assert record["curve"][0]["float_value"] == 1.0
+
+
+def test_weights_in_half_precision_behind_a_cast_are_quantized(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
+) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 3, 12, 12] x) => (float[1, 16, 10, 10] y) { w = Cast<to = 1>(h)  y = Conv(x, w) }"""
+    model = Model(parse(text, h=rng.normal(size=(16, 3, 3, 3)).astype(np.float16)))
+
+    result = PostTrainingQuantizer().quantize(_request(model))
+
+    assert len(result.record["quantized"]) == 1
+    feeds = next(iter(Drawn())).feeds
+    expected, found = (execute(made.graph_model, feeds)[0] for made in (model, result.model))
+    np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
+
+
+def test_layers_that_share_their_weights_share_the_integers(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
+) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 3, 12, 12] x) => (float[1, 3, 8, 8] y) { c = Conv(x, w)  r = Relu(c)  y = Conv(r, w) }"""
+    model = Model(parse(text, w=rng.normal(size=(3, 3, 3, 3)).astype(np.float32)))
+
+    result = PostTrainingQuantizer().quantize(_request(model))
+
+    integers = [
+        v for v in result.model.graph.initializers.values() if v.dtype is ir.DataType.INT8 and len(v.shape or ()) == 4
+    ]
+    assert len(integers) == 1
+    feeds = next(iter(Drawn())).feeds
+    expected, found = (execute(made.graph_model, feeds)[0] for made in (model, result.model))
+    np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
+
+
+def test_what_is_quantized_already_stays(parse: Callable[..., ir.Model], rng: np.random.Generator) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 3, 12, 12] x) => (float[1, 4, 8, 8] y) {
+      w = DequantizeLinear<axis = 0>(q, s)
+      c = Conv(x, w)
+      y = Conv(c, v)
+    }"""
+    model = parse(
+        text,
+        q=rng.integers(-127, 127, (8, 3, 3, 3)).astype(np.int8),
+        s=np.full(8, 0.01, np.float32),
+        v=rng.normal(size=(4, 8, 3, 3)).astype(np.float32),
+    )
+
+    result = PostTrainingQuantizer().quantize(_request(Model(model)))
+
+    assert len(result.record["quantized"]) == 1
+    assert "q" in result.model.graph.initializers
+
+
+def test_branches_do_not_hinder(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
+) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 3, 12, 12] x) => (float y) {
+      c = Conv(x, w)
+      m = ReduceMean<keepdims = 0>(c)
+      b = Greater(m, zero)
+      y = If(b) <then_branch = t () => (float u) { u = Neg(m) },
+                 else_branch = e () => (float v) { v = Identity(m) }>
+    }"""
+    model = Model(parse(text, w=rng.normal(size=(8, 3, 3, 3)).astype(np.float32), zero=np.array(0, np.float32)))
+
+    result = PostTrainingQuantizer().quantize(_request(model, max_drop=1.0))
+
+    feeds = next(iter(Drawn())).feeds
+    expected, found = (execute(made.graph_model, feeds)[0] for made in (model, result.model))
+    assert found == pytest.approx(expected, abs=0.02)
