@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -18,6 +19,9 @@ from edgekit.inputs import index_limits, seeded_inputs
 from edgekit.model import Model
 from edgekit.target import Feature
 from edgekit_coreml.deployment import deployment_target
+
+if TYPE_CHECKING:
+    from edgekit_coreml.frontend.flexible import Sizes
 
 PRECISIONS = ("auto", "float16", "float32")
 METADATA_FIELDS = {
@@ -49,6 +53,7 @@ class _Job:
     target: str
     subject: object
     texts: Mapping[str, str]
+    dimensions: Mapping[str, Sizes]
 
 
 def convert(
@@ -57,15 +62,18 @@ def convert(
     *,
     deployment_target: str = "iOS18",
     precision: str = "float16",
+    dimensions: Mapping[str, Sizes] | None = None,
 ) -> Path:
     """Convert an ONNX model to an ML Program.
 
     Args:
-        model: The model, or its file. Every input's shape has to be fixed.
+        model: The model, or its file. Every input's shape has to be fixed, but for the dimensions that stay open.
         out: The package to write; ``.mlpackage`` is added where it is missing. An existing package is replaced.
         deployment_target: The earliest system that has to run it, ``iOS16`` to ``iOS26``.
         precision: What the program computes in: ``float32``; ``float16``; or ``auto``, which is float16 but for the
             operations that overflow or lose too much in it, as executing both on random inputs shows.
+        dimensions: The sizes that dimensions may take that stay open, by the names that the model gives them:
+            ``range(1, 9)`` for any of 1 to 8, ``(224, 320)`` for one of these. The first is the default.
 
     Returns:
         The package's path.
@@ -79,7 +87,12 @@ def convert(
     else:
         graph_model, subject = ir.load(model), model
     return convert_graph(
-        graph_model, out, deployment_target_name=deployment_target, precision=precision, subject=subject
+        graph_model,
+        out,
+        deployment_target_name=deployment_target,
+        precision=precision,
+        subject=subject,
+        dimensions=dimensions,
     ).package
 
 
@@ -92,6 +105,7 @@ def convert_graph(
     subject: object = None,
     texts: Mapping[str, str] | None = None,
     examples: Sequence[Mapping[str, np.ndarray]] = (),
+    dimensions: Mapping[str, Sizes] | None = None,
 ) -> Conversion:
     """Convert a graph; see :func:`convert`.
 
@@ -103,14 +117,15 @@ def convert_graph(
         subject: What to call the model in errors.
         texts: ``author``, ``license``, ``short_description`` and ``version`` for the package's metadata.
         examples: Inputs by ONNX name that ``auto`` goes by; random ones where there are none.
+        dimensions: The sizes that open dimensions may take; see :func:`convert`.
     """
     if precision not in PRECISIONS:
         raise InputError("unknown precision", subject="--precision", expected=" or ".join(PRECISIONS), found=precision)
-    job = _Job(graph_model, deployment_target(deployment_target_name), subject, texts or {})
+    job = _Job(graph_model, deployment_target(deployment_target_name), subject, texts or {}, dimensions or {})
     path = out if out.suffix == ".mlpackage" else out.with_name(f"{out.name}.mlpackage")
     with atomic_directory(path, what="package", may_replace=is_package) as folder:
         if precision == "auto":
-            conversion = _write_mixed(job, folder, examples or _random_examples(graph_model))
+            conversion = _write_mixed(job, folder, examples or _random_examples(graph_model, job.dimensions))
         else:
             conversion = _write(job, folder, None if precision == "float32" else frozenset())
     return replace(conversion, package=path)
@@ -128,7 +143,7 @@ def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conv
     from edgekit_coreml.frontend import passes, signature
     from edgekit_coreml.frontend.program import build_program, export
 
-    built = build_program(job.graph_model, job.target, job.subject)
+    built = build_program(job.graph_model, job.target, job.subject, job.dimensions)
     if built.gaps:
         raise UnsupportedOpsError(built.gaps, subject=job.subject)
     passes.optimize(built.program, None if kept_float32 is None else lambda op: op.name not in kept_float32)
@@ -162,16 +177,23 @@ def _write_mixed(job: _Job, folder: Path, examples: Sequence[Mapping[str, np.nda
     return chosen
 
 
-def _random_examples(graph_model: ir.Model) -> list[Mapping[str, np.ndarray]]:
+def _random_examples(graph_model: ir.Model, dimensions: Mapping[str, Sizes]) -> list[Mapping[str, np.ndarray]]:
     """Inputs to judge the precision by where the caller has none.
 
     Indices come from their whole range and, since an input of few different symbols has little variance for a
     normalization to divide by, from zero and one alone.
     """
     model = Model(graph_model)
+    defaults = {name: sizes[0] for name, sizes in dimensions.items()}
+    inputs = [
+        replace(spec, shape=tuple(defaults.get(size, size) if isinstance(size, str) else size for size in spec.shape))
+        if spec.shape is not None
+        else spec
+        for spec in model.inputs
+    ]
     limits = index_limits(model)
     narrow = {spec.name: 2 for spec in model.inputs if np.issubdtype(np.dtype(spec.dtype), np.integer)}
-    return [seeded_inputs(model.inputs, 0, limits), seeded_inputs(model.inputs, 1, narrow)]
+    return [seeded_inputs(inputs, 0, limits), seeded_inputs(inputs, 1, narrow)]
 
 
 def is_package(path: Path) -> bool:

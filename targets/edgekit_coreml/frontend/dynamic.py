@@ -2,10 +2,56 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.values import Unsupported, Value
+
+
+def reshape_target(source: Sequence[Any], sizes: Sequence[int]) -> list[int]:
+    """The shape that a tensor with open sizes is reshaped to, with -1 for the one that only a run tells.
+
+    Args:
+        source: The tensor's sizes.
+        sizes: What ONNX says: 0 keeps a size, -1 takes what is left.
+
+    Raises:
+        Unsupported: More than one size stays open.
+    """
+    kept = [source[place] if size == 0 else size for place, size in enumerate(sizes)]
+    fixed = [int(size) for size in kept if is_known(size)]
+    if -1 in sizes and len(fixed) < len(kept) - 1:
+        # What is open on both sides cancels out.
+        rest = [size for place, size in enumerate(source) if place >= len(sizes) or sizes[place] != 0]
+        if all(is_known(size) for size in rest):
+            others = [size for size in sizes if size > 0]
+            kept[list(sizes).index(-1)] = math.prod(rest) // math.prod(others)
+    target = [int(size) if is_known(size) else -1 for size in kept]
+    if target.count(-1) > 1:
+        raise Unsupported("reshapes to more than one open size", "fix a dimension with --dim or --shape")
+    return target
+
+
+def matrix_target(source: Sequence[Any], axis: int) -> list[int]:
+    """The matrix that a tensor with open sizes is flattened to, with -1 for the one that only a run tells.
+
+    Raises:
+        Unsupported: There are open sizes on both sides of the axis.
+    """
+    sides = source[:axis], source[axis:]
+    target = [math.prod(side) if all(is_known(size) for size in side) else -1 for side in sides]
+    if target == [-1, -1]:
+        raise Unsupported("flattens to more than one open size", "fix a dimension with --dim or --shape")
+    return [int(size) for size in target]
+
+
+def is_known(size: Any) -> bool:
+    """Whether a size is a number of its own, not open."""
+    return isinstance(size, int | np.integer) and size != -1
 
 
 def expanded(x: Value, shape: Value) -> Var:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import onnx_ir as ir
 from edgekit.errors import OpGap
 from edgekit.target import Feature
 from edgekit_coreml.frontend import signature
+from edgekit_coreml.frontend.flexible import Sizes, checked, symbols_of
 from edgekit_coreml.frontend.lowering import GraphLowering
 from edgekit_coreml.frontend.mil import Function, Program, ct, export_proto, mb
 from edgekit_coreml.frontend.values import Unsupported, Value
@@ -27,23 +28,28 @@ class BuiltProgram:
     gaps: Sequence[OpGap]
 
 
-def build_program(model: ir.Model, target_name: str, subject: object) -> BuiltProgram:
+def build_program(
+    model: ir.Model, target_name: str, subject: object, dimensions: Mapping[str, Sizes] | None = None
+) -> BuiltProgram:
     """Lower a model into a MIL program in float32.
 
     Args:
-        model: The model, its input shapes fixed.
+        model: The model, its input shapes fixed but for the open dimensions.
         target_name: The deployment target by coremltools' name.
         subject: What to call the model in errors.
+        dimensions: The sizes that open dimensions may take, by the dimensions' names.
 
     Raises:
-        edgekit.errors.InputError: An input's shape is not fixed.
+        edgekit.errors.InputError: An input's shape is neither fixed nor open.
     """
+    dimensions = checked(dimensions or {})
     target = ct.target[target_name]
     reset_names()
     formal = [value for value in model.graph.inputs if value.name not in model.graph.initializers]
-    inputs = signature.input_mappings(formal, subject)
+    inputs = signature.input_mappings(formal, subject, dimensions)
+    symbols = symbols_of(dimensions)
     lowering = GraphLowering(model, target)
-    placeholders = {mapping.native_name: signature.placeholder(mapping) for mapping in inputs}
+    placeholders = {mapping.native_name: signature.placeholder(mapping, symbols) for mapping in inputs}
     with Function(placeholders, target) as function:
         entered = [
             signature.enter(function.inputs[mapping.native_name], mapping, value.dtype or ir.DataType.UNDEFINED)
@@ -54,7 +60,7 @@ def build_program(model: ir.Model, target_name: str, subject: object) -> BuiltPr
         function.set_outputs(variables)
     program = Program()
     program.add_function("main", function)
-    function.set_input_types(signature.coreml_inputs(inputs))
+    function.set_input_types(signature.coreml_inputs(inputs, dimensions))
     return BuiltProgram(program, inputs, outputs, lowering.gaps)
 
 

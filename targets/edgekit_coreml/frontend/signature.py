@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -18,6 +19,7 @@ import onnx_ir as ir
 from edgekit.errors import InputError, OpGap, UnsupportedOpsError
 from edgekit.model import dtype_name
 from edgekit.target import Feature
+from edgekit_coreml.frontend.flexible import Sizes, coreml_shape
 from edgekit_coreml.frontend.lowering import mil_name
 from edgekit_coreml.frontend.mil import Var, ct, mb, types
 from edgekit_coreml.frontend.movement import empty
@@ -49,8 +51,10 @@ def unique_native_names(names: Iterable[str], taken: Iterable[str] = ()) -> list
     return unique
 
 
-def input_mappings(inputs: Sequence[ir.Value], subject: object) -> list[Feature]:
-    """The mapping of a model's inputs.
+def input_mappings(
+    inputs: Sequence[ir.Value], subject: object, dimensions: Mapping[str, Sizes] | None = None
+) -> list[Feature]:
+    """The mapping of a model's inputs; a dimension that stays open goes by its name.
 
     Raises:
         edgekit.errors.InputError: An input has a dynamic dimension.
@@ -60,7 +64,7 @@ def input_mappings(inputs: Sequence[ir.Value], subject: object) -> list[Feature]
     natives = unique_native_names(value.name or "" for value in inputs)
     mappings = []
     for value, native in zip(inputs, natives, strict=True):
-        shape = tuple(static_shape(value, subject))
+        shape = sizes_of(value, subject, dimensions or {})
         dtype = value.dtype if value.dtype is not None else ir.DataType.UNDEFINED
         native_dtype = NATIVE_DTYPES[native_type(dtype)]
         mappings.append(Feature(value.name or "", dtype_name(dtype), shape, native, native_dtype, native_shape(shape)))
@@ -81,7 +85,7 @@ def require_tensors(inputs: Sequence[ir.Value], subject: object) -> None:
         raise UnsupportedOpsError(gaps, subject=subject)
 
 
-def native_shape(shape: Sequence[int]) -> tuple[int, ...]:
+def native_shape(shape: Sequence[int | str]) -> tuple[int | str, ...]:
     """The shape that stands for one at the border: of rank 1 to 5, and with elements.
 
     Of more than five dimensions the first ones are merged; a tensor without elements is represented by one that
@@ -90,14 +94,19 @@ def native_shape(shape: Sequence[int]) -> tuple[int, ...]:
     if not shape or 0 in shape:
         return (1,)
     merged = len(shape) - HIGHEST_RANK + 1
-    return tuple(shape) if merged < 2 else (math.prod(shape[:merged]), *shape[merged:])
+    if merged < 2:
+        return tuple(shape)
+    first = [size for size in shape[:merged] if isinstance(size, int)]
+    if len(first) < merged:
+        raise Unsupported(f"an input of rank {len(shape)} with open dimensions")
+    return (math.prod(first), *shape[merged:])
 
 
-def static_shape(value: ir.Value, subject: object) -> list[int]:
-    """An input's sizes.
+def sizes_of(value: ir.Value, subject: object, dimensions: Mapping[str, Sizes]) -> tuple[int | str, ...]:
+    """An input's sizes, names for open dimensions.
 
     Raises:
-        edgekit.errors.InputError: One of them is not a number.
+        edgekit.errors.InputError: A size is neither a number nor open.
     """
     if value.shape is None:
         raise InputError(
@@ -106,7 +115,7 @@ def static_shape(value: ir.Value, subject: object) -> list[int]:
             hint=f"give it with --shape {value.name}=…",
         )
     dims = [dim if isinstance(dim, int) else dim.value for dim in value.shape]
-    dynamic = [dim for dim in dims if not isinstance(dim, int)]
+    dynamic = [dim for dim in dims if not isinstance(dim, int) and dim not in dimensions]
     if dynamic:
         named = next((dim for dim in dynamic if dim), None)
         flag = f"--dim {named}=1" if named else f"--shape {value.name}=…"
@@ -117,24 +126,26 @@ def static_shape(value: ir.Value, subject: object) -> list[int]:
             found=", ".join("?" if dim is None else str(dim) for dim in dims),
             hint=f"fix it with {flag}",
         )
-    return [int(dim) for dim in dims if isinstance(dim, int)]
+    return tuple(dim for dim in dims if dim is not None)
 
 
-def placeholder(mapping: Feature) -> object:
-    """The program's input for a mapping."""
+def placeholder(mapping: Feature, symbols: Mapping[str, Any]) -> object:
+    """The program's input for a mapping, its open dimensions as symbols."""
     mil_types = {"float32": types.fp32, "float16": types.fp16, "int32": types.int32}
-    return mb.placeholder(shape=tuple(mapping.native_shape), dtype=mil_types[mapping.native_dtype])
+    shape = tuple(symbols[size] if isinstance(size, str) else size for size in mapping.native_shape)
+    return mb.placeholder(shape=shape, dtype=mil_types[mapping.native_dtype])
 
 
 def enter(var: Var, mapping: Feature, dtype: ir.DataType) -> Value:
     """The ONNX value of a program input, as it is after the border."""
     shape = [size for size in mapping.shape if isinstance(size, int)]
-    if 0 in shape:
+    is_open = len(shape) < len(mapping.shape)
+    if 0 in shape and not is_open:
         return empty(dtype, shape)
     if dtype is ir.DataType.BOOL:
         var = mb.cast(x=var, dtype="bool")
     value = computed(var, dtype)
-    return value if value.shape == tuple(shape) else of_shape(value, shape)
+    return value if is_open or value.shape == tuple(shape) else of_shape(value, shape)
 
 
 def leave(value: Value, native_name: str) -> Var:
@@ -142,7 +153,7 @@ def leave(value: Value, native_name: str) -> Var:
     if value.is_static and 0 in value.static_shape:
         value = constant(np.zeros(1, value.dtype.numpy()), value.dtype)
     elif value.is_static and value.static_shape != native_shape(value.static_shape):
-        value = of_shape(value, native_shape(value.static_shape))
+        value = of_shape(value, [size for size in native_shape(value.static_shape) if isinstance(size, int)])
     var = value.var
     if value.dtype is ir.DataType.BOOL:
         var = mb.cast(x=var, dtype="int32")
@@ -163,6 +174,16 @@ def metadata(inputs: Sequence[Feature], outputs: Sequence[Feature]) -> dict[str,
     return {IO_KEY: json.dumps(contract, separators=(",", ":"), sort_keys=True)}
 
 
-def coreml_inputs(mappings: Sequence[Feature]) -> tuple[ct.TensorType, ...]:
-    """The inputs as coremltools describes them."""
-    return tuple(ct.TensorType(name=mapping.native_name, shape=tuple(mapping.native_shape)) for mapping in mappings)
+def coreml_inputs(mappings: Sequence[Feature], dimensions: Mapping[str, Sizes]) -> tuple[ct.TensorType, ...]:
+    """The inputs as coremltools describes them.
+
+    Raises:
+        edgekit.errors.InputError: Sizes that Core ML cannot declare.
+    """
+    shapes = [
+        coreml_shape([size for size in mapping.native_shape if size is not None], dimensions, mapping.name)
+        for mapping in mappings
+    ]
+    return tuple(
+        ct.TensorType(name=mapping.native_name, shape=shape) for mapping, shape in zip(mappings, shapes, strict=True)
+    )

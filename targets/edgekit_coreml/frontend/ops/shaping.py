@@ -32,7 +32,7 @@ def reshape(ctx: Context, x: Value, shape: Value, *, allowzero: int = 0) -> Var 
     if not x.is_static:
         if allowzero and 0 in sizes:
             raise Unsupported("a size of 0 with a dynamic input")
-        return mb.reshape(x=x.var, shape=sizes)
+        return mb.reshape(x=x.var, shape=dynamic.reshape_target(x.shape, sizes))
     source = x.static_shape
     if not allowzero:
         sizes = [source[place] if size == 0 else size for place, size in enumerate(sizes)]
@@ -47,8 +47,10 @@ def reshape(ctx: Context, x: Value, shape: Value, *, allowzero: int = 0) -> Var 
 @lowering("Flatten", versions=[1, 9, 11, 13, 21, 23, 24, 25])
 def flatten(ctx: Context, x: Value, *, axis: int = 1) -> Value:
     """A matrix: the dimensions before the axis, and the others."""
-    shape = x.static_shape
     axis = axis + x.rank if axis < 0 else axis
+    if not x.is_static and 0 < axis < x.rank:
+        return computed(mb.reshape(x=x.var, shape=dynamic.matrix_target(x.shape, axis)), x.dtype)
+    shape = x.static_shape
     return of_shape(x, [math.prod(shape[:axis]), math.prod(shape[axis:])])
 
 
