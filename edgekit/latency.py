@@ -14,6 +14,8 @@ WARM_UP_RUNS = 3
 TURN_SECONDS = 0.02
 """A turn runs one model for about this long; one that takes longer runs once."""
 LEAST_RUNS = 20
+QUANTILES = 40
+"""A record tells the distribution by so many equal steps from the fastest run to the slowest."""
 MOST_SECONDS = 10.0
 """When the measurement ends although :data:`LEAST_RUNS` have not been made; each model has run at least once."""
 ENOUGH_SECONDS = 1.5
@@ -35,6 +37,7 @@ class Latency:
         return {
             "runs": len(self.milliseconds),
             **{f"p{percent}_ms": round(self.percentile(percent), 6) for percent in (50, 90, 99)},
+            "quantiles_ms": [round(self.percentile(100 * step / QUANTILES), 6) for step in range(QUANTILES + 1)],
         }
 
 

@@ -1,65 +1,91 @@
-"""One HTML file that tells what a bundle holds, and opens without a network."""
+"""One HTML file that tells what a bundle holds, or two of them side by side, and opens without a network."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
-from edgekit.report import tables
-from edgekit.report.summary import Manifest, summary_rows, warnings
+from edgekit.bundle import Bundle
+from edgekit.report import sections
+from edgekit.report.comparison import COMPARISON_HEAD, comparison_rows
+from edgekit.report.page_graph import GraphRecord
+from edgekit.report.summary import Manifest
+
+Section = Callable[[Manifest, GraphRecord | None], str]
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+"""What the browser may load: nothing but what stands in the page."""
 
 
-def html_report(manifest: Manifest) -> str:
-    """The page's text: the summary first, then accuracy, operators, inputs and outputs, stages and files."""
-    title = escape(f"{manifest['name']} for {manifest['target']['profile']}")
-    sections = [
-        _section("Summary", _table((), summary_rows(manifest)), *map(_note, warnings(manifest))),
-        _section(
-            "Accuracy by output",
-            _table(tables.ACCURACY_HEAD, tables.accuracy_rows(manifest)),
-            f"<p>{escape(tables.execution_text(manifest))}</p>",
-        ),
-        _section("Operators", _table(_OPERATOR_HEAD, _operator_rows(manifest))),
-        _section("Inputs and outputs", _table(tables.FEATURE_HEAD, tables.feature_rows(manifest))),
-        _section("Stages", _table(tables.STAGE_HEAD, tables.stage_rows(manifest))),
-        _section("Files", _table(("file", "size", "SHA-256"), tables.file_rows(manifest))),
-    ]
-    style = files("edgekit.report").joinpath("report.css").read_text(encoding="utf-8")
+def html_report(bundle: Bundle, against: Bundle | None = None) -> str:
+    """The page's text: the summary first, then what it rests on.
+
+    Args:
+        bundle: What to report on.
+        against: What to compare it with; both are shown side by side.
+
+    Raises:
+        edgekit.errors.RequirementError: A bundle's graph cannot be read.
+    """
+    bundles = [bundle] if against is None else [bundle, against]
+    title = escape(" against ".join(map(_title, bundles)))
+    parts = list(_sections(bundles))
+    links = "".join(f'<li><a href="#{_anchor(heading)}">{heading}</a></li>' for heading, _ in parts)
+    body = "\n".join(
+        f'<section id="{_anchor(heading)}">\n<h2>{heading}</h2>\n{text}\n</section>' for heading, text in parts
+    )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
-        f"<h1>{title}</h1>\n" + "\n".join(sections) + "\n</main>\n</body>\n</html>\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f"<title>{title}</title>\n<style>\n{_resource('report.css')}</style>\n</head>\n<body>\n"
+        f'<main class="{"one" if against is None else "two"}">\n<h1>{title}</h1>\n'
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n{body}\n</main>\n'
+        f"<script>\n{_resource('graph.js')}</script>\n</body>\n</html>\n"
     )
 
 
-_OPERATOR_HEAD = ("operator", "nodes", "verdict", "evidence", "unit", "")
+_SECTIONS: Sequence[tuple[str, Section]] = (
+    ("Summary", lambda manifest, _: sections.summary(manifest)),
+    ("Size by layer", lambda _, graph: sections.size_by_layer(graph)),
+    ("Latency", lambda manifest, _: sections.latency(manifest)),
+    ("Accuracy", lambda manifest, _: sections.accuracy(manifest)),
+    ("Quantization trade-off", lambda manifest, _: sections.trade_off(manifest)),
+    ("Operators", lambda manifest, _: sections.operators(manifest)),
+    ("Graph", sections.graph_viewer),
+    ("Inputs and outputs", lambda manifest, _: sections.features(manifest)),
+    ("Stages", lambda manifest, _: sections.stages(manifest)),
+    ("Files", lambda manifest, _: sections.files(manifest)),
+)
 
 
-def _operator_rows(manifest: Manifest) -> Iterator[Sequence[str]]:
-    for stage in manifest["stages"]:
-        if stage["name"] == "check operators":
-            for group in stage["record"]["verdicts"]:
-                count = str(len(group["nodes"]))
-                yield group["op_type"], count, group["support"], group["evidence"], group["unit"], group["detail"]
+def _sections(bundles: Sequence[Bundle]) -> Iterator[tuple[str, str]]:
+    """Headings and texts."""
+    if len(bundles) == 2:
+        first, second = bundles
+        yield "Comparison", sections.table(COMPARISON_HEAD, comparison_rows(first.manifest, second.manifest))
+    shown = [(bundle, bundle.graph()) for bundle in bundles]
+    for heading, section in _SECTIONS:
+        texts = [section(bundle.manifest, graph) for bundle, graph in shown]
+        if len(texts) == 1:
+            yield heading, texts[0]
+        else:
+            names = [
+                f"<h3>{escape(letter)}: {escape(_title(bundle))}</h3>"
+                for letter, bundle in zip("AB", bundles, strict=True)
+            ]
+            columns = "\n".join(f"<div>\n{name}\n{text}\n</div>" for name, text in zip(names, texts, strict=True))
+            yield heading, f'<div class="pair">\n{columns}\n</div>'
 
 
-def _section(title: str, *parts: str) -> str:
-    return f"<section>\n<h2>{escape(title)}</h2>\n" + "\n".join(parts) + "\n</section>"
+def _title(bundle: Bundle) -> str:
+    return f"{bundle.name} for {bundle.profile_name}"
 
 
-def _note(text: str) -> str:
-    return f'<p class="note">{escape(text)}</p>'
+def _anchor(heading: str) -> str:
+    return heading.lower().replace(" ", "-")
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; without a head, the first cell of each row is what the row is about."""
-    opening, closing = ("<td>", "</td>") if head else ('<th scope="row">', "</th>")
-    lines = ['<div class="scroll"><table>']
-    if head:
-        lines.append("<tr>" + "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head) + "</tr>")
-    for first, *others in rows:
-        cells = [f"{opening}{escape(first)}{closing}", *(f"<td>{escape(cell)}</td>" for cell in others)]
-        lines.append("<tr>" + "".join(cells) + "</tr>")
-    return "\n".join([*lines, "</table></div>"])
+def _resource(name: str) -> str:
+    return files("edgekit.report").joinpath(name).read_text(encoding="utf-8")

@@ -59,10 +59,15 @@ def warnings(manifest: Manifest) -> list[str]:
     return [text for stage in manifest["stages"] for text in stage["record"].get("warnings", ())]
 
 
+def stage_record(manifest: Manifest, name: str) -> Mapping[str, Any]:
+    """What the stage recorded the last time it ran; empty where it did not."""
+    records = [stage["record"] for stage in manifest["stages"] if stage["name"] == name]
+    return records[-1] if records else {}
+
+
 def scheme(manifest: Manifest) -> str:
     """The quantization scheme that was used."""
-    records = [stage["record"] for stage in manifest["stages"] if stage["name"] == "quantize"]
-    return str(records[0].get("scheme", "unknown")) if records else "none"
+    return str(stage_record(manifest, "quantize").get("scheme", "none"))
 
 
 def worst_db(accuracy: Mapping[str, Any]) -> float | str | None:

@@ -42,10 +42,10 @@ def feature_rows(manifest: Manifest) -> Iterator[Row]:
                 kind,
                 feature["name"],
                 feature["dtype"],
-                _shape(feature["shape"]),
+                shape_text(feature["shape"]),
                 feature["native_name"],
                 feature["native_dtype"],
-                _shape(feature["native_shape"]),
+                shape_text(feature["native_shape"]),
             )
 
 
@@ -62,7 +62,8 @@ def file_rows(manifest: Manifest) -> Iterator[tuple[str, str, str]]:
         yield file["path"], bytes_text(file["bytes"]), file["sha256"]
 
 
-def _shape(shape: Sequence[object]) -> str:
+def shape_text(shape: Sequence[object]) -> str:
+    """A shape as people write it; a dynamic dimension without a name is a question mark."""
     return "×".join("?" if dim is None else str(dim) for dim in shape) or "scalar"
 
 

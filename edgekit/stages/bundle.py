@@ -27,6 +27,7 @@ from edgekit.preprocessing import Preprocessing
 from edgekit.report.graph_record import graph_record
 from edgekit.report.markdown import markdown_report
 from edgekit.samples import Samples
+from edgekit.shapes import infer_shapes
 from edgekit.stages import Stage, StageResult
 from edgekit.stages.bench import Measured
 from edgekit.target import Artifact, Profile, Target
@@ -96,7 +97,7 @@ class WriteBundle(Stage[Measured]):
                 raise self.broken(f"the check's file {name!r} cannot be written beside the model")
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, encoding="utf-8", newline="\n")
-        graph = graph_record(given.model)
+        graph = graph_record(infer_shapes(given.model, strict=False))
         validate_graph(graph)
         (self._folder / GRAPH).write_text(
             json.dumps(graph, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n",

@@ -5,7 +5,7 @@ from typing import Any
 
 RunEdgeKit = Callable[..., Any]
 
-VOID = {"meta"}
+VOID = {"meta", "input"}
 
 
 class Page(HTMLParser):
@@ -20,7 +20,7 @@ class Page(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        assert not {"src", "href"} & {name for name, _ in attributes}
+        assert all(name != "src" and (name != "href" or str(value).startswith("#")) for name, value in attributes)
         if tag not in VOID:
             self.open.append(tag)
 
@@ -34,20 +34,49 @@ class Page(HTMLParser):
             self.cells.append(data)
 
 
+SECTIONS = [
+    "Summary",
+    "Size by layer",
+    "Latency",
+    "Accuracy",
+    "Quantization trade-off",
+    "Operators",
+    "Graph",
+    "Inputs and outputs",
+    "Stages",
+    "Files",
+]
+
+
 def test_one_page_with_everything(edgekit: RunEdgeKit, packaged_digits: Path, tmp_path: Path) -> None:
     output = tmp_path / "report.html"
     finished = edgekit("report", packaged_digits, "-o", output)
     assert finished.code == 0
     assert finished.out == f"{output}\n"
     page = Page(output.read_text())
-    assert page.headings == ["Summary", "Accuracy by output", "Operators", "Inputs and outputs", "Stages", "Files"]
+    assert page.headings == SECTIONS
     assert {"logits", "Conv", "supported", "model.onnx", "float32"} <= set(page.cells)
+
+
+def test_two_bundles_side_by_side(edgekit: RunEdgeKit, packaged_digits: Path, bundle: Path, tmp_path: Path) -> None:
+    output = tmp_path / "report.html"
+    finished = edgekit("report", packaged_digits, "--against", bundle, "-o", output)
+    assert finished.code == 0
+    page = Page(output.read_text())
+    assert page.headings == ["Comparison", *SECTIONS]
+    assert "×1.00" in page.cells
+    assert page.cells.count("model.onnx") == 2
 
 
 def test_json(edgekit: RunEdgeKit, packaged_digits: Path, tmp_path: Path) -> None:
     output = tmp_path / "report.html"
     record = edgekit("report", packaged_digits, "-o", output, "--json").json
-    assert record == {"bundle": str(packaged_digits), "report": str(output), "bytes": output.stat().st_size}
+    assert record == {
+        "bundle": str(packaged_digits),
+        "against": None,
+        "report": str(output),
+        "bytes": output.stat().st_size,
+    }
 
 
 def test_names_are_not_markup(edgekit: RunEdgeKit, onnx_file: Callable[..., Path], tmp_path: Path) -> None:
@@ -55,7 +84,7 @@ def test_names_are_not_markup(edgekit: RunEdgeKit, onnx_file: Callable[..., Path
     assert edgekit("package", model, "--target", "ort", "-o", tmp_path / "out").code == 0
     assert edgekit("report", tmp_path / "out", "-o", tmp_path / "report.html").code == 0
     text = (tmp_path / "report.html").read_text()
-    assert "<script" not in text
+    assert "<script>&" not in text
     assert "a&lt;script&gt;&amp;b for onnxruntime" in text
 
 

@@ -1,0 +1,119 @@
+"""Charts as SVG that takes its colours from the page's style sheet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+WIDTH, HEIGHT = 640, 300
+LEFT, RIGHT, TOP, BOTTOM = 68, 20, 14, 54
+
+Points = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What an axis shows, and from where to where."""
+
+    title: str
+    low: float
+    high: float
+    logarithmic: bool = False
+
+    @classmethod
+    def around(cls, title: str, figures: Sequence[float], *, logarithmic: bool = False) -> Axis:
+        """An axis on which all figures have room.
+
+        Args:
+            title: What it shows.
+            figures: At least one; above 0 where the axis is logarithmic.
+            logarithmic: Whether equal ratios are equally far apart.
+        """
+        low, high = min(figures), max(figures)
+        if logarithmic:
+            return cls(title, low / 1.15, high * 1.15, True)
+        margin = (high - low) * 0.12 or abs(high) * 0.1 or 1.0
+        return cls(title, low - margin, high + margin)
+
+    def share(self, value: float) -> float:
+        """Where a value stands, from 0 at the low end to 1 at the high end."""
+        if self.logarithmic:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    def ticks(self) -> list[float]:
+        """Round figures along the axis."""
+        if self.logarithmic:
+            decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+            factors = (1, 2, 5) if self.high / self.low < 200 else (1,)
+            marks = [factor * 10.0**decade for decade in decades for factor in factors]
+            inside = [mark for mark in marks if self.low <= mark <= self.high]
+            if len(inside) >= 2:
+                return inside
+        rough = (self.high - self.low) / 5
+        decade = 10.0 ** math.floor(math.log10(rough))
+        step = next(factor * decade for factor in (1, 2, 5, 10) if factor * decade >= rough)
+        first = math.ceil(self.low / step)
+        return [number * step for number in range(first, math.floor(self.high / step) + 1)]
+
+
+def curve_chart(title: str, curves: Mapping[str, Points], across: Axis, up: Axis) -> str:
+    """Lines; the first in the accent colour. A legend stands below."""
+    parts = [_frame(across, up)]
+    for number, points in enumerate(curves.values(), 1):
+        line = " ".join(f"{_x(across, x):.1f},{_y(up, y):.1f}" for x, y in points)
+        parts.append(f'<polyline class="line series{number}" points="{line}"/>')
+    legend = "".join(
+        f'<li><span class="swatch series{number}"></span>{escape(name)}</li>' for number, name in enumerate(curves, 1)
+    )
+    return f'<figure>{_svg(title, parts)}<figcaption><ul class="legend">{legend}</ul></figcaption></figure>'
+
+
+def point_chart(title: str, points: Points, across: Axis, up: Axis, chosen: int | None) -> str:
+    """Dots with the numbers 1, 2, …; the chosen one (by its place from 0) is filled."""
+    parts = [_frame(across, up)]
+    for place, (x, y) in enumerate(points):
+        style = "dot chosen" if place == chosen else "dot"
+        left, top = _x(across, x), _y(up, y)
+        parts.append(
+            f'<circle class="{style}" cx="{left:.1f}" cy="{top:.1f}" r="11"/>'
+            f'<text class="{style}" x="{left:.1f}" y="{top + 4:.1f}">{place + 1}</text>'
+        )
+    return f"<figure>{_svg(title, parts)}</figure>"
+
+
+def _svg(title: str, parts: Sequence[str]) -> str:
+    return (
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
+        + "".join(parts)
+        + "</svg>"
+    )
+
+
+def _frame(across: Axis, up: Axis) -> str:
+    bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
+    lines = [
+        f'<line class="grid" x1="{_x(across, tick):.1f}" y1="{TOP}" x2="{_x(across, tick):.1f}" y2="{bottom}"/>'
+        f'<text class="tick below" x="{_x(across, tick):.1f}" y="{bottom + 20}">{tick:.4g}</text>'
+        for tick in across.ticks()
+    ]
+    lines += [
+        f'<line class="grid" x1="{LEFT}" y1="{_y(up, tick):.1f}" x2="{right}" y2="{_y(up, tick):.1f}"/>'
+        f'<text class="tick beside" x="{LEFT - 6}" y="{_y(up, tick) + 4:.1f}">{tick:.4g}</text>'
+        for tick in up.ticks()
+    ]
+    middle = (TOP + bottom) / 2
+    return "".join(lines) + (
+        f'<text class="title" x="{(LEFT + right) / 2}" y="{HEIGHT - 6}">{escape(across.title)}</text>'
+        f'<text class="title" transform="rotate(-90 18 {middle})" x="18" y="{middle}">{escape(up.title)}</text>'
+    )
+
+
+def _x(axis: Axis, value: float) -> float:
+    return LEFT + axis.share(value) * (WIDTH - LEFT - RIGHT)
+
+
+def _y(axis: Axis, value: float) -> float:
+    return HEIGHT - BOTTOM - axis.share(value) * (HEIGHT - TOP - BOTTOM)
