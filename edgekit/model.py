@@ -126,7 +126,12 @@ class Model:
         if not any(isinstance(tensor, ir.ExternalTensor) for tensor in self.tensors()):
             return self.graph_model
         copy = self.graph_model.clone()
-        ir.external_data.load_to_model(copy)
+        for graph in copy.graphs():
+            for value in graph.initializers.values():
+                tensor = value.const_value
+                if isinstance(tensor, ir.ExternalTensor):
+                    # onnx_ir's load_to_model would close the map, which others may be looking at
+                    value.const_value = ir.Tensor(tensor.numpy(), dtype=tensor.dtype, name=tensor.name)
         return copy
 
 

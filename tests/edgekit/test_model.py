@@ -43,6 +43,13 @@ def test_serializing_leaves_mapped_tensors_mapped(mapped: Model) -> None:
     assert [type(tensor) for tensor in mapped.tensors()] == [ir.ExternalTensor]
 
 
+def test_mapped_tensors_come_along_while_somebody_looks_at_them(mapped: Model) -> None:
+    (tensor,) = mapped.tensors()
+    seen = tensor.numpy()
+    np.testing.assert_array_equal(weights_of(mapped.proto()), WEIGHTS)
+    np.testing.assert_array_equal(seen, WEIGHTS)
+
+
 def test_a_model_that_no_message_can_hold_gets_a_data_file(
     onnx_model: OnnxModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
