@@ -12,10 +12,10 @@ from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.exactness import EXACT
 from edgekit_coreml.frontend.integer_products import centred, exact_product, largest_sum
 from edgekit_coreml.frontend.mil import Var, mb
-from edgekit_coreml.frontend.ops.convolution import kernel_sizes, with_holes
-from edgekit_coreml.frontend.quantized import LIMITS
+from edgekit_coreml.frontend.ops.convolution import conv, kernel_sizes, with_holes
+from edgekit_coreml.frontend.quantized import LIMITS, Granularity, compressed, dequantized, quantized
 from edgekit_coreml.frontend.registry import lowering
-from edgekit_coreml.frontend.values import Unsupported, Value, computed
+from edgekit_coreml.frontend.values import Unsupported, Value, computed, constant
 from edgekit_coreml.frontend.windows import Windows, flat
 
 
@@ -70,7 +70,27 @@ def qlinear_conv(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Value:
-    """Convolution of quantized tensors with a quantized result; b is int32 in units of ``x_scale * w_scale``."""
+    """Convolution of quantized tensors with a quantized result; b is int32 in units of ``x_scale * w_scale``.
+
+    With constant weights and scales it becomes what Core ML knows as a quantized convolution, one of real numbers
+    between ``dequantize`` and ``quantize``; otherwise integers are multiplied.
+    """
+    given = (x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, b)
+    if all(value is None or value.is_constant for value in given):
+        bias = None if b is None else _real_bias(b, x_scale, w_scale)
+        result = conv(
+            ctx,
+            real(ctx, x, x_scale, x_zero_point, 1),
+            real(ctx, w, w_scale, w_zero_point, 0),
+            bias,
+            auto_pad=auto_pad,
+            dilations=dilations,
+            group=group,
+            kernel_shape=kernel_shape,
+            pads=pads,
+            strides=strides,
+        )
+        return levels(ctx, result, y_scale, y_zero_point)
     windows = Windows.over(kernel_sizes(w, kernel_shape), strides, dilations)
     total = integer_conv(
         ctx, x, x_zero_point, w, w_zero_point, windows, group, flat(windows.padding(x, auto_pad, pads))
@@ -93,10 +113,35 @@ def qlinear_matmul(
     y_scale: Value,
     y_zero_point: Value,
 ) -> Value:
-    """Product of quantized matrices with a quantized result."""
+    """Product of quantized matrices with a quantized result; see :func:`qlinear_conv`."""
+    per_tensor = all(int(np.prod(scale.static_shape)) == 1 for scale in (a_scale, a_zero_point))
+    given = (a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point)
+    if per_tensor and b.rank == 2 and all(value.is_constant for value in given):
+        product = mb.matmul(x=real(ctx, a, a_scale, a_zero_point, 0).var, y=real(ctx, b, b_scale, b_zero_point, 1).var)
+        return levels(ctx, product, y_scale, y_zero_point)
     total = integer_matmul(ctx, a, a_zero_point, b, b_zero_point)
     factor = scale_ratio(along_axis(a_scale, -2, total.rank), along_axis(b_scale, -1, total.rank), y_scale)
     return requantized(total, factor, y_zero_point)
+
+
+def real(ctx: Context, x: Value, scale: Value, zero_point: Value, axis: int) -> Value:
+    """The real numbers that a quantized tensor stands for; constants stay compressed."""
+    granularity = Granularity.of(x, scale, axis, 0)
+    if x.is_constant:
+        return compressed(ctx, x, scale, zero_point, granularity, scale.dtype)
+    return dequantized(ctx, x, scale, zero_point, granularity, scale.dtype)
+
+
+def levels(ctx: Context, result: Var, scale: Value, zero_point: Value) -> Value:
+    """A result quantized with one scale."""
+    value = computed(result, scale.dtype)
+    return quantized(ctx, value, scale, zero_point, Granularity.of(value, scale, 0, 0))
+
+
+def _real_bias(b: Value, x_scale: Value, w_scale: Value) -> Value:
+    """A constant bias in real numbers."""
+    step = np.asarray(x_scale.require_constant("x_scale")) * np.asarray(w_scale.require_constant("w_scale"))
+    return constant((b.require_constant("B") * step).astype(np.float32).reshape(-1))
 
 
 def integer_conv(

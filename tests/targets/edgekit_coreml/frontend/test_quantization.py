@@ -162,3 +162,26 @@ def test_four_bit_weights_stay_in_four_bits(tmp_path, rng, kind, block):
     np.testing.assert_allclose(
         edgekit_coreml.load(package).run({"x": x})["y"], x @ ((values - 3) * spread), rtol=1e-4, atol=1e-3
     )
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1e-9])
+def test_scales_that_float16_has_not_stay_in_float32(tmp_path, scale):
+    values = {"scale": np.float32(scale), "zero": np.int8(0)}
+    nodes = [
+        onnx.helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+        onnx.helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
+        onnx.helper.make_node("Mul", ["d", "big"], ["y"]),
+    ]
+    values["big"] = np.float32(1 / scale / 1000)
+    x_info = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4])
+    y_info = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4])
+    initializers = [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in values.items()]
+    graph = onnx.helper.make_graph(nodes, "g", [x_info], [y_info], initializers)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float16")
+    found = operations(package)
+    assert found["quantize"] == found["dequantize"] == 1
+    x = np.array([0, 3, 50, 1000], np.float32) * np.float32(scale)
+    np.testing.assert_allclose(
+        edgekit_coreml.load(package).run({"x": x.astype(np.float32)})["y"], [0, 0.003, 0.05, 0.127], rtol=0.1, atol=1e-3
+    )
