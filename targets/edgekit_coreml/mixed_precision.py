@@ -35,7 +35,7 @@ LARGEST = float(np.finfo(np.float16).max) / HEADROOM
 TRIALS = ((-math.inf, 0), (20.0, 1), (30.0, 2), (40.0, 3), (50.0, 4), (60.0, 6))
 """Tried in turn: the local signal-to-noise ratio in dB below which an operation stays in float32, and how many
 operations upstream of it stay there too."""
-RESOLUTION = 32
+RESOLUTION = 8
 """Into how many parts the program is divided where its end stays in float32."""
 NOT_REPEATABLE = ("list_", "make_list", "read_state", "write_state", "coreml_update_state", "random_")
 """Operations, by the beginning of their names, that must not be executed a second time."""
@@ -175,9 +175,11 @@ def choose(
 
 
 def worst_db(expected: Arrays, actual: Arrays) -> float:
-    """Signal-to-noise ratio of the worst float output; minus infinity where another output differs."""
+    """Signal-to-noise ratio of the worst float output; minus infinity where another output, or a shape, differs."""
     figures = []
     for name, want in expected.items():
+        if actual[name].shape != want.shape:  # a loop that ends on a decision took other turns
+            return -math.inf
         comparison = OutputComparison(name)
         comparison.add(want, actual[name])
         result = comparison.result()

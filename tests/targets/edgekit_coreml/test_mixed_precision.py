@@ -14,6 +14,7 @@ from onnx.reference import ReferenceEvaluator
 from edgekit.metrics import decibels
 from edgekit_coreml import load
 from edgekit_coreml.conversion import Conversion, convert_graph
+from edgekit_coreml.mixed_precision import worst_db
 
 OVERFLOWS = """
 <ir_version: 8, opset_import: ["": 17]>
@@ -79,3 +80,9 @@ def test_examples_decide_where_there_are_any(tmp_path: Path) -> None:
     far = [{"x": np.full((1, 8), 30000.0, np.float32)}]
     conversion, _ = converted(HARMLESS, tmp_path, "auto", examples=far)
     assert conversion.kept_float32 or conversion.precision == "float32"
+
+
+def test_an_output_of_another_shape_is_as_wrong_as_can_be() -> None:
+    long, short = np.ones((1, 5), np.float32), np.ones((1, 4), np.float32)
+    assert worst_db({"y": long}, {"y": short}) == -np.inf
+    assert worst_db({"y": long}, {"y": long}) == np.inf
