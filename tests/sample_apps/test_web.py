@@ -9,11 +9,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install playwright)")
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("sample-app-web")]
 
@@ -43,20 +45,8 @@ def modules(sample_apps: Path, pytestconfig: pytest.Config) -> Path:
     return folder / "node_modules"
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[playwright.Browser]:
-    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if executable is None:
-        pytest.skip("Chromium is not installed (`make tools` installs what the sample apps need)")
-    with playwright.sync_playwright() as driver:
-        # In a container Chromium runs as root, where its sandbox does not work; it opens local pages only.
-        chromium = driver.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
-
-
 @pytest.fixture
-def page(browser: playwright.Browser) -> Iterator[playwright.Page]:
+def page(browser: Browser) -> Iterator[Page]:
     """A page that must not complain on its console."""
     complaints: list[str] = []
     opened = browser.new_page()
@@ -88,7 +78,7 @@ def serve(sample_apps: Path, modules: Path) -> Serve:
 @pytest.mark.parametrize("quantize", ["none", "int8"])
 def test_the_app_classifies_and_passes_the_golden_check(
     quantize: str,
-    page: playwright.Page,
+    page: Page,
     serve: Serve,
     digits_bundle: Callable[[str, str], Path],
     test_digits: dict[Path, str],
@@ -108,9 +98,7 @@ def test_the_app_classifies_and_passes_the_golden_check(
         assert page.inner_text("#answer") == "Draw a digit."
 
 
-def test_a_drawn_digit_is_recognized(
-    page: playwright.Page, serve: Serve, digits_bundle: Callable[[str, str], Path]
-) -> None:
+def test_a_drawn_digit_is_recognized(page: Page, serve: Serve, digits_bundle: Callable[[str, str], Path]) -> None:
     with serve(digits_bundle("digits-web", "none")) as url:
         page.goto(url)
         page.wait_for_selector("#check.passed")
@@ -133,7 +121,7 @@ def check_page(url: str) -> str:
 
 
 def test_the_bundles_own_page_runs_the_check(
-    page: playwright.Page, serve: Serve, digits_bundle: Callable[[str, str], Path]
+    page: Page, serve: Serve, digits_bundle: Callable[[str, str], Path]
 ) -> None:
     with serve(digits_bundle("digits-web", "none")) as url:
         page.goto(check_page(url))
@@ -145,7 +133,7 @@ def test_the_bundles_own_page_runs_the_check(
 
 
 def test_the_check_catches_a_device_that_computes_something_else(
-    page: playwright.Page,
+    page: Page,
     serve: Serve,
     digits_bundle: Callable[[str, str], Path],
     tmp_path: Path,
@@ -178,7 +166,7 @@ def test_the_check_catches_a_device_that_computes_something_else(
 )
 def test_the_check_reads_what_numpy_writes(
     array: np.ndarray,
-    page: playwright.Page,
+    page: Page,
     serve: Serve,
     digits_bundle: Callable[[str, str], Path],
     tmp_path: Path,
@@ -200,7 +188,7 @@ def test_the_check_reads_what_numpy_writes(
 
 
 def test_the_server_gives_away_nothing_else(
-    serve: Serve, digits_bundle: Callable[[str, str], Path], page: playwright.Page
+    serve: Serve, digits_bundle: Callable[[str, str], Path], page: Page
 ) -> None:
     with serve(digits_bundle("digits-web", "none")) as url:
         for path in ("bundle/../../conftest.py", "bundle/%2e%2e/%2e%2e/secret", "..%2f..%2fpyproject.toml"):

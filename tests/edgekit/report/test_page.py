@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,25 +13,11 @@ import pytest
 from edgekit.bundle import read_bundle
 from edgekit.report.html import html_report
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install playwright)")
-
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("report-page")]
 
 Open = Callable[..., Any]
 
 IN_VIEW = """document.querySelectorAll('[role=option]:not([hidden])').length"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if executable is None:
-        pytest.skip("Chromium is not installed (`make tools` installs what the sample apps need)")
-    with playwright.sync_playwright() as driver:
-        # In a container Chromium runs as root, where its sandbox does not work; it opens local files only.
-        chromium = driver.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture
