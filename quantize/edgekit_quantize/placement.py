@@ -65,6 +65,8 @@ class Settings:
     separate_bias: bool = False
     """Whether the Add behind a quantized MatMul gets a bias of rank 3, which keeps the runtime from merging the two
     into a Gemm that it has no integer kernel for."""
+    equalize: bool = False
+    """Whether the weights of layers that follow each other are evened out first (:mod:`edgekit_quantize.equalize`)."""
     padded_shifts_as_convolutions: bool = False
     """See :func:`edgekit_quantize.prepare.affine.shifts_to_convolutions`."""
 

@@ -19,6 +19,7 @@ from edgekit_quantize.bias_correction import input_axis
 from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds
 from edgekit_quantize.calibration.statistics import Calibration, calibrate, largest_inputs
 from edgekit_quantize.careful import careful_rounding
+from edgekit_quantize.equalize import equalize
 from edgekit_quantize.layers import WEIGHTED, layers
 from edgekit_quantize.placement import Settings, candidates, place
 from edgekit_quantize.prepare import prepared
@@ -32,9 +33,11 @@ from edgekit_quantize.writing import Written, write
 
 MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, EXPLAINED: 0.003}
 """What of the metric may be lost where the user names no budget; 0.003 of a signal's power is 25 dB."""
-FIRST_LOOK = 16
+FIRST_LOOK = 48
 """Samples that are looked at before calibration, where something has to be known of all channels first."""
-SCHEMES = ("auto", "int8", "int8-weights")
+STORED = {"int8-weights": ("int8", 0), "int4-weights": ("int4", 32)}
+"""Schemes that only store weights as integers: the type, and how many inputs of a matrix share a scale."""
+SCHEMES = ("auto", "int8", *STORED)
 
 
 class PostTrainingQuantizer(Quantizer):
@@ -55,23 +58,25 @@ class _Run:
     def __init__(self, request: QuantizationRequest) -> None:
         self._request = request
         self._candidates = candidates(request.placement)
-        if request.scheme == "int8-weights":
-            self._candidates = [("weights", _only_stored(self._candidates[0][1]))]
+        if request.scheme in STORED:
+            self._candidates = [("weights", _only_stored(self._candidates[0][1], *STORED[request.scheme]))]
         self._model = prepared(
             request.model.graph_model,
             padded_shifts_as_convolutions=self._candidates[0][1].padded_shifts_as_convolutions,
         )
+        if self._candidates[0][1].equalize:
+            equalize(self._model.graph)
 
     def result(self) -> QuantizationResult:
         request = self._request
         if request.samples is None:
-            if request.scheme != "int8-weights":
+            if request.scheme not in STORED:
                 raise InputError(
                     "quantization of activations needs samples",
                     hint="give a folder of samples, or ask for int8-weights, which needs none",
                 )
             written = write(self._model, self._candidates[0][1], {})
-            return self._done(written, {"scheme": "int8-weights", "samples": 0, "warnings": []})
+            return self._done(written, {"scheme": request.scheme, "samples": 0, "warnings": []})
         calibration = self._calibrate()
         outcome = self._search(calibration)
         common = {
@@ -81,7 +86,8 @@ class _Run:
             "curve": [trial.as_record() for trial in outcome.curve],
         }
         if outcome.best is not None:
-            scheme = "int8" if outcome.best.written.quantized else "int8-weights"
+            stored = request.scheme if request.scheme in STORED else "int8-weights"
+            scheme = "int8" if outcome.best.written.quantized else stored
             chosen = {"scheme": scheme, "chosen": outcome.best.name, "layers": self._layers(outcome.best, calibration)}
             return self._done(outcome.best.written, {**chosen, **common})
         if request.scheme == "auto":
@@ -203,10 +209,12 @@ class _Run:
         ]
 
 
-def _only_stored(settings: Settings) -> Settings:
-    """The same, but with all weights stored as integers and no activation quantized."""
+def _only_stored(settings: Settings, weights: str, block: int) -> Settings:
+    """The same, but with all weights stored as integers of a type and no activation quantized."""
     kinds = (*WEIGHTED, "DepthwiseConv", "Gather", *RECURRENT)
-    return replace(settings, layers=dict.fromkeys(kinds, "weights"), activation_products=False)
+    return replace(
+        settings, layers=dict.fromkeys(kinds, "weights"), activation_products=False, weights=weights, block=block
+    )
 
 
 def _why_float(outcome: Outcome) -> str:

@@ -21,6 +21,9 @@ from edgekit_quantize.graph import integer
 from edgekit_quantize.layers import Layer
 from edgekit_quantize.placement import Plan
 
+QUIETEST = 4
+"""A channel that stayed below this part of the median is taken to reach it: some samples more may wake it up."""
+
 
 @dataclass(frozen=True)
 class Smoothing:
@@ -59,7 +62,8 @@ def factors(inputs: np.ndarray, weights: Iterable[np.ndarray], alpha: float) -> 
     if not used.any():
         return np.ones(len(inputs), np.float32)
     logarithm = np.zeros(len(inputs))
-    logarithm[used] = alpha * np.log(inputs[used].astype(np.float64)) - (1 - alpha) * np.log(largest[used])
+    seen = np.maximum(inputs[used].astype(np.float64), np.median(inputs[used]) / QUIETEST)
+    logarithm[used] = alpha * np.log(seen) - (1 - alpha) * np.log(largest[used])
     logarithm[used] -= logarithm[used].mean()
     return np.exp(logarithm).astype(np.float32)
 

@@ -214,3 +214,23 @@ def test_branches_do_not_hinder(
     feeds = next(iter(Drawn())).feeds
     expected, found = (execute(made.graph_model, feeds)[0] for made in (model, result.model))
     assert found == pytest.approx(expected, abs=0.02)
+
+
+def test_matrices_in_four_bits_have_a_scale_a_block(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
+) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 3, 12, 12] x) => (float[1, 3, 12, 48] y) { y = MatMul(x, w) }"""
+    weights = rng.normal(size=(12, 48)).astype(np.float32)
+    model = Model(parse(text, w=weights))
+
+    result = PostTrainingQuantizer().quantize(_request(model, scheme="int4-weights", samples=None))
+
+    onnx.checker.check_model(result.model.proto(), full_check=True)
+    assert ir.DataType.INT4 in {value.dtype for value in result.model.graph.initializers.values()}
+    feeds = next(iter(Drawn())).feeds
+    expected, found = (execute(made.graph_model, feeds)[0] for made in (model, result.model))
+    step = np.abs(weights).max(0) / 7  # one block holds all 12 inputs
+    reach = np.abs(feeds["x"]).sum(-1, keepdims=True) * step / 2
+    assert (np.abs(found - expected) <= reach * 1.001).all()
+    assert np.abs(found - expected).max() > 0

@@ -49,6 +49,24 @@ def test_least_error_leaves_an_outlier_out_when_bits_are_few(histogram: Histogra
     assert error(low, high) < 0.5 * error(float(numbers.min()), float(numbers.max()))
 
 
+def test_least_divergence_clips_what_hardly_occurs() -> None:
+    numbers = np.append(np.random.default_rng(1).normal(size=100_000), [-60.0, 55.0]).astype(np.float32)
+    made = Histogram()
+    made.update(numbers)
+
+    low, high = RULES["entropy"](made, TYPES["uint8"], False)
+
+    assert -20 < low < -3
+    assert 3 < high < 20
+
+
+def test_least_divergence_keeps_all_of_even_numbers() -> None:
+    made = Histogram()
+    made.update(np.linspace(-1, 1, 200_001, dtype=np.float32))
+
+    assert RULES["entropy"](made, TYPES["uint8"], False) == pytest.approx((-1.0, 1.0), abs=0.01)
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_nothing_seen_is_an_empty_range(rule: str) -> None:
     assert RULES[rule](Histogram(), TYPES["uint8"], False) == (0.0, 0.0)

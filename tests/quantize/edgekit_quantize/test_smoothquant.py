@@ -4,18 +4,25 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx_ir as ir
+import pytest
 
 from edgekit_quantize.placement import Settings, place
-from edgekit_quantize.smoothquant import Smoothing, factors, smoothable, smoothable_in_all
+from edgekit_quantize.smoothquant import QUIETEST, Smoothing, factors, smoothable, smoothable_in_all
 
 
 def test_factors_by_hand() -> None:
-    inputs = np.array([16.0, 1.0], np.float32)
+    inputs = np.array([16.0, 4.0], np.float32)
     weights = [np.array([[0.5, -1.0], [0.25, 0.1]], np.float32), np.array([[0.1], [-1.0]], np.float32)]
 
-    found = factors(inputs, weights, 0.5)  # sqrt(16 / 1) and sqrt(1 / 1), over their geometric mean 2
+    found = factors(inputs, weights, 0.5)  # sqrt(16 / 1) and sqrt(4 / 1), over their geometric mean
 
-    np.testing.assert_allclose(found, [2.0, 0.5], rtol=1e-6)
+    np.testing.assert_allclose(found, [2**0.5, 0.5**0.5], rtol=1e-6)
+
+
+def test_a_channel_that_stayed_quiet_is_not_blown_up() -> None:
+    found = factors(np.array([8.0, 8.0, 8.0, 0.001], np.float32), [np.ones((4, 2), np.float32)], 1.0)
+
+    assert found[0] / found[3] == pytest.approx(QUIETEST)
 
 
 def test_with_alpha_one_all_channels_become_equally_wide() -> None:
