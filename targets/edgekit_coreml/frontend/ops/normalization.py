@@ -54,7 +54,7 @@ def group_normalization(
     return result if ctx.version >= 21 else mb.reshape(x=result, shape=shape)
 
 
-@lowering("LayerNormalization", versions=[17])
+@lowering("LayerNormalization", versions=[1, 17])
 def layer_normalization(
     ctx: Context,
     x: Value,
