@@ -52,6 +52,8 @@ def choose(condition: Var, a: Value, b: Value) -> Var:
 
     MIL takes the result's shape from ``a`` and ``b`` alone, so that one of them has to have all of it.
     """
+    if not (a.is_static and b.is_static and computed(condition, ir.DataType.BOOL).is_static):
+        return mb.select(cond=condition, a=a.var, b=spread(b, condition))
     full = np.broadcast_shapes(fixed(condition), a.static_shape, b.static_shape)
     if np.broadcast_shapes(a.static_shape, b.static_shape) == full:
         return mb.select(cond=condition, a=a.var, b=b.var)
@@ -59,6 +61,14 @@ def choose(condition: Var, a: Value, b: Value) -> Var:
         filled = mb.fill(shape=list(full), value=b.operand.reshape(())[()])
         return mb.select(cond=condition, a=a.var, b=filled)
     return mb.select(cond=condition, a=a.var, b=broadcast(b, full))
+
+
+def spread(x: Value, like: Var) -> Var:
+    """A value broadcast with truth values whose sizes only a run tells."""
+    if x.dtype is ir.DataType.BOOL:
+        return mb.logical_or(x=x.var, y=mb.logical_and(x=like, y=False))
+    dtype, zero = ("fp32", np.float32(0)) if x.is_float else ("int32", np.int32(0))
+    return mb.add(x=x.var, y=mb.mul(x=mb.cast(x=like, dtype=dtype), y=zero))
 
 
 def fixed(var: Var) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -76,13 +77,20 @@ def gather_elements(ctx: Context, x: Value, indices: Value, *, axis: int = 0) ->
 @lowering("GatherND", versions=[11, 12, 13])
 def gather_nd(ctx: Context, x: Value, indices: Value, *, batch_dims: int = 0) -> Var:
     """Slices at index tuples."""
-    places = nonnegative_tuples(indices, x.static_shape[batch_dims:])
+    places = nonnegative_tuples(indices, x.shape[batch_dims:])
     return through_int32(x, lambda var: mb.gather_nd(x=var, indices=places, batch_dims=batch_dims))
 
 
-def nonnegative_tuples(indices: Value, shape: tuple[int, ...]) -> Var:
-    """Index tuples that count from the front."""
-    sizes = np.array(shape[: indices.static_shape[-1]], np.int32)
+def nonnegative_tuples(indices: Value, shape: tuple[Any, ...]) -> Var:
+    """Index tuples that count from the front.
+
+    Raises:
+        Unsupported: The length of the tuples, or a size that they index, is only known to a run.
+    """
+    depth = indices.shape[-1]
+    if not isinstance(depth, int | np.integer) or not all(isinstance(size, int | np.integer) for size in shape[:depth]):
+        raise Unsupported("indexes dimensions of sizes that only a run tells", "fix it with --dim or --shape")
+    sizes = np.array(shape[:depth], np.int32)
     if indices.constant is not None:
         array = indices.constant
         return mb.const(val=np.where(array < 0, array + sizes, array).astype(np.int32))
@@ -131,7 +139,7 @@ def index_tuples(places: Var, shape: tuple[int, ...], axis: int) -> Var:
 @lowering("ScatterND", versions=[11, 13, 16, 18])
 def scatter_nd(ctx: Context, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Var | Value:
     """Slices written, added, multiplied or compared at index tuples."""
-    if 0 in indices.static_shape:
+    if indices.is_static and 0 in indices.static_shape:
         return data
     places = nonnegative_tuples(indices, data.static_shape)
     x, values = written(data, updates)

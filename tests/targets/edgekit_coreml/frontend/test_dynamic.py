@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx.helper import make_node
+
+SCORES = np.array([[0.1, 0.9, 0.4], [0.8, 0.2, 0.7]], np.float32)
+ONE = np.array(1, np.float32)
+
+
+def detections():
+    """The places of high scores, and how many there are: sizes that only a run tells."""
+    return [
+        make_node("Greater", ["x", "least"], ["high"]),
+        make_node("NonZero", ["high"], ["columns"]),
+        make_node("Transpose", ["columns"], ["places"]),
+    ]
+
+
+CONSTANTS = {"least": np.array(0.5, np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "dtype", "constants"),
+    [
+        ([make_node("GatherND", ["x", "places"], ["y"])], "float32", {}),
+        (
+            [
+                make_node("GatherND", ["x", "places"], ["found"]),
+                make_node("ScatterND", ["zeros", "places", "found"], ["y"]),
+            ],
+            "float32",
+            {"zeros": np.zeros((2, 3), np.float32)},
+        ),
+        ([make_node("ReduceSum", ["places", "first"], ["y"], keepdims=0)], "int64", {"first": np.array([0])}),
+        ([make_node("Concat", ["places", "more"], ["y"], axis=0)], "int64", {"more": np.array([[7, 7]])}),
+        (
+            [make_node("Greater", ["places", "zero"], ["c"]), make_node("Where", ["c", "one", "minus"], ["y"])],
+            "float32",
+            {"zero": np.array(0), "one": ONE, "minus": -ONE},
+        ),
+        ([make_node("Shape", ["places"], ["y"])], "int64", {}),
+        ([make_node("Size", ["places"], ["y"])], "int64", {}),
+        ([make_node("Flatten", ["places"], ["y"])], "int64", {}),
+        ([make_node("Reshape", ["places", "pairs"], ["y"])], "int64", {"pairs": np.array([-1, 1, 2])}),
+        ([make_node("Unsqueeze", ["places", "first"], ["y"])], "int64", {"first": np.array([0])}),
+        (
+            [make_node("Slice", ["places", "one", "end", "one"], ["y"])],
+            "int64",
+            {"one": np.array([1]), "end": np.array([2])},
+        ),
+        ([make_node("ArgMax", ["places"], ["y"], axis=0)], "int64", {}),
+        (
+            [make_node("OneHot", ["places", "depth", "values"], ["y"])],
+            "float32",
+            {"depth": np.array(3), "values": np.array([0, 1], np.float32)},
+        ),
+        ([make_node("Cast", ["places"], ["f"], to=1), make_node("Softmax", ["f"], ["y"], axis=0)], "float32", {}),
+        ([make_node("Tile", ["places", "twice"], ["y"])], "int64", {"twice": np.array([2, 1])}),
+        ([make_node("CumSum", ["places", "axis"], ["y"])], "int64", {"axis": np.array(0)}),
+        ([make_node("Shape", ["places"], ["s"]), make_node("Expand", ["z", "s"], ["y"])], "int64", {"z": np.array(5)}),
+        ([make_node("Shape", ["places"], ["s"]), make_node("ConstantOfShape", ["s"], ["y"])], "float32", {}),
+    ],
+    ids=lambda value: "+".join(node.op_type for node in value) if isinstance(value, list) else "",
+)
+def test_sizes_that_a_run_tells_agree(graph_agrees, nodes, dtype, constants):
+    graph_agrees([*detections(), *nodes], {"x": SCORES}, {"y": dtype}, {**CONSTANTS, **constants})
