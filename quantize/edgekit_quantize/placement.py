@@ -17,11 +17,13 @@ from typing import Any
 import onnx_ir as ir
 
 from edgekit.errors import InternalError
+from edgekit_quantize.dynamic import fits
 from edgekit_quantize.graph import constant, is_standard, only_consumer
 from edgekit_quantize.layers import Layer, layers
 
-MODES = ("float", "weights", "input", "both")
-"""A layer stays float; only its weights are quantized; its activation input is as well; its output is as well."""
+MODES = ("float", "weights", "input", "both", "dynamic")
+"""A layer stays float; only its weights are quantized; its activation input is as well; its output is as well; its
+activation input is quantized by its own range every time (plain matrix products only; for others ``weights``)."""
 
 DEFAULT_RULE = "percentile"
 
@@ -104,6 +106,8 @@ class Plan:
     """Layers whose activations and weights are quantized."""
     stored: list[Layer] = field(default_factory=list)
     """Layers whose weights are stored as integers and computed in float."""
+    dynamic: list[Layer] = field(default_factory=list)
+    """Layers whose activations are quantized by their own range every time."""
     kept_float: dict[str, str] = field(default_factory=dict)
     """Layers that stay float, by name, and why."""
     tensors: dict[str, ir.Value] = field(default_factory=dict)
@@ -143,6 +147,8 @@ def place(graph: ir.Graph, settings: Settings, keep_float: Collection[str] = ())
             plan.kept_float[layer.name] = f"the target computes {layer.kind} in float"
         elif mode == "weights":
             plan.stored.append(layer)
+        elif mode == "dynamic":
+            (plan.dynamic if fits(layer) else plan.stored).append(layer)
         elif layer.name in keep_float:
             plan.kept_float[layer.name] = "its error is too large"
             plan.stored.append(layer)

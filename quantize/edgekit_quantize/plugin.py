@@ -35,9 +35,11 @@ MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, EXPLAINED: 0.003}
 """What of the metric may be lost where the user names no budget; 0.003 of a signal's power is 25 dB."""
 FIRST_LOOK = 48
 """Samples that are looked at before calibration, where something has to be known of all channels first."""
+DYNAMIC = "int8-dynamic"
+"""The scheme whose matrix products quantize their activations anew every time."""
 STORED = {"int8-weights": ("int8", 0), "int4-weights": ("int4", 32)}
 """Schemes that only store weights as integers: the type, and how many inputs of a matrix share a scale."""
-SCHEMES = ("auto", "int8", *STORED)
+SCHEMES = ("auto", "int8", DYNAMIC, *STORED)
 
 
 class PostTrainingQuantizer(Quantizer):
@@ -60,6 +62,9 @@ class _Run:
         self._candidates = candidates(request.placement)
         if request.scheme in STORED:
             self._candidates = [("weights", _only_stored(self._candidates[0][1], *STORED[request.scheme]))]
+        elif request.scheme == DYNAMIC:
+            stored = _only_stored(self._candidates[0][1], "int8", 0)
+            self._candidates = [("dynamic", replace(stored, layers={**stored.layers, "MatMul": "dynamic"}))]
         self._model = prepared(
             request.model.graph_model,
             padded_shifts_as_convolutions=self._candidates[0][1].padded_shifts_as_convolutions,
@@ -70,7 +75,7 @@ class _Run:
     def result(self) -> QuantizationResult:
         request = self._request
         if request.samples is None:
-            if request.scheme not in STORED:
+            if request.scheme not in {DYNAMIC, *STORED}:
                 raise InputError(
                     "quantization of activations needs samples",
                     hint="give a folder of samples, or ask for int8-weights, which needs none",
@@ -86,8 +91,9 @@ class _Run:
             "curve": [trial.as_record() for trial in outcome.curve],
         }
         if outcome.best is not None:
-            stored = request.scheme if request.scheme in STORED else "int8-weights"
-            scheme = "int8" if outcome.best.written.quantized else stored
+            scheme = request.scheme
+            if scheme in {"auto", "int8"}:
+                scheme = "int8" if outcome.best.written.quantized else "int8-weights"
             chosen = {"scheme": scheme, "chosen": outcome.best.name, "layers": self._layers(outcome.best, calibration)}
             return self._done(outcome.best.written, {**chosen, **common})
         if request.scheme == "auto":

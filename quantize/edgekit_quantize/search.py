@@ -140,7 +140,7 @@ def search(
         name, settings = trial.name, dict(candidates)[trial.name]
         order = sensitive(trial.written, settings)
         for share in (0.0, *SHARES):
-            if trial.score.drop <= max_drop or not gains(trial):
+            if trial.score.drop <= max_drop or not gains(trial) or not order:
                 break
             count = math.ceil(share * len(order))
             change = f"{count} layers in float" if count else "weights rounded with care"

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from edgekit_quantize.bias_correction import correction, input_axis
 from edgekit_quantize.calibration.statistics import TensorStatistics
+from edgekit_quantize.dynamic import DynamicWriter
 from edgekit_quantize.graph import (
     add_initializer,
     constant,
@@ -74,12 +75,13 @@ def write(
     if settings.block:
         model = upgraded(model, BLOCKED_OPSET)
     plan = place(model.graph, settings, keep_float)
+    names = [layer.name for layer in (*plan.layers, *plan.dynamic)]
     params = {name: activation_params(tensors[name], settings, plan.rule(name)) for name in plan.observed()}
     _Writer(model, plan, params, tensors, rounding or {}).run()
     drop_unused_initializers(model.graph)
     return Written(
         model,
-        [layer.name for layer in plan.layers],
+        names,
         [layer.name for layer in plan.stored],
         dict(plan.kept_float),
     )
@@ -118,6 +120,9 @@ class _Writer:
             self._quantized(layer, source[layer.name])
         for layer in self._plan.stored:
             self._only_stored(layer)
+        dynamic = DynamicWriter(self._graph)
+        for layer in self._plan.dynamic:
+            dynamic.multiply(layer)
         if self._settings.layers.get("Gather") == "weights":
             for node in list(tables(self._model)):
                 table = constant(node.inputs[0])

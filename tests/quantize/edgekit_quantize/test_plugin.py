@@ -234,3 +234,22 @@ def test_matrices_in_four_bits_have_a_scale_a_block(
     reach = np.abs(feeds["x"]).sum(-1, keepdims=True) * step / 2
     assert (np.abs(found - expected) <= reach * 1.001).all()
     assert np.abs(found - expected).max() > 0
+
+
+def test_dynamic_products_need_no_samples(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
+) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 3, 12, 12] x) => (float[1, 3, 12, 48] y, float[1, 3, 12, 8] z) { y = MatMul(x, w)  z = MatMul(x, v) }"""
+    arrays = {"w": rng.normal(size=(12, 48)).astype(np.float32), "v": rng.normal(size=(12, 8)).astype(np.float32)}
+    model = Model(parse(text, **arrays))
+
+    result = PostTrainingQuantizer().quantize(_request(model, scheme="int8-dynamic", samples=None))
+
+    onnx.checker.check_model(result.model.proto(), full_check=True)
+    operators = [node.op_type for node in result.model.graph]
+    assert (operators.count("DynamicQuantizeLinear"), operators.count("MatMulInteger")) == (1, 2)
+    for sample in Drawn(4):
+        expected, found = (execute(made.graph_model, sample.feeds) for made in (model, result.model))
+        for right, near in zip(expected, found, strict=True):
+            assert np.linalg.norm(near - right) < 0.02 * np.linalg.norm(right)
