@@ -26,6 +26,7 @@ from edgekit.stages.build import Build, Built
 from edgekit.stages.bundle import Facts, WriteBundle
 from edgekit.stages.check import CheckOperators
 from edgekit.stages.fix_shapes import FixShapes
+from edgekit.stages.layers import MeasureLayers
 from edgekit.stages.load import Load
 from edgekit.stages.precheck import PreCheck
 from edgekit.stages.quantize import NONE, Quantize, Quantized, require_samples
@@ -156,6 +157,7 @@ def package(request: PackageRequest, progress: Progress) -> Bundle:
             _empty(folder)
             verified = built_and_verified("float32")
         measured = walk.through(Bench(original, profile, verification, progress.step), verified, Measured)
+        measured = walk.through(MeasureLayers(fixed, verification), measured, Measured)
         facts = Facts(
             request.name or loaded.name,
             request.model,

@@ -50,7 +50,7 @@ class Reference:
         options.graph_optimization_level = levels.ORT_ENABLE_ALL if fast else levels.ORT_DISABLE_ALL
         options.intra_op_num_threads = 1 if fast else 0
         options.log_severity_level = _SILENT
-        self._session = _session(model, options)
+        self._session = open_session(model, options)
         self._outputs = [output.name for output in self._session.get_outputs()]
         self._how = "optimized, 1 thread" if fast else "node by node"
 
@@ -73,7 +73,7 @@ class Reference:
             raise _not_runnable(error) from error
 
 
-def _session(model: Model, options: Any) -> Any:
+def open_session(model: Model, options: Any) -> Any:
     """A session over the model; tensors that are in files are mapped by the session itself, not copied."""
     import onnxruntime
 

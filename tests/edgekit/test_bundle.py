@@ -48,6 +48,7 @@ def test_the_manifest_tells_the_bundle_s_history(packaged_digits: Path, digits: 
         "build",
         "verify",
         "bench",
+        "layers",
     ]
     (source,) = manifest["source"]["files"]
     assert source == {

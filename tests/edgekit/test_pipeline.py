@@ -121,8 +121,8 @@ def test_half_precision_that_loses_too_much_becomes_single(tmp_path: Path, onnx_
     bundle = packaged(tmp_path / "out", model, "intel-gpu")
     assert bundle.manifest["model"]["kind"] == bundle.manifest["model"]["precision"] == "float32"
     names = [stage["name"] for stage in bundle.manifest["stages"]]
-    assert names[-5:] == ["build", "verify", "build", "verify", "bench"]
-    failed = bundle.manifest["stages"][-4]["record"]
+    assert names[-6:] == ["build", "verify", "build", "verify", "bench", "layers"]
+    failed = bundle.manifest["stages"][-5]["record"]
     assert failed["failed"]["type"] == "InaccurateError"
     assert failed["warnings"][0].startswith("float16 is not accurate enough (output 'y'")
     assert not any(path.name.startswith(".edgekit") for path in tmp_path.iterdir())

@@ -1,0 +1,49 @@
+"""Measures the single layers of the graph that was built: their time, and their error where it was quantized."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from edgekit.accuracy import Kind
+from edgekit.layers import layer_errors, node_times
+from edgekit.metrics import json_number
+from edgekit.model import Model
+from edgekit.reference import NotRunnableError, Reference
+from edgekit.samples import Samples
+from edgekit.stages import Stage
+from edgekit.stages.bench import Measured
+from edgekit.stages.build import extend
+
+
+class MeasureLayers(Stage[Measured]):
+    """Has ONNX Runtime execute the graph, node by node, on one sample; see :mod:`edgekit.layers`.
+
+    Args:
+        original: The float model, its shapes fixed.
+        samples: The first of them is what is run.
+    """
+
+    name: ClassVar[str] = "layers"
+
+    def __init__(self, original: Model, samples: Samples) -> None:
+        self._original = original
+        self._samples = samples
+
+    def run(self, given: Measured) -> Measured:
+        """The same; the record holds the figures, or why there are none."""
+        try:
+            return extend(Measured, given, record=self._measure(given))
+        except NotRunnableError as error:
+            return extend(Measured, given, record={"not_measured": str(error)})
+
+    def _measure(self, given: Measured) -> dict[str, Any]:
+        feeds = next(iter(self._samples)).feeds
+        record: dict[str, Any] = {
+            "executed_by": Reference(given.model).executed_by,
+            "microseconds": {name: round(time, 3) for name, time in node_times(given.model, feeds).items()},
+        }
+        if given.kind is Kind.QUANTIZED:
+            errors = layer_errors(self._original, given.model, feeds)
+            record["sqnr_db"] = {name: json_number(round(value, 2)) for name, value in errors.sqnr_db.items()}
+            record["left_out"] = errors.left_out
+        return record
