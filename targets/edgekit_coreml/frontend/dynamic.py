@@ -12,28 +12,49 @@ from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.values import Unsupported, Value
 
 
-def reshape_target(source: Sequence[Any], sizes: Sequence[int]) -> list[int]:
+def reshape_target(source: Sequence[Any], sizes: Sequence[Any]) -> list[int]:
     """The shape that a tensor with open sizes is reshaped to, with -1 for the one that only a run tells.
 
     Args:
         source: The tensor's sizes.
-        sizes: What ONNX says: 0 keeps a size, -1 takes what is left.
+        sizes: What ONNX says: 0 keeps a size, -1 takes what is left; symbols for open sizes.
 
     Raises:
         Unsupported: More than one size stays open.
     """
-    kept = [source[place] if size == 0 else size for place, size in enumerate(sizes)]
-    fixed = [int(size) for size in kept if is_known(size)]
-    if -1 in sizes and len(fixed) < len(kept) - 1:
+    kept = [source[place] if is_number(size) and size == 0 else size for place, size in enumerate(sizes)]
+    lacking = [place for place, size in enumerate(kept) if is_number(size) and size == -1]
+    if lacking:
         # What is open on both sides cancels out.
-        rest = [size for place, size in enumerate(source) if place >= len(sizes) or sizes[place] != 0]
-        if all(is_known(size) for size in rest):
-            others = [size for size in sizes if size > 0]
-            kept[list(sizes).index(-1)] = math.prod(rest) // math.prod(others)
-    target = [int(size) if is_known(size) else -1 for size in kept]
+        rest = list(source)
+        for size in kept:
+            if not is_number(size) and size in rest:
+                rest.remove(size)
+        if all(map(is_number, rest)):
+            others = [size for size in kept if is_number(size) and size > 0]
+            kept[lacking[0]] = math.prod(rest) // math.prod(others)
+    target = [int(size) if is_number(size) else -1 for size in kept]
     if target.count(-1) > 1:
         raise Unsupported("reshapes to more than one open size", "fix a dimension with --dim or --shape")
     return target
+
+
+def reshaped(x: Value, shape: Value) -> Var:
+    """A tensor reshaped to a shape that the program computes: 0 keeps a size, -1 takes what is left."""
+    rank = shape.static_shape[0]
+    var, wanted = x.var, shape.var
+    own = mb.shape(x=var)
+    if x.rank > rank:
+        own = mb.slice_by_index(x=own, begin=[0], end=[rank])
+    elif x.rank < rank:
+        own = mb.concat(values=[own, np.ones(rank - x.rank, np.int32)], axis=0)
+    wanted = mb.select(cond=mb.equal(x=wanted, y=0), a=own, b=wanted)
+    is_rest = mb.equal(x=wanted, y=-1)
+    others = mb.reduce_prod(x=mb.select(cond=is_rest, a=np.ones(rank, np.int32), b=wanted), axes=[0], keep_dims=True)
+    total = mb.reduce_prod(x=mb.shape(x=var), axes=[0], keep_dims=True)
+    rest = mb.floor_div(x=total, y=mb.maximum(x=others, y=1))
+    sizes = mb.select(cond=is_rest, a=mb.add(x=rest, y=np.zeros(rank, np.int32)), b=wanted)
+    return mb.reshape(x=var, shape=sizes)
 
 
 def matrix_target(source: Sequence[Any], axis: int) -> list[int]:
@@ -43,15 +64,15 @@ def matrix_target(source: Sequence[Any], axis: int) -> list[int]:
         Unsupported: There are open sizes on both sides of the axis.
     """
     sides = source[:axis], source[axis:]
-    target = [math.prod(side) if all(is_known(size) for size in side) else -1 for side in sides]
+    target = [math.prod(side) if all(map(is_number, side)) else -1 for side in sides]
     if target == [-1, -1]:
         raise Unsupported("flattens to more than one open size", "fix a dimension with --dim or --shape")
     return [int(size) for size in target]
 
 
-def is_known(size: Any) -> bool:
-    """Whether a size is a number of its own, not open."""
-    return isinstance(size, int | np.integer) and size != -1
+def is_number(size: Any) -> bool:
+    """Whether a size is a number, not a symbol."""
+    return isinstance(size, int | np.integer)
 
 
 def expanded(x: Value, shape: Value) -> Var:

@@ -8,14 +8,14 @@ goes on past it, so that one error lists every gap of the model.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import onnx
 import onnx_ir as ir
 
 from edgekit.errors import EdgeKitError, InternalError, OpGap
-from edgekit_coreml.frontend import feasibility, folding, functions, registry, wide
+from edgekit_coreml.frontend import feasibility, folding, functions, registry, symbolic, wide
 from edgekit_coreml.frontend.context import Context, output_values
 from edgekit_coreml.frontend.mil import ct, drop_unfinished
 from edgekit_coreml.frontend.values import HIGHEST_RANK, Infeasible, Unsupported, Value, constant
@@ -131,7 +131,8 @@ class GraphLowering:
                 raise Unsupported(*self._missing(node, version))
             return self._expand(node, body, inputs, attributes, scope)
         try:
-            return self._apply(entry, node, schema, inputs, attributes, scope, version)
+            results = self._apply(entry, node, schema, inputs, attributes, scope, version)
+            return with_elements(node, inputs, attributes, results)
         except Unsupported:
             # The operator's own definition may avoid what its lowering cannot take.
             body = self._function_body(node, schema, inputs, scope)
@@ -285,6 +286,17 @@ def node_name(node: ir.Node, scope: Scope) -> str:
     """The node's name, or its first output's, with the nodes around it."""
     own = node.name or next((value.name for value in node.outputs if value.name), "") or node.op_type
     return PATH_SEPARATOR.join((*scope.path, own))
+
+
+def with_elements(
+    node: ir.Node, inputs: Sequence[Value | None], attributes: Mapping[str, ir.Attr], results: list[Value | None]
+) -> list[Value | None]:
+    """The results, the first one with what its elements stand for where it is a vector of sizes."""
+    if domain_of(node) or not results or results[0] is None or results[0].variable is None:
+        return results
+    plain = {name: attribute_value(attr) for name, attr in attributes.items()}
+    elements = symbolic.elements_of(node.op_type, inputs, plain)
+    return results if elements is None else [replace(results[0], elements=elements), *results[1:]]
 
 
 def is_used(output: ir.Value) -> bool:

@@ -105,6 +105,9 @@ class Value:
     wide_shape: tuple[int, ...] | None = None
     """Sizes of a tensor of a higher rank than Core ML has, whose elements the variable holds in a row."""
 
+    elements: np.ndarray | None = None
+    """Of a vector of sizes that the program computes, what each stands for: a number, or an open dimension's symbol."""
+
     @property
     def is_constant(self) -> bool:
         """Whether the value is known now."""

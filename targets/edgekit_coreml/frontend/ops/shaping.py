@@ -25,11 +25,13 @@ def identity(ctx: Context, x: Value) -> Value:
     return x
 
 
-@lowering("Reshape", versions=[5, 13, 14, 19, 21, 23, 24, 25], note=CONSTANT_SHAPE)
+@lowering("Reshape", versions=[5, 13, 14, 19, 21, 23, 24, 25])
 def reshape(ctx: Context, x: Value, shape: Value, *, allowzero: int = 0) -> Var | Value:
     """0 keeps a size (unless ``allowzero``), -1 takes what is left."""
-    sizes = shape.ints("the shape")
-    if not x.is_static:
+    if shape.constant is None and shape.elements is None:
+        return dynamic.reshaped(x, shape)
+    sizes = shape.ints("the shape") if shape.elements is None else list(shape.elements)
+    if not (x.is_static and shape.is_constant):
         if allowzero and 0 in sizes:
             raise Unsupported("a size of 0 with a dynamic input")
         return mb.reshape(x=x.var, shape=dynamic.reshape_target(x.shape, sizes))
@@ -107,7 +109,8 @@ def shape_of(ctx: Context, x: Value, *, start: int = 0, end: int | None = None) 
         return constant(np.array(x.static_shape[start:end], np.int64))
     sizes = through_shape(x)
     first, last, _ = slice(start, end).indices(x.rank)
-    return mb.slice_by_index(x=sizes, begin=[first], end=[last])
+    part = mb.slice_by_index(x=sizes, begin=[first], end=[last])
+    return Value(ir.DataType.INT64, variable=part, elements=np.array(x.shape[start:end], object))
 
 
 @lowering("Size", versions=[1, 13, 19, 21, 23, 24, 25])

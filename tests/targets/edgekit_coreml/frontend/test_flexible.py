@@ -100,6 +100,33 @@ def test_reshapes_of_any_batch(tmp_path, rng, flatten):
     assert_agrees(model, package, [(1, 3, 2, 4), (5, 3, 2, 4)], rng)
 
 
+def test_shape_made_of_the_batch_keeps_the_sizes_that_are_numbers(tmp_path, rng):
+    nodes = [
+        make_node("Shape", ["x"], ["s"]),
+        make_node("Gather", ["s", "zero"], ["n"]),
+        make_node("Unsqueeze", ["n", "first"], ["batch"]),
+        make_node("Slice", ["s", "one", "two"], ["channels"]),
+        make_node("Concat", ["batch", "channels", "rest"], ["target"], axis=0),
+        make_node("Reshape", ["x", "target"], ["a"]),
+        make_node("MatMul", ["a", "w"], ["b"]),
+        make_node("Reshape", ["b", "flat"], ["c"]),
+        make_node("MatMul", ["c", "v"], ["y"]),
+    ]
+    weights = {
+        "zero": np.array(0),
+        "first": np.array([0]),
+        "one": np.array([1]),
+        "two": np.array([2]),
+        "rest": np.array([-1]),
+        "flat": np.array([0, 15]),
+        "w": rng.standard_normal((8, 5)).astype(np.float32),
+        "v": rng.standard_normal((15, 2)).astype(np.float32),
+    }
+    model = network(["n", 3, 2, 4], nodes, weights)
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"n": range(1, 9)})
+    assert_agrees(model, package, [(1, 3, 2, 4), (5, 3, 2, 4)], rng)
+
+
 def test_two_open_sizes_in_one_are_refused(tmp_path):
     model = network(["n", 3, "w"], [make_node("Reshape", ["x", "shape"], ["y"])], {"shape": np.array([0, -1, 1])})
     with pytest.raises(UnsupportedOpsError, match="more than one open size"):
