@@ -19,6 +19,8 @@ from edgekit_quantize.writing import Written
 
 NOISE = 0.05
 """Two latencies that differ by less than this share are the same: the machine's own noise is as large."""
+WORTHWHILE = 0.15
+"""How much faster than the best so far a near miss has to be for more work on it to pay."""
 PLAY_OFF = 1.2
 """Candidates that are at most so many times slower than the fastest are timed once more, side by side."""
 SAME_SIZE = 1.1
@@ -130,7 +132,7 @@ def search(
         return [trial for trial in held if not speed_counts or trial.speedup >= 1 - NOISE]
 
     def gains(trial: Trial) -> bool:
-        return trial.speedup > max((known.speedup for known in fit()), default=1.0) * (1 + NOISE)
+        return trial.speedup > max((known.speedup for known in fit()), default=1.0) * (1 + WORTHWHILE)
 
     for name, settings in candidates:
         outcome.curve.append(bench.measure(name, settings, write(settings, (), False)))

@@ -8,7 +8,7 @@ import onnx_ir as ir
 from edgekit_quantize.graph import integer
 from edgekit_quantize.layers import Layer
 
-ROWS = 512
+ROWS = 128
 """At most so many rows of a sample's product are taken, evenly spread: neighbours tell much the same."""
 
 
