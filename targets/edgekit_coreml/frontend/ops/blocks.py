@@ -9,7 +9,7 @@ from edgekit_coreml.frontend.registry import lowering
 from edgekit_coreml.frontend.values import Value
 
 
-@lowering("DepthToSpace", versions=[1, 11, 13])
+@lowering("DepthToSpace", versions=[1, 11, 13, 28])
 def depth_to_space(ctx: Context, x: Value, *, blocksize: int, mode: str = "DCR") -> Var:
     """Channels to blocks of pixels; of floats, CRD is MIL's pixel shuffle and DCR its depth-to-space."""
     if x.is_float:
