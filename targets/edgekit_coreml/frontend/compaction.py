@@ -21,11 +21,20 @@ HALF_SUFFIX = "_cast_fp16"
 """What coremltools appends to the name of an operation that it turns to float16."""
 
 
-def share_small_constants(program: Program) -> None:
-    """Let equal small constants of a block be one, and name constants and compressed weights briefly, in place."""
+BETWEEN = frozenset({"quantize", "dequantize", "cast"})
+"""Operations whose results are another form of a tensor that has a name."""
+
+
+def share_small_constants(program: Program, *, final: bool) -> None:
+    """Let equal small constants of a block be one, and name constants and compressed weights briefly, in place.
+
+    Args:
+        program: The program.
+        final: Whether nobody will look for operations by their names: then what is between types has a short name too.
+    """
     for function in program.functions.values():
         _share(function, {})
-        _rename(function)
+        _rename(function, BETWEEN if final else frozenset())
 
 
 def drop_output_copies(program: Program) -> None:
@@ -78,7 +87,7 @@ def _key(var: Any) -> Hashable:
     return types.builtin_to_string(var.dtype), value.shape, value.tobytes()
 
 
-def _rename(function: Any) -> None:
+def _rename(function: Any, unnamed: frozenset[str]) -> None:
     """Short names for what only operations refer to; float16 variables get back the names that they had before."""
     taken = {var.name for operation in _operations(function) for var in operation.outputs} | set(function.inputs)
     numbers = itertools.count()
@@ -87,7 +96,8 @@ def _rename(function: Any) -> None:
         if len(operation.outputs) != 1 or operation.outputs[0] in outputs:
             continue
         var = operation.outputs[0]
-        if operation.op_type == "const" or operation.op_type.startswith("constexpr_"):
+        kind = operation.op_type
+        if kind == "const" or kind.startswith("constexpr_") or kind in unnamed:
             name = next(name for name in map("c{}".format, numbers) if name not in taken)
         else:
             name = var.name.removesuffix(HALF_SUFFIX)

@@ -67,7 +67,7 @@ def optimize(program: Program, half: OperationFilter | None) -> None:
         for function in program.functions.values():
             fold_constant_casts(function)
     run(program, *CLEANUP)
-    share_small_constants(program)
+    share_small_constants(program, final=half is not None)
 
 
 def run(program: Program, *names: str) -> None:
