@@ -22,6 +22,7 @@ from edgekit.cli import COMMANDS, app
 from edgekit.config import Budget, read_config
 from edgekit.model import Model
 from edgekit.registry import QUANTIZER_GROUP, TARGET_GROUP, installed_targets
+from edgekit.stages import Stage
 from edgekit.target import BuildOptions, Target
 
 ROOT = Path(__file__).parents[2]
@@ -194,3 +195,16 @@ def test_the_example_of_a_target_builds_and_executes(tmp_path: Path) -> None:
     outputs = target.load(artifact.main, profile).run({"x": np.array([1, 2], np.float32)})
     np.testing.assert_array_equal(outputs["y"], np.array([2, 4], np.float32))
     assert target.device_check(profile, artifact).files
+
+
+def test_the_page_of_package_tells_every_stage() -> None:
+    page = command_page("package")
+    stages = [module.stem for module in (ROOT / "edgekit" / "stages").glob("*.py") if module.stem != "__init__"]
+    names = {
+        member.name
+        for stage in stages
+        for member in vars(importlib.import_module(f"edgekit.stages.{stage}")).values()
+        if isinstance(member, type) and issubclass(member, Stage) and member is not Stage
+    }
+    assert "verify" in names
+    assert names == set(re.findall(r"^\| ([a-z -]+) \| ", page.partition("## Options")[0], re.MULTILINE)) - {"stage"}
