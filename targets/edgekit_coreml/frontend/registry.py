@@ -44,9 +44,11 @@ class Lowering:
         return inspect.signature(self.function).return_annotation in (NoReturn, "NoReturn")
 
     @property
-    def attributes(self) -> frozenset[str]:
-        """The attributes that it takes."""
+    def attributes(self) -> frozenset[str] | None:
+        """The attributes that it takes; None where it takes any, as one does that only refuses."""
         parameters = inspect.signature(self.function).parameters.values()
+        if any(p.kind is p.VAR_KEYWORD for p in parameters):
+            return None
         return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
 
     @property

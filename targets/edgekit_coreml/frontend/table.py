@@ -27,6 +27,17 @@ are all known are computed during the conversion, whatever the operator.
 Tensors are carried in float32, float16, int32 and bool. Integers of 8 and 16 bits wrap around as ONNX has it; those of
 32 and 64 bits, signed or not, have to fit int32, which is checked for constants and for the model's inputs. Tensors of
 more than five dimensions are computed with dimensions merged, where the operator allows it.
+
+What stays out, and why:
+
+- Random operators, and Dropout in training mode: their numbers differ between implementations, so that nothing could
+  show that a program computes what the model does.
+- Doubles beyond float32's largest number, and integers that do not fit int32: refused, as a constant when the model is
+  converted, as an input when it comes.
+- BitCast from or to floats: no Core ML operation takes the bits of a number apart.
+- Loop and Scan whose number of turns only a run tells, where they collect outputs of every turn or change the shape of
+  a state.
+- Texts, sequences and optionals at the inputs and outputs of a model, encoded pictures, complex numbers.
 """
 
 

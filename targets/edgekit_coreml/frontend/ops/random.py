@@ -17,14 +17,7 @@ REFUSED = "refused: its numbers differ between implementations"
 def drawn(
     ctx: Context,
     *inputs: Value,
-    dtype: int = 1,
-    high: float = 1.0,
-    low: float = 0.0,
-    mean: float = 0.0,
-    sample_size: int = 1,
-    scale: float = 1.0,
-    seed: float | None = None,
-    shape: list[int] | None = None,
+    **attributes: object,
 ) -> NoReturn:
     """No program can be shown to compute what the model does."""
     raise Unsupported(
