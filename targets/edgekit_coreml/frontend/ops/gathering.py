@@ -11,8 +11,9 @@ import onnx_ir as ir
 from edgekit_coreml.frontend import dynamic
 from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.integers import wrapped
-from edgekit_coreml.frontend.mil import Var, mb
+from edgekit_coreml.frontend.mil import Var, ct, mb
 from edgekit_coreml.frontend.movement import empty, nonnegative, normalized_axis, through_int32
+from edgekit_coreml.frontend.quantized import EIGHT_BITS
 from edgekit_coreml.frontend.registry import lowering
 from edgekit_coreml.frontend.values import HIGHEST_RANK, Unsupported, Value, computed
 from edgekit_coreml.frontend.wide import around, of_shape
@@ -46,6 +47,10 @@ def gather(ctx: Context, x: Value, indices: Value, *, axis: int = 0) -> Var | Va
         shape = [*x.static_shape[:axis], *indices.static_shape, *x.static_shape[axis + 1 :]]
         row = of_shape(indices, [math.prod(indices.static_shape)])
         return of_shape(computed(gathered(around(x, axis), row, 1), x.dtype), shape)
+    if x.constant is not None and x.dtype in EIGHT_BITS and ctx.at_least(ct.target.iOS17):
+        # A quantized table stays one: in its carrier's type it would be four times as large.
+        places = nonnegative(indices, x.static_shape[axis])
+        return computed(mb.gather(x=x.constant, indices=places, axis=axis), x.dtype)
     return gathered(x, indices, axis)
 
 

@@ -185,3 +185,25 @@ def test_scales_that_float16_has_not_stay_in_float32(tmp_path, scale):
     np.testing.assert_allclose(
         edgekit_coreml.load(package).run({"x": x.astype(np.float32)})["y"], [0, 0.003, 0.05, 0.127], rtol=0.1, atol=1e-3
     )
+
+
+@pytest.mark.parametrize("target", ["iOS16", "iOS17", "iOS18"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_quantized_tables_stay_in_eight_bits(tmp_path, rng, dtype, target):
+    table = levels(rng, dtype, 200, 8)
+    nodes = [
+        onnx.helper.make_node("Gather", ["table", "x"], ["rows"]),
+        onnx.helper.make_node("DequantizeLinear", ["rows", "scale", "zero"], ["y"]),
+    ]
+    values = {"table": table, "scale": np.float32(0.25), "zero": dtype(5)}
+    x_info = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.INT64, [3])
+    y_info = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [3, 8])
+    initializers = [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in values.items()]
+    graph = onnx.helper.make_graph(nodes, "g", [x_info], [y_info], initializers)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", deployment_target=target)
+    assert (target == "iOS16") == (operations(package)["dequantize"] == 0)
+    x = np.array([3, 199, -1])
+    expected = (table[x].astype(np.float32) - 5) * 0.25
+    np.testing.assert_array_equal(edgekit_coreml.load(package).run({"x": x})["y"], expected)
+    assert target == "iOS16" or weight_bytes(package) < 2 * table.size
