@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ COMPARISONS: Mapping[str, Callable[..., Var]] = {
     "BRANCH_NEQ": mb.not_equal,
 }
 LEAF = "LEAF"
+MEMBER = "BRANCH_MEMBER"
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,36 @@ class Nodes:
             missing = mb.logical_and(x=mb.not_equal(x=value, y=value, name=EXACT), y=tracked)
             goes = mb.logical_or(x=goes, y=missing)
         return goes
+
+
+def without_memberships(nodes: Nodes, members: np.ndarray) -> Nodes:
+    """Nodes that ask for membership in a set as chains of nodes that ask for equality, one a member.
+
+    Args:
+        nodes: The nodes.
+        members: The sets of the membership nodes in their order, NaN after each.
+    """
+    ends = [-1, *np.flatnonzero(np.isnan(members))]
+    sets = [members[begin + 1 : end] for begin, end in itertools.pairwise(ends)]
+    asking = [place for place, mode in enumerate(nodes.modes) if mode == MEMBER]
+    columns = (nodes.features, nodes.thresholds, nodes.modes, nodes.when_true, nodes.when_false, nodes.missing_is_true)
+    rows = list(zip(*columns, strict=True))
+    for place, numbers in zip(asking, sets, strict=True):
+        feature, _, _, inside, outside, missing = rows[place]
+        chain = [place, *range(len(rows), len(rows) + len(numbers) - 1)]
+        rows += [rows[place]] * (len(numbers) - 1)
+        for at, after, number in zip(chain, [*chain[1:], outside], numbers, strict=True):
+            rows[at] = (feature, number, "BRANCH_EQ", inside, after, missing)
+    features, thresholds, modes, when_true, when_false, missing_is_true = zip(*rows, strict=True)
+    return Nodes(
+        np.array(features, np.int32),
+        np.array(thresholds, np.float32),
+        modes,
+        np.array(when_true, np.int32),
+        np.array(when_false, np.int32),
+        np.array(missing_is_true, np.bool_),
+        nodes.roots,
+    )
 
 
 def places_of(tree_ids: Sequence[int], node_ids: Sequence[int]) -> dict[tuple[int, int], int]:

@@ -11,8 +11,12 @@ from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.ops.ml_features import DOMAIN, as_float
 from edgekit_coreml.frontend.registry import lowering
 from edgekit_coreml.frontend.scores import best_label, labelled, require_numbers, transformed
-from edgekit_coreml.frontend.trees import Nodes, aggregated, places_of, weight_table
+from edgekit_coreml.frontend.trees import LEAF, MEMBER, Nodes, aggregated, places_of, weight_table, without_memberships
 from edgekit_coreml.frontend.values import Unsupported, Value
+
+AGGREGATE_FUNCTIONS = ("AVERAGE", "SUM", "MIN", "MAX")
+POST_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+COMPARISON_CODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", MEMBER)
 
 
 @lowering("TreeEnsembleRegressor", versions=[1, 3], domain=DOMAIN)
@@ -128,6 +132,56 @@ def tree_ensemble_classifier(
         label = labelled(mb.cast(x=second, dtype="int32"), classlabels_int64s)
     first = mb.sub(x=1.0, y=scores) if is_probability else mb.mul(x=scores, y=-1.0)
     return label, transformed(mb.concat(values=[first, scores], axis=1), post_transform)
+
+
+@lowering("TreeEnsemble", versions=[5], domain=DOMAIN)
+def tree_ensemble(
+    ctx: Context,
+    x: Value,
+    *,
+    aggregate_function: int = 1,
+    leaf_targetids: Sequence[int],
+    leaf_weights: np.ndarray,
+    membership_values: np.ndarray | None = None,
+    n_targets: int = 1,
+    nodes_falseleafs: Sequence[int],
+    nodes_falsenodeids: Sequence[int],
+    nodes_featureids: Sequence[int],
+    nodes_hitrates: np.ndarray | None = None,
+    nodes_missing_value_tracks_true: Sequence[int] = (),
+    nodes_modes: np.ndarray,
+    nodes_splits: np.ndarray,
+    nodes_trueleafs: Sequence[int],
+    nodes_truenodeids: Sequence[int],
+    post_transform: int = 0,
+    tree_roots: Sequence[int],
+) -> Var:
+    """For each of the samples x [n, F], the weights of the leaves that its features lead to: [n, targets].
+
+    A leaf has a weight for one target.
+    """
+    inner, leaves = len(nodes_modes), len(leaf_weights)
+    function = AGGREGATE_FUNCTIONS[aggregate_function]
+    if function in ("MIN", "MAX") and n_targets > 1:
+        raise Unsupported(f"the {function} of leaves that have no weight for some targets")
+    itself = list(range(inner, inner + leaves))
+    children = [
+        [child + inner if leaf else child for child, leaf in zip(numbers, are_leaves, strict=True)] + itself
+        for numbers, are_leaves in ((nodes_truenodeids, nodes_trueleafs), (nodes_falsenodeids, nodes_falseleafs))
+    ]
+    nodes = Nodes(
+        np.array([*nodes_featureids, *[0] * leaves], np.int32),
+        np.array([*nodes_splits, *[0] * leaves], np.float32),
+        (*(COMPARISON_CODES[mode] for mode in nodes_modes), *[LEAF] * leaves),
+        np.array(children[0], np.int32),
+        np.array(children[1], np.int32),
+        np.array([*(nodes_missing_value_tracks_true or [0] * inner), *[0] * leaves], np.bool_),
+        np.array(tree_roots, np.int32),
+    )
+    if membership_values is not None:
+        nodes = without_memberships(nodes, membership_values)
+    table = weight_table(len(nodes.modes), n_targets, itself, leaf_targetids, leaf_weights)
+    return transformed(aggregated(nodes.leaves_of(_matrix(x)), table, function), POST_TRANSFORMS[post_transform])
 
 
 def _require_agreement(class_id: int, bases: int, post_transform: str, is_probability: bool) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 from edgekit.errors import UnsupportedOpsError
@@ -111,3 +112,49 @@ def test_text_labels_are_refused(lower, rng):
     settings = {"classlabels_strings": ["a", "b", "c"], "outputs": ("int64", "float32")}
     with pytest.raises(UnsupportedOpsError, match="texts"):
         lower("TreeEnsembleClassifier", [samples(rng)], domain=DOMAIN, **settings, **attributes)
+
+
+def stored(array, dtype=np.float32):
+    return onnx.numpy_helper.from_array(np.asarray(array, dtype))
+
+
+@pytest.mark.parametrize(("aggregate", "targets"), [(0, 2), (1, 2), (2, 1), (3, 1)])
+def test_ensemble_of_version_5(agrees, rng, aggregate, targets):
+    settings = {
+        "tree_roots": [0, 3],
+        "nodes_modes": stored([0, 5, 3, 1], np.uint8),
+        "nodes_featureids": [0, 1, 2, 3],
+        "nodes_splits": stored([0, 1, -1, 0]),
+        "nodes_truenodeids": [1, 0, 2, 4],
+        "nodes_trueleafs": [0, 1, 1, 1],
+        "nodes_falsenodeids": [2, 1, 3, 5],
+        "nodes_falseleafs": [0, 1, 1, 1],
+        "leaf_targetids": [0, targets - 1] * 3,
+        "leaf_weights": stored(rng.standard_normal(6)),
+    }
+    agrees(
+        "TreeEnsemble",
+        [samples(rng)],
+        domain=DOMAIN,
+        opset=5,
+        aggregate_function=aggregate,
+        n_targets=targets,
+        **settings,
+    )
+
+
+def test_ensemble_that_asks_for_membership(agrees, rng):
+    settings = {
+        "tree_roots": [0],
+        "nodes_modes": stored([0, 6, 6], np.uint8),
+        "nodes_featureids": [0, 1, 2],
+        "nodes_splits": stored([0, 0, 0]),
+        "membership_values": stored([1, -2, 0, np.nan, 2, np.nan]),
+        "nodes_truenodeids": [1, 0, 2],
+        "nodes_trueleafs": [0, 1, 1],
+        "nodes_falsenodeids": [2, 1, 3],
+        "nodes_falseleafs": [0, 1, 1],
+        "leaf_targetids": [0, 0, 0, 0],
+        "leaf_weights": stored([1.5, 2.5, 3.5, 4.5]),
+    }
+    agrees("TreeEnsemble", [samples(rng)], domain=DOMAIN, opset=5, n_targets=1, **settings)
