@@ -74,7 +74,7 @@ def curve_chart(title: str, curves: Mapping[str, Points], across: Axis, up: Axis
 def point_chart(title: str, points: Points, across: Axis, up: Axis, chosen: int | None) -> str:
     """Dots with the numbers 1, 2, …; the chosen one (by its place from 0) is filled."""
     parts = [_frame(across, up)]
-    for place, (x, y) in enumerate(points):
+    for place, (x, y) in sorted(enumerate(points), key=lambda point: point[0] == chosen):  # the chosen one on top
         style = "dot chosen" if place == chosen else "dot"
         left, top = _x(across, x), _y(up, y)
         parts.append(

@@ -97,7 +97,7 @@ class Graph {
   listen() {
     this.search.addEventListener("input", () => this.filter());
     this.search.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && this.visible().length > 0) this.select(this.visible()[0], { tell: true });
+      if (event.key === "Enter" && this.visible().length > 0) this.select(this.best(), { tell: true });
       if (event.key === "ArrowDown") {
         event.preventDefault();
         this.list.focus();
@@ -203,7 +203,7 @@ class Graph {
   }
 
   filter() {
-    const words = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = this.words();
     const matches = (text) => words.every((word) => text.includes(word));
     this.found = words.length === 0 ? null : new Set([...this.texts.keys()].filter((at) => matches(this.texts[at])));
     this.items.forEach((item, place) => {
@@ -211,6 +211,18 @@ class Graph {
     });
     this.countNodes();
     this.draw();
+  }
+
+  // The place of the first node whose operator or name matches; else of the first with a tensor that does.
+  best() {
+    const words = this.words();
+    const own = ({ op, name }) => words.every((word) => `${op}\n${name}`.toLowerCase().includes(word));
+    const visible = this.visible();
+    return visible.find((place) => own(this.nodes[place])) ?? visible[0];
+  }
+
+  words() {
+    return this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
   }
 
   countNodes() {
@@ -384,7 +396,7 @@ class Graph {
     pen.translate(-this.left, -this.top);
     this.paintEdges(colour, right, bottom);
     const colours = (this.mode ? this.mode.categories : []).map((category) => colour(category.colour));
-    const ink = { face: colour("face"), line: colour("edge"), text: colour("text"), faint: colour("faint"), accent: colour("accent") };
+    const ink = Object.fromEntries(["face", "edge", "text", "faint", "accent"].map((name) => [name, colour(name)]));
     this.nodes.forEach((node, place) => {
       if (node.x + NODE_WIDTH < this.left || node.x - NODE_WIDTH > right) return;
       if (node.y + NODE_HEIGHT < this.top || node.y - NODE_HEIGHT > bottom) return;
@@ -427,7 +439,7 @@ class Graph {
       pen.restore();
     }
     const chosen = place === this.selected;
-    pen.strokeStyle = chosen ? ink.accent : ink.line;
+    pen.strokeStyle = chosen ? ink.accent : ink.edge;
     pen.lineWidth = chosen ? Math.max(4, 3 / zoom) : 1.2;
     pen.stroke();
     if (!legible) return;

@@ -49,7 +49,7 @@ def html_report(bundle: Bundle, against: Bundle | None = None) -> str:
 _SECTIONS: Sequence[tuple[str, Section]] = (
     ("Summary", lambda manifest, _: sections.summary(manifest)),
     ("Size by layer", lambda _, graph: sections.size_by_layer(graph)),
-    ("Latency", lambda manifest, _: sections.latency(manifest)),
+    ("Latency", sections.latency),
     ("Accuracy", lambda manifest, _: sections.accuracy(manifest)),
     ("Quantization trade-off", lambda manifest, _: sections.trade_off(manifest)),
     ("Operators", lambda manifest, _: sections.operators(manifest)),

@@ -89,12 +89,13 @@ def weights_by_node(graph: GraphRecord) -> list[Weights]:
 def _weight_bytes(graph: GraphRecord) -> list[int]:
     left = {place: value["bytes"] for place, value in enumerate(graph["values"]) if "bytes" in value}
     constant = set(left)
+    holders = {node["within"] for node in graph["nodes"] if "within" in node}  # they read more than their inputs
     counts = []
-    for node in graph["nodes"]:
+    for number, node in enumerate(graph["nodes"]):
         inputs = [place for place in node["inputs"] if place is not None]
         count = sum(left.pop(place, 0) for place in inputs)
         outputs = [place for place in node["outputs"] if place is not None]
-        if inputs and outputs and constant.issuperset(inputs):
+        if inputs and outputs and number not in holders and constant.issuperset(inputs):
             constant.update(outputs)
             left[outputs[0]] = count
             count = 0
@@ -134,7 +135,9 @@ def _nodes(graph: GraphRecord, manifest: Manifest) -> list[dict[str, Any]]:
             shown["facts"]["error"] = f"SQNR {decibel_text(error)} against the float model"
         if name in times and total:
             shown["time"] = times[name] / total
-            shown["facts"]["time"] = f"{times[name]:.3g} µs, {times[name] / total:.1%} of all nodes"
+            shown["facts"]["time"] = (
+                f"{times[name]:.3g} µs, {times[name] / total:.1%} of all nodes (in ONNX Runtime, not on the device)"
+            )
         found.append(shown)
     found += [_border(INPUT, values[place]) for place in graph["inputs"]]
     found += [_border(OUTPUT, values[place]) for place in graph["outputs"]]
@@ -221,4 +224,4 @@ def _colours(steps: Steps) -> dict[str, str]:
 
 
 def _step(steps: Steps, value: float | None) -> str | None:
-    return None if value is None else next(label for limit, label, _ in steps if value < limit)
+    return None if value is None else next((label for limit, label, _ in steps if value < limit), steps[-1][1])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
+from typing import Any
 
 from edgekit.report import tables
 from edgekit.report.charts import Axis, curve_chart, point_chart
@@ -16,7 +17,7 @@ from edgekit.report.summary import Manifest, bytes_text, decibel_text, latency_t
 MOST_BARS = 20
 """Layers that are shown by name; the others stand in one line."""
 LEAST_SHARE = 0.002
-"""So do those with less than this share of the weights."""
+"""So do those with less than this share of the whole."""
 
 _OPERATOR_HEAD = ("operator", "nodes", "verdict", "evidence", "unit", "")
 _CURVE_HEAD = ("", "candidate", "weights", "integer layers", "quality", "float", "SQNR", "latency")
@@ -37,26 +38,32 @@ def size_by_layer(graph: GraphRecord | None) -> str:
     layers = [] if graph is None else weights_by_node(graph)
     if not layers:
         return note("No layer has weights." if graph is not None else NO_GRAPH)
-    total = sum(layer.bytes for layer in layers)
-    named = [layer for layer in layers[:MOST_BARS] if layer.bytes >= LEAST_SHARE * total]
-    rows = [(layer.node, layer.op_type, layer.bytes) for layer in named]
-    if len(layers) > len(named):
-        rest = sum(layer.bytes for layer in layers[len(named) :])
-        rows.append((f"{len(layers) - len(named)} smaller layers", "", rest))
-    most = max(size for _, _, size in rows)
-    lines = [
-        f'<tr><th scope="row">{escape(name)} <small>{escape(operator)}</small></th>'
-        f"<td>{bytes_text(size)} ({size / total:.1%})</td>"
-        f'<td><span class="bar" style="width:{size / most:.1%}"></span></td></tr>'
-        for name, operator, size in rows
-    ]
-    head = '<thead><tr><th scope="col">layer</th><th scope="col">weights</th><td></td></tr>'
-    text = f"{bytes_text(total)} of weights, as they stand in the graph that was built; the device's format can differ."
-    return f'<table class="bars">{head}</thead><tbody>{"".join(lines)}</tbody></table>\n{note(text)}'
+    bars = bar_table("weights", [(layer.node, layer.op_type, layer.bytes) for layer in layers], bytes_text)
+    total = bytes_text(sum(layer.bytes for layer in layers))
+    return bars + note(
+        f"{total} of weights, as they stand in the graph that was built; the device's format can differ."
+    )
 
 
-def latency(manifest: Manifest) -> str:
-    """How the times of the runs are distributed."""
+def latency(manifest: Manifest, graph: GraphRecord | None) -> str:
+    """How the times of the runs are distributed, then the layers that take most of it."""
+    return "\n".join([_latency_of_runs(manifest), _latency_of_layers(manifest, graph)])
+
+
+def _latency_of_layers(manifest: Manifest, graph: GraphRecord | None) -> str:
+    record = stage_record(manifest, "layers")
+    if "not_measured" in record:
+        return note(f"Layers were not measured one by one: {record['not_measured']}.")
+    times = record.get("microseconds", {})
+    if graph is None or not times:
+        return ""
+    operators = {node["name"]: node["op"] for node in graph["nodes"]}
+    layers = sorted(((name, operators.get(name, ""), time) for name, time in times.items()), key=lambda one: -one[2])
+    text = f"Executed by {record['executed_by']}, on the machine that packaged the model; a device can differ."
+    return f"<h3>Time by layer</h3>\n{bar_table('time', layers, '{:.4g} µs'.format)}{note(text)}"
+
+
+def _latency_of_runs(manifest: Manifest) -> str:
     measured = manifest["latency"]
     curves = {
         f"{label} ({measured[side]['runs']} runs)": _share_by_time(measured[side]["quantiles_ms"])
@@ -95,7 +102,8 @@ def accuracy(manifest: Manifest) -> str:
     if worst:
         parts.append("<h3>Layers with the largest error</h3>")
         parts.append(table(("tensor", "SQNR"), ((name, decibel_text(value)) for name, value in worst)))
-        parts.append(note(f"Both models executed by {layers['executed_by']}, on one sample."))
+        left_out = f" {layers['left_out']} large tensors were left out." if layers["left_out"] else ""
+        parts.append(note(f"Both models executed by {layers['executed_by']}, on one sample.{left_out}"))
     return "\n".join(parts)
 
 
@@ -182,6 +190,30 @@ def stages(manifest: Manifest) -> str:
 def files(manifest: Manifest) -> str:
     """What is in the bundle."""
     return table(("file", "size", "SHA-256"), tables.file_rows(manifest))
+
+
+def bar_table(title: str, layers: Sequence[tuple[str, str, float]], render: Callable[[Any], str]) -> str:
+    """Bars of the layers with the most of something.
+
+    Args:
+        title: What they have most of.
+        layers: Name, operator and figure of at least one, largest first.
+        render: Makes a text of a figure.
+    """
+    total = sum(figure for *_, figure in layers)
+    named = [layer for layer in layers[:MOST_BARS] if layer[2] >= LEAST_SHARE * total]
+    rows = list(named)
+    if len(layers) > len(named):
+        rows.append((f"{len(layers) - len(named)} smaller layers", "", sum(layer[2] for layer in layers[len(named) :])))
+    most = max(figure for *_, figure in rows) or 1
+    lines = [
+        f'<tr><th scope="row">{escape(name)} <small>{escape(operator)}</small></th>'
+        f"<td>{render(figure)} ({figure / (total or 1):.1%})</td>"
+        f'<td><span class="bar" style="width:{figure / most:.1%}"></span></td></tr>'
+        for name, operator, figure in rows
+    ]
+    head = f'<thead><tr><th scope="col">layer</th><th scope="col">{title}</th><td></td></tr></thead>'
+    return f'<table class="bars">{head}<tbody>{"".join(lines)}</tbody></table>\n'
 
 
 def note(text: str) -> str:

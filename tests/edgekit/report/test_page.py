@@ -69,6 +69,9 @@ def test_search_select_and_read(open_report: Open, packaged_digits: Path) -> Non
     graph = read_bundle(packaged_digits).graph()
     assert graph is not None
     convolutions = [node for node in graph["nodes"] if node["op"] == "Conv"]
+    page.fill("input[type=search]", "conv")
+    page.press("input[type=search]", "Enter")
+    assert selected(page) == convolutions[0]["name"]
     page.fill("input[type=search]", "conv  /CONV")
     assert page.inner_text(".count") == f"{page.evaluate(IN_VIEW)} of {len(graph['nodes']) + 2} nodes"
     page.fill("input[type=search]", convolutions[1]["name"])
@@ -136,7 +139,10 @@ def test_the_wheel_scrolls_the_page_until_the_graph_is_in_use(open_report: Open,
     page.locator("canvas").hover()
     before = page.evaluate("scrollY"), pixels(page)
     page.mouse.wheel(0, 200)
-    page.wait_for_function(f"scrollY > {before[0]}")
+    page.evaluate(f"""new Promise((done) => {{
+        const look = () => (scrollY > {before[0]} ? done() : requestAnimationFrame(look));
+        look();
+    }})""")
     assert pixels(page) == before[1]
 
 
@@ -148,6 +154,8 @@ def test_colours(open_report: Open, packaged_digits: Path) -> None:
         looks[mode] = page.inner_text(".graph .legend")
     assert "supported" in looks["verdict"]
     assert "float32" in looks["precision"]
+    assert "10 % and more" in looks["time"]
+    assert "error" not in looks, "nothing was quantized"
 
 
 def test_dark_pages_are_dark(open_report: Open, packaged_digits: Path) -> None:
