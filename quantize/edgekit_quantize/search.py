@@ -19,8 +19,6 @@ from edgekit_quantize.writing import Written
 
 NOISE = 0.05
 """Two latencies that differ by less than this share are the same: the machine's own noise is as large."""
-WORTHWHILE = 0.15
-"""How much faster than the best so far a near miss has to be for more work on it to pay."""
 PLAY_OFF = 1.2
 """Candidates that are at most so many times slower than the fastest are timed once more, side by side."""
 SAME_SIZE = 1.1
@@ -111,9 +109,10 @@ def search(
     *,
     speed_counts: bool,
 ) -> Outcome:
-    """Measure the candidates, try to bring the fastest near miss into the budget, choose the fastest.
+    """Measure the candidates, if need be bring the fastest near miss into the budget, choose the fastest.
 
-    A near miss gets its weights rounded with care; then its most sensitive layers go back to float.
+    Where nothing holds the budget, a near miss gets its weights rounded with care; then its most sensitive layers go
+    back to float.
 
     Of candidates that are as fast as each other the smallest is chosen, and of those the one with the least error.
 
@@ -131,18 +130,18 @@ def search(
         held = [trial for trial in outcome.curve if trial.score.drop <= max_drop]
         return [trial for trial in held if not speed_counts or trial.speedup >= 1 - NOISE]
 
-    def gains(trial: Trial) -> bool:
-        return trial.speedup > max((known.speedup for known in fit()), default=1.0) * (1 + WORTHWHILE)
-
     for name, settings in candidates:
-        outcome.curve.append(bench.measure(name, settings, write(settings, (), False)))
+        trial = bench.measure(name, settings, write(settings, (), False))
+        if trial.score.drop > max_drop:
+            trial.runner = None  # it takes no part in the play-off, and models take memory
+        outcome.curve.append(trial)
     misses = [trial for trial in outcome.curve if _is_near_miss(trial, max_drop)]
-    if misses:
+    if misses and not fit():
         trial = max(misses, key=lambda miss: miss.speedup)
         name, settings = trial.name, dict(candidates)[trial.name]
         order = sensitive(trial.written, settings)
         for share in (0.0, *SHARES):
-            if trial.score.drop <= max_drop or not gains(trial) or not order:
+            if trial.score.drop <= max_drop or not order:
                 break
             count = math.ceil(share * len(order))
             change = f"{count} layers in float" if count else "weights rounded with care"

@@ -21,7 +21,7 @@ from edgekit_quantize.graph import integer
 from edgekit_quantize.layers import Layer
 from edgekit_quantize.placement import Plan
 
-QUIETEST = 4
+QUIETEST = 2
 """A channel that stayed below this part of the median is taken to reach it: some samples more may wake it up."""
 
 

@@ -11,12 +11,12 @@ from edgekit_quantize.smoothquant import QUIETEST, Smoothing, factors, smoothabl
 
 
 def test_factors_by_hand() -> None:
-    inputs = np.array([16.0, 4.0], np.float32)
+    inputs = np.array([16.0, 9.0], np.float32)
     weights = [np.array([[0.5, -1.0], [0.25, 0.1]], np.float32), np.array([[0.1], [-1.0]], np.float32)]
 
-    found = factors(inputs, weights, 0.5)  # sqrt(16 / 1) and sqrt(4 / 1), over their geometric mean
+    found = factors(inputs, weights, 0.5)  # sqrt(16 / 1) and sqrt(9 / 1), over their geometric mean
 
-    np.testing.assert_allclose(found, [2**0.5, 0.5**0.5], rtol=1e-6)
+    np.testing.assert_allclose(found, [4 / 12**0.5, 3 / 12**0.5], rtol=1e-6)
 
 
 def test_a_channel_that_stayed_quiet_is_not_blown_up() -> None:
@@ -26,7 +26,7 @@ def test_a_channel_that_stayed_quiet_is_not_blown_up() -> None:
 
 
 def test_with_alpha_one_all_channels_become_equally_wide() -> None:
-    inputs = np.array([8.0, 2.0, 0.5], np.float32)
+    inputs = np.array([8.0, 4.0, 2.5], np.float32)
 
     smooth = inputs / factors(inputs, [np.ones((3, 2), np.float32)], 1.0)
 
