@@ -43,11 +43,12 @@ def squeezed(x: Elements, *axes: Elements) -> Elements:
 
 
 def unchanged(x: Elements) -> Elements:
-    """Identity."""
+    """Identity, and Cast between integers."""
     return x
 
 
 RULES: dict[str, Callable[..., Elements]] = {
+    "Cast": unchanged,
     "Concat": joined,
     "Gather": taken,
     "Identity": unchanged,
