@@ -13,7 +13,7 @@ import onnx_ir as ir
 from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.movement import choose
-from edgekit_coreml.frontend.ops import pooling, quantization, softmax
+from edgekit_coreml.frontend.ops import integer_products, pooling, quantization, softmax
 from edgekit_coreml.frontend.quantized import Granularity, compressed, dequantized, quantized, zero_point_or_zero
 from edgekit_coreml.frontend.registry import lowering
 from edgekit_coreml.frontend.values import Value, computed
@@ -137,6 +137,53 @@ def concat(ctx: Context, y_scale: Value, y_zero_point: Value, *inputs: Value, ax
     """Tensors one after the other; each is given with its scale and its zero point."""
     parts = [real(ctx, *inputs[place : place + 3]) for place in range(0, len(inputs), 3)]
     return stored(ctx, mb.concat(values=parts, axis=axis), y_scale, y_zero_point, y_zero_point.dtype)
+
+
+@lowering("QLinearConv", versions=[1], domain=DOMAIN, note="1 to 3 spatial dimensions")
+def conv(
+    ctx: Context,
+    x: Value,
+    x_scale: Value,
+    x_zero_point: Value,
+    w: Value,
+    w_scale: Value,
+    w_zero_point: Value,
+    y_scale: Value,
+    y_zero_point: Value,
+    b: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    channels_last: int = 0,
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Value:
+    """The standard's operator, of x [n, *D, C] on demand; weights are [m, C/group, *K] either way."""
+
+    def convolve(data: Value) -> Var:
+        result: Value = integer_products.qlinear_conv(
+            ctx,
+            data,
+            x_scale,
+            x_zero_point,
+            w,
+            w_scale,
+            w_zero_point,
+            y_scale,
+            y_zero_point,
+            b,
+            auto_pad=auto_pad,
+            dilations=dilations,
+            group=group,
+            kernel_shape=kernel_shape,
+            pads=pads,
+            strides=strides,
+        )
+        return result.var
+
+    return computed(with_channels_second(x, bool(channels_last), convolve), y_zero_point.dtype)
 
 
 @lowering("QLinearAveragePool", versions=[1], domain=DOMAIN, note="1 to 3 spatial dimensions")

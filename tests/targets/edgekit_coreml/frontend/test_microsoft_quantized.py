@@ -3,71 +3,97 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-DOMAIN = "com.microsoft"
+SCALE, RESULT_SCALE = np.float32(0.0313157), np.float32(0.0471239)
+"""Of no simple ratio, so that no result is halfway between two levels."""
 
 
-def levels(rng, dtype, *shape):
+def levels(rng, *shape, dtype=np.uint8):
     limits = np.iinfo(dtype)
     return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
 
 
-def triple(rng, *shape):
-    return [levels(rng, np.uint8, *shape), np.float32(0.05), np.uint8(110)]
+def zero(dtype, shift=7):
+    return dtype(np.iinfo(dtype).min // 2 + 60 + shift)
 
 
+@pytest.fixture
+def check(agrees):
+    def run(op_type, inputs, dtype=np.uint8, **keywords):
+        agrees(op_type, inputs, domain="com.microsoft", outputs=(np.dtype(dtype).name,), **keywords)
+
+    return run
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 @pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
-def test_binary_operators_agree(agrees, rng, op_type):
-    inputs = [*triple(rng, 3, 4), *triple(rng, 3, 4), np.float32(0.11), np.uint8(90)]
-    agrees(op_type, inputs, fed=(0, 3), outputs=["uint8"], domain=DOMAIN, atol=1)
+def test_binary(check, rng, op_type, dtype):
+    a, b = levels(rng, 2, 3, 40, dtype=dtype), levels(rng, 3, 1, dtype=dtype)
+    inputs = [a, SCALE, zero(dtype), b, np.float32(0.0231357), zero(dtype, 3), np.float32(0.1113), zero(dtype, 9)]
+    check(op_type, inputs, dtype, fed=(0, 3))
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 @pytest.mark.parametrize(
-    ("op_type", "attributes"),
-    [
-        ("QLinearSigmoid", {}),
-        ("QLinearLeakyRelu", {"alpha": 0.2}),
-        ("QLinearGlobalAveragePool", {}),
-    ],
+    ("op_type", "attributes"), [("QLinearSigmoid", {}), ("QLinearLeakyRelu", {"alpha": 0.2}), ("QLinearLeakyRelu", {})]
 )
-def test_unary_operators_agree(agrees, rng, op_type, attributes):
-    shape = (2, 3, 4, 4) if "Pool" in op_type else (3, 4)
-    inputs = [*triple(rng, *shape), np.float32(0.01), np.uint8(3)]
-    agrees(op_type, inputs, outputs=["uint8"], domain=DOMAIN, atol=1, **attributes)
+def test_activation(check, dtype, op_type, attributes):
+    x = np.arange(256).astype(np.uint8).view(dtype).reshape(16, 16)
+    scale = np.float32(1 / 256 if op_type == "QLinearSigmoid" else 0.03)
+    check(op_type, [x, SCALE, zero(dtype), scale, zero(dtype, 0)], dtype, **attributes)
 
 
-def test_concatenation_agrees(agrees, rng):
-    inputs = [np.float32(0.06), np.uint8(100), *triple(rng, 2, 3), *triple(rng, 2, 4)]
-    agrees("QLinearConcat", inputs, fed=(2, 5), outputs=["uint8"], domain=DOMAIN, axis=1, atol=1)
+@pytest.mark.parametrize(("opset", "axis"), [(13, 1), (13, -1), (12, 1)])
+def test_softmax(check, rng, opset, axis):
+    inputs = [levels(rng, 2, 5, 4), SCALE, zero(np.uint8), np.float32(1 / 256), np.uint8(0)]
+    check("QLinearSoftmax", inputs, axis=axis, named={"opset": opset})
 
 
-@pytest.mark.parametrize("axis", [1, -1])
-@pytest.mark.parametrize("opset", [12, 13])
-def test_softmax_agrees(agrees, rng, axis, opset):
-    inputs = [*triple(rng, 2, 3, 4), np.float32(1 / 256), np.uint8(0)]
-    agrees("QLinearSoftmax", inputs, outputs=["uint8"], domain=DOMAIN, named={"opset": opset, "axis": axis}, atol=1)
+def test_where(check, rng):
+    chosen = [levels(rng, 3, 4), SCALE, np.uint8(99)]
+    others = [levels(rng, 4), np.float32(0.0213), np.uint8(3)]
+    inputs = [rng.uniform(0, 1, (3, 4)) > 0.5, *chosen, *others, RESULT_SCALE, np.uint8(100)]
+    check("QLinearWhere", inputs, fed=(0, 1, 4))
 
 
-def test_choice_agrees(agrees, rng):
-    condition = np.array([[True], [False], [True]])
-    inputs = [condition, *triple(rng, 3, 4), *triple(rng, 3, 4), np.float32(0.07), np.uint8(99)]
-    agrees("QLinearWhere", inputs, fed=(0, 1, 4), outputs=["uint8"], domain=DOMAIN, atol=1)
+def test_concat(check, rng):
+    first = [levels(rng, 2, 3), SCALE, np.uint8(5)]
+    second = [levels(rng, 2, 4), np.float32(0.0513), np.uint8(130)]
+    check("QLinearConcat", [RESULT_SCALE, np.uint8(20), *first, *second], fed=(2, 5), axis=1)
 
 
 @pytest.mark.parametrize("channels_last", [0, 1])
-def test_average_pool_agrees(agrees, rng, channels_last):
-    inputs = [*triple(rng, 1, 6, 6, 3), np.float32(0.06), np.uint8(80)]
-    attributes = {"kernel_shape": [2, 2], "strides": [2, 2], "channels_last": channels_last}
-    agrees("QLinearAveragePool", inputs, outputs=["uint8"], domain=DOMAIN, atol=1, **attributes)
+@pytest.mark.parametrize("settings", [{"pads": [1, 0, 1, 1]}, {"group": 2, "strides": [2, 1]}])
+def test_convolution(check, rng, channels_last, settings):
+    x = levels(rng, 1, 6, 7, 4) if channels_last else levels(rng, 1, 4, 6, 7)
+    w = levels(rng, 6, 4 // settings.get("group", 1), 3, 2, dtype=np.int8)
+    bias = rng.integers(-3000, 3000, 6).astype(np.int32)
+    inputs = [x, SCALE, np.uint8(40), w, np.float32(0.0053), np.int8(0), np.float32(0.0911), np.uint8(128), bias]
+    check("QLinearConv", inputs, channels_last=channels_last, **settings)
 
 
-def test_max_pool_with_channels_last_agrees(agrees, rng):
-    x = levels(rng, np.uint8, 1, 6, 5, 3)
-    agrees("NhwcMaxPool", [x], outputs=["uint8"], domain=DOMAIN, kernel_shape=[2, 2], strides=[2, 1])
+@pytest.mark.parametrize("channels_last", [0, 1])
+@pytest.mark.parametrize(
+    "settings", [{}, {"pads": [1, 0, 1, 1], "strides": [2, 2]}, {"pads": [1, 1, 1, 1], "count_include_pad": 1}]
+)
+def test_average_pool(check, rng, channels_last, settings):
+    x = levels(rng, 1, 6, 7, 3) if channels_last else levels(rng, 1, 3, 6, 7)
+    inputs = [x, SCALE, np.uint8(40), RESULT_SCALE, np.uint8(90)]
+    check("QLinearAveragePool", inputs, kernel_shape=[2, 3], channels_last=channels_last, **settings)
+
+
+@pytest.mark.parametrize("channels_last", [0, 1])
+def test_global_average_pool(check, rng, channels_last):
+    inputs = [levels(rng, 2, 5, 4, 8), SCALE, np.uint8(40), np.float32(0.0101), np.uint8(90)]
+    check("QLinearGlobalAveragePool", inputs, channels_last=channels_last)
+
+
+def test_max_pool_channels_last(check, rng):
+    check("NhwcMaxPool", [levels(rng, 1, 5, 6, 8)], kernel_shape=[2, 2], strides=[2, 1])
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16])
-def test_quantization_agrees(agrees, rng, dtype):
-    name, scale, zero = np.dtype(dtype).name, np.float32(0.05), dtype(3)
-    x = rng.standard_normal((3, 4), dtype=np.float32) * 4
-    agrees("QuantizeLinear", [x, scale, zero], outputs=[name], domain=DOMAIN)
-    agrees("DequantizeLinear", [levels(rng, dtype, 3, 4), scale, zero], domain=DOMAIN)
+def test_quantize_and_dequantize(agrees, rng, dtype):
+    x = rng.standard_normal((3, 4)).astype(np.float32) * 4
+    parameters = [SCALE, dtype(3)]
+    agrees("QuantizeLinear", [x, *parameters], domain="com.microsoft", outputs=(np.dtype(dtype).name,))
+    agrees("DequantizeLinear", [levels(rng, 3, 4, dtype=dtype), *parameters], domain="com.microsoft", axis=0)
