@@ -103,6 +103,8 @@ class GraphLowering:
             return error
         plain = rebound(node, bound_attributes(node, scope), given=[value is not None for value in inputs])
         reason = feasibility.contradiction(plain, inputs, scope.opsets)
+        if reason is not None and isinstance(error, Unsupported):
+            return Infeasible(error.reason, error.hint)
         if reason is not None:
             return Infeasible(f"cannot run with inputs of these shapes: {reason}", "check what the shapes are fixed to")
         if isinstance(error, Unsupported):
