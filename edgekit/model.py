@@ -177,6 +177,15 @@ def node_name(node: ir.Node) -> str:
     return node.name or next((value.name for value in node.outputs if value.name), node.op_type)
 
 
+def bodies(node: ir.Node) -> Iterator[ir.Graph]:
+    """The subgraphs that a node holds: branches, the body of a loop."""
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref():
+            yield attribute.as_graph()
+        elif attribute.type == ir.AttributeType.GRAPHS and not attribute.is_ref():
+            yield from attribute.as_graphs()
+
+
 def name_nodes(graph_model: ir.Model) -> None:
     """Gives every node a name of its own, in subgraphs too: the one that :func:`node_name` calls it by, if it is free.
 

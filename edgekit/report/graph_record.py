@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import onnx_ir as ir
 
-from edgekit.model import Model, node_name, op_name, value_spec
+from edgekit.model import Model, bodies, node_name, op_name, value_spec
 
 FORMAT = 1
 MOST_ITEMS = 16
@@ -49,7 +48,7 @@ class _Writer:
             if holder is not None:
                 record["within"] = holder
             self._nodes.append(record)
-            for body in _bodies(node):
+            for body in bodies(node):
                 self._add_nodes(body, place)
 
     def _place(self, value: ir.Value) -> int:
@@ -65,14 +64,6 @@ class _Writer:
                 record["bytes"] = value.const_value.nbytes
             self._values.append(record)
         return self._places[value]
-
-
-def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            yield from attribute.as_graphs()
 
 
 def _attribute_text(attribute: ir.Attr) -> str:

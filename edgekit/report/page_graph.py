@@ -8,7 +8,7 @@ from typing import Any
 
 from edgekit.report.layout import Edge, layered_layout
 from edgekit.report.precision import node_precisions
-from edgekit.report.summary import Manifest, bytes_text, decibel_text, stage_record
+from edgekit.report.summary import Manifest, bytes_text, decibel_text, duration_text, stage_record
 from edgekit.report.tables import shape_text
 
 GraphRecord = Mapping[str, Any]
@@ -27,7 +27,7 @@ PRECISION_COLOURS = {
     "int8": "green",
     "int8 weights": "blue",
     "float16": "amber",
-    "float32": "red",
+    "float32": "violet",
     "no arithmetic": "grey",
 }
 ERROR_STEPS = (
@@ -135,9 +135,8 @@ def _nodes(graph: GraphRecord, manifest: Manifest) -> list[dict[str, Any]]:
             shown["facts"]["error"] = f"SQNR {decibel_text(error)} against the float model"
         if name in times and total:
             shown["time"] = times[name] / total
-            shown["facts"]["time"] = (
-                f"{times[name]:.3g} µs, {times[name] / total:.1%} of all nodes (in ONNX Runtime, not on the device)"
-            )
+            share = f"{times[name] / total:.1%} of all nodes (in ONNX Runtime, not on the device)"
+            shown["facts"]["time"] = f"{duration_text(times[name])}, {share}"
         found.append(shown)
     found += [_border(INPUT, values[place]) for place in graph["inputs"]]
     found += [_border(OUTPUT, values[place]) for place in graph["outputs"]]

@@ -12,7 +12,15 @@ from edgekit.report import tables
 from edgekit.report.charts import Axis, curve_chart, point_chart
 from edgekit.report.judgement import HEADLINES, judge
 from edgekit.report.page_graph import GraphRecord, page_graph, weights_by_node
-from edgekit.report.summary import Manifest, bytes_text, decibel_text, latency_text, stage_record, summary_rows
+from edgekit.report.summary import (
+    Manifest,
+    bytes_text,
+    decibel_text,
+    duration_text,
+    latency_text,
+    stage_record,
+    summary_rows,
+)
 
 MOST_BARS = 20
 """Layers that are shown by name; the others stand in one line."""
@@ -60,7 +68,9 @@ def _latency_of_layers(manifest: Manifest, graph: GraphRecord | None) -> str:
     operators = {node["name"]: node["op"] for node in graph["nodes"]}
     layers = sorted(((name, operators.get(name, ""), time) for name, time in times.items()), key=lambda one: -one[2])
     text = f"Executed by {record['executed_by']}, on the machine that packaged the model; a device can differ."
-    return f"<h3>Time by layer</h3>\n{bar_table('time', layers, '{:.4g} µs'.format)}{note(text)}"
+    if times.keys() - operators.keys():
+        text += " Layers without an operator are what it makes of operators such as HardSwish, which it expands."
+    return f"<h3>Time by layer</h3>\n{bar_table('time', layers, duration_text)}{note(text)}"
 
 
 def _latency_of_runs(manifest: Manifest) -> str:

@@ -137,3 +137,8 @@ def bytes_text(count: int) -> str:
             return f"{value:.4g} {unit}"
         value /= 1000
     return f"{value:.4g} GB"
+
+
+def duration_text(microseconds: float) -> str:
+    """A time in the unit that reads best."""
+    return f"{microseconds:.3g} µs" if microseconds < 999.5 else f"{microseconds / 1000:.3g} ms"

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from edgekit import layers
@@ -91,6 +92,25 @@ def test_the_node_that_does_the_work_takes_the_time(onnx_model: OnnxModel) -> No
     times = node_times(model(proto), {"x": np.ones((256, 256), np.float32)})
     assert set(times) == {"heavy", "light"}
     assert times["heavy"] > times["light"] > 0
+
+
+def test_a_branch_takes_its_own_time_not_the_holders() -> None:
+    branches = {}
+    for name, op in (("then", "MatMul"), ("else", "Add")):
+        result = helper.make_tensor_value_info(name, TensorProto.FLOAT, [256, 256])
+        node = helper.make_node(op, ["x", "x"], [name], name=f"in {name}")
+        branches[f"{name}_branch"] = helper.make_graph([node], name, [], [result])
+    inputs = [("c", TensorProto.BOOL, []), ("x", TensorProto.FLOAT, [256, 256])]
+    graph = helper.make_graph(
+        [helper.make_node("If", ["c"], ["y"], name="choose", **branches)],
+        "f",
+        [helper.make_tensor_value_info(*spec) for spec in inputs],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [256, 256])],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    times = node_times(model(proto), {"c": np.array(True), "x": np.ones((256, 256), np.float32)})
+    assert set(times) == {"choose", "in then"}
+    assert 0 <= times["choose"] < times["in then"]
 
 
 def test_a_bundle_records_its_layers(bundle: Path) -> None:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from edgekit.report.summary import bytes_text, decibel_text, worst_db, worst_output_text
+from edgekit.report.summary import bytes_text, decibel_text, duration_text, worst_db, worst_output_text
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,13 @@ def test_bytes(count: int, text: str) -> None:
 @pytest.mark.parametrize(("value", "text"), [(41.26, "41.3 dB"), ("inf", "exact"), ("-inf", "nothing right")])
 def test_decibels(value: float | str, text: str) -> None:
     assert decibel_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "text"), [(0.05, "0.05 µs"), (999.4, "999 µs"), (999.9, "1 ms"), (2921.0, "2.92 ms")]
+)
+def test_durations(microseconds: float, text: str) -> None:
+    assert duration_text(microseconds) == text
 
 
 def output(name: str, worst: float | str | None, mismatch: float = 0.0) -> dict[str, Any]:
