@@ -14,6 +14,7 @@ import onnx
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
+from edgekit_coreml.frontend.stored import kept
 from edgekit_coreml.frontend.values import Value, constant
 
 RANDOM = frozenset(
@@ -76,4 +77,4 @@ def fold(node: ir.Node, opset: Mapping[str, int], inputs: Sequence[Value | None]
     after = sum(np.asarray(array).nbytes for array in values if array is not None)
     if after > GROWTH_FACTOR * before + GROWTH_LIMIT:
         return None
-    return [None if array is None else constant(np.asarray(array)) for array in values]
+    return [None if array is None else kept(node, inputs, constant(np.asarray(array))) for array in values]
