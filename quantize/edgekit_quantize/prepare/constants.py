@@ -80,16 +80,18 @@ def _moved(node: ir.Node, opset: int) -> list[np.ndarray] | None:
         for value, array in zip(node.inputs, arrays, strict=True)
         if value is not None and array is not None
     }
-    if (
-        any(value is not None and len(tuple(value.uses())) > 1 for value in node.inputs)
-        and _bytes(present) > LARGEST_GROWTH
-    ):
-        return None  # the constant would have to be kept beside what is made of it
+    if any(_is_large_and_shared(value) for value in node.inputs):
+        return None  # it would have to be kept beside what is made of it
     if node.op_type == "Cast" and not _cast_is_exact(node, next(iter(present.values()))):
         return None
     results = _evaluate(node, present, opset)
     made = sum(array.nbytes for array in results)
     return results if made <= _bytes(present) + LARGEST_GROWTH else None
+
+
+def _is_large_and_shared(value: ir.Value | None) -> bool:
+    array = constant(value)
+    return value is not None and array is not None and array.nbytes > LARGEST_GROWTH and len(tuple(value.uses())) > 1
 
 
 def _bytes(arrays: Mapping[str, np.ndarray]) -> int:
