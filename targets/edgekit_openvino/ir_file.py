@@ -13,8 +13,8 @@ BETWEEN_TAGS = re.compile(r">\s+<")
 COUNTED_NAME = re.compile(r"\w+_\d+(\.\d+)?")
 SMALL_CONSTANT = 64
 """In bytes; one of this size takes less room than what the topology says of it."""
-MOST_GROWTH = 1.1
-"""How much larger folded shapes and the like may make the constants."""
+OPERATION_BYTES = 400
+"""About what the topology says of one operation and its edges."""
 
 
 def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool) -> None:
@@ -46,13 +46,14 @@ def _fused(converted: Any) -> Any:
 
     fused = converted.clone()
     apply_moc_transformations(fused, cf=True)
-    return fused if _constant_bytes(fused) <= _constant_bytes(converted) * MOST_GROWTH else converted
+    return min(fused, converted, key=_expected_bytes)
 
 
-def _constant_bytes(converted: Any) -> int:
-    return sum(
-        operation.get_byte_size() for operation in converted.get_ops() if operation.get_type_name() == "Constant"
-    )
+def _expected_bytes(converted: Any) -> int:
+    """About how large the files will be."""
+    operations = converted.get_ops()
+    constants = sum(operation.get_byte_size() for operation in operations if operation.get_type_name() == "Constant")
+    return constants + OPERATION_BYTES * len(operations)
 
 
 def _share_small_constants(converted: Any) -> None:
