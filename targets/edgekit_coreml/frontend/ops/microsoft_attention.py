@@ -1,9 +1,10 @@
-"""Attention, MultiHeadAttention and RotaryEmbedding of ``com.microsoft``."""
+"""Attention, QAttention, MultiHeadAttention and RotaryEmbedding of ``com.microsoft``."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,12 +20,37 @@ from edgekit_coreml.frontend.attention import (
 )
 from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.mil import Var, mb
+from edgekit_coreml.frontend.ops.integer_products import integer_matmul
 from edgekit_coreml.frontend.ops.microsoft_fused import DOMAIN
+from edgekit_coreml.frontend.ops.microsoft_products import rescaled
 from edgekit_coreml.frontend.registry import lowering
-from edgekit_coreml.frontend.values import Unsupported, Value
+from edgekit_coreml.frontend.values import Unsupported, Value, computed
 
 MASKED = -10000.0
 """ONNX Runtime's default of what hides a key."""
+
+
+@dataclass(frozen=True)
+class Hiding:
+    """What hides keys from queries."""
+
+    mask: Value | None
+    """Lengths, or zeros and ones."""
+    bias: Value | None
+    """Added to the scores."""
+    strength: float
+    """What is added to hide a key."""
+    is_causal: bool = False
+
+    def scores_bias(self, queries: int, keys: int) -> Var | None:
+        """What is added to the scores, broadcastable to [b, heads, s, t]; None for nothing."""
+        return added(
+            [
+                None if self.mask is None else _hidden(self.mask, queries, keys, self.strength),
+                causal_bias(queries, keys, self.strength) if self.is_causal else None,
+                None if self.bias is None else self.bias.var,
+            ]
+        )
 
 
 @lowering("Attention", versions=[1], domain=DOMAIN, note="masks of lengths or of zeros and ones")
@@ -52,21 +78,35 @@ def attention(
         projected = mb.add(x=projected, y=bias.var)
     width = weights.static_shape[1]
     sizes = list(qkv_hidden_sizes or [width // 3] * 3)
-    query, key, value = (split_heads(part, num_heads) for part in mb.split(x=projected, split_sizes=sizes, axis=2))
-    if past is not None:
-        before = [mb.gather(x=past.var, indices=np.int32(index), axis=0) for index in range(2)]
-        key, value = (mb.concat(values=[old, new], axis=2) for old, new in zip(before, (key, value), strict=True))
-    present = mb.stack(values=[key, value], axis=0) if len(ctx.output_used) > 1 and ctx.output_used[1] else None
-    queries, keys = int(query.shape[2]), int(key.shape[2])
-    hidden = added(
-        [
-            None if mask_index is None else _hidden(mask_index, queries, keys, mask_filter_value),
-            causal_bias(queries, keys, mask_filter_value) if unidirectional else None,
-            None if attention_bias is None else attention_bias.var,
-        ]
-    )
-    result = attend(query, key, value, hidden, scale or 1 / math.sqrt(int(query.shape[3])))
-    return merge_heads(result), present
+    hiding = Hiding(mask_index, attention_bias, mask_filter_value, bool(unidirectional))
+    return _self_attention(ctx, projected, sizes, num_heads, past, hiding, scale)
+
+
+@lowering("QAttention", versions=[1], domain=DOMAIN, note="masks of lengths or of zeros and ones")
+def quantized_attention(
+    ctx: Context,
+    x: Value,
+    weight: Value,
+    bias: Value,
+    input_scale: Value,
+    weight_scale: Value,
+    mask_index: Value | None = None,
+    input_zero_point: Value | None = None,
+    weight_zero_point: Value | None = None,
+    past: Value | None = None,
+    *,
+    mask_filter_value: float = MASKED,
+    num_heads: int,
+    scale: float = 0.0,
+    unidirectional: int = 0,
+) -> tuple[Value, Value | None]:
+    """Attention whose projections multiply 8-bit integers."""
+    total = integer_matmul(ctx, x, input_zero_point, weight, weight_zero_point)
+    projected = rescaled(total, input_scale, weight_scale, bias).var
+    sizes = [weight.static_shape[1] // 3] * 3
+    hiding = Hiding(mask_index, None, mask_filter_value, bool(unidirectional))
+    result, present = _self_attention(ctx, projected, sizes, num_heads, past, hiding, scale)
+    return computed(result, bias.dtype), None if present is None else computed(present, bias.dtype)
 
 
 @lowering("MultiHeadAttention", versions=[1], domain=DOMAIN, note="masks of lengths or of zeros and ones")
@@ -95,14 +135,8 @@ def multi_head_attention(
     if past_key is not None and past_value is not None:
         k = mb.concat(values=[past_key.var, k], axis=2)
         v = mb.concat(values=[past_value.var, v], axis=2)
-    queries, keys = int(q.shape[2]), int(k.shape[2])
-    hidden = added(
-        [
-            None if key_padding_mask is None else _hidden(key_padding_mask, queries, keys, mask_filter_value),
-            causal_bias(queries, keys, mask_filter_value) if unidirectional else None,
-            None if attention_bias is None else attention_bias.var,
-        ]
-    )
+    hiding = Hiding(key_padding_mask, attention_bias, mask_filter_value, bool(unidirectional))
+    hidden = hiding.scores_bias(int(q.shape[2]), int(k.shape[2]))
     result = attend(q, k, v, hidden, scale or 1 / math.sqrt(int(q.shape[3])))
     return merge_heads(result), k, v
 
@@ -146,6 +180,26 @@ def rotary_embedding(
         front, rest = mb.split(x=heads, split_sizes=[turned, size - turned], axis=3)
         result = mb.concat(values=[rotated(front, cosines, sines, interleaved=bool(interleaved)), rest], axis=3)
     return result if x.rank == 4 else merge_heads(result)
+
+
+def _self_attention(
+    ctx: Context,
+    projected: Var,
+    sizes: Sequence[int],
+    heads: int,
+    past: Value | None,
+    hiding: Hiding,
+    scale: float,
+) -> tuple[Var, Var | None]:
+    """Attention of queries, keys and values side by side; and the keys and values with those of the past."""
+    query, key, value = (split_heads(part, heads) for part in mb.split(x=projected, split_sizes=sizes, axis=2))
+    if past is not None:
+        before = [mb.gather(x=past.var, indices=np.int32(index), axis=0) for index in range(2)]
+        key, value = (mb.concat(values=[old, new], axis=2) for old, new in zip(before, (key, value), strict=True))
+    present = mb.stack(values=[key, value], axis=0) if len(ctx.output_used) > 1 and ctx.output_used[1] else None
+    bias = hiding.scores_bias(int(query.shape[2]), int(key.shape[2]))
+    result = attend(query, key, value, bias, scale or 1 / math.sqrt(int(query.shape[3])))
+    return merge_heads(result), present
 
 
 def _heads(

@@ -33,7 +33,7 @@ def dynamic_quantize_matmul(
     levels, scale, zero = dynamically_quantized(a.var)
     quantized_a = computed(levels, ir.DataType.UINT8)
     total = integer_matmul(ctx, quantized_a, computed(zero, ir.DataType.UINT8), b, b_zero_point)
-    return _rescaled(total, computed(scale, a.dtype), b_scale, bias)
+    return rescaled(total, computed(scale, a.dtype), b_scale, bias)
 
 
 @lowering("MatMulIntegerToFloat", versions=[1], domain=DOMAIN)
@@ -48,7 +48,7 @@ def matmul_integer_to_float(
     bias: Value | None = None,
 ) -> Value:
     """Product of quantized matrices; a float result."""
-    return _rescaled(integer_matmul(ctx, a, a_zero_point, b, b_zero_point), a_scale, b_scale, bias)
+    return rescaled(integer_matmul(ctx, a, a_zero_point, b, b_zero_point), a_scale, b_scale, bias)
 
 
 @lowering("MatMulNBits", versions=[1], domain=DOMAIN, note="constant weights of 4 or 8 bits")
@@ -115,11 +115,11 @@ def qgemm(
         total = mb.add(x=total, y=c.var)
     scaled_a = a_scale if alpha == 1 else computed(mb.mul(x=a_scale.var, y=alpha), a_scale.dtype)
     if y_scale is None or y_zero_point is None:
-        return _rescaled(total, scaled_a, b_scale, None)
+        return rescaled(total, scaled_a, b_scale, None)
     return requantized(total, scale_ratio(scaled_a, along_axis(b_scale, -1, total.rank), y_scale), y_zero_point)
 
 
-def _rescaled(total: Var, a_scale: Value, b_scale: Value, bias: Value | None) -> Value:
+def rescaled(total: Var, a_scale: Value, b_scale: Value, bias: Value | None) -> Value:
     """``total * a_scale * b_scale + bias`` in float."""
     one = constant(np.ones((), np.float32))
     factor = scale_ratio(along_axis(a_scale, -2, total.rank), along_axis(b_scale, -1, total.rank), one)

@@ -14,7 +14,7 @@ from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.movement import choose
 from edgekit_coreml.frontend.ops import integer_products, pooling, quantization, softmax
-from edgekit_coreml.frontend.quantized import Granularity, compressed, dequantized, quantized, zero_point_or_zero
+from edgekit_coreml.frontend.quantized import zero_point_or_zero
 from edgekit_coreml.frontend.registry import lowering
 from edgekit_coreml.frontend.values import Value, computed
 
@@ -270,17 +270,12 @@ def max_pool_channels_last(
 
 def real(ctx: Context, x: Value, scale: Value, zero_point: Value | None = None) -> Var:
     """The real numbers that a quantized tensor stands for, in float32."""
-    zero = zero_point_or_zero(zero_point, scale, x.dtype)
-    granularity = Granularity.of(x, scale, 0, 0)
-    if x.is_constant and scale.is_constant and zero.is_constant:
-        return compressed(ctx, x, scale, zero, granularity, ir.DataType.FLOAT).var
-    return dequantized(ctx, x, scale, zero, granularity, ir.DataType.FLOAT).var
+    return integer_products.real(ctx, x, scale, zero_point_or_zero(zero_point, scale, x.dtype), 0).var
 
 
 def stored(ctx: Context, numbers: Var, scale: Value, zero_point: Value | None, dtype: ir.DataType) -> Value:
     """Real numbers quantized to a type."""
-    x = computed(numbers, ir.DataType.FLOAT)
-    return quantized(ctx, x, scale, zero_point_or_zero(zero_point, scale, dtype), Granularity.of(x, scale, 0, 0))
+    return integer_products.levels(ctx, numbers, scale, zero_point_or_zero(zero_point, scale, dtype))
 
 
 def with_channels_second(x: Value, channels_last: bool, compute: Callable[[Value], Var]) -> Var:

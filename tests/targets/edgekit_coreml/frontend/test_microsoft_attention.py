@@ -80,3 +80,20 @@ def test_rotary_embedding_agrees(agrees, rng, rank, positions, interleaved):
     angles = rng.random((10, SIZE // 2), np.float32)
     inputs = [x, ids, np.cos(angles), np.sin(angles)]
     agrees("RotaryEmbedding", inputs, fed=(0, 1), domain=DOMAIN, interleaved=interleaved)
+
+
+@pytest.mark.parametrize("kind", [None, "keys"])
+@pytest.mark.parametrize("per_column", [False, True])
+def test_attention_of_integers_agrees(agrees, rng, kind, per_column):
+    scales = rng.uniform(0.01, 0.02, 3 * WIDTH if per_column else ()).astype(np.float32)
+    inputs = [
+        rng.integers(0, 256, (BATCH, STEPS, 5), np.uint8),
+        rng.integers(-128, 128, (5, 3 * WIDTH), np.int8),
+        normal(rng, 3 * WIDTH),
+        np.float32(0.021),
+        scales,
+        mask(kind),
+        np.uint8(120),
+        np.zeros(scales.shape, np.int8),
+    ]
+    agrees("QAttention", inputs, domain=DOMAIN, num_heads=HEADS, unidirectional=1, atol=1e-4, rtol=1e-4)
