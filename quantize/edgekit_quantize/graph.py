@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 import onnx_ir as ir
@@ -100,12 +100,3 @@ def drop_unused_initializers(graph: ir.Graph) -> None:
     """Remove initializers that no node reads and that are no graph output."""
     for name in [n for n, v in graph.initializers.items() if not v.uses() and not v.is_graph_output()]:
         graph.initializers.pop(name)
-
-
-def main_graph_values(graph: ir.Graph) -> Iterator[ir.Value]:
-    """Inputs that are fed, and every node output of the main graph, in graph order."""
-    for value in graph.inputs:
-        if value.name not in graph.initializers:
-            yield value
-    for node in graph:
-        yield from (value for value in node.outputs if value.name)

@@ -55,11 +55,6 @@ class QParams:
     block: int = 0
     """How many neighbours along ``axis`` share a scale; 0 where it is not block-wise."""
 
-    @property
-    def step(self) -> float:
-        """The largest scale, thus the coarsest rounding."""
-        return float(np.max(self.scale))
-
     def spread(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Scale and zero point, broadcastable to a tensor of ``shape``."""
         if self.axis is None:
