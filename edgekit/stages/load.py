@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
 
 from edgekit.errors import InputError, RequirementError
+from edgekit.ir_version import mark_loadable, newest_ir_version
 from edgekit.model import Model, name_nodes, node_name
 from edgekit.onnx_file import check_features, check_rules, check_versions, external_files, read_proto, sha256
 from edgekit.opset import OLDEST_OPSET, upgraded
@@ -28,8 +29,9 @@ _WEIGHTED = {"Conv", "ConvTranspose", "ConvInteger", "Gemm", "MatMul", "LSTM", "
 class Load(Stage[Path]):
     """Reads and checks an ONNX file.
 
-    Afterwards the model is in operator set 9 or newer, calls no functions of its own, its initializers are no inputs,
-    every node has a name, and dimensions without a fixed size are either named or unknown.
+    Afterwards the model is in operator set 9 or newer and marked with an IR version that ONNX Runtime takes, calls no
+    functions of its own, its initializers are no inputs, every node has a name, and dimensions without a fixed size are
+    either named or unknown.
     """
 
     name = "load"
@@ -48,6 +50,7 @@ class Load(Stage[Path]):
         if not proto.graph.node:
             raise InputError("has no nodes: there is nothing to compute", subject=given)
         model = Model(_graph_model(proto, given), source=given)
+        mark_loadable(model.graph_model)
         warnings = _check(given, model)
         function_count = len(model.graph_model.functions)
         original_opset = model.opset
@@ -81,6 +84,8 @@ class Load(Stage[Path]):
             raise self.broken("functions are left")
         if 0 < model.opset < OLDEST_OPSET:
             raise self.broken(f"the operator set is {model.opset}")
+        if model.graph_model.ir_version > newest_ir_version():
+            raise self.broken(f"the IR version is {model.graph_model.ir_version}")
         if any(value.is_initializer() for value in model.graph.inputs):
             raise self.broken("an initializer is an input")
         if any(not node.name for node in model.graph.all_nodes()):

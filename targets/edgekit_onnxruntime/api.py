@@ -33,9 +33,9 @@ def convert(model: onnx.ModelProto | Path, out: Path, *, precision: str = "float
     """
     import onnx_ir as ir
 
+    from edgekit.ir_version import mark_loadable
     from edgekit.model import Model
     from edgekit_onnxruntime.build import write_ort_format
-    from edgekit_onnxruntime.session import loadable
 
     if precision not in PRECISIONS:
         raise InputError(
@@ -46,9 +46,10 @@ def convert(model: onnx.ModelProto | Path, out: Path, *, precision: str = "float
         )
     target = out if out.suffix == ".ort" else out.with_name(f"{out.name}.ort")
     given = Model(ir.load(model), model) if isinstance(model, Path) else Model(ir.from_proto(model))
+    mark_loadable(given.graph_model)
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / f"{given.name}.onnx"
-        loadable(given).save(source)
+        given.save(source)
         write_ort_format(source, target)
     return target
 

@@ -8,7 +8,7 @@ from edgekit.model import PROTOBUF_LIMIT, Model, ValueSpec
 from edgekit.target import Artifact, BuildOptions, Feature, Profile
 from edgekit_onnxruntime.loading import open_session
 from edgekit_onnxruntime.ort_file import with_sorted_resolver
-from edgekit_onnxruntime.session import loadable, session_options
+from edgekit_onnxruntime.session import session_options
 
 MOST_GROWTH = 1.1
 SMALL_FILE = 16384
@@ -55,7 +55,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     import onnxruntime
 
     source, optimized = folder / "model.onnx", folder / "model.ort"
-    loadable(model).save(source)
+    model.save(source)
     alternatives: tuple[Path, ...]
     if model.weight_bytes < PROTOBUF_LIMIT:  # the limit of a FlatBuffer too
         folded = write_ort_format(source, optimized, architecture=profile.options.get("architecture", ""))

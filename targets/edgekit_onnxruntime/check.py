@@ -14,7 +14,7 @@ from edgekit.model import Model, node_name, op_name
 from edgekit.target import Evidence, NodeVerdict, Profile, Support
 from edgekit_onnxruntime.loading import open_session
 from edgekit_onnxruntime.mobile_table import supported_operators
-from edgekit_onnxruntime.session import CPU_PROVIDER, loadable, session_options
+from edgekit_onnxruntime.session import CPU_PROVIDER, session_options
 
 SHARES_CPU_KERNELS = (CPU_PROVIDER, "wasm")
 """Providers made of the CPU provider's kernels, compiled for another processor."""
@@ -74,7 +74,7 @@ def cpu_verdicts(model: Model) -> list[NodeVerdict]:
 
 def _with_unique_names(model: Model) -> Model:
     """A copy whose nodes are called ``node0``, ``node1``, … in graph order."""
-    copy = loadable(model.with_graph(model.graph_model.clone()))
+    copy = model.with_graph(model.graph_model.clone())
     for position, node in enumerate(copy.graph.all_nodes()):
         node.name = f"node{position}"
     return copy

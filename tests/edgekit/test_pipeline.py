@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
+from edgekit.benchmark import bench_bundle
 from edgekit.bundle import Bundle
 from edgekit.errors import InputError, RequirementError, UnsupportedOpsError
 from edgekit.pipeline import PackageRequest, package
@@ -15,6 +17,7 @@ from edgekit.preprocessing import ImagePreprocessing
 from edgekit.progress import Progress
 from edgekit.shape_request import ShapeRequest
 from edgekit.stages.verify import InaccurateError
+from edgekit.verification import verify_bundle
 
 PIXELS = ImagePreprocessing(scale=1 / 255, mean=(0.1307,), std=(0.3081,), resize="pad")
 
@@ -35,6 +38,17 @@ def packaged(output: Path, model: Path, target: str, **rest: Any) -> Bundle:
 
 def record(bundle: Bundle, stage: str) -> Any:
     return [one["record"] for one in bundle.manifest["stages"] if one["name"] == stage][-1]
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "intel-cpu", pytest.param("ios18", marks=pytest.mark.slow)])
+def test_a_model_as_the_newest_onnx_marks_it(tmp_path: Path, onnx_file: Callable[..., Path], target: str) -> None:
+    model = onnx_file("g (float[1, 4] x) => (float[1, 4] y) { y = Relu(x) }", ir_version=onnx.IR_VERSION)
+    data = tmp_path / "data"
+    data.mkdir()
+    np.savez(data / "0.npz", x=np.array([[1, -2, 3, -4]], np.float32))
+    bundle = packaged(tmp_path / "out", model, target, data=data, quantize="none")
+    assert verify_bundle(bundle, data, model).accuracy is not None
+    assert len(bench_bundle(bundle, model=model)) == 2
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,21 @@ def test_weights_that_are_inputs_too_are_weights(onnx_file: WriteOnnx) -> None:
     assert [value.name for value in model.graph.inputs] == ["x"]
 
 
+def test_a_mark_that_is_newer_than_onnx_runtime_is_lowered_to_what_it_takes(onnx_file: WriteOnnx) -> None:
+    path = onnx_file(RELU, ir_version=onnx.IR_VERSION)
+    model = Load()(path).model
+    x = np.array([[1, -2, 3, -4]], np.float32)
+    np.testing.assert_array_equal(run(model.proto(), x=x)[0], [[1, 0, 3, 0]])
+    marked = onnx.load(path)
+    marked.ir_version = model.graph_model.ir_version + 1
+    with pytest.raises(Exception, match="Unsupported model IR version"):
+        run(marked, x=x)
+
+
+def test_a_mark_that_onnx_runtime_takes_stays(onnx_file: WriteOnnx) -> None:
+    assert Load()(onnx_file(RELU, ir_version=8)).model.graph_model.ir_version == 8
+
+
 def test_functions_are_inlined(tmp_path: Path) -> None:
     model = onnx.parser.parse_model(
         """

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
 
@@ -87,6 +88,16 @@ def test_a_gap_inside_a_branch_is_told(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedOpsError) as caught:
         edgekit_onnxruntime.convert(model, tmp_path / "model")
     assert [gap.node for gap in caught.value.gaps] == ["inner"]
+
+
+def test_a_model_marked_by_a_newer_onnx_is_taken(tmp_path: Path) -> None:
+    model = onnx.ModelProto.FromString(AFFINE.SerializeToString())
+    model.ir_version = 40
+    with pytest.raises(Exception, match="IR version"):
+        onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    file = edgekit_onnxruntime.convert(model, tmp_path / "model")
+    assert edgekit_onnxruntime.load(file).run(FEEDS)["y"].shape == (2, 2)
+    assert model.ir_version == 40
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnxruntime
-import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import edgekit_onnxruntime
@@ -82,15 +80,3 @@ def test_eight_bit_weights_stay_so_in_the_ort_file(tmp_path: Path) -> None:
     feeds = {"x": np.ones((1, 256), np.float32)}
     first, second = (edgekit_onnxruntime.load(file).run(feeds)["y"] for file in artifact.files)
     np.testing.assert_allclose(first, second, rtol=0, atol=1e-4)  # sums of 256 numbers of up to 1.27
-
-
-def test_a_model_marked_by_a_newer_onnx_is_taken(tmp_path: Path) -> None:
-    model = many_operators()
-    model.ir_version = 40
-    with pytest.raises(Exception, match="IR version"):
-        onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    artifact = built(model, tmp_path / "built")
-    assert edgekit_onnxruntime.load(artifact.main).run({"x": np.zeros((2, 8), np.float32)})["y"].shape == (8, 2)
-    assert {verdict.support for verdict in TARGET.check(Model(ir.from_proto(model)), TARGET.profiles[0])} == {
-        "supported"
-    }
