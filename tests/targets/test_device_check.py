@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import numpy as np
 import onnx
 import pytest
 
+from edgekit.bundle import check_integrity, read_bundle
 from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
 
@@ -51,6 +53,12 @@ def test_it_tells_the_figures_as_json(bundle: Path) -> None:
     result = json.loads(check(bundle, "--json").stdout)
     assert result["passed"]
     assert [output["name"] for output in result["outputs"]] == ["y", "j"]
+
+
+def test_it_leaves_the_bundle_as_it_was_written(bundle: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run([sys.executable, "check.py"], cwd=bundle, env=environment, capture_output=True, check=True)
+    check_integrity(read_bundle(bundle))
 
 
 @pytest.mark.parametrize("position", [0, 1])

@@ -13,7 +13,9 @@ from typing import Any
 
 import coremltools
 import numpy as np
-from golden_check import (  # type: ignore[import-not-found]  # lies beside this file in a bundle
+
+sys.dont_write_bytecode = True  # a folder __pycache__ would be no file of the bundle
+from golden_check import (  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle
     BUNDLE,
     Execute,
     main,
