@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,25 +20,29 @@ def node_precisions(graph: Mapping[str, Any], manifest: Manifest) -> list[str]:
     """
     quantization = stage_record(manifest, "quantize")
     quantized, stored = set(quantization.get("quantized", ())), set(quantization.get("stored", ()))
-    kept = set(stage_record(manifest, "build").get("kept_float32", ()))
-    return [
-        _precision(node, graph["values"], quantized, stored, "float32" if node["name"] in kept else _float(manifest))
-        for node in graph["nodes"]
-    ]
+    kept = {_identifier(name) for name in stage_record(manifest, "build").get("kept_float32", ())}
+    values, otherwise = graph["values"], str(manifest["model"]["precision"])
+    found = []
+    for node in graph["nodes"]:
+        results = [values[place] for place in node["outputs"] if place is not None]
+        is_kept = any(_identifier(value["name"]) in kept for value in results)
+        found.append(_precision(node, results, quantized, stored, "float32" if is_kept else otherwise))
+    return found
 
 
-def _float(manifest: Manifest) -> str:
-    return str(manifest["model"]["precision"])
+def _identifier(name: str) -> str:
+    """A value's name as formats write it that take identifiers only."""
+    return re.sub(r"^(?=\d)|\W", "_", name, flags=re.ASCII)
 
 
 def _precision(
-    node: Mapping[str, Any], values: list[Mapping[str, Any]], quantized: set[str], stored: set[str], otherwise: str
+    node: Mapping[str, Any], results: list[Mapping[str, Any]], quantized: set[str], stored: set[str], otherwise: str
 ) -> str:
-    results = {values[place]["dtype"] for place in node["outputs"] if place is not None}
+    has_floats = any(value["dtype"] in _FLOATS for value in results)
     if node["name"] in quantized:
         return "int8"
     if node["name"] in stored:
         return "int8 weights"
-    if node["op"] in _QUANTIZERS or not results & _FLOATS:
+    if node["op"] in _QUANTIZERS or not has_floats:
         return "no arithmetic"
     return otherwise

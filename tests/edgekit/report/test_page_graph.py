@@ -23,7 +23,7 @@ def graph() -> dict[str, Any]:
         value("bias", bytes=32),
         value("g"),
         value("shape", "int64"),
-        value("e"),
+        value("block/e"),
         value("y"),
         value("c", "bool", bytes=1),
     ]
@@ -43,8 +43,11 @@ def manifest() -> dict[str, Any]:
     records = {
         "quantize": {"quantized": ["gemm"], "stored": []},
         "check operators": {"verdicts": [{**verdict, "nodes": ["gemm"]}]},
-        "build": {"kept_float32": ["exp"]},
-        "layers": {"microseconds": {"gemm": 90.0, "shape": 0.05, "exp": 9.95}, "sqnr_db": {"g": 25.0, "e": "inf"}},
+        "build": {"kept_float32": ["block_e"]},
+        "layers": {
+            "microseconds": {"gemm": 90.0, "shape": 0.05, "exp": 9.95},
+            "sqnr_db": {"g": 25.0, "block/e": "inf"},
+        },
     }
     stages = [{"name": name, "seconds": 1.0, "record": record} for name, record in records.items()]
     return {"stages": stages, "model": {"precision": "float16"}}
