@@ -13,7 +13,8 @@ quantized   every floating-point output 10 dB SQNR over all samples, or, where i
 ==========  =============================================================================================
 
 Where the samples have labels, the share of labels found may fall by ``max_drop`` (1 % where nothing else is asked),
-whatever the kind, and a quantized model's output that tells the class is judged by that alone. Without labels a
+whatever the kind, and a quantized model's output that tells the class is judged by that alone. Labels of which the
+original finds no more than a guess would find prove nothing, and count as none. Without labels a
 ``max_drop`` that was asked for bounds the share of changed decisions in place of the 5 %: no more labels can be lost.
 An output that no longer follows its input, or is infinite or NaN where the original's is not, never passes.
 
@@ -73,7 +74,7 @@ class Floors:
     agreement: float | None
     """Share of equal decisions that also does; None where the SQNR alone decides."""
     max_drop: float | None
-    """Share of the samples whose labels may be lost; None without labels."""
+    """Share of the samples whose labels may be lost; None without labels that prove something."""
     exact_integers: bool
 
     @classmethod
@@ -82,7 +83,7 @@ class Floors:
 
         Args:
             kind: What was built.
-            labelled: Whether the samples have labels.
+            labelled: Whether the samples have labels that prove something.
             max_drop: What the user allows, as a fraction; None where nothing was said.
         """
         quantized = kind is Kind.QUANTIZED
@@ -122,6 +123,18 @@ class Accuracy:
         """The least SQNR of a floating-point output on any sample; None where all outputs are others."""
         return min(
             (output.worst_sample_db for output in self.outputs if output.worst_sample_db is not None), default=None
+        )
+
+    @property
+    def label_doubt(self) -> str | None:
+        """Why the labels do not count; None where they do, or where there are none."""
+        if self.task is None or self.floors.max_drop is not None:
+            return None
+        among = "" if self.task.classes is None else f" among {self.task.classes} classes"
+        return (
+            f"the original finds {self.task.reference:.2%} of {self.samples} labels{among}, no more than a guess may "
+            "find: they prove nothing, and the outputs are judged without them; "
+            "check the labels, the order of the classes and the preprocessing, or give more samples"
         )
 
     def as_record(self) -> dict[str, Any]:
@@ -164,7 +177,9 @@ class Accuracy:
             if reached >= floor:
                 return []
             return [f"{subject}: SQNR {reached:.1f} dB on its worst sample (at least {floor:.0f} dB)"]
-        judged_by_labels = self.task is not None and self.task.output == output.name
+        judged_by_labels = (
+            self.task is not None and self.task.output == output.name and self.floors.max_drop is not None
+        )
         agrees = output.agreement is not None and output.agreement >= self.floors.agreement
         if judged_by_labels or agrees or output.sqnr_db >= self.floors.sqnr_db:
             return []
@@ -219,5 +234,7 @@ def compare(
                 count.add(sample.label, arrays, sample.name)
         if step is not None:
             step("sample", done, len(samples))
-    task = None if counts is None else TaskAccuracy(counts[0].output, counts[0].accuracy, counts[1].accuracy)
-    return comparison.results(), task
+    if counts is None:
+        return comparison.results(), None
+    reference, found = counts
+    return comparison.results(), TaskAccuracy(reference.output, reference.accuracy, found.accuracy, reference.classes)

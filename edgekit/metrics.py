@@ -239,15 +239,29 @@ class TaskAccuracy:
     reference: float
     built: float
     """Shares of the samples, 0 to 1."""
+    classes: int | None = None
+    """How many classes there are; None where the output tells a class number."""
 
     @property
     def drop(self) -> float:
         """What the built model lost; negative where it is better."""
         return self.reference - self.built
 
+    def is_chance(self, samples: int) -> bool:
+        """Whether the original finds no more of the labels of so many samples than who guesses among the classes.
+
+        A guess finds ``n·p`` of ``n`` labels on average, with a standard deviation of ``√(n·p·(1-p))``, where ``p`` is
+        one in the number of classes (binomial distribution). Up to two deviations above the average are chance.
+        """
+        if self.classes is None:
+            return self.reference == 0
+        chance = 1 / self.classes
+        return self.reference <= chance + 2 * math.sqrt(chance * (1 - chance) / samples)
+
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest."""
-        return {"metric": "top-1 accuracy", **asdict(self), "drop": self.drop}
+        shares = {"output": self.output, "reference": self.reference, "built": self.built}
+        return {"metric": "top-1 accuracy", **shares, "drop": self.drop}
 
 
 class LabelCount:
@@ -255,6 +269,8 @@ class LabelCount:
 
     def __init__(self, output: str) -> None:
         self.output = output
+        self.classes: int | None = None
+        """How many classes the output scores; None where it tells a class number, or before the first sample."""
         self._samples = self._found = 0
 
     def add(self, label: int, outputs: Mapping[str, np.ndarray], sample: str) -> None:
@@ -265,6 +281,7 @@ class LabelCount:
         """
         decision = np.asarray(outputs[self.output]).ravel()
         if decision.size > 1:
+            self.classes = decision.size
             if not 0 <= label < decision.size:
                 raise InputError(
                     "the label is no class of the model",

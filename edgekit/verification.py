@@ -170,7 +170,11 @@ def _against_original(
         reference=reference.executed_by,
         seeded=False,
         samples=len(samples),
-        floors=Floors.of(kind, labelled=task is not None, max_drop=bundle.manifest["options"]["max_drop"]),
+        floors=Floors.of(
+            kind,
+            labelled=task is not None and not task.is_chance(len(samples)),
+            max_drop=bundle.manifest["options"]["max_drop"],
+        ),
         outputs=outputs,
         task=task,
     )

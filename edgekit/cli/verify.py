@@ -36,6 +36,8 @@ def verify(
     with console.progress.stage("verify"):
         verification = verify_bundle(opened, data, model, console.progress.step)
     record = {"bundle": str(bundle), "device": device, **verification.as_record()}
+    if verification.accuracy is not None and verification.accuracy.label_doubt is not None:
+        console.warn(verification.accuracy.label_doubt)
     console.show(record, lambda out: show_rows(_rows(verification, len(opened.manifest["files"])), out))
 
 

@@ -87,7 +87,11 @@ class Verify(Stage[Built]):
             reference=reference.executed_by,
             seeded=seeded,
             samples=len(self._samples),
-            floors=Floors.of(given.kind, labelled=task is not None, max_drop=self._max_drop),
+            floors=Floors.of(
+                given.kind,
+                labelled=task is not None and not task.is_chance(len(self._samples)),
+                max_drop=self._max_drop,
+            ),
             outputs=outputs,
             task=task,
         )
@@ -100,6 +104,8 @@ class Verify(Stage[Built]):
         ]
         if self._samples.has_labels and task is None:
             warnings.append("the samples have labels, but no output of the model tells a class: they were not used")
+        if accuracy.label_doubt is not None:
+            warnings.append(accuracy.label_doubt)
         if self._calibrated_on_same:
             warnings.append(
                 "the accuracy was measured on the samples that the model was calibrated on; "
@@ -166,6 +172,8 @@ def require_accuracy(accuracy: Accuracy, kind: Kind, precision: str, subject: ob
 
 
 def _hint(accuracy: Accuracy, kind: Kind) -> str:
+    if accuracy.label_doubt is not None:
+        return accuracy.label_doubt
     if accuracy.seeded:
         return "random inputs may be unlike anything that the model knows: give real samples with --data"
     if kind is Kind.QUANTIZED:

@@ -30,7 +30,7 @@ def shortfalls(
     max_drop: float | None = None,
     own: dict[str, float] | None = None,
 ) -> list[str]:
-    floors = Floors.of(kind, labelled=task is not None, max_drop=max_drop)
+    floors = Floors.of(kind, labelled=task is not None and not task.is_chance(4), max_drop=max_drop)
     return Accuracy("it", "the original", False, 4, floors, (output,), task, own or {}).shortfalls()
 
 
@@ -96,6 +96,20 @@ def test_labels_judge_the_class_output_of_a_quantized_build_and_no_other() -> No
     noisy, task = replace(GOOD, sqnr_db=5.0, agreement=0.5), TaskAccuracy("y", 0.9, 0.9)
     assert shortfalls(Kind.QUANTIZED, noisy, task=task) == []
     assert len(shortfalls(Kind.QUANTIZED, replace(noisy, name="z"), task=task)) == 1
+
+
+def test_labels_that_prove_nothing_do_not_judge() -> None:
+    noisy, task = replace(GOOD, sqnr_db=4.2, agreement=0.5), TaskAccuracy("y", 0.0, 0.0, 10)
+    assert shortfalls(Kind.QUANTIZED, noisy, task=task) == [
+        "output 'y': SQNR 4.2 dB (at least 10 dB), and the same decision in 50.0% of the cases (at least 95.0%)"
+    ]
+    floors = Floors.of(Kind.QUANTIZED, labelled=False, max_drop=None)
+    judged = Accuracy("it", "the original", False, 4, floors, (noisy,), task)
+    assert str(judged.label_doubt).startswith(
+        "the original finds 0.00% of 4 labels among 10 classes, no more than a guess may find: they prove nothing"
+    )
+    counted = Accuracy("it", "the original", False, 4, replace(floors, max_drop=0.01), (noisy,), task)
+    assert counted.label_doubt is None
 
 
 def test_an_output_that_the_original_does_not_reproduce_is_asked_for_less() -> None:

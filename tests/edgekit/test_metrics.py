@@ -192,6 +192,23 @@ class TestLabels:
             "a.npz: the label is no class of the model\nexpected: 0 to 1, the entries of output 'y'\nfound: 2\n"
         )
 
+    def test_what_a_guess_may_find(self) -> None:
+        """Of 100 labels among 10 classes a guess finds 10 on average, with a standard deviation of 3."""
+        assert TaskAccuracy("y", 0.0, 0.0, 10).is_chance(100)
+        assert TaskAccuracy("y", 0.16, 0.16, 10).is_chance(100)
+        assert not TaskAccuracy("y", 0.17, 0.0, 10).is_chance(100)
+        assert TaskAccuracy("y", 1.0, 1.0, 2).is_chance(3)
+        assert not TaskAccuracy("y", 1.0, 1.0, 2).is_chance(5)
+
+    def test_a_class_number_found_is_no_guess(self) -> None:
+        assert TaskAccuracy("y", 0.0, 0.0).is_chance(4)
+        assert not TaskAccuracy("y", 0.25, 0.0).is_chance(4)
+
+    def test_scores_tell_the_number_of_classes(self) -> None:
+        count = LabelCount("y")
+        count.add(1, {"y": np.zeros((1, 5))}, "a")
+        assert count.classes == 5
+
     def test_drop(self) -> None:
         assert TaskAccuracy("y", 0.75, 0.5).as_record() == {
             "metric": "top-1 accuracy",

@@ -46,6 +46,19 @@ def test_accuracy_against_the_original(
     assert accuracy["outputs"][0]["worst_sample_db"] > 50
 
 
+def test_labels_that_prove_nothing(
+    edgekit: RunEdgeKit, packaged_digits: Path, labelled_digits: Path, digits: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(labelled_digits, data)
+    head, *rows = (data / "labels.csv").read_text().splitlines()
+    wrong = [f"{file},{(int(label) + 1) % 10}" for file, label in (row.split(",") for row in rows)]
+    (data / "labels.csv").write_text("\n".join([head, *wrong]) + "\n")
+    finished = edgekit("verify", packaged_digits, "--data", data, "--model", digits)
+    assert finished.code == 0
+    assert "warning: the original finds 0.00% of 20 labels among 10 classes, no more than a guess may" in finished.err
+
+
 def test_a_tampered_bundle(edgekit: RunEdgeKit, bundle: Path) -> None:
     with (bundle / "model.onnx").open("r+b") as model:
         model.seek(1000)
