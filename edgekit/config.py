@@ -71,6 +71,8 @@ class DeclaredBundle:
     max_drop: float | None = None
     precision: str = "auto"
     shapes: ShapeRequest = field(default_factory=ShapeRequest)
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options of the target's own."""
 
 
 @dataclass(frozen=True)

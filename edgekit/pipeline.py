@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -29,10 +29,10 @@ from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.layers import MeasureLayers
 from edgekit.stages.load import Load
 from edgekit.stages.precheck import PreCheck
-from edgekit.stages.quantize import NONE, Quantize, Quantized, require_samples
+from edgekit.stages.quantize import NONE, Quantize, Quantized, require_scheme
 from edgekit.stages.simplify import Simplify
 from edgekit.stages.verify import InaccurateError, Verified, Verify
-from edgekit.target import BuildOptions
+from edgekit.target import BuildOptions, Target
 
 SEEDED_SAMPLES = 4
 """How many random inputs a model is verified on where there is no data."""
@@ -68,6 +68,8 @@ class PackageRequest:
     labels: Path | None = None
     """File with a class name a line."""
     preprocessing: Preprocessing | None = None
+    target_options: Mapping[str, str] = field(default_factory=dict)
+    """Options of the target's own."""
 
     @property
     def scheme(self) -> str:
@@ -84,6 +86,7 @@ class PackageRequest:
             "precision": self.precision,
             "dims": dict(self.shapes.dims),
             "shapes": {name: list(shape) for name, shape in self.shapes.shapes.items()},
+            "target": dict(self.target_options),
         }
 
     def fingerprint(self) -> str:
@@ -115,19 +118,23 @@ def package(request: PackageRequest, progress: Progress) -> Bundle:
         RequirementError: Operators are missing, or the accuracy is under the floor.
     """
     target, profile = find_profile(request.target)
-    require_samples(request.scheme, request.data is not None)
+    own_schemes = target.weight_schemes(profile)
+    require_scheme(request.scheme, own_schemes, available=request.data is not None)
+    require_options(request.target_options, target)
     if request.precision not in PRECISIONS:
         raise InputError(
             "unknown type", subject="--precision", expected=" | ".join(PRECISIONS), found=request.precision
         )
     class_names = () if request.labels is None else read_class_names(request.labels)
-    options = BuildOptions(request.precision)
     walk = Walk(progress)
     with atomic_directory(request.output, what="bundle", may_replace=is_bundle) as folder:
         loaded = walk.through(Load(), request.model).model
         fixed = walk.through(FixShapes(request.shapes), loaded).model
         original = loaded if _takes_the_same(loaded, fixed) else fixed
         preprocessing = resolve_preprocessing(request.preprocessing, fixed.inputs)
+        options = BuildOptions(
+            request.precision, request.target_options, labels=class_names, preprocessing=preprocessing
+        )
         calibration, verification = _samples(request, fixed, preprocessing, class_names)
         simplified = walk.through(Simplify(), fixed).model
         walk.through(PreCheck(target, profile), simplified)
@@ -145,7 +152,9 @@ def package(request: PackageRequest, progress: Progress) -> Bundle:
         )
 
         def built_and_verified(precision: str) -> Verified:
-            build = Build(target, profile, BuildOptions(precision), folder, quantized=quantized.quantized)
+            compression = request.scheme if request.scheme in own_schemes else None
+            asked = replace(options, precision=precision, compression=compression)
+            build = Build(target, profile, asked, folder, quantized=quantized.quantized)
             return walk.through(verify, walk.through(build, quantized.model, Built), Verified)
 
         try:
@@ -168,6 +177,21 @@ def package(request: PackageRequest, progress: Progress) -> Bundle:
         )
         walk.through(WriteBundle(folder, target, profile, facts, verification, walk.records), measured)
     return read_bundle(request.output)
+
+
+def require_options(options: Mapping[str, str], target: Target) -> None:
+    """Checks the names of a target's own options.
+
+    Raises:
+        InputError: The target has none of that name.
+    """
+    for name in options:
+        if name not in target.options:
+            raise InputError(
+                f"target {target.name} has no such option",
+                subject=f"--option {name}",
+                expected="; ".join(f"{known}: {what}" for known, what in target.options.items()) or "no options",
+            )
 
 
 class Walk:
@@ -251,4 +275,4 @@ def _samples(
     calibration = None if request.data is None else opened(request.data)
     if request.verify_data is not None:
         return calibration, opened(request.verify_data)
-    return calibration, calibration or SeededSamples(model, SEEDED_SAMPLES)
+    return calibration, calibration or SeededSamples(model, SEEDED_SAMPLES, preprocessing)

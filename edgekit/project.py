@@ -57,6 +57,7 @@ def request_for(declared: DeclaredBundle) -> PackageRequest:
         shapes=declared.shapes,
         labels=declared.labels,
         preprocessing=declared.preprocessing,
+        target_options=declared.options,
     )
 
 

@@ -103,6 +103,7 @@ class SeededSamples:
     Args:
         model: What they are drawn for: shapes fixed.
         count: How many there are.
+        preprocessing: How pictures become the only input, where that is declared: pixels are drawn then.
 
     Raises:
         InputError: Nothing can be drawn, because a shape is dynamic or because of an element type.
@@ -110,8 +111,11 @@ class SeededSamples:
 
     has_labels = False
 
-    def __init__(self, model: Model, count: int) -> None:
+    def __init__(self, model: Model, count: int, preprocessing: Preprocessing | None = None) -> None:
+        from edgekit.preprocessing import ImagePreprocessing
+
         self._inputs = model.inputs
+        self._image = preprocessing if isinstance(preprocessing, ImagePreprocessing) else None
         self._limits = index_limits(model)
         self._count = count
         seeded_inputs(self._inputs, 0, self._limits)
@@ -121,7 +125,13 @@ class SeededSamples:
 
     def __iter__(self) -> Iterator[Sample]:
         for seed in range(self._count):
-            yield Sample(f"seed {seed}", seeded_inputs(self._inputs, seed, self._limits))
+            yield Sample(f"seed {seed}", self._drawn(seed))
+
+    def _drawn(self, seed: int) -> dict[str, np.ndarray]:
+        if self._image is None:
+            return seeded_inputs(self._inputs, seed, self._limits)
+        (spec,) = self._inputs
+        return {spec.name: self._image.decoder(spec).random_picture(seed)}
 
 
 def open_samples(

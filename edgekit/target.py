@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from edgekit.model import Model
+from edgekit.preprocessing import Preprocessing
 
 Arrays = dict[str, np.ndarray]
 
@@ -93,8 +94,14 @@ class BuildOptions:
 
     precision: str = "auto"
     """``float32``, ``float16`` or ``auto``; a target without a choice ignores it and says so in the record."""
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    """Free texts that the artifact's format can carry (author, license, short description)."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options of the target's own, by the names that its :attr:`Target.options` lists."""
+    compression: str | None = None
+    """One of the target's own :meth:`Target.weight_schemes`; None stores the weights as the model has them."""
+    labels: tuple[str, ...] = ()
+    """Names of the classes by index, where they are known."""
+    preprocessing: Preprocessing | None = None
+    """How a picture or a sound becomes the model's only input, where that is declared."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +148,8 @@ class Target(ABC):
     """One package a target: knows its profiles, judges operators, builds, and executes what it built."""
 
     name: ClassVar[str]
+    options: ClassVar[Mapping[str, str]] = {}
+    """Options of its own, each with what it does: what users set with ``--option NAME=VALUE``."""
 
     @property
     @abstractmethod
@@ -166,6 +175,10 @@ class Target(ABC):
     @abstractmethod
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
         """The check that goes into the bundle: compares the golden outputs on the device, with its runtime alone."""
+
+    def weight_schemes(self, profile: Profile) -> Sequence[str]:
+        """Schemes of ``--quantize`` that the target applies itself when it builds: how it stores the weights."""
+        return ()
 
     def placement(self, profile: Profile) -> Mapping[str, Any]:
         """What the target's runtime fuses and prefers: the settings that a quantizer goes by, plain data.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,8 @@ QuantizeOption = Annotated[
     typer.Option(
         "--quantize",
         metavar="SCHEME",
-        help="auto, int8, int8-weights or none. By default auto with --data, none without.",
+        help="auto, int8, int8-weights, none, or what the target has of its own (Core ML: int4-weights, palette4, "
+        "palette6, palette8). By default auto with --data, none without.",
         show_default=False,
     ),
 ]
@@ -41,6 +43,15 @@ LabelsOption = Annotated[
         "--labels",
         metavar="FILE",
         help="The classes' names, one a line: for the app, and to write the samples' labels as names.",
+    ),
+]
+TargetOptionOption = Annotated[
+    list[str],
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="An option of the target's own; `edgekit targets --json` lists them. May be given more than once.",
+        show_default=False,
     ),
 ]
 BundleOutputOption = Annotated[
@@ -71,6 +82,7 @@ def package(
     shapes: ShapeOptions,
     precision: PrecisionOption = "auto",
     labels: LabelsOption = None,
+    option: TargetOptionOption = [],  # noqa: B006 - Typer wants the default itself, and does not change it
     config: DataConfigOption = None,
     output: BundleOutputOption = None,
 ) -> None:
@@ -98,11 +110,29 @@ def package(
         shapes=shapes.request(),
         labels=labels,
         preprocessing=declared_preprocessing(config, data, model),
+        target_options=parse_options(option),
     )
     if quantize is None:
         console.note(_chosen_scheme(request.scheme))
     bundle = pipeline.package(request, console.progress)
     console.show({"bundle": str(bundle.path), **summary_record(bundle.manifest)}, lambda out: show_summary(bundle, out))
+
+
+def parse_options(texts: Sequence[str]) -> dict[str, str]:
+    """What ``--option NAME=VALUE`` says.
+
+    Raises:
+        InputError: A text has another form, or a name comes twice.
+    """
+    from edgekit.errors import InputError
+
+    options: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals or name in options:
+            raise InputError("cannot be used", subject=f"--option {text}", expected="NAME=VALUE, a name only once")
+        options[name] = value
+    return options
 
 
 def _chosen_scheme(scheme: str) -> str:

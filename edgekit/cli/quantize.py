@@ -60,12 +60,12 @@ def quantize(
     from edgekit.pipeline import Walk
     from edgekit.stages.fix_shapes import FixShapes
     from edgekit.stages.load import Load
-    from edgekit.stages.quantize import NONE, require_samples
+    from edgekit.stages.quantize import NONE, require_scheme
     from edgekit.stages.simplify import Simplify
 
     if scheme == NONE:
         raise InputError("would leave the model as it is", subject=f"--scheme {NONE}")
-    require_samples(scheme, data is not None, option="--scheme")
+    require_scheme(scheme, available=data is not None, option="--scheme")
     drop, request = parse_max_drop(max_drop), shapes.request()
     walk = Walk(console.progress)
     fixed = walk.through(FixShapes(request), walk.through(Load(), model).model).model

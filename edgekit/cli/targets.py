@@ -30,6 +30,8 @@ def targets(console: Console) -> None:
                 "target": target.name,
                 "description": profile.description,
                 "options": dict(profile.options),
+                "build_options": dict(target.options),
+                "own_schemes": list(target.weight_schemes(profile)),
                 "runs_here": profile.runs_here,
             }
             for target, profile in installed.profiles()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -17,6 +18,7 @@ from edgekit.target import BuildOptions, Profile, Runner, Target
 
 NONE = "none"
 SCHEMES = ("auto", "int8", "int8-weights", NONE)
+"""What every target takes; it may have schemes of its own, which it applies when it builds."""
 NEED_SAMPLES = ("auto", "int8")
 
 
@@ -28,7 +30,7 @@ class Quantized(StageResult):
 
 
 class Quantize(Stage[Model]):
-    """Quantizes by a scheme of :data:`SCHEMES`; ``none`` leaves the model as it is.
+    """Quantizes by a scheme of :data:`SCHEMES`; ``none`` leaves the model as it is, as do schemes of the target's own.
 
     Args:
         scheme: What was asked for.
@@ -66,7 +68,7 @@ class Quantize(Stage[Model]):
         Raises:
             InputError: It is not, or there are none.
         """
-        require_samples(self._scheme, self._samples is not None)
+        require_scheme(self._scheme, self._own_schemes, available=self._samples is not None)
 
     def run(self, given: Model) -> Quantized:
         """The quantized model.
@@ -76,6 +78,9 @@ class Quantize(Stage[Model]):
         """
         if self._scheme == NONE:
             return Quantized(given, {"scheme": NONE}, quantized=False)
+        if self._scheme in self._own_schemes:
+            record = {"scheme": self._scheme, "applied_by": "the target, when it builds"}
+            return Quantized(given, record, quantized=True)
         with tempfile.TemporaryDirectory(prefix="edgekit-") as folder:
             result = installed_quantizer().quantize(
                 QuantizationRequest(
@@ -102,6 +107,10 @@ class Quantize(Stage[Model]):
             if before != after:
                 raise self.broken(f"the {kind} were {', '.join(map(str, before))}, now {', '.join(map(str, after))}")
 
+    @property
+    def _own_schemes(self) -> Sequence[str]:
+        return self._target.weight_schemes(self._profile)
+
     def _execute(self, candidate: Model, folder: Path) -> Runner:
         """Builds a candidate for the target, and opens it."""
         place = Path(tempfile.mkdtemp(dir=folder))
@@ -109,14 +118,23 @@ class Quantize(Stage[Model]):
         return self._target.load(artifact.main, self._profile)
 
 
-def require_samples(scheme: str, available: bool, option: str = "--quantize") -> None:
+def require_scheme(
+    scheme: str, own_schemes: Sequence[str] = (), *, available: bool, option: str = "--quantize"
+) -> None:
     """Checks a scheme before any work starts.
 
+    Args:
+        scheme: What was asked for.
+        own_schemes: What the target has beyond :data:`SCHEMES`.
+        available: Whether there are samples.
+        option: Which option asked for it.
+
     Raises:
-        InputError: It is unknown, or needs samples and there are none.
+        InputError: Neither the quantizer nor the target has it, or it needs samples and there are none.
     """
-    if scheme not in SCHEMES:
-        raise InputError("unknown scheme", subject=option, expected=" | ".join(SCHEMES), found=scheme)
+    known = (*SCHEMES, *own_schemes)
+    if scheme not in known:
+        raise InputError("unknown scheme", subject=option, expected=" | ".join(known), found=scheme)
     if scheme in NEED_SAMPLES and not available:
         raise InputError(
             "quantization needs samples to calibrate on",

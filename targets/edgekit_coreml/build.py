@@ -7,7 +7,8 @@ from pathlib import Path
 
 from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions, Profile
-from edgekit_coreml.conversion import METADATA_FIELDS, convert_graph
+from edgekit_coreml.conversion import convert_graph
+from edgekit_coreml.options import interface_of, texts_of
 
 
 def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
@@ -15,16 +16,20 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
 
     Raises:
         edgekit.errors.UnsupportedOpsError: Nodes that cannot be converted, all of them.
-        edgekit.errors.InputError: An input's shape is not fixed.
+        edgekit.errors.InputError: An input's shape is not fixed, or the options do not fit the model.
     """
     target = profile.options["deployment_target"]
+    interface = interface_of(options)
     conversion = convert_graph(
         model.graph_model,
         folder / "model.mlpackage",
         deployment_target_name=target,
         precision=options.precision,
         subject=model.source,
-        texts={key: text for key, text in options.metadata.items() if key in METADATA_FIELDS},
+        texts=texts_of(options),
+        interface=interface,
+        labels=options.labels,
+        compression=options.compression,
     )
     return Artifact(
         main=conversion.package,
@@ -38,5 +43,9 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
             "compute_precision": conversion.precision,
             "precision_asked": options.precision,
             "kept_float32": list(conversion.kept_float32),
+            "compressed": list(conversion.compressed),
+            "image_input": interface.image is not None,
+            "classifier": bool(interface.classes),
+            "warnings": list(conversion.notes),
         },
     )

@@ -18,18 +18,13 @@ from edgekit.errors import InputError, UnsupportedOpsError
 from edgekit.inputs import index_limits, seeded_inputs
 from edgekit.model import Model
 from edgekit.target import Feature
-from edgekit_coreml.deployment import deployment_target
+from edgekit_coreml.deployment import compression_schemes, deployment_target
+from edgekit_coreml.frontend.interface import Interface
 
 if TYPE_CHECKING:
     from edgekit_coreml.frontend.flexible import Sizes
 
 PRECISIONS = ("auto", "float16", "float32")
-METADATA_FIELDS = {
-    "author": "author",
-    "license": "license",
-    "short_description": "shortDescription",
-    "version": "versionString",
-}
 
 
 @dataclass(frozen=True)
@@ -43,6 +38,10 @@ class Conversion:
     """What the program computes in: ``float32``, or ``float16`` where any operation does."""
     kept_float32: tuple[str, ...] = ()
     """Operations of a float16 program that stay in float32 for the sake of accuracy."""
+    compressed: tuple[str, ...] = ()
+    """Operations whose weights are compressed."""
+    notes: tuple[str, ...] = ()
+    """What was left out or changed."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,9 @@ class _Job:
     subject: object
     texts: Mapping[str, str]
     dimensions: Mapping[str, Sizes]
+    interface: Interface
+    labels: tuple[str, ...]
+    compression: str | None
 
 
 def convert(
@@ -63,6 +65,8 @@ def convert(
     deployment_target: str = "iOS18",
     precision: str = "float16",
     dimensions: Mapping[str, Sizes] | None = None,
+    states: Mapping[str, str] | None = None,
+    compression: str | None = None,
 ) -> Path:
     """Convert an ONNX model to an ML Program.
 
@@ -74,13 +78,18 @@ def convert(
             operations that overflow or lose too much in it, as executing both on random inputs shows.
         dimensions: The sizes that dimensions may take that stay open, by the names that the model gives them:
             ``range(1, 9)`` for any of 1 to 8, ``(224, 320)`` for one of these. The first is the default.
+        states: Inputs that the program is to keep from one run to the next (Core ML's states, in float16, zero at
+            first), each with the output that replaces it. Neither is an input or output any more. From iOS 18 on.
+        compression: How weights are stored: ``int4-weights`` (from iOS 18 on), ``palette4``, ``palette6`` or
+            ``palette8``; None for the precision itself.
 
     Returns:
         The package's path.
 
     Raises:
         edgekit.errors.UnsupportedOpsError: Nodes that cannot be converted, all of them.
-        edgekit.errors.InputError: A dynamic input shape, or an unknown deployment target or precision.
+        edgekit.errors.InputError: A dynamic input shape, states that do not fit the model, or a deployment target,
+            precision or compression that is unknown or that the deployment target lacks.
     """
     if isinstance(model, onnx.ModelProto):
         graph_model, subject = ir.from_proto(model), None
@@ -93,6 +102,8 @@ def convert(
         precision=precision,
         subject=subject,
         dimensions=dimensions,
+        interface=Interface(states=states or {}),
+        compression=compression,
     ).package
 
 
@@ -106,6 +117,9 @@ def convert_graph(
     texts: Mapping[str, str] | None = None,
     examples: Sequence[Mapping[str, np.ndarray]] = (),
     dimensions: Mapping[str, Sizes] | None = None,
+    interface: Interface | None = None,
+    labels: Sequence[str] = (),
+    compression: str | None = None,
 ) -> Conversion:
     """Convert a graph; see :func:`convert`.
 
@@ -115,13 +129,33 @@ def convert_graph(
         deployment_target_name: The earliest system that has to run it.
         precision: What the program computes in.
         subject: What to call the model in errors.
-        texts: ``author``, ``license``, ``short_description`` and ``version`` for the package's metadata.
+        texts: ``author``, ``license``, ``description`` and ``version`` for the package's metadata.
         examples: Inputs by ONNX name that ``auto`` goes by; random ones where there are none.
         dimensions: The sizes that open dimensions may take; see :func:`convert`.
+        interface: What the program offers to applications beyond arrays.
+        labels: Names of the classes by index, for the package's metadata.
+        compression: How weights are stored; see :func:`convert`.
     """
     if precision not in PRECISIONS:
         raise InputError("unknown precision", subject="--precision", expected=" or ".join(PRECISIONS), found=precision)
-    job = _Job(graph_model, deployment_target(deployment_target_name), subject, texts or {}, dimensions or {})
+    target = deployment_target(deployment_target_name)
+    if compression is not None and compression not in compression_schemes(target):
+        raise InputError(
+            "the deployment target cannot store weights so",
+            subject=f"--quantize {compression}",
+            expected=" | ".join(compression_schemes(target)),
+            found=target,
+        )
+    job = _Job(
+        graph_model,
+        target,
+        subject,
+        texts or {},
+        dimensions or {},
+        interface or Interface(),
+        tuple(labels),
+        compression,
+    )
     path = out if out.suffix == ".mlpackage" else out.with_name(f"{out.name}.mlpackage")
     with atomic_directory(path, what="package", may_replace=is_package) as folder:
         if precision == "auto":
@@ -139,42 +173,54 @@ def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conv
         folder: The package's folder, empty.
         kept_float32: Names of the operations that stay in float32; None for all of them.
     """
+    from edgekit_coreml.frontend import compression, description, passes
     from edgekit_coreml.frontend import package as package_writer
-    from edgekit_coreml.frontend import passes, signature
     from edgekit_coreml.frontend.program import build_program, export
 
-    built = build_program(job.graph_model, job.target, job.subject, job.dimensions)
+    built = build_program(job.graph_model, job.target, job.subject, job.dimensions, job.interface)
     if built.gaps:
         raise UnsupportedOpsError(built.gaps, subject=job.subject)
     passes.optimize(built.program, None if kept_float32 is None else lambda op: op.name not in kept_float32)
+    compressed = () if job.compression is None else compression.compress(built.program, job.compression, job.target)
     weights = package_writer.weights_folder(folder)
-    specification = export(built.program, weights, job.target)
-    description = specification.description.metadata
-    for key, text in signature.metadata(built.inputs, built.outputs).items():
-        description.userDefined[key] = text
-    for key, text in job.texts.items():
-        setattr(description, METADATA_FIELDS[key], text)
+    specification = export(built.program, weights, job.target, job.interface.classes)
+    description.describe(
+        specification.description, built.inputs, built.outputs, job.interface, job.labels, job.texts, built.notes
+    )
     package_writer.write(folder, specification)
-    precision = "float32" if kept_float32 is None else "float16"
-    return Conversion(folder, tuple(built.inputs), tuple(built.outputs), precision, tuple(sorted(kept_float32 or ())))
+    return Conversion(
+        folder,
+        tuple(built.inputs),
+        tuple(built.outputs),
+        "float32" if kept_float32 is None else "float16",
+        tuple(sorted(kept_float32 or ())),
+        tuple(compressed),
+        tuple(built.notes),
+    )
 
 
 def _write_mixed(job: _Job, folder: Path, examples: Sequence[Mapping[str, np.ndarray]]) -> Conversion:
-    """Write the package in float16, but for the operations that have to stay in float32."""
+    """Write the package in float16, but for the operations that have to stay in float32.
+
+    They are found in the plain program: that takes the examples, and its weights are whole.
+    """
     from edgekit_coreml.mixed_precision import choose
 
+    plain = replace(job, interface=Interface(), compression=None)
     with tempfile.TemporaryDirectory(prefix="edgekit-") as scratch:
         conversions: dict[frozenset[str] | None, Conversion] = {}
 
         def attempt(kept: frozenset[str] | None) -> Path:
             package = Path(scratch) / f"{len(conversions)}.mlpackage"
-            conversions[kept] = _write(job, package, kept)
+            conversions[kept] = _write(plain, package, kept)
             return package
 
         choice = choose(attempt(None), attempt, examples)
-        chosen = conversions[None if choice.everything else choice.kept]
-        shutil.copytree(chosen.package, folder, dirs_exist_ok=True)
-    return chosen
+        kept = None if choice.everything else choice.kept
+        if job != plain:
+            return _write(job, folder, kept)
+        shutil.copytree(conversions[kept].package, folder, dirs_exist_ok=True)
+    return conversions[kept]
 
 
 def _random_examples(graph_model: ir.Model, dimensions: Mapping[str, Sizes]) -> list[Mapping[str, np.ndarray]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from edgekit.errors import InputError
 
 TARGETS = ("iOS16", "iOS17", "iOS18", "iOS26")
+COMPRESSED_SINCE = {"int4-weights": "iOS18", "palette4": "iOS16", "palette6": "iOS16", "palette8": "iOS16"}
+"""Ways to store weights, and the first deployment target that has each."""
 
 
 def deployment_target(name: str) -> str:
@@ -17,3 +19,9 @@ def deployment_target(name: str) -> str:
     if found is None:
         raise InputError("unknown deployment target", expected=", ".join(TARGETS), found=name)
     return found
+
+
+def compression_schemes(target: str) -> tuple[str, ...]:
+    """The ways to store weights that a deployment target has."""
+    place = TARGETS.index(target)
+    return tuple(scheme for scheme, since in COMPRESSED_SINCE.items() if TARGETS.index(since) <= place)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions, DeviceCheck, NodeVerdict, Profile, Runner, Target
+from edgekit_coreml.deployment import compression_schemes
+from edgekit_coreml.options import OPTIONS
 from edgekit_coreml.profiles import PROFILES
 
 
@@ -15,6 +17,7 @@ class CoreMLTarget(Target):
     """Builds ML Programs, and executes them: off a Mac in our own reference runtime."""
 
     name: ClassVar[str] = "coreml"
+    options: ClassVar[Mapping[str, str]] = OPTIONS
 
     @property
     def profiles(self) -> Sequence[Profile]:
@@ -32,6 +35,10 @@ class CoreMLTarget(Target):
         from edgekit_coreml.build import build
 
         return build(model, profile, folder, options)
+
+    def weight_schemes(self, profile: Profile) -> Sequence[str]:
+        """Integers in blocks from iOS 18 on, and palettes."""
+        return compression_schemes(profile.options["deployment_target"])
 
     def load(self, main: Path, profile: Profile) -> Runner:
         """What executes the package in the reference runtime, rounding to float16 where the program does."""

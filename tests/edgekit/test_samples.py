@@ -1,15 +1,17 @@
 import shutil
 import wave
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from edgekit.errors import InputError
 from edgekit.labels import read_class_names
-from edgekit.model import ValueSpec
+from edgekit.model import Model, ValueSpec
 from edgekit.preprocessing import AudioPreprocessing, ImagePreprocessing, parse_preprocessing
-from edgekit.samples import open_samples
+from edgekit.samples import SeededSamples, open_samples
 
 VECTOR = (ValueSpec("x", "float32", (1, 3)),)
 PICTURE = (ValueSpec("image", "float32", (1, 3, 2, 2)),)
@@ -348,3 +350,15 @@ def test_declarations_survive_their_record() -> None:
         AudioPreprocessing(sample_rate=16000, length=5, channel="mix"),
     ):
         assert parse_preprocessing(declared.as_record()) == declared
+
+
+def test_seeded_pictures_are_pixels(onnx_file: Callable[..., Path]) -> None:
+    path = onnx_file("f (float[1, 3, 4, 5] x) => (float[1, 3, 4, 5] y) { y = Relu (x) }")
+    model = Model(ir.load(path), path)
+    declared = ImagePreprocessing(scale=1 / 255, mean=(0.25,), std=(0.5,)).resolve(model.inputs[0])
+    first, second = (sample.feeds["x"] for sample in SeededSamples(model, 2, declared))
+    pixels = (first.astype(np.float64) * 0.5 + 0.25) * 255
+    np.testing.assert_allclose(pixels, np.rint(pixels), atol=1e-4)
+    assert pixels.min() > -0.5
+    assert pixels.max() < 255.5
+    assert not np.array_equal(first, second)

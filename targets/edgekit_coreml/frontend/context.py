@@ -29,6 +29,8 @@ class Context:
     """The deployment target, which says what MIL operators there are."""
     lower_graph: Callable[[ir.Graph, Sequence[Value]], list[Value]]
     """Lowers a subgraph in the current MIL block: its inputs' values in, its outputs' values out."""
+    note: Callable[[str], None]
+    """Tells the user of something that the program does not have although the model does."""
 
     def at_least(self, target: ct.target) -> bool:
         """Whether the deployment target is this one or a later one."""

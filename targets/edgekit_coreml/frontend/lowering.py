@@ -39,7 +39,7 @@ class Scope:
 
 
 class GraphLowering:
-    """Lowers one model; afterwards ``gaps`` has what could not be lowered.
+    """Lowers one model; afterwards ``gaps`` has what could not be lowered, ``notes`` what was left out.
 
     Args:
         model: The model; its functions are expanded where they are called.
@@ -48,6 +48,7 @@ class GraphLowering:
 
     def __init__(self, model: ir.Model, target: ct.target) -> None:
         self.gaps: list[OpGap] = []
+        self.notes: list[str] = []
         self._model = model
         self._target = target
         self._taken_names: set[str] = set()
@@ -195,10 +196,16 @@ class GraphLowering:
             output_used=tuple(is_used(value) for value in node.outputs),
             target=self._target,
             lower_graph=lower_graph,
+            note=self._note,
         )
         keywords = {name: attribute_value(attr) for name, attr in attributes.items()}
         result = entry.function(ctx, *inputs, **keywords)
         return output_values(ctx, schema, inputs, result)
+
+    def _note(self, text: str) -> None:
+        """Add a note; a part of the graph that is lowered twice makes it once."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     def _function_body(
         self, node: ir.Node, schema: onnx.defs.OpSchema | None, inputs: Sequence[Value | None], scope: Scope

@@ -11,8 +11,9 @@ import onnx_ir as ir
 
 from edgekit.errors import OpGap
 from edgekit.target import Feature
-from edgekit_coreml.frontend import signature
+from edgekit_coreml.frontend import classifier, picture, signature, state
 from edgekit_coreml.frontend.flexible import Sizes, checked, symbols_of
+from edgekit_coreml.frontend.interface import Interface
 from edgekit_coreml.frontend.lowering import GraphLowering
 from edgekit_coreml.frontend.mil import Function, Program, ct, export_proto, mb
 from edgekit_coreml.frontend.values import Unsupported, Value
@@ -26,10 +27,16 @@ class BuiltProgram:
     inputs: Sequence[Feature]
     outputs: Sequence[Feature]
     gaps: Sequence[OpGap]
+    notes: Sequence[str] = ()
+    """What was left out or changed."""
 
 
 def build_program(
-    model: ir.Model, target_name: str, subject: object, dimensions: Mapping[str, Sizes] | None = None
+    model: ir.Model,
+    target_name: str,
+    subject: object,
+    dimensions: Mapping[str, Sizes] | None = None,
+    interface: Interface | None = None,
 ) -> BuiltProgram:
     """Lower a model into a MIL program in float32.
 
@@ -38,41 +45,81 @@ def build_program(
         target_name: The deployment target by coremltools' name.
         subject: What to call the model in errors.
         dimensions: The sizes that open dimensions may take, by the dimensions' names.
+        interface: What the program offers to applications beyond arrays.
 
     Raises:
-        edgekit.errors.InputError: An input's shape is neither fixed nor open.
+        edgekit.errors.InputError: An input's shape is neither fixed nor open, or the interface does not fit the model.
     """
     dimensions = checked(dimensions or {})
+    interface = interface or Interface()
     target = ct.target[target_name]
+    state.require_states(model, interface.states, target)
     reset_names()
     formal = [value for value in model.graph.inputs if value.name not in model.graph.initializers]
-    inputs = signature.input_mappings(formal, subject, dimensions)
+    mappings = signature.input_mappings(formal, subject, dimensions)
+    if interface.image is not None:
+        mappings = [picture.picture_mapping(mapping, interface.image) for mapping in mappings]
     symbols = symbols_of(dimensions)
     lowering = GraphLowering(model, target)
-    placeholders = {mapping.native_name: signature.placeholder(mapping, symbols) for mapping in inputs}
+    placeholders = {
+        mapping.native_name: state.state_placeholder(mapping)
+        if mapping.name in interface.states
+        else signature.placeholder(mapping, symbols)
+        for mapping in mappings
+    }
+    inputs = [mapping for mapping in mappings if mapping.name not in interface.states]
     with Function(placeholders, target) as function:
         entered = [
-            signature.enter(function.inputs[mapping.native_name], mapping, value.dtype or ir.DataType.UNDEFINED)
-            for mapping, value in zip(inputs, formal, strict=True)
+            _entered(function.inputs[mapping.native_name], mapping, value.dtype or ir.DataType.UNDEFINED, interface)
+            for mapping, value in zip(mappings, formal, strict=True)
         ]
         results = lowering.lower_main(entered)
-        outputs, variables = _outputs(model, results, inputs, lowering.gaps)
+        outputs, variables = _outputs(model, results, mappings, lowering.gaps, interface)
+        for mapping in mappings:
+            result = _result(model, results, interface.states.get(mapping.name))
+            if result is not None:
+                state.write(function.inputs[mapping.native_name], result, interface.states[mapping.name])
+        if interface.classes and not lowering.gaps:
+            variables.append(classifier.probabilities(model.graph.outputs, results, interface.classes))
         function.set_outputs(variables)
     program = Program()
     program.add_function("main", function)
-    function.set_input_types(signature.coreml_inputs(inputs, dimensions))
-    return BuiltProgram(program, inputs, outputs, lowering.gaps)
+    function.set_input_types(
+        tuple(picture.picture_type(mapping, interface.image) for mapping in inputs)
+        if interface.image is not None
+        else signature.coreml_inputs(inputs, dimensions)
+    )
+    return BuiltProgram(program, inputs, outputs, lowering.gaps, lowering.notes)
+
+
+def _entered(var: Any, mapping: Feature, dtype: ir.DataType, interface: Interface) -> Value:
+    """The ONNX value of an input."""
+    if interface.image is not None:
+        return picture.from_pixels(var, interface.image, dtype)
+    if mapping.name in interface.states:
+        return state.read(var, dtype, [size for size in mapping.shape if size is not None])
+    return signature.enter(var, mapping, dtype)
+
+
+def _result(model: ir.Model, results: Sequence[Value | None], name: str | None) -> Value | None:
+    """The value of the output of that name."""
+    found = (result for output, result in zip(model.graph.outputs, results, strict=True) if output.name == name)
+    return next(found, None)
 
 
 def _outputs(
-    model: ir.Model, results: Sequence[Value | None], inputs: Sequence[Feature], gaps: list[OpGap]
+    model: ir.Model,
+    results: Sequence[Value | None],
+    inputs: Sequence[Feature],
+    gaps: list[OpGap],
+    interface: Interface,
 ) -> tuple[list[Feature], list[Any]]:
-    natives = signature.unique_native_names(
-        (value.name or "" for value in model.graph.outputs), taken=(mapping.native_name for mapping in inputs)
-    )
+    taken = [*(mapping.native_name for mapping in inputs), *(classifier.NAMES if interface.classes else ())]
+    natives = signature.unique_native_names((value.name or "" for value in model.graph.outputs), taken)
+    kept = set(interface.states.values())
     mappings, variables = [], []
     for value, result, native in zip(model.graph.outputs, results, natives, strict=True):
-        if result is None:
+        if result is None or value.name in kept:
             continue
         try:
             variables.append(signature.leave(result, native))
@@ -85,10 +132,11 @@ def _outputs(
     return mappings, variables
 
 
-def export(program: Program, weights: Path, target_name: str) -> Any:
-    """The program's protobuf message; weights go to ``weights/weight.bin``."""
+def export(program: Program, weights: Path, target_name: str, classes: Sequence[str] = ()) -> Any:
+    """The program's protobuf message; weights go to ``weights/weight.bin``, ``classes`` make it a classifier."""
     return export_proto(
         program,
+        classifier_config=classifier.classifier_config(classes) if classes else None,
         weights_dir=str(weights),
         specification_version=ct.target[target_name].value,
         convert_to="mlprogram",

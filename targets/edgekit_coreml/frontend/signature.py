@@ -1,16 +1,14 @@
 """The program's inputs and outputs: how ONNX's names, types and shapes map to what Core ML's interface can hold.
 
 Core ML features are arrays of rank 1 to 5 in float32, float16 or int32 with identifiers as names. Whatever the ONNX
-model has beyond that (int64, bool, doubles, scalars, names with dots and colons) is mapped here, and the mapping is
-written into the package's metadata under ``edgekit.io`` so that a caller can go on speaking ONNX.
+model has beyond that (int64, bool, doubles, scalars, names with dots and colons) is mapped here, and the mapping goes
+into the package's description so that a caller can go on speaking ONNX.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -26,7 +24,6 @@ from edgekit_coreml.frontend.movement import empty
 from edgekit_coreml.frontend.values import HIGHEST_RANK, Unsupported, Value, carrier_name, computed, constant
 from edgekit_coreml.frontend.wide import of_shape
 
-IO_KEY = "edgekit.io"
 NATIVE_DTYPES = {"fp32": "float32", "fp16": "float16", "int32": "int32"}
 
 
@@ -166,12 +163,6 @@ def output_mapping(name: str, value: Value, native_name: str) -> Feature:
     native = NATIVE_DTYPES[native_type(value.dtype)]
     at_border = native_shape(value.static_shape) if value.is_static else sizes
     return Feature(name, dtype_name(value.dtype), sizes, native_name, native, at_border)
-
-
-def metadata(inputs: Sequence[Feature], outputs: Sequence[Feature]) -> dict[str, str]:
-    """The user-defined metadata that carries the contract in the package."""
-    contract = {"inputs": [asdict(m) for m in inputs], "outputs": [asdict(m) for m in outputs]}
-    return {IO_KEY: json.dumps(contract, separators=(",", ":"), sort_keys=True)}
 
 
 def coreml_inputs(mappings: Sequence[Feature], dimensions: Mapping[str, Sizes]) -> tuple[ct.TensorType, ...]:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from edgekit.errors import InputError
+from edgekit_coreml.runtime.picture import Picture
 from edgekit_coreml.runtime.precision import hold
 from edgekit_coreml.runtime.program import (
     Array,
@@ -53,6 +54,8 @@ class _Native:
     name: str
     kind: TensorType | None
     feature: Feature | None
+    picture: Picture | None = None
+    """How its pixels become what the caller feeds, where it is a picture."""
 
 
 class Border:
@@ -101,6 +104,10 @@ class Border:
             return hold(np.full(native.feature.shape, default), native.kind.dtype, rounds=self._rounds)
         array = np.asarray(feeds[port.name])
         self._check_type(port, array)
+        if native.picture is not None:
+            _require_shape(port, array)
+            array = native.picture.pixels(array)
+            port = replace(port, shape=native.kind.shape)
         array = _checked_shape(port, native, array)
         return hold(_in_range(port, array, native.kind.dtype), native.kind.dtype, rounds=self._rounds)
 
@@ -158,9 +165,16 @@ def border_of(program: Program, function: Function, *, rounds: bool) -> Border:
     try:
         document = json.loads(record)
         positions = {native.name: index for index, native in enumerate(outputs)}
-        pairs = [(_recorded_port(item), inputs[item["native_name"]]) for item in document["inputs"]]
+        pairs = [(_recorded_port(item), _recorded_input(item, inputs)) for item in document["inputs"]]
         found = [(_recorded_port(item), positions[item["native_name"]]) for item in document["outputs"]]
         results = [(port, outputs[index], index) for port, index in found]
+        # What the ONNX model lacks (a class as a text, say) goes by its native name.
+        recorded = {index for _, index in found}
+        results += [
+            (_native_port(native, rounds=rounds), native, index)
+            for index, native in enumerate(outputs)
+            if index not in recorded
+        ]
         return Border(pairs, results, rounds=rounds, exact_types=True)
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
@@ -196,6 +210,11 @@ def _recorded_port(item: Mapping[str, Any]) -> Port:
     return Port(item["name"], item["dtype"], tuple(item["shape"]))
 
 
+def _recorded_input(item: Mapping[str, Any], inputs: Mapping[str, _Native]) -> _Native:
+    native = inputs[item["native_name"]]
+    return replace(native, picture=Picture(**item["picture"])) if "picture" in item else native
+
+
 def _checked_shape(port: Port, native: _Native, array: Array) -> Array:
     """The array in the program's shape.
 
@@ -207,8 +226,7 @@ def _checked_shape(port: Port, native: _Native, array: Array) -> Array:
     # Core ML has no inputs of rank 0: they come with one dimension.
     if shape == () and array.shape == (1,):
         array = array.reshape(())
-    if shape is not None and not _matches(shape, array.shape):
-        raise InputError("wrong shape", subject=f"input {port.name!r}", expected=shape, found=array.shape)
+    _require_shape(port, array)
     target = native.kind.shape
     if array.size == 0 and target is not None:
         # Core ML has no tensors without elements: one that nothing reads stands for it.
@@ -232,6 +250,12 @@ def _checked_shape(port: Port, native: _Native, array: Array) -> Array:
             found=array.shape,
         )
     return array
+
+
+def _require_shape(port: Port, array: Array) -> None:
+    """Raise InputError where the array has another shape than the port."""
+    if port.shape is not None and not _matches(port.shape, array.shape):
+        raise InputError("wrong shape", subject=f"input {port.name!r}", expected=port.shape, found=array.shape)
 
 
 def _matches(wanted: Shape, found: tuple[int, ...]) -> bool:

@@ -15,8 +15,13 @@ def test_targets_json(edgekit: RunEdgeKit) -> None:
     assert {profile["name"] for profile in record["targets"]} >= PROMISED
     assert record["broken"] == []
     for profile in record["targets"]:
-        assert set(profile) == {"name", "aliases", "target", "description", "options", "runs_here"}
+        assert set(profile) == {
+            "name", "aliases", "target", "description", "options", "build_options", "own_schemes", "runs_here"
+        }  # fmt: skip
         assert profile["description"]
+    schemes = {profile["name"]: profile["own_schemes"] for profile in record["targets"]}
+    assert schemes["ios17"] == ["palette4", "palette6", "palette8"]
+    assert schemes["onnxruntime"] == []
 
 
 def test_targets_for_people(edgekit: RunEdgeKit) -> None:

@@ -12,7 +12,7 @@ from edgekit.quantizer import QuantizationRequest, QuantizationResult, Quantizer
 from edgekit.registry import find_profile
 from edgekit.samples import SeededSamples
 from edgekit.stages import quantize as stage
-from edgekit.stages.quantize import Quantize, Quantized, require_samples
+from edgekit.stages.quantize import Quantize, Quantized, require_scheme
 from edgekit.target import BuildOptions
 
 GRAPH = "f (float[1, 3] x) => (float[1, 3] y) { y = MatMul(x, w) }"
@@ -98,7 +98,23 @@ def test_no_quantizer(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_weights_alone_need_no_samples() -> None:
-    require_samples("int8-weights", available=False)
-    require_samples("none", available=False)
+    require_scheme("int8-weights", available=False)
+    require_scheme("none", available=False)
     with pytest.raises(InputError, match="--quantize auto: quantization needs samples"):
-        require_samples("auto", available=False)
+        require_scheme("auto", available=False)
+
+
+def test_schemes_of_the_targets_own_are_left_to_its_build(model: Model) -> None:
+    target, profile = find_profile("ios17")
+    stage = Quantize("palette4", target, profile, BuildOptions(), None)
+    result = stage(model)
+    assert isinstance(result, Quantized)
+    assert result.model is model
+    assert result.quantized
+    assert result.record == {"scheme": "palette4", "applied_by": "the target, when it builds"}
+
+
+@pytest.mark.parametrize(("target", "known"), [("onnxruntime", "none\nfound"), ("ios17", "none . palette4 . palette6")])
+def test_a_scheme_that_the_target_lacks_is_refused_with_those_it_has(target: str, known: str, model: Model) -> None:
+    with pytest.raises(InputError, match=rf"--quantize: unknown scheme\nexpected: .*{known}"):
+        Quantize("int4-weights", *find_profile(target), BuildOptions(), None)(model)

@@ -12,11 +12,11 @@ from edgekit_coreml.frontend.iteration import Repetition, alike, fits, repeated,
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.movement import normalized_axis
 from edgekit_coreml.frontend.registry import lowering
-from edgekit_coreml.frontend.values import Infeasible, Unsupported, Value, computed, constant
+from edgekit_coreml.frontend.values import FLOATS, Infeasible, Unsupported, Value, computed, constant
 
 IF_NOTE = (
     "branches of one shape (of one element, in any rank), unless the condition folds; "
-    "a branch that cannot run with the shapes of the inputs is left out"
+    "a branch that cannot run with the shapes of the inputs is left out, and NaN comes where the condition asks for it"
 )
 LOOP_NOTE = "unrolled where the count is known and small; else values keep their shapes"
 
@@ -28,7 +28,7 @@ def if_else(ctx: Context, condition: Value, *, then_branch: ir.Graph, else_branc
         return ctx.lower_graph(then_branch if condition.constant.reshape(-1)[0] else else_branch, [])
     for graph, other in ((then_branch, else_branch), (else_branch, then_branch)):
         if not is_feasible(ctx, graph):
-            return ctx.lower_graph(other, [])
+            return only_branch(ctx, condition, other, when=other is then_branch)
     lowered: list[list[Value]] = []
 
     def branch(graph: ir.Graph) -> tuple[Var, ...]:
@@ -51,6 +51,33 @@ def is_feasible(ctx: Context, branch: ir.Graph) -> bool:
     except Infeasible:
         return False
     return True
+
+
+def only_branch(ctx: Context, condition: Value, branch: ir.Graph, *, when: bool) -> list[Value]:
+    """The one branch that can run; its floats are NaN where the condition asks for the other one.
+
+    Args:
+        ctx: The node.
+        condition: What decides at run time.
+        branch: The branch that is there.
+        when: The condition that it stands for.
+    """
+    values = ctx.lower_graph(branch, [])
+    if not any(value.dtype in FLOATS for value in values):
+        raise Unsupported(
+            f"the branch for a condition that is {str(not when).lower()} cannot run with these shapes, "
+            "and no output could say so, being no float",
+            "make the condition a constant",
+        )
+    ctx.note(
+        f"If (node {ctx.name!r}): the branch for a condition that is {str(not when).lower()} cannot run with the fixed "
+        "input shapes and is left out; where the condition asks for it, the floating-point outputs are NaN"
+    )
+    asked = mb.cast(x=condition.var, dtype="fp32")
+    asked = mb.squeeze(x=asked) if condition.rank else asked
+    weight = asked if when else mb.sub(x=1.0, y=asked)
+    guard = mb.sub(x=mb.real_div(x=weight, y=weight), y=1.0)  # 0, or NaN from 0/0
+    return [computed(mb.add(x=value.var, y=guard), value.dtype) if value.dtype in FLOATS else value for value in values]
 
 
 def require_same(one: Sequence[Value], other: Sequence[Value]) -> None:

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx.helper import make_graph, make_node, make_tensor_value_info
 
+import edgekit_coreml
 from edgekit.errors import UnsupportedOpsError
+from edgekit_coreml.conversion import convert_graph as convert_to_package
 
 FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
 X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
@@ -192,3 +195,25 @@ def test_tensors_of_sizes_that_change_in_a_loop(graph_agrees, limit):
     feeds = {"x": np.array([[1.0, 2.0, 3.0]], np.float32), "s": np.zeros((5, 3), np.float32)}
     loop = make_node("Loop", ["n", "", "zero", "s"], ["count", "y"], body=body)
     graph_agrees([loop], feeds, {"y": "float32"}, constants)
+
+
+def test_a_branch_that_cannot_run_with_the_shapes_gives_nan(tmp_path):
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> f (float[2, 3] x, bool short) => (float[2, 4] y) {
+        y = If (short) <
+            then_branch = g1 () => (float[2, 4] a) { a = MatMul (x, w) },
+            else_branch = g2 () => (float[2, 4] b) { b = MatMul (x, v) }
+        > }"""
+    )
+    weights = np.arange(12, dtype=np.float32).reshape(3, 4)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((5, 4), np.float32), "v"))
+    conversion = convert_to_package(
+        ir.from_proto(model), tmp_path / "m", deployment_target_name="iOS18", precision="float32"
+    )
+    (note,) = conversion.notes
+    assert "condition that is false cannot run with the fixed input shapes and is left out" in note
+    runner = edgekit_coreml.load(conversion.package)
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(runner.run({"x": x, "short": np.array(True)})["y"], x @ weights)
+    assert np.isnan(runner.run({"x": x, "short": np.array(False)})["y"]).all()

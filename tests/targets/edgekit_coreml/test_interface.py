@@ -1,0 +1,172 @@
+"""Pictures, classes and texts at a package's interface."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import coremltools
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+
+import edgekit_coreml
+from edgekit.errors import InputError
+from edgekit.model import Model
+from edgekit.preprocessing import ImagePreprocessing
+from edgekit.registry import find_profile
+from edgekit.target import Artifact, BuildOptions
+from edgekit_coreml.runtime.picture import Picture
+
+LABELS = ("cat", "dog", "Uhu, großer", "newt")
+ARRAYS = {
+    "NCHW": "float[1, 3, 6, 8] image",
+    "NHWC": "float[1, 6, 8, 3] image",
+    "HWC": "float[6, 8, 3] image",
+    "HW": "float[6, 8] image",
+}
+
+Built = Callable[..., Artifact]
+
+
+def classifier_model(layout: str = "NCHW", end: str = "scores = Identity (raw)") -> onnx.ModelProto:
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 17]> f ({ARRAYS[layout]}) => (float[1, 4] scores) {{
+        shape = Constant <value_ints = [1, -1]> ()
+        flat = Reshape (image, shape)
+        raw = MatMul (flat, w)
+        {end}
+        }}"""
+    )
+    count = 48 if layout == "HW" else 144
+    weights = np.random.default_rng(5).standard_normal((count, 4), dtype=np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    return model
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Built:
+    """Builds a model with options, in float32."""
+
+    def built(model: onnx.ModelProto, **options: object) -> Artifact:
+        target, profile = find_profile("ios17")
+        return target.build(Model(ir.from_proto(model)), profile, tmp_path, BuildOptions("float32", **options))
+
+    return built
+
+
+def resolved(model: onnx.ModelProto, **declared: object) -> ImagePreprocessing:
+    (spec,) = Model(ir.from_proto(model)).inputs
+    return ImagePreprocessing(**declared).resolve(spec)
+
+
+def expected(model: onnx.ModelProto, image: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (scores,) = session.run(None, {"image": image})
+    return np.asarray(scores)
+
+
+def without_contract(package: Path) -> edgekit_coreml.Runner:
+    """The package as an application sees it: with pixels going in."""
+    file = package / "Data/com.apple.CoreML/model.mlmodel"
+    message = coremltools.utils.load_spec(str(file))
+    del message.description.metadata.userDefined["edgekit.io"]
+    file.write_bytes(message.SerializeToString())
+    return edgekit_coreml.load(package)
+
+
+@pytest.mark.parametrize(
+    ("layout", "color"), [("NCHW", "RGB"), ("NCHW", "BGR"), ("NHWC", "RGB"), ("HWC", "BGR"), ("HW", "GRAY")]
+)
+def test_pixels_become_what_the_model_was_trained_on(layout: str, color: str, build: Built) -> None:
+    model = classifier_model(layout)
+    mean, std = ([0.4], [0.2]) if color == "GRAY" else ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+    image = resolved(model, scale=1 / 255, mean=tuple(mean), std=tuple(std), color=color)
+    artifact = build(model, options={"image": "yes"}, preprocessing=image)
+    pixels = np.random.default_rng(1).integers(0, 256, (6, 8, len(mean))).astype(np.float32)
+    fed = (pixels / 255 - np.float32(mean)) / np.float32(std)
+    fed = {"NCHW": fed.transpose(2, 0, 1)[None], "NHWC": fed[None], "HWC": fed, "HW": fed[..., 0]}[layout]
+    want = expected(model, fed.astype(np.float32))
+    in_terms_of_onnx = edgekit_coreml.load(artifact.main).run({"image": fed.astype(np.float32)})
+    np.testing.assert_allclose(in_terms_of_onnx["scores"], want, rtol=1e-4, atol=1e-4)
+    on_the_device = without_contract(artifact.main).run({"image": pixels.transpose(2, 0, 1)[None]})
+    np.testing.assert_allclose(on_the_device["scores"], want, rtol=1e-4, atol=1e-4)
+
+
+def test_an_integer_input_takes_the_pixels_themselves(build: Built) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> f (uint8[1, 3, 2, 2] image) => (float[1, 3, 2, 2] y)
+        { y = Cast <to = 1> (image) }"""
+    )
+    artifact = build(model, options={"image": "yes"}, preprocessing=resolved(model, scale=1.0))
+    pixels = np.arange(12, dtype=np.uint8).reshape(1, 3, 2, 2) * 20
+    np.testing.assert_array_equal(edgekit_coreml.load(artifact.main).run({"image": pixels})["y"], pixels)
+
+
+def test_the_description_says_what_goes_in_and_comes_out(build: Built) -> None:
+    model = classifier_model()
+    texts = {"author": "A. Uthor", "license": "MIT", "description": "Tells animals apart", "version": "1.2"}
+    options = {"image": "yes", "classifier": "yes", **texts}
+    image = resolved(model, scale=1.0, color="BGR")
+    artifact = build(model, options=options, labels=LABELS, preprocessing=image)
+    description = coremltools.utils.load_spec(str(artifact.main)).description
+    (picture,) = description.input
+    colors = coremltools.proto.FeatureTypes_pb2.ImageFeatureType
+    assert (picture.type.imageType.height, picture.type.imageType.width) == (6, 8)
+    assert picture.type.imageType.colorSpace == colors.BGR
+    assert picture.shortDescription == "BGR picture; image: float32 [1, 3, 6, 8], computed from its pixels"
+    metadata = description.metadata
+    assert [metadata.author, metadata.license, metadata.shortDescription, metadata.versionString] == [*texts.values()]
+    assert json.loads(metadata.userDefined["edgekit.labels"]) == list(LABELS)
+    assert description.predictedFeatureName == "classLabel"
+    assert description.predictedProbabilitiesName == "classLabel_probs"
+    assert {feature.name: feature.type.WhichOneof("Type") for feature in description.output} == {
+        "classLabel": "stringType",
+        "classLabel_probs": "dictionaryType",
+        "scores": "multiArrayType",
+    }
+
+
+def test_labels_alone_are_metadata(build: Built) -> None:
+    artifact = build(classifier_model(), labels=LABELS)
+    description = coremltools.utils.load_spec(str(artifact.main)).description
+    assert json.loads(description.metadata.userDefined["edgekit.labels"]) == list(LABELS)
+    assert [feature.name for feature in description.output] == ["scores"]
+
+
+@pytest.mark.parametrize(
+    "end", ["scores = Identity (raw)", "scores = Softmax <axis = 1> (raw)", "scores = Sigmoid (raw)"]
+)
+def test_a_classifier_tells_the_class_and_its_probability(end: str, build: Built) -> None:
+    model = classifier_model(end=end)
+    artifact = build(model, options={"classifier": "yes"}, labels=LABELS)
+    image = np.random.default_rng(2).standard_normal((1, 3, 6, 8), dtype=np.float32) * np.float32(0.1)
+    scores = expected(model, image)
+    results = edgekit_coreml.load(artifact.main).run({"image": image})
+    probabilities = scores if "Identity" not in end else np.exp(scores) / np.exp(scores).sum()
+    np.testing.assert_allclose(results["scores"], scores, rtol=1e-4, atol=1e-5)
+    assert results["classLabel"] == LABELS[int(scores.argmax())]
+    assert list(results["classLabel_probs"]) == list(LABELS)
+    np.testing.assert_allclose(list(results["classLabel_probs"].values()), probabilities[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"options": {"image": "yes"}}, "image=yes: how pixels become the input is not known"),
+        ({"options": {"image": "maybe"}}, "image=maybe: cannot be used\nexpected: yes or no"),
+        ({"options": {"classifier": "yes"}}, "classifier=yes: the classes have no names"),
+        ({"options": {"classifier": "yes"}, "labels": ("a", "b")}, "one output with 2 numbers"),
+    ],
+)
+def test_what_does_not_fit_is_refused(options: dict[str, object], message: str, build: Built) -> None:
+    with pytest.raises(InputError, match=message):
+        build(classifier_model(), **options)
+
+
+def test_pixels_of_a_picture() -> None:
+    picture = Picture(scale=0.5, mean=(1.0, 2.0, 3.0), std=(2.0, 4.0, 8.0), color="RGB", layout="NHWC")
+    pixels = np.array([10.0, 20.0, 30.0]).reshape(1, 3, 1, 1)
+    fed = np.array([(5 - 1) / 2, (10 - 2) / 4, (15 - 3) / 8], np.float32).reshape(1, 1, 1, 3)
+    np.testing.assert_array_equal(picture.pixels(fed), pixels)
