@@ -52,7 +52,9 @@ def _fused(converted: Any) -> Any:
 def _expected_bytes(converted: Any) -> int:
     """About how large the files will be."""
     operations = converted.get_ops()
-    constants = sum(operation.get_byte_size() for operation in operations if operation.get_type_name() == "Constant")
+    constants: int = sum(
+        operation.get_byte_size() for operation in operations if operation.get_type_name() == "Constant"
+    )
     return constants + OPERATION_BYTES * len(operations)
 
 
