@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
+import edgekit_coreml
 from edgekit.errors import UnsupportedOpsError
 
 DOMAIN = "ai.onnx.ml"
@@ -158,3 +159,25 @@ def test_ensemble_that_asks_for_membership(agrees, rng):
         "leaf_weights": stored([1.5, 2.5, 3.5, 4.5]),
     }
     agrees("TreeEnsemble", [samples(rng)], domain=DOMAIN, opset=5, n_targets=1, **settings)
+
+
+def test_half_precision_does_not_lead_to_another_leaf(tmp_path):
+    tree = {
+        **{f"nodes_{name}": [0, 0, 0] for name in ("treeids", "featureids")},
+        "nodes_nodeids": [0, 1, 2],
+        "nodes_values": [1000.1, 0.0, 0.0],
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+        "nodes_truenodeids": [1, 0, 0],
+        "nodes_falsenodeids": [2, 0, 0],
+    }
+    weights = weighted("target", [(0, 1), (0, 2)], [0], [1.0, 2.0])
+    node = onnx.helper.make_node("TreeEnsembleRegressor", ["x"], ["y"], domain=DOMAIN, n_targets=1, **tree, **weights)
+    features, result = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [3, 1]) for name in "xy")
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph([node], "tree", [features], [result]),
+        opset_imports=[onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid(DOMAIN, 3)],
+        ir_version=9,
+    )
+    package = edgekit_coreml.convert(model, tmp_path / "tree", precision="float16")
+    x = np.array([[1000.05], [1000.15], [1000.1]], np.float32)  # all of them 1000 in float16
+    assert edgekit_coreml.load(package).run({"x": x})["y"].ravel().tolist() == [1.0, 2.0, 1.0]
