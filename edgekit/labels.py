@@ -8,7 +8,8 @@ The samples of a data folder are labelled in one of these ways, or not at all:
 - the samples lie in sub-folders, one a class: named by the class's number, or by its name.
 
 A label is the class's number from 0, in the order of the model's output, or its name where the names are known
-(``--labels``). Sub-folders whose names are neither are numbered in the order of their names.
+(``edgekit package --labels``, and the bundle that it wrote). Sub-folders whose names are neither are numbered in the
+order of their names.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ CSV_FILE = "labels.csv"
 LINES_FILE = "labels.txt"
 LABEL_FILES = (CSV_FILE, LINES_FILE)
 CONFIG_FILE = "edgekit.toml"
+NAMES_HINT = "`edgekit package` takes the names of the classes, with --labels FILE, and keeps them in the bundle"
+"""Only a command that has the option, or a bundle that was packaged with it, knows names: all others want numbers."""
 
 
 def read_class_names(file: Path) -> tuple[str, ...]:
@@ -127,7 +130,7 @@ def _from_lines(source: Path, files: Sequence[Path], class_names: Sequence[str])
             subject=source,
             expected=f"{len(files)} lines",
             found=f"{len(lines)} lines",
-            hint="names of classes, as against labels of samples, are given with --labels",
+            hint=f"names of classes, as against labels of samples, go elsewhere: {NAMES_HINT}",
         )
     return {
         file: _class_number(line, class_names, f"{source}:{number}")
@@ -168,7 +171,7 @@ def _class_number(text: str, class_names: Sequence[str], subject: object) -> int
         subject=subject,
         expected=f"a number from 0, or one of {_some(class_names)}" if class_names else "a number from 0",
         found=repr(text),
-        hint=None if class_names else "give the names of the classes with --labels FILE to write labels as names",
+        hint=None if class_names else f"write the number of the class; {NAMES_HINT}",
     )
 
 

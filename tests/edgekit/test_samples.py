@@ -260,7 +260,8 @@ class TestLabels:
         (tmp_path / "labels.txt").write_text("ant\nbee\ncat\n")
         assert message(tmp_path) == (
             "labels.txt: there are not as many labels as samples\nexpected: 2 lines\nfound: 3 lines\n"
-            "hint: names of classes, as against labels of samples, are given with --labels"
+            "hint: names of classes, as against labels of samples, go elsewhere: `edgekit package` takes the names of "
+            "the classes, with --labels FILE, and keeps them in the bundle"
         )
 
     def test_two_ways_at_once(self, tmp_path: Path) -> None:

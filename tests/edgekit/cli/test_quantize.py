@@ -114,6 +114,18 @@ def test_a_max_drop_that_is_none(edgekit: RunEdgeKit, model: Path, data: Path, t
     )
 
 
+def test_names_in_place_of_numbers_are_for_another_command(
+    edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path
+) -> None:
+    count = len(list(data.iterdir()))
+    (data / "labels.txt").write_text("cat\n" * count)
+    text = refusal(edgekit, model, "--data", data, "--dim", "N=1", "-o", tmp_path / "int8.onnx")
+    assert text.endswith(
+        "found: 'cat'\nhint: write the number of the class; `edgekit package` takes the names of the classes, "
+        "with --labels FILE, and keeps them in the bundle\n"
+    )
+
+
 def test_an_empty_data_folder_leaves_nothing_behind(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     output = tmp_path / "out" / "int8.onnx"
