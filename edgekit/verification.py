@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from edgekit.accuracy import Accuracy, Floors, Kind, compare
-from edgekit.bundle import Bundle, check_integrity, file_record
+from edgekit.bundle import Bundle, check_integrity
 from edgekit.errors import InputError, RequirementError
+from edgekit.fingerprint import model_files
 from edgekit.metrics import Comparison, LabelCount, OutputAccuracy, class_output
 from edgekit.model import Model, ValueSpec
+from edgekit.onnx_file import sha256
 from edgekit.preprocessing import Preprocessing, parse_preprocessing
 from edgekit.quantizer import Progress
 from edgekit.reference import Reference
@@ -113,21 +115,27 @@ def original_of(bundle: Bundle, model: Path) -> Model:
     """The original that the bundle was made from, its shapes fixed as they were.
 
     Raises:
-        InputError: It is another file.
+        InputError: It is another file, or a file that it keeps its tensors in is.
     """
-    source = bundle.manifest["source"]["files"][0]
+    sources = bundle.manifest["source"]["files"]
     if not model.is_file():
-        raise InputError("there is no such file", subject=model, expected=source["path"])
-    found = file_record(model, model.parent)
-    if found["sha256"] != source["sha256"]:
-        raise InputError(
-            "is not the model that the bundle was made from",
-            subject=model,
-            expected=f"{source['path']} with SHA-256 {source['sha256']}",
-            found=f"SHA-256 {found['sha256']}",
-        )
+        raise InputError("there is no such file", subject=model, expected=sources[0]["path"])
+    _require_same(model, sources[0], "the model")
+    for file, source in zip(model_files(model)[1:], sources[1:], strict=True):  # the model names the same files
+        _require_same(file, source, "the model's data file")
     options = bundle.manifest["options"]
     return FixShapes(ShapeRequest(options["dims"], options["shapes"]))(Load()(model).model).model
+
+
+def _require_same(file: Path, source: Mapping[str, Any], what: str) -> None:
+    digest = sha256(file)
+    if digest != source["sha256"]:
+        raise InputError(
+            f"is not {what} that the bundle was made from",
+            subject=file,
+            expected=f"{source['path']} with SHA-256 {source['sha256']}",
+            found=f"SHA-256 {digest}",
+        )
 
 
 def _golden(bundle: Bundle, runner: Runner) -> tuple[OutputAccuracy, ...]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 RunEdgeKit = Callable[..., Any]
@@ -124,6 +125,28 @@ def test_another_model_than_the_original(
     assert finished.err.startswith(
         f"error: {other}: is not the model that the bundle was made from\n"
         "expected: digits_torchscript.onnx with SHA-256 "
+    )
+
+
+@pytest.mark.parametrize("command", ["verify", "bench"])
+def test_another_data_file_than_the_original_s(
+    edgekit: RunEdgeKit, onnx_model: Callable[..., onnx.ModelProto], tmp_path: Path, command: str
+) -> None:
+    weights = np.arange(2000, dtype=np.float32).reshape(4, 500)
+    proto = onnx_model("f (float[1, 4] x) => (float[1, 500] y) { y = MatMul (x, w) }", w=weights)
+    model, bundle, data = tmp_path / "model.onnx", tmp_path / "out", tmp_path / "data"
+    onnx.save(proto, model, save_as_external_data=True, location="weights.bin")
+    assert edgekit("package", model, "--target", "onnxruntime", "-o", bundle, "-q").code == 0
+    data.mkdir()
+    np.savez(data / "0.npz", x=np.ones((1, 4), np.float32))
+    options = [bundle, "--model", model, *(("--data", data) if command == "verify" else ()), "-q"]
+    assert edgekit(command, *options).code == 0
+    (tmp_path / "weights.bin").write_bytes((weights + 1).tobytes())
+    finished = edgekit(command, *options)
+    assert finished.code == 2
+    assert finished.err.startswith(
+        f"error: {tmp_path}/weights.bin: is not the model's data file that the bundle was made from\n"
+        "expected: weights.bin with SHA-256 "
     )
 
 
