@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -34,6 +35,8 @@ from edgekit.stages.simplify import Simplify
 from edgekit.stages.verify import InaccurateError, Verified, Verify
 from edgekit.target import BuildOptions, Target
 
+EXAMPLES = 2
+"""How many of the samples a target gets to decide by."""
 SEEDED_SAMPLES = 4
 """How many random inputs a model is verified on where there is no data."""
 
@@ -136,6 +139,7 @@ def package(request: PackageRequest, progress: Progress) -> Bundle:
             request.precision, request.target_options, labels=class_names, preprocessing=preprocessing
         )
         calibration, verification = _samples(request, fixed, preprocessing, class_names)
+        options = replace(options, examples=tuple(sample.feeds for sample in islice(verification, EXAMPLES)))
         simplified = walk.through(Simplify(), fixed).model
         walk.through(PreCheck(target, profile), simplified)
         quantize = Quantize(request.scheme, target, profile, options, calibration, request.max_drop, progress.step)

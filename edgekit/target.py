@@ -102,6 +102,8 @@ class BuildOptions:
     """Names of the classes by index, where they are known."""
     preprocessing: Preprocessing | None = None
     """How a picture or a sound becomes the model's only input, where that is declared."""
+    examples: tuple[Mapping[str, np.ndarray], ...] = ()
+    """A few inputs by name, like those that the build will be verified on; ``auto`` decides by them."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         precision=options.precision,
         subject=model.source,
         texts=texts_of(options),
+        examples=options.examples,
         interface=interface,
         labels=options.labels,
         compression=options.compression,
