@@ -20,6 +20,7 @@ from golden_check import (  # type: ignore[import-not-found]  # noqa: E402  # li
     Execute,
     main,
 )
+from PIL import Image  # noqa: E402  # coremltools takes pictures as Pillow's
 
 UNITS = ("ALL", "CPU_ONLY", "CPU_AND_GPU", "CPU_AND_NE")
 
@@ -29,17 +30,32 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> Execu
     path = BUNDLE / manifest["model"]["main"]
     units = coremltools.ComputeUnit[arguments.units]
     model = coremltools.models.MLModel(str(path), compute_units=units)
+    pictures = {feature.name for feature in model.get_spec().description.input if feature.type.HasField("imageType")}
     sys.stderr.write(f"Core ML, macOS {platform.mac_ver()[0]}, {arguments.units}, {path.name}\n")
 
     def execute(inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         feeds = {
-            feature["native_name"]: array.reshape(feature["native_shape"]).astype(feature["native_dtype"])
+            feature["native_name"]: as_picture(array, manifest["preprocessing"])
+            if feature["native_name"] in pictures
+            else array.reshape(feature["native_shape"]).astype(feature["native_dtype"])
             for feature, array in zip(manifest["inputs"], inputs, strict=True)
         }
         results = model.predict(feeds)
         return [as_golden(results[feature["native_name"]], feature) for feature in manifest["outputs"]]
 
     return execute
+
+
+def as_picture(array: np.ndarray, preprocessing: dict[str, Any]) -> Image.Image:
+    """The picture that the preprocessing makes this array of, its channels as red, green and blue."""
+    layout = preprocessing["layout"]
+    ordered = array.transpose([layout.index(letter) for letter in "NHWC" if letter in layout])
+    values = ordered.reshape(*preprocessing["size"], -1).astype(np.float64)
+    pixels = (values * preprocessing["std"] + preprocessing["mean"]) / preprocessing["scale"]
+    pixels = np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
+    if preprocessing["color"] == "GRAY":
+        return Image.fromarray(pixels[..., 0])
+    return Image.fromarray(np.ascontiguousarray(pixels[..., ::-1] if preprocessing["color"] == "BGR" else pixels))
 
 
 def as_golden(array: np.ndarray, feature: dict[str, Any]) -> np.ndarray:
