@@ -90,6 +90,11 @@ class Settings:
         settings: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
         return cls(**settings)
 
+    @property
+    def quantizes_activations(self) -> bool:
+        """Whether any kind of layer computes with integers, rather than storing its weights as such."""
+        return any(mode in ("input", "both") for mode in self.layers.values())
+
 
 def candidates(data: Mapping[str, Any]) -> list[tuple[str, Settings]]:
     """What is worth measuring on the target, by name, in the order of the data file."""

@@ -46,7 +46,7 @@ class PostTrainingQuantizer(Quantizer):
     """Writes candidates for the target, executes them there, and keeps the fastest that holds the accuracy budget.
 
     Schemes: ``auto`` and ``int8`` measure the candidates of the target; ``auto`` never gives a model slower than the
-    float one. ``int8-weights`` and ``int4-weights`` store weights as integers; ``int8-dynamic`` multiplies
+    float one, ``int8`` none that only stores its weights as integers where the target has another. ``int8-weights`` and ``int4-weights`` store weights as integers; ``int8-dynamic`` multiplies
     matrices with activations that are quantized anew every time. These three need no samples.
     """
 
@@ -70,6 +70,9 @@ class _Run:
         elif request.scheme == DYNAMIC:
             stored = _only_stored(self._candidates[0][1], "int8", 0)
             self._candidates = [("dynamic", replace(stored, layers={**stored.layers, "MatMul": "dynamic"}))]
+        elif request.scheme == "int8":
+            integer = [(name, settings) for name, settings in self._candidates if settings.quantizes_activations]
+            self._candidates = integer or self._candidates
         self._model = prepared(
             request.model.graph_model,
             padded_shifts_as_convolutions=self._candidates[0][1].padded_shifts_as_convolutions,

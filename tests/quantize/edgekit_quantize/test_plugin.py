@@ -80,6 +80,21 @@ def test_integers_stand_for_the_float_model(cnn: Model, execute: Callable[..., l
         assert np.linalg.norm(found - expected) < 0.05 * np.linalg.norm(expected)
 
 
+def test_int8_never_means_weights_alone_where_the_target_computes_with_integers(cnn: Model) -> None:
+    placement = {
+        "candidates": [
+            {"name": "weights only", "layers": {"Conv": "weights", "DepthwiseConv": "weights", "Gemm": "weights"}},
+            {"name": "integers", "layers": {"Conv": "input", "Gemm": "input"}},
+        ]
+    }
+    asked = PostTrainingQuantizer().quantize(_request(cnn, placement=placement)).record
+    free = PostTrainingQuantizer().quantize(_request(cnn, placement=placement, scheme="auto")).record
+
+    assert {point["candidate"] for point in asked["curve"]} == {"integers"}
+    assert asked["quantized"]
+    assert {point["candidate"] for point in free["curve"]} == {"integers", "weights only"}
+
+
 def test_inputs_and_outputs_stay(cnn: Model) -> None:
     result = PostTrainingQuantizer().quantize(_request(cnn))
 
