@@ -15,12 +15,14 @@ order of their names.
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from edgekit.errors import InputError
+from edgekit.model import ValueSpec
 
 CSV_FILE = "labels.csv"
 LINES_FILE = "labels.txt"
@@ -46,6 +48,36 @@ def read_class_names(file: Path) -> tuple[str, ...]:
             found=repr(names[flawed[0] - 1]) if flawed else "an empty file",
         )
     return tuple(names)
+
+
+def check_class_names(names: Sequence[str], file: Path, outputs: Sequence[ValueSpec]) -> None:
+    """Holds the number of names against the model's outputs.
+
+    Only a model that tells classes and nothing else is judged: every floating-point output of it holds numbers along
+    a single axis. A detector's names, say, are not as many as any such output is long.
+
+    Raises:
+        InputError: None of the outputs has as many entries as there are names.
+    """
+    scores = [output for output in outputs if output.dtype.startswith("float")]
+    sizes = {output.name: _length_of_vector(output) for output in scores}
+    if not sizes or None in sizes.values() or len(names) in sizes.values():
+        return
+    raise InputError(
+        "there are not as many names as classes",
+        subject=file,
+        expected="; ".join(f"{size} names, the entries of output {name!r}" for name, size in sizes.items()),
+        found=f"{len(names)} names",
+        hint="give a name a line for every class, in the order of the model's output",
+    )
+
+
+def _length_of_vector(output: ValueSpec) -> int | None:
+    """The size of the only axis that is longer than one; None where there are several, or sizes are not known."""
+    sizes = [size for size in output.shape or () if isinstance(size, int)]
+    if output.shape is None or len(sizes) < len(output.shape) or math.prod(sizes) != max(sizes, default=1):
+        return None
+    return math.prod(sizes)
 
 
 def check_label(label: np.ndarray, subject: object) -> int:

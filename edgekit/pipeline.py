@@ -14,7 +14,7 @@ from edgekit.atomic import atomic_directory
 from edgekit.bundle import Bundle, is_bundle, read_bundle
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.fingerprint import data_files, fingerprint, model_files
-from edgekit.labels import read_class_names
+from edgekit.labels import check_class_names, read_class_names
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
@@ -134,6 +134,8 @@ def package(request: PackageRequest, progress: Progress) -> Bundle:
         loaded = walk.through(Load(), request.model).model
         fixed = walk.through(FixShapes(request.shapes), loaded).model
         original = loaded if _takes_the_same(loaded, fixed) else fixed
+        if request.labels is not None:
+            check_class_names(class_names, request.labels, fixed.outputs)
         preprocessing = resolve_preprocessing(request.preprocessing, fixed.inputs)
         options = BuildOptions(
             request.precision, request.target_options, labels=class_names, preprocessing=preprocessing
