@@ -63,6 +63,13 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     else:
         open_session(source, session_options())
         alternatives, ort_format = (), "left out: the model is too large for it"
+    precision = "float16" if model.has_half_floats else "float32"
+    warnings = []
+    if options.precision not in ("auto", precision):
+        warnings.append(
+            f"{options.precision} was asked for, and has no effect: ONNX Runtime computes in the types that the model "
+            f"names, which makes this {precision}"
+        )
     files = sorted(folder.iterdir())
     return Artifact(
         main=source,
@@ -70,13 +77,14 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         alternatives=alternatives,
         inputs=tuple(map(_feature, model.inputs)),
         outputs=tuple(map(_feature, model.outputs)),
-        precision="float16" if model.has_half_floats else "float32",
+        precision=precision,
         record={
             "runtime": f"onnxruntime {onnxruntime.__version__}",
             "provider": profile.options["provider"],
             "precision": "as in the model: ONNX Runtime computes in the types that it names",
             "ort_format": ort_format,
             "precision_asked": options.precision,
+            "warnings": warnings,
         },
     )
 

@@ -51,6 +51,35 @@ def test_scripts_get_json_alone(edgekit: RunEdgeKit, tmp_path: Path, digits: Pat
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["labels"] == list("0123456789")
 
 
+def test_as_many_names_as_classes(edgekit: RunEdgeKit, tmp_path: Path, digits: Path) -> None:
+    names = tmp_path / "names.txt"
+    names.write_text("cat\ndog\n")
+    finished = edgekit(
+        *("package", digits, "--target", "onnxruntime", "--dim", "batch=1"),
+        *("--labels", names, "-o", tmp_path / "out", "-q"),
+    )
+    assert finished.code == 2
+    assert finished.err == (
+        f"error: {names}: there are not as many names as classes\n"
+        "expected: 10 names, the entries of output 'logits'\n"
+        "found: 2 names\n"
+        "hint: give a name a line for every class, in the order of the model's output\n"
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_precision_that_has_no_effect(edgekit: RunEdgeKit, tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    options = ["--target", "onnxruntime", "--precision", "float16", "-o", tmp_path / "out"]
+    finished = edgekit("package", onnx_file(EXP), *options)
+    assert finished.code == 0
+    text = "float16 was asked for, and has no effect: ONNX Runtime computes in the types that the model names"
+    assert f"warning: {text}, which makes this float32\n" in finished.err
+    stages = json.loads((tmp_path / "out" / "manifest.json").read_text())["stages"]
+    built = next(stage["record"] for stage in stages if stage["name"] == "build")
+    assert built["precision_asked"] == "float16"
+    assert built["warnings"][0].startswith(text)
+
+
 def test_data_asks_for_quantization_and_that_is_said(
     edgekit: RunEdgeKit, tmp_path: Path, digits: Path, labelled_digits: Path
 ) -> None:
