@@ -46,8 +46,9 @@ class PostTrainingQuantizer(Quantizer):
     """Writes candidates for the target, executes them there, and keeps the fastest that holds the accuracy budget.
 
     Schemes: ``auto`` and ``int8`` measure the candidates of the target; ``auto`` never gives a model slower than the
-    float one, ``int8`` none that only stores its weights as integers where the target has another. ``int8-weights`` and ``int4-weights`` store weights as integers; ``int8-dynamic`` multiplies
-    matrices with activations that are quantized anew every time. These three need no samples.
+    float one, ``int8`` none that only stores its weights as integers where the target has another. ``int8-weights``
+    and ``int4-weights`` store weights as integers; ``int8-dynamic`` multiplies matrices with activations that are
+    quantized anew every time. These three need no samples.
     """
 
     name: ClassVar[str] = "edgekit"
