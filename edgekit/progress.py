@@ -35,6 +35,17 @@ class Progress:
         """Something that people should know although the work goes on."""
 
 
+class WarningsAlone(Progress):
+    """No progress, and a line for every warning."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def warn(self, text: str) -> None:
+        """Prints the warning."""
+        print(f"warning: {text}", file=self._stream, flush=True)
+
+
 class PlainProgress(Progress):
     """One line when a stage starts, one when it ends, and few in between: for logs and pipes."""
 
@@ -109,10 +120,10 @@ def _count(done: int, total: int) -> str:
     return f"{done}/{total}" if total else str(done)
 
 
-def progress_on(stream: TextIO, *, silent: bool = False) -> Progress:
-    """The progress that fits ``stream``: live on a terminal, plain lines elsewhere."""
-    if silent:
-        return Progress()
+def progress_on(stream: TextIO, *, quiet: bool = False) -> Progress:
+    """The progress that fits ``stream``: live on a terminal, plain lines elsewhere, warnings alone where ``quiet``."""
+    if quiet:
+        return WarningsAlone(stream)
     if not stream.isatty():
         return PlainProgress(stream)
     from rich.console import Console

@@ -17,7 +17,9 @@ from edgekit.cli._console import Console
 from edgekit.cli._errors import InterruptedByUserError
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout, and nothing else.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr; errors stay.")]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr; warnings and errors stay.")
+]
 
 
 @dataclass(frozen=True)

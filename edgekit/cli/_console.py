@@ -30,8 +30,8 @@ class Console:
 
     @cached_property
     def progress(self) -> Progress:
-        """The progress display; silent with ``--json`` and ``--quiet``."""
-        return progress_on(sys.stderr, silent=self.as_json or self.quiet)
+        """The progress display: warnings alone with ``--quiet``, silent with ``--json``, whose record holds them."""
+        return Progress() if self.as_json else progress_on(sys.stderr, quiet=self.quiet)
 
     def show(self, record: Mapping[str, Any], render: Callable[[RichConsole], None]) -> None:
         """Gives the command's result to stdout, once a command.
@@ -56,9 +56,8 @@ class Console:
             sys.stderr.write(text + "\n")
 
     def warn(self, text: str) -> None:
-        """Says what people should know although the command went through."""
-        if not (self.as_json or self.quiet):
-            self.progress.warn(text)
+        """Says what people should know although the command went through; silent with ``--json``."""
+        self.progress.warn(text)
 
     def fail(self, text: str) -> NoReturn:
         """Ends a command that did its work, and whose answer is no: exit code 1.

@@ -70,6 +70,6 @@ def test_a_dumb_terminal_gets_plain_lines(terminal: Terminal, monkeypatch: pytes
     assert isinstance(progress_on(terminal), PlainProgress)
 
 
-def test_silence(terminal: Terminal) -> None:
-    work(progress_on(terminal, silent=True))
-    assert terminal.getvalue() == ""
+def test_quiet_leaves_the_warnings(terminal: Terminal) -> None:
+    work(progress_on(terminal, quiet=True))
+    assert terminal.getvalue() == "warning: few samples\n"

@@ -80,6 +80,13 @@ def test_a_precision_that_has_no_effect(edgekit: RunEdgeKit, tmp_path: Path, onn
     assert built["warnings"][0].startswith(text)
 
 
+def test_warnings_stay_with_quiet(edgekit: RunEdgeKit, tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    options = ["--target", "onnxruntime", "--precision", "float16", "-o", tmp_path / "out"]
+    lines = edgekit("package", onnx_file(EXP), *options, "-q").err.splitlines()
+    assert lines
+    assert all(line.startswith("warning: ") for line in lines)
+
+
 def test_data_asks_for_quantization_and_that_is_said(
     edgekit: RunEdgeKit, tmp_path: Path, digits: Path, labelled_digits: Path
 ) -> None:
