@@ -18,6 +18,7 @@ from edgekit.shape_request import ShapeRequest
 BUNDLES_FOLDER = "bundles"
 """Where bundles go whose ``output`` is not declared, beside ``edgekit.toml``."""
 
+_LEAST_DOUBTFUL_DROP = 0.5
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
@@ -149,6 +150,32 @@ def parse_fraction(value: float | str) -> float:
     return number
 
 
+def parse_max_drop(value: float | str, subject: object) -> float:
+    """The accuracy that may be lost, as a fraction; half of it or more has to be written with a percent sign.
+
+    Raises:
+        InputError: It is no share, or a number that was surely meant as a percentage. ``subject`` is where it stands.
+    """
+    try:
+        share = parse_fraction(value)
+    except ValueError as error:
+        raise InputError(
+            "is no share",
+            subject=subject,
+            expected="a number from 0 to 1, or from 0% to 100%",
+            found=value,
+        ) from error
+    if share >= _LEAST_DOUBTFUL_DROP and not str(value).rstrip().endswith("%"):
+        raise InputError(
+            f"would allow {share:.0%} of the samples to be lost",
+            subject=subject,
+            expected=f"a number below {_LEAST_DOUBTFUL_DROP}, or a percentage",
+            found=value,
+            hint=f"{share:g}% is written {share:g}%; where {share:.0%} is meant, write {share:.0%}",
+        )
+    return share
+
+
 def parse_bytes(value: int | str) -> int:
     """A number of bytes written as a number or as a text such as ``2.5 MB`` (1 MB = 1,000,000 bytes).
 
@@ -175,7 +202,7 @@ def _bundle(
     values["budget"] = Budget.parse(values.get("budget", {})).over(budget)
     values["preprocessing"] = _preprocessing(table, path, preprocessing)
     if "max_drop" in values:
-        values["max_drop"] = parse_fraction(values["max_drop"])
+        values["max_drop"] = parse_max_drop(values["max_drop"], f"{path} max_drop")
     values["shapes"] = ShapeRequest(values.pop("dims", {}), values.get("shapes", {}))
     return DeclaredBundle(**values)
 

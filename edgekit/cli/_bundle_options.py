@@ -70,18 +70,11 @@ def parse_max_drop(text: str | None) -> float | None:
     """What ``--max-drop`` says, as a fraction.
 
     Raises:
-        InputError: It is no share.
+        InputError: It is no share, or a number that was surely meant as a percentage.
     """
-    from edgekit.config import parse_fraction
+    from edgekit import config
 
-    if text is None:
-        return None
-    try:
-        return parse_fraction(text)
-    except ValueError as error:
-        raise InputError(
-            "is no share", subject="--max-drop", expected="a number from 0 to 1, or from 0% to 100%", found=text
-        ) from error
+    return None if text is None else config.parse_max_drop(text, "--max-drop")
 
 
 def nearest_config(given: Path | None) -> Path:

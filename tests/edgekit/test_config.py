@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from edgekit.config import Budget, find_config, parse_bytes, parse_fraction, read_config
+from edgekit.config import Budget, find_config, parse_bytes, parse_fraction, parse_max_drop, read_config
 from edgekit.errors import InputError
 from edgekit.preprocessing import AudioPreprocessing, ImagePreprocessing
 
@@ -135,6 +135,27 @@ def test_shares(text: float | str, share: float) -> None:
 def test_what_is_no_share(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # the reader's caller says which of all texts it was
         parse_fraction(text)
+
+
+@pytest.mark.parametrize(("text", "share"), [("1%", 0.01), (0.49, 0.49), ("0.01", 0.01), ("100%", 1.0), ("50 %", 0.5)])
+def test_accuracy_that_may_be_lost(text: float | str, share: float) -> None:
+    assert parse_max_drop(text, "--max-drop") == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("text", "lost", "hint"),
+    [
+        ("1", "100%", "1% is written 1%; where 100% is meant, write 100%"),
+        (0.5, "50%", "0.5% is written 0.5%; where 50% is meant, write 50%"),
+    ],
+)
+def test_a_drop_that_was_meant_as_a_percentage(text: float | str, lost: str, hint: str) -> None:
+    with pytest.raises(InputError) as failure:
+        parse_max_drop(text, "--max-drop")
+    assert str(failure.value) == (
+        f"--max-drop: would allow {lost} of the samples to be lost\n"
+        f"expected: a number below 0.5, or a percentage\nfound: {text}\nhint: {hint}"
+    )
 
 
 @pytest.mark.parametrize(("text", "count"), [(5, 5), ("5B", 5), ("2.5 MB", 2_500_000), ("1 kB", 1000), ("1 GB", 10**9)])
