@@ -61,24 +61,31 @@ def blockwise_int4(weight: Var, axes: Axes, target: ct.target) -> Var:
 
 
 def palettized(bits: int) -> Encode:
-    """Indices of so many bits into one palette a tensor."""
+    """Indices of so many bits into one palette a tensor; from iOS 18 on every result has a scale of its own besides."""
 
     def encode(weight: Var, axes: Axes, target: ct.target) -> Var:
         weights = weight.val
-        levels, indices = palette(weights, 2**bits)
-        levels = levels.astype(weights.dtype)
         if target < ct.target.iOS18:
+            levels, indices = palette(weights, 2**bits)
             each = np.unpackbits(indices.reshape(-1, 1), axis=1, count=bits, bitorder="little")
             packed = np.packbits(each.reshape(-1), bitorder="little")
             return mb.constexpr_lut_to_dense(
-                indices=packed, lut=levels, shape=np.array(weights.shape, np.uint32), before_op=weight.op
+                indices=packed,
+                lut=levels.astype(weights.dtype),
+                shape=np.array(weights.shape, np.uint32),
+                before_op=weight.op,
             )
+        others = tuple(axis for axis in range(weights.ndim) if axis != axes.result)
+        scale = np.sqrt(np.mean(np.square(weights, dtype=np.float64), axis=others, keepdims=True)).astype(weights.dtype)
+        scale[scale == 0] = 1
+        levels, indices = palette(weights / scale.astype(np.float64), 2**bits)
         dtype = types.nptype_from_builtin(types.string_to_builtin(f"uint{bits}"))
-        return mb.constexpr_lut_to_dense(
+        alike = mb.constexpr_lut_to_dense(
             indices=indices.astype(dtype),
-            lut=levels.reshape(*[1] * weights.ndim, len(levels), 1),
+            lut=levels.astype(weights.dtype).reshape(*[1] * weights.ndim, len(levels), 1),
             before_op=weight.op,
         )
+        return mb.constexpr_blockwise_shift_scale(data=alike, scale=scale, before_op=weight.op)
 
     return encode
 
