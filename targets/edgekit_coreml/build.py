@@ -32,6 +32,9 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         labels=options.labels,
         compression=options.compression,
     )
+    warnings = list(conversion.notes)
+    if options.compression is not None and not conversion.compressed:
+        warnings.append(f"--quantize {options.compression}: no weights are large enough to be compressed")
     return Artifact(
         main=conversion.package,
         files=(conversion.package,),
@@ -47,6 +50,6 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
             "compressed": list(conversion.compressed),
             "image_input": interface.image is not None,
             "classifier": bool(interface.classes),
-            "warnings": list(conversion.notes),
+            "warnings": warnings,
         },
     )

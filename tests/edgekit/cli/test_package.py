@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgekit.cli.package import parse_options
+from edgekit.errors import InputError
+
 RunEdgeKit = Callable[..., Any]
 
 EXP = "f (float[1, 3] x) => (float[1, 3] y) { y = Exp(x) }"
@@ -268,3 +271,13 @@ def test_an_interrupted_command_leaves_nothing(
     assert "Traceback" not in rest
     assert names(tmp_path) == ["digits"]
     assert {path: path.read_bytes() for path in bundle.rglob("*") if path.is_file()} == before
+
+
+def test_options_of_a_target_are_names_with_values() -> None:
+    assert parse_options(["author=A = B", "image=yes"]) == {"author": "A = B", "image": "yes"}
+
+
+@pytest.mark.parametrize("texts", [["author"], ["=x"], ["image=yes", "image=no"]])
+def test_an_option_of_another_form_is_refused(texts: list[str]) -> None:
+    with pytest.raises(InputError, match=f"--option {texts[-1]}: cannot be used"):
+        parse_options(texts)

@@ -14,7 +14,9 @@ import pytest
 import edgekit_coreml
 from edgekit.errors import InputError
 from edgekit.model import Model
+from edgekit.pipeline import PackageRequest, package
 from edgekit.preprocessing import ImagePreprocessing
+from edgekit.progress import Progress
 from edgekit.registry import find_profile
 from edgekit.target import Artifact, BuildOptions
 from edgekit_coreml.runtime.picture import Picture
@@ -163,6 +165,35 @@ def test_a_classifier_tells_the_class_and_its_probability(end: str, build: Built
 def test_what_does_not_fit_is_refused(options: dict[str, object], message: str, build: Built) -> None:
     with pytest.raises(InputError, match=message):
         build(classifier_model(), **options)
+
+
+def test_a_bundle_with_all_of_it_is_verified_through_the_preprocessing(tmp_path: Path) -> None:
+    onnx.save(classifier_model(), tmp_path / "animals.onnx")
+    (tmp_path / "labels.txt").write_text("\n".join(LABELS), encoding="utf-8")
+    request = PackageRequest(
+        tmp_path / "animals.onnx",
+        "ios18",
+        tmp_path / "bundle",
+        quantize="palette8",
+        labels=tmp_path / "labels.txt",
+        preprocessing=ImagePreprocessing(1 / 255, (0.5,), (0.25,)),
+        target_options={"image": "yes", "classifier": "yes", "author": "A. Uthor"},
+    )
+    manifest = package(request, Progress()).manifest
+    assert manifest["model"]["kind"] == "quantized"
+    assert manifest["options"]["target"] == dict(request.target_options)
+    assert manifest["accuracy"]["outputs"][0]["sqnr_db"] > 35
+    (built,) = (stage["record"] for stage in manifest["stages"] if stage["name"] == "build")
+    assert built["image_input"]
+    assert built["classifier"]
+    assert built["compressed"] == []
+    assert built["warnings"] == ["--quantize palette8: no weights are large enough to be compressed"]
+
+
+def test_an_option_that_the_target_lacks_is_refused(tmp_path: Path) -> None:
+    request = PackageRequest(tmp_path / "m.onnx", "onnxruntime", tmp_path / "b", target_options={"image": "yes"})
+    with pytest.raises(InputError, match="--option image: target onnxruntime has no such option"):
+        package(request, Progress())
 
 
 def test_pixels_of_a_picture() -> None:
