@@ -56,6 +56,7 @@ def quantize(
     With --target, candidates are built and scored on that target's runtime.
     """
     from edgekit.errors import InputError
+    from edgekit.fingerprint import model_files
     from edgekit.onnx_file import write_model
     from edgekit.pipeline import Walk
     from edgekit.stages.fix_shapes import FixShapes
@@ -77,6 +78,8 @@ def quantize(
     record = {
         "output": str(output),
         **result.record,
+        "bytes_before": sum(file.stat().st_size for file in model_files(model)),
+        "bytes": sum(file.stat().st_size for file in model_files(output)),
         "weight_bytes_before": before,
         "weight_bytes": result.model.weight_bytes,
         "warnings": [*walk.warnings, *result.warnings],
@@ -111,7 +114,20 @@ def _quantized(
 def _render(record: Mapping[str, Any], out: RichConsole) -> None:
     from rich.filesize import decimal
 
-    out.print(f"scheme: {record['scheme']}")
+    out.print(f"scheme: {record['scheme']}" + (f" ({record['chosen']})" if "chosen" in record else ""))
     if "reason" in record:
         out.print(f"because: {record['reason']}")
+    out.print(f"measured: {_measured(record)}", soft_wrap=True)
     out.print(f"weights: {decimal(record['weight_bytes_before'])}, now {decimal(record['weight_bytes'])}")
+    out.print(f"file: {decimal(record['bytes_before'])}, now {decimal(record['bytes'])}")
+
+
+def _measured(record: Mapping[str, Any]) -> str:
+    """What the quantizer measured of the candidate that it chose."""
+    trial = next((trial for trial in record.get("curve", ()) if trial["candidate"] == record.get("chosen")), None)
+    if trial is None:
+        return "nothing" if record.get("samples") else "nothing, without samples"
+    return (
+        f"{trial['metric']} {trial['value']:.2%} (float {trial['float_value']:.2%}), "
+        f"SQNR {float(trial['sqnr_db']):.1f} dB, on the samples that it was calibrated on"
+    )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,22 @@ def test_quantize_json(edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: P
     assert difference(model, output) < 0.1
 
 
+def test_people_are_told_the_scheme_what_was_measured_and_the_sizes(
+    edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "int8.onnx"
+    finished = edgekit("quantize", model, "--data", data, "--scheme", "int8", "--dim", "N=1", "-o", output)
+    scheme, measured, weights, file = finished.out.splitlines()
+    assert re.fullmatch(r"scheme: int8 \(.+\)", scheme)
+    assert re.match(
+        r"measured: explained (99|100)\.\d\d% \(float 100\.00%\), SQNR \d\d\.\d dB, on the samples", measured
+    )
+    assert re.fullmatch(r"weights: 4\.[78] kB, now 1\.\d kB", weights)  # 4·(32·3·3·3 + 32·10) = 4736 bytes, and shapes
+    assert file.startswith("file: 5.")
+    sizes = edgekit("quantize", model, "--data", data, "--dim", "N=1", "-o", output, "--json").json
+    assert (sizes["bytes_before"], sizes["bytes"]) == (model.stat().st_size, output.stat().st_size)
+
+
 def test_quantize_for_a_target(edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path) -> None:
     output = tmp_path / "int8.onnx"
     options = ["--data", data, "--target", "onnxruntime", "--scheme", "int8", "--dim", "N=1", "-o", output]
@@ -77,7 +94,7 @@ def test_weights_alone_need_no_data(edgekit: RunEdgeKit, model: Path, tmp_path: 
     output = tmp_path / "int8.onnx"
     finished = edgekit("quantize", model, "--scheme", "int8-weights", "--dim", "N=1", "-o", output)
     assert finished.code == 0
-    assert "scheme: int8-weights" in finished.out
+    assert "scheme: int8-weights\nmeasured: nothing, without samples\nweights: " in finished.out
     assert finished.err.endswith(f"wrote {output}\n")
 
 
