@@ -6,6 +6,7 @@ import pytest
 from edgekit.config import Budget, find_config, parse_bytes, parse_fraction, parse_max_drop, read_config
 from edgekit.errors import InputError
 from edgekit.preprocessing import AudioPreprocessing, ImagePreprocessing
+from edgekit.project import request_for
 
 FULL = """
 [preprocessing]
@@ -26,6 +27,7 @@ max_drop = "0.5%"
 dims = { N = 1 }
 shapes = { x = [1, 3, 8, 8] }
 labels = "labels.txt"
+options = { image = "yes" }
 [bundle.budget]
 size = 900_000
 latency_ratio = 0.5
@@ -61,6 +63,7 @@ def test_bundles_are_read_with_what_holds_for_all(config: Path) -> None:
     assert (digits.quantize, digits.max_drop, digits.precision) == ("int8", 0.005, "auto")
     assert digits.shapes.dims == {"N": 1}
     assert digits.shapes.shapes == {"x": [1, 3, 8, 8]}
+    assert request_for(digits).target_options == {"image": "yes"}
     assert digits.preprocessing == ImagePreprocessing(scale=1 / 255)
     assert digits.budget == Budget(size=900_000, accuracy=0.98, latency_ratio=0.5)
     assert speech.preprocessing == AudioPreprocessing(sample_rate=16000)
