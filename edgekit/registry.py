@@ -15,6 +15,8 @@ from edgekit.target import Profile, Target
 
 TARGET_GROUP = "edgekit.targets"
 QUANTIZER_GROUP = "edgekit.quantizers"
+OWN_PACKAGE = "edgekit"
+"""The distribution that this file is part of."""
 
 Plugin = TypeVar("Plugin")
 
@@ -103,6 +105,19 @@ def installed_quantizer(name: str | None = None) -> Quantizer:
         raise InputError(f"there is no quantizer {name!r}", expected=near_names(name, found))
     chosen = found[name] if name is not None else next(iter(found.values()))
     return _load(chosen, Quantizer)  # type: ignore[type-abstract]  # as above
+
+
+def plugin_of(module: str) -> str | None:
+    """The installed package that brings a plugin of somebody else's, of which ``module`` is a part; None for others.
+
+    It is the distribution's name where that is known, else the name that is imported.
+    """
+    top = module.partition(".")[0]
+    for entry_point in (*_entry_points(TARGET_GROUP), *_entry_points(QUANTIZER_GROUP)):
+        package = top if entry_point.dist is None else entry_point.dist.name
+        if entry_point.module.partition(".")[0] == top:
+            return None if package == OWN_PACKAGE else package
+    return None
 
 
 def _entry_points(group: str) -> list[EntryPoint]:

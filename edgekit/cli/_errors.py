@@ -32,16 +32,30 @@ def report(failure: Exception, *, as_json: bool) -> int:
 
 
 def as_edgekit_error(failure: Exception) -> EdgeKitError:
-    """The failure as an error with an exit code: wrong usage, or a fault of EdgeKit where it is not one of its own."""
+    """The failure as an error with an exit code: wrong usage, or a fault of EdgeKit, or of a plugin."""
     if isinstance(failure, EdgeKitError):
         return failure
     if isinstance(failure, typer.TyperException):
         return _usage_error(failure)
     text = " ".join(str(failure).split())
+    plugin = _plugin_at_fault(failure)
     return InternalError(
-        f"a fault of EdgeKit itself: {type(failure).__name__}{': ' if text else ''}{text}",
-        hint=f"set {TRACEBACK_VARIABLE}=1 to see where it happened, and report it with the command that you ran",
+        f"a fault of {'EdgeKit itself' if plugin is None else f'the plugin {plugin}'}: "
+        f"{type(failure).__name__}{': ' if text else ''}{text}",
+        hint=f"set {TRACEBACK_VARIABLE}=1 to see where it happened, and report it with the command that you ran"
+        + ("" if plugin is None else f" to who makes {plugin}"),
     )
+
+
+def _plugin_at_fault(failure: Exception) -> str | None:
+    """The package of the plugin that the failure went through last; None where EdgeKit's own code came after it."""
+    from edgekit.registry import OWN_PACKAGE, plugin_of
+
+    at_fault = None
+    for frame, _ in traceback.walk_tb(failure.__traceback__):
+        module = frame.f_globals.get("__name__", "")
+        at_fault = None if module.partition(".")[0] == OWN_PACKAGE else plugin_of(module) or at_fault
+    return at_fault
 
 
 def _usage_error(failure: typer.TyperException) -> InputError:

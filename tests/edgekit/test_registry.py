@@ -2,10 +2,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, EntryPoints
+from typing import Any
 
 import pytest
 
 from edgekit import registry
+from edgekit.cli._errors import as_edgekit_error
+from edgekit.config import parse_fraction
 from edgekit.errors import InputError, InternalError
 from edgekit.registry import find_profile, installed_quantizer, installed_targets
 
@@ -78,6 +81,26 @@ def test_a_broken_plugin_does_not_hide_the_others(entry_points: list[EntryPoint]
     with pytest.raises(InputError) as caught:
         find_profile("absent")
     assert "found: targets that do not load: absent (no_such_package.target:Target): " in str(caught.value)
+
+
+def test_a_failure_is_the_plugin_s_that_it_came_from(entry_points: list[EntryPoint]) -> None:
+    entry_points.append(EntryPoint("hailo", "edgekit_hailo.target:Target", registry.TARGET_GROUP))
+    space: dict[str, Any] = {"__name__": "edgekit_hailo.build"}
+    exec("def build(): raise KeyError('conv9')\ndef call(back): back()", space)
+    with pytest.raises(KeyError) as failure:
+        space["build"]()
+    error = as_edgekit_error(failure.value)
+    assert error.message == "a fault of the plugin edgekit_hailo: KeyError: 'conv9'"
+    assert str(error.hint).endswith("report it with the command that you ran to who makes edgekit_hailo")
+    assert error.exit_code == 3
+    with pytest.raises(ValueError, match="half") as failure_of_ours:
+        space["call"](lambda: parse_fraction("half"))
+    assert as_edgekit_error(failure_of_ours.value).message.startswith("a fault of EdgeKit itself: ValueError: ")
+
+
+def test_edgekit_s_own_targets_are_edgekit_itself() -> None:
+    assert registry.plugin_of("edgekit_onnxruntime.build") is None
+    assert registry.plugin_of("numpy.linalg") is None
 
 
 def test_a_class_that_is_no_target_is_broken(entry_points: list[EntryPoint]) -> None:
