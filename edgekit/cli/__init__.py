@@ -46,7 +46,12 @@ COMMANDS = (
 app = typer.Typer(
     name="edgekit",
     help="Takes a trained ONNX model, gets it onto the device, and proves that it still works.",
-    epilog="\b\nExample:\n  edgekit package model.onnx --target ios18 --data samples -o model-ios18",
+    epilog="\b\nExample:\n  edgekit package model.onnx --target ios18 --data samples -o model-ios18\n\n"
+    "\b\nExit codes:\n"
+    "  0  done\n"
+    "  1  the model or bundle does not meet what was asked\n"
+    "  2  wrong usage or bad input\n"
+    "  3  a fault of EdgeKit itself, or of a plugin",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

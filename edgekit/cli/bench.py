@@ -30,10 +30,12 @@ def bench(
     model: OriginalOption = None,
     device: DeviceOption = LOCAL,
 ) -> None:
-    """Measure a bundle's latency on this machine, in turns with another bundle or with the original model.
+    """Measure a bundle's latency on this machine.
 
-    Each model is warmed up, and they take turns, so that what else the machine does hits all of them. The original is
-    executed by ONNX Runtime with its optimizations. Times are those of one thread, at the first golden sample.
+    It is measured in turns with another bundle or with the original model, so that what else the machine does hits all
+    of them; each is warmed up. The original is executed by ONNX Runtime with its optimizations. Times are those of the
+    first golden sample, on one thread; a stand-in for the device's own runtime may use more, and its times do not
+    count.
     """
     from edgekit.benchmark import bench_bundle
     from edgekit.bundle import read_bundle

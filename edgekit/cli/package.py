@@ -86,8 +86,9 @@ def package(
     config: DataConfigOption = None,
     output: BundleOutputOption = None,
 ) -> None:
-    """Package a model for a device: check it, quantize it, build it, prove it, measure it.
+    """Package a model for a device, and prove that it still works.
 
+    It is checked, quantized where that is asked for, built, verified and measured.
     The bundle holds what the device loads, golden data with a check to run on the device, a manifest and a report. It
     is written only if what was built, executed here, computes what the original computes in ONNX Runtime.
 

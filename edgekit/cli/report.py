@@ -26,10 +26,10 @@ AgainstOption = Annotated[
 def report(
     console: Console, bundle: BundleArgument, *, against: AgainstOption = None, output: ReportOutputOption
 ) -> None:
-    """Write what a bundle holds as one HTML file that opens without a network.
+    """Write what a bundle holds as one HTML file.
 
-    It tells first whether the bundle ships and why, then size by layer, latency, accuracy, the quantizer's trade-off
-    and the operators, and shows the graph.
+    It opens without a network. It tells first whether the bundle ships and why, then size by layer, latency, accuracy,
+    the quantizer's trade-off and the operators, and shows the graph.
     """
     from edgekit.atomic import atomic_file
     from edgekit.bundle import check_integrity, read_bundle

@@ -23,8 +23,9 @@ def verify(
     model: OriginalOption = None,
     device: DeviceOption = LOCAL,
 ) -> None:
-    """Verify a bundle: its files' SHA-256 sums, its golden outputs, and its accuracy on --data.
+    """Verify a bundle's files, golden outputs and accuracy.
 
+    The files by their SHA-256 sums, the golden outputs by running the model, the accuracy on --data where given.
     With --model the data need no labels: the bundle is compared with the original. Without it the share of labels found
     is told, beside the original's at packaging.
     """

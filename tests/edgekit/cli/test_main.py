@@ -63,6 +63,19 @@ def test_help_lists_every_command(edgekit: RunEdgeKit) -> None:
     assert {"extract", "targets"} <= set(NAMES)
 
 
+def test_help_cuts_nothing_off_and_tells_the_exit_codes(edgekit: RunEdgeKit) -> None:
+    text = edgekit("--help").out
+    assert "..." not in text.partition("Commands:")[2]
+    assert max(map(len, text.splitlines())) <= 80
+    codes = re.findall(r"^    (\d)  (.+)$", text.partition("Exit codes:")[2], flags=re.MULTILINE)
+    assert codes == [
+        ("0", "done"),
+        ("1", "the model or bundle does not meet what was asked"),
+        ("2", "wrong usage or bad input"),
+        ("3", "a fault of EdgeKit itself, or of a plugin"),
+    ]
+
+
 def test_no_command_shows_the_help_as_wrong_usage(edgekit: RunEdgeKit) -> None:
     finished = edgekit()
     assert (finished.code, finished.out) == (2, "")
