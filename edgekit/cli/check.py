@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,21 +58,44 @@ def check(
         "nodes": [asdict(verdict) for verdict in verdicts],
         "warnings": walk.warnings,
     }
-    shown = [verdict for verdict in verdicts if list_all or verdict.support is not Support.SUPPORTED]
-    console.show(record, lambda out: _render(shown, counts, out))
+    rows = _rows(verdicts) if list_all else _grouped_rows(v for v in verdicts if v.support is not Support.SUPPORTED)
+    console.show(record, lambda out: _render(rows, counts, out))
     if not record["supported"]:
         count = counts[Support.UNSUPPORTED]
         console.fail(f"{model}: {profile.name} does not take {count} of {len(verdicts)} nodes")
 
 
-def _render(verdicts: Sequence[NodeVerdict], counts: dict[str, Any], out: RichConsole) -> None:
+Row = tuple[str, ...]
+
+
+def _rows(verdicts: Iterable[NodeVerdict]) -> list[Row]:
+    """A row a node."""
+    return [(verdict.node, *_fate(verdict)) for verdict in verdicts]
+
+
+def _grouped_rows(verdicts: Iterable[NodeVerdict]) -> list[Row]:
+    """A row for all nodes that fare alike: the first one's name, and how many more there are."""
+    groups: dict[Row, list[str]] = {}
+    for verdict in verdicts:
+        groups.setdefault(_fate(verdict), []).append(verdict.node)
+    return [
+        (nodes[0] if len(nodes) == 1 else f"{nodes[0]} and {len(nodes) - 1} more", *fate)
+        for fate, nodes in groups.items()
+    ]
+
+
+def _fate(verdict: NodeVerdict) -> Row:
+    detail = "; ".join(filter(None, (verdict.detail, verdict.hint)))
+    return verdict.op_type, verdict.support, verdict.unit, verdict.evidence, detail
+
+
+def _render(rows: Sequence[Row], counts: dict[str, Any], out: RichConsole) -> None:
     from rich import box
     from rich.table import Table
 
-    if verdicts:
+    if rows:
         table = Table("node", "operator", "verdict", "unit", "evidence", "detail", box=box.SIMPLE_HEAD)
-        for verdict in verdicts:
-            detail = "; ".join(filter(None, (verdict.detail, verdict.hint)))
-            table.add_row(verdict.node, verdict.op_type, verdict.support, verdict.unit, verdict.evidence, detail)
+        for row in rows:
+            table.add_row(*row)
         out.print(table)
     out.print(", ".join(f"{count} {support}" for support, count in counts.items() if count) or "no nodes")

@@ -55,6 +55,25 @@ def test_an_unsupported_node_is_exit_code_1(edgekit: RunEdgeKit, unsupported: Pa
     assert finished.err.endswith(f"error: {unsupported}: onnxruntime does not take 1 of 2 nodes\n")
 
 
+def test_nodes_that_fare_alike_share_a_row(edgekit: RunEdgeKit, tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17, "vendor": 1]>
+        g (float[1, 4] x) => (float[1, 4] a, float[1, 4] b, float[1, 4] c, float[1, 4] d)
+        { [one] a = vendor.Secret (x) [two] b = vendor.Secret (x) [three] c = vendor.Secret (x)
+          [odd] d = vendor.Odd (x) }"""
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(proto, path)
+    out = edgekit("check", path, "--target", "onnxruntime").out
+    assert out.count("vendor.Secret") == 1
+    assert "one and 2 more   vendor.Secret   unsupported" in out
+    assert "odd              vendor.Odd" in out
+    assert out.endswith("4 unsupported\n")
+    assert edgekit("check", path, "--target", "onnxruntime", "--all").out.count("vendor.Secret   unsupported") == 3
+    nodes = edgekit("check", path, "--target", "onnxruntime", "--json").json["nodes"]
+    assert [node["node"] for node in nodes] == ["one", "two", "three", "odd"]
+
+
 def test_an_unsupported_node_is_one_json_document(edgekit: RunEdgeKit, unsupported: Path) -> None:
     finished = edgekit("check", unsupported, "--target", "onnxruntime", "--json")
     assert finished.code == 1
