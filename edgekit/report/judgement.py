@@ -76,10 +76,23 @@ def _floors(accuracy: Mapping[str, Any]) -> str:
     return " ".join(asked)
 
 
+_WITNESSES = {
+    "executed": "the target's runtime, which ran them,",
+    "compiled": "the target's compiler",
+    "registry": "the converter",
+    "table": "a table of the vendor's",
+    "heuristic": "a rule of thumb",
+    "unknown": "nothing known",
+}
+"""Who says that a node is taken, by the evidence of its verdict (:class:`edgekit.target.Evidence`)."""
+
+
 def _operators(manifest: Manifest) -> Iterator[Finding]:
     counts: Counter[str] = Counter()
+    evidence: Counter[str] = Counter()
     for group in stage_record(manifest, "check operators").get("verdicts", ()):
         counts[group["support"]] += len(group["nodes"])
+        evidence[group["evidence"]] += len(group["nodes"])
     total = counts.total()
     texts = {
         "unsupported": (Weight.BAD, "are not supported by the device"),
@@ -90,4 +103,16 @@ def _operators(manifest: Manifest) -> Iterator[Finding]:
         if counts[support]:
             yield Finding(weight, f"Operators: {counts[support]} of {total} nodes {text}.")
     if total and not counts.keys() & texts.keys():
-        yield Finding(Weight.GOOD, f"Operators: the device takes all {total} nodes.")
+        yield Finding(Weight.GOOD, f"Operators: {_taken(evidence)}.")
+
+
+def _taken(evidence: Counter[str]) -> str:
+    """Who takes the nodes; what a converter takes says nothing of where the device runs it."""
+    total = evidence.total()
+    if len(evidence) == 1:
+        (kind,) = evidence
+        text = f"{_WITNESSES[kind]} takes all {total} nodes"
+    else:
+        each = ", ".join(f"{count} by {_WITNESSES[kind]}" for kind, count in evidence.most_common())
+        text = f"all {total} nodes are taken: {each}"
+    return f"{text}; where they run is decided on the device" if "registry" in evidence else text

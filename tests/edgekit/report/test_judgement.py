@@ -37,6 +37,22 @@ def test_nothing_speaks_against_it(manifest: dict[str, Any]) -> None:
     assert any("takes all" in text for text in reasons(manifest, Weight.GOOD))
 
 
+def test_what_a_converter_takes_is_not_what_the_device_runs(manifest: dict[str, Any]) -> None:
+    first, *others = verdicts(manifest)
+    total = sum(len(group["nodes"]) for group in (first, *others))
+    assert f"Operators: the target's compiler takes all {total} nodes." in reasons(manifest, Weight.GOOD)
+    for group in others:
+        group["evidence"] = "registry"
+    assert (
+        f"Operators: all {total} nodes are taken: {total - len(first['nodes'])} by the converter, "
+        f"{len(first['nodes'])} by the target's compiler; where they run is decided on the device."
+    ) in reasons(manifest, Weight.GOOD)
+    first["evidence"] = "registry"
+    assert (f"Operators: the converter takes all {total} nodes; where they run is decided on the device.") in reasons(
+        manifest, Weight.GOOD
+    )
+
+
 def test_reservations(manifest: dict[str, Any]) -> None:
     manifest["latency"]["ratio"] = 2.0
     manifest["accuracy"]["data"]["kind"] = "seeded"
