@@ -240,9 +240,12 @@ def _media_reader(kind: str, inputs: tuple[ValueSpec, ...], declared: Preprocess
             subject=folder,
             expected=f'[preprocessing] with kind = "{kind}" in {CONFIG_FILE}',
             found="no [preprocessing]" if declared is None else "another kind",
-            hint='for instance: kind = "image", scale = "1/255"'
-            if kind == "image"
-            else 'for instance: kind = "audio", sample_rate = 16000',
+            hint=(
+                'for instance: kind = "image", scale = "1/255"'
+                if kind == "image"
+                else 'for instance: kind = "audio", sample_rate = 16000'
+            )
+            + f"; --config FILE names an {CONFIG_FILE} that lies neither in the data folder nor above it",
         )
     decode = declared.decoder(spec)
     return lambda file: {spec.name: decode(file)}

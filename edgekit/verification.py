@@ -16,7 +16,7 @@ from edgekit.fingerprint import model_files
 from edgekit.metrics import Comparison, LabelCount, OutputAccuracy, class_output
 from edgekit.model import Model, ValueSpec
 from edgekit.onnx_file import sha256
-from edgekit.preprocessing import Preprocessing, parse_preprocessing
+from edgekit.preprocessing import Preprocessing, parse_preprocessing, resolve_preprocessing
 from edgekit.quantizer import Progress
 from edgekit.reference import Reference
 from edgekit.registry import find_profile
@@ -72,7 +72,11 @@ def open_runner(bundle: Bundle) -> Runner:
 
 
 def verify_bundle(
-    bundle: Bundle, data: Path | None = None, model: Path | None = None, step: Progress | None = None
+    bundle: Bundle,
+    data: Path | None = None,
+    model: Path | None = None,
+    step: Progress | None = None,
+    declared: Preprocessing | None = None,
 ) -> Verification:
     """Hashes every file, runs the golden data, and measures the accuracy on ``data`` where there are some.
 
@@ -81,6 +85,7 @@ def verify_bundle(
         data: A folder of samples; they need labels where ``model`` is not given.
         model: The original, to compare with.
         step: Told of the samples that are done.
+        declared: How pictures or sounds become the input, for a bundle that does not hold it.
 
     Raises:
         RequirementError: A file is changed, or the bundle is not accurate enough.
@@ -93,10 +98,11 @@ def verify_bundle(
         if model is not None:
             raise InputError("the original is of use with data only", subject="--model", hint="give --data DIR too")
         return Verification(runner.executed_by, golden, None, None)
+    inputs = tuple(ValueSpec(feature.name, feature.dtype, feature.shape) for feature in bundle.inputs)
     samples = open_samples(
         data,
-        [ValueSpec(feature.name, feature.dtype, feature.shape) for feature in bundle.inputs],
-        _preprocessing(bundle),
+        inputs,
+        _preprocessing(bundle) or resolve_preprocessing(declared, inputs),
         tuple(bundle.manifest["labels"] or ()),
     )
     if model is not None:

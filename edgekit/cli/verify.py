@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgekit.cli._bundle_options import LOCAL, BundleArgument, DeviceOption, OriginalOption, require_local
+from edgekit.cli._bundle_options import (
+    LOCAL,
+    BundleArgument,
+    DataConfigOption,
+    DeviceOption,
+    OriginalOption,
+    require_local,
+)
 from edgekit.cli._bundle_view import show_rows
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
+from edgekit.cli._data import declared_preprocessing
 from edgekit.cli._options import DataOption
 
 if TYPE_CHECKING:
@@ -21,6 +29,7 @@ def verify(
     *,
     data: DataOption = None,
     model: OriginalOption = None,
+    config: DataConfigOption = None,
     device: DeviceOption = LOCAL,
 ) -> None:
     """Verify a bundle's files, golden outputs and accuracy.
@@ -35,7 +44,8 @@ def verify(
     require_local(device)
     opened = read_bundle(bundle)
     with console.progress.stage("verify"):
-        verification = verify_bundle(opened, data, model, console.progress.step)
+        declared = None if data is None else declared_preprocessing(config, data, model)
+        verification = verify_bundle(opened, data, model, console.progress.step, declared)
     record = {"bundle": str(bundle), "device": device, **verification.as_record()}
     if verification.accuracy is not None and verification.accuracy.label_doubt is not None:
         console.warn(verification.accuracy.label_doubt)

@@ -302,7 +302,8 @@ class TestMedia:
             "DATA: how a picture becomes the model's input is not declared\n"
             'expected: [preprocessing] with kind = "image" in edgekit.toml\n'
             "found: no [preprocessing]\n"
-            'hint: for instance: kind = "image", scale = "1/255"'
+            'hint: for instance: kind = "image", scale = "1/255"; '
+            "--config FILE names an edgekit.toml that lies neither in the data folder nor above it"
         )
 
     def test_sounds_with_a_declaration_for_pictures(self, tmp_path: Path) -> None:

@@ -60,6 +60,22 @@ def test_labels_that_prove_nothing(
     assert "warning: the original finds 0.00% of 20 labels among 10 classes, no more than a guess may" in finished.err
 
 
+def test_pictures_for_a_bundle_that_was_packaged_without_data(
+    edgekit: RunEdgeKit, labelled_digits: Path, digits: Path, tmp_path: Path
+) -> None:
+    bundle, data = tmp_path / "out", tmp_path / "data"
+    assert edgekit("package", digits, "--target", "onnxruntime", "--dim", "batch=1", "-o", bundle, "-q").code == 0
+    shutil.copytree(labelled_digits, data)
+    refused = edgekit("verify", bundle, "--data", data, "-q")
+    assert refused.code == 2
+    assert refused.err.endswith(
+        "; --config FILE names an edgekit.toml that lies neither in the data folder nor above it\n"
+    )
+    config = labelled_digits.parent / "edgekit.toml"
+    finished = edgekit("verify", bundle, "--data", data, "--config", config, "--json")
+    assert finished.json["labels"]["built"] == 1
+
+
 def test_a_tampered_bundle(edgekit: RunEdgeKit, bundle: Path) -> None:
     with (bundle / "model.onnx").open("r+b") as model:
         model.seek(1000)
