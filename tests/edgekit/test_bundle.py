@@ -62,6 +62,7 @@ def test_the_manifest_tells_the_bundle_s_history(packaged_digits: Path, digits: 
         "precision": "auto",
         "dims": {"batch": 1},
         "shapes": {},
+        "target": {},
     }
     assert manifest["preprocessing"]["layout"] == "NCHW"
     assert manifest["inputs"][0]["shape"] == [1, 1, 28, 28]
