@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -33,16 +35,22 @@ def modules(sample_apps: Path, pytestconfig: pytest.Config) -> Path:
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed (`make tools` installs what the sample apps need)")
     assert pytestconfig.cache is not None
-    folder = pytestconfig.cache.mkdir("sample-app-web")
     declared = (sample_apps / "web" / "package.json").read_text()
-    if not (folder / "package.json").is_file() or (folder / "package.json").read_text() != declared:
-        (folder / "package.json").write_text(declared)
-        command = ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            (folder / "package.json").unlink()
-            pytest.skip(f"npm cannot install onnxruntime-web: {done.stderr.strip().splitlines()[-1]}")
-    return folder / "node_modules"
+    kept = pytestconfig.cache.mkdir("sample-app-web")
+    installed = kept / hashlib.sha256(declared.encode()).hexdigest()[:16]
+    if not installed.is_dir():
+        # Another worker may be at it too: what has the final name is whole.
+        with tempfile.TemporaryDirectory(dir=kept) as scratch:
+            unfinished = Path(scratch) / "app"
+            unfinished.mkdir()
+            (unfinished / "package.json").write_text(declared)
+            command = ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"]
+            done = subprocess.run(command, cwd=unfinished, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                pytest.skip(f"npm cannot install onnxruntime-web: {done.stderr.strip().splitlines()[-1]}")
+            if not installed.is_dir():
+                unfinished.rename(installed)
+    return installed / "node_modules"
 
 
 @pytest.fixture
