@@ -48,8 +48,11 @@ def modules(sample_apps: Path, pytestconfig: pytest.Config) -> Path:
             done = subprocess.run(command, cwd=unfinished, capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 pytest.skip(f"npm cannot install onnxruntime-web: {done.stderr.strip().splitlines()[-1]}")
-            if not installed.is_dir():
+            try:
                 unfinished.rename(installed)
+            except OSError:
+                if not installed.is_dir():
+                    raise
     return installed / "node_modules"
 
 
