@@ -1,0 +1,1 @@
+"""Where a bundle's model is executed: on this machine, or on a device that a URL names."""

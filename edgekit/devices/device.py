@@ -1,0 +1,72 @@
+"""What a device is: something that executes a bundle's model and hands back what it computed and how long it took."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgekit.bundle import Bundle
+
+Arrays = dict[str, np.ndarray]
+Step = Callable[[str, int, int], None]
+"""Told what is being done, how many steps are done, and how many there are."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long the device took; times in milliseconds, memory in bytes."""
+
+    milliseconds: tuple[float, ...]
+    """One a run, warm-up left out."""
+    load_ms: float
+    """From the model's file to a session that is ready."""
+    peak_memory: int | None
+    """Of the process that executed; None where the device does not tell."""
+    settings: Mapping[str, str]
+    """What was pinned: threads, precision, provider, …"""
+
+
+class Session(ABC):
+    """A bundle that is on the device and ready to run. Names, shapes and dtypes are the ONNX model's."""
+
+    @property
+    @abstractmethod
+    def executed_by(self) -> str:
+        """What really executes, as the device itself says: runtime, version, unit, machine."""
+
+    @abstractmethod
+    def run_all(self, samples: Iterable[Mapping[str, np.ndarray]], step: Step | None = None) -> list[Arrays]:
+        """Outputs of every sample, in order.
+
+        Raises:
+            edgekit.errors.RequirementError: The device failed, or went away.
+        """
+
+    @abstractmethod
+    def time(self, sample: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Timing:
+        """The latency of one sample.
+
+        Raises:
+            edgekit.errors.RequirementError: The device failed, or went away.
+        """
+
+    def intermediates(self, sample: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays | None:
+        """Values inside the model by their ONNX names; None where the device cannot show them."""
+        return None
+
+
+class Device(ABC):
+    """One place that can execute bundles."""
+
+    @abstractmethod
+    def open(self, bundle: Bundle) -> AbstractContextManager[Session]:
+        """Bring the bundle to the device; leaving the context removes all that was brought or started.
+
+        Raises:
+            edgekit.errors.InputError: The device cannot be reached, or the URL is wrong.
+            edgekit.errors.RequirementError: It can, but cannot run this bundle: a runtime is missing there, or a unit.
+        """
