@@ -48,7 +48,11 @@ class Load(Stage[Path]):
         check_features(proto, given)
         data_files = external_files(proto, given)
         if not proto.graph.node:
-            raise InputError("has no nodes: there is nothing to compute", subject=given)
+            raise InputError(
+                "has no nodes: there is nothing to compute",
+                subject=given,
+                hint="export the model again; an exporter folds what does not depend on the inputs into constants",
+            )
         model = Model(_graph_model(proto, given), source=given)
         mark_loadable(model.graph_model)
         warnings = _check(given, model)
