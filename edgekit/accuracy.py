@@ -101,6 +101,23 @@ class Floors:
 
 
 @dataclass(frozen=True)
+class SizeAccuracy:
+    """How accurate a built model is where its open dimensions have certain sizes."""
+
+    sizes: Mapping[str, int]
+    samples: int
+    outputs: tuple[OutputAccuracy, ...]
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain data for the manifest."""
+        return {
+            "sizes": dict(self.sizes),
+            "samples": self.samples,
+            "outputs": [output.as_record() for output in self.outputs],
+        }
+
+
+@dataclass(frozen=True)
 class Accuracy:
     """How accurate a built model is: the manifest's ``accuracy``."""
 
@@ -117,6 +134,8 @@ class Accuracy:
     """None without labels."""
     self_agreement_db: Mapping[str, float] = field(default_factory=dict)
     """SQNR between two executions of the original, of the outputs on which that limits what can be asked."""
+    sizes: tuple[SizeAccuracy, ...] = ()
+    """At each size that was tried of the open dimensions; empty where there are none."""
 
     @property
     def worst_db(self) -> float | None:
@@ -147,6 +166,7 @@ class Accuracy:
             "outputs": [output.as_record() for output in self.outputs],
             "task": None if self.task is None else self.task.as_record(),
             "self_agreement_db": {name: json_number(value) for name, value in self.self_agreement_db.items()},
+            "sizes": [size.as_record() for size in self.sizes],
         }
 
     def shortfalls(self) -> list[str]:

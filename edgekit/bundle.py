@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from edgekit.dimensions import OpenDims, from_record
 from edgekit.errors import InputError, InternalError, RequirementError
 from edgekit.schema import find_flaw
 from edgekit.target import Arrays, Feature
@@ -68,6 +69,11 @@ class Bundle:
     def outputs(self) -> tuple[Feature, ...]:
         """The original model's outputs, and what the built one calls them."""
         return tuple(feature_from_record(record) for record in self.manifest["outputs"])
+
+    @property
+    def open_dims(self) -> OpenDims:
+        """The sizes that dimensions of the inputs may take."""
+        return {name: from_record(record) for name, record in self.manifest.get("dimensions", {}).items()}
 
     def graph(self) -> Mapping[str, Any] | None:
         """The graph that was built; None in a bundle of an older EdgeKit, which has none.

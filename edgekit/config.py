@@ -203,7 +203,7 @@ def _bundle(
     values["preprocessing"] = _preprocessing(table, path, preprocessing)
     if "max_drop" in values:
         values["max_drop"] = parse_max_drop(values["max_drop"], f"{path} max_drop")
-    values["shapes"] = ShapeRequest(values.pop("dims", {}), values.get("shapes", {}))
+    values["shapes"] = ShapeRequest.declared(values.pop("dims", {}), values.get("shapes", {}))
     return DeclaredBundle(**values)
 
 

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.dimensions import trials
 from edgekit.errors import InputError
 from edgekit.inputs import index_limits, seeded_inputs
 from edgekit.model import Dim, Model, ValueSpec
 from edgekit.reference import NotRunnableError, Reference
+from edgekit.shape_request import at_sizes
 
 SEEDS = (0, 1)
 
@@ -28,7 +30,8 @@ class Equivalence:
     """A model's outputs on seeded inputs, which later versions of it are held against.
 
     Args:
-        model: The model as it should stay. Dynamic dimensions get the first of the `TRIAL_SIZES` that runs.
+        model: The model as it should stay. Its open dimensions get their default and their greatest sizes, other
+            dynamic ones the first of the `TRIAL_SIZES` that runs.
 
     Raises:
         NotRunnableError: ONNX Runtime cannot execute the model, so nothing can be compared.
@@ -38,9 +41,11 @@ class Equivalence:
         reference = Reference(model)
         limits = index_limits(model)
         failure: NotRunnableError | None = None
-        for specs in _static_specs(model.inputs):
+        sizes = trials(model.open_dims)
+        ways = (_static_specs(at_sizes(model.inputs, chosen)) for chosen in (sizes[0], sizes[-1]))
+        for specs in zip(*ways, strict=True):
             try:
-                feeds = [seeded_inputs(specs, seed, limits) for seed in SEEDS]
+                feeds = [seeded_inputs(*drawn, limits) for drawn in zip(specs, SEEDS, strict=True)]
                 outputs = [reference.run(arrays) for arrays in feeds]
             except InputError as error:
                 raise NotRunnableError(str(error), None) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ import numpy as np
 
 from edgekit.accuracy import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Accuracy, Executor, Kind
 from edgekit.metrics import Comparison, OutputAccuracy
-from edgekit.samples import Samples
+from edgekit.model import ValueSpec
+from edgekit.samples import Sample, Samples
+from edgekit.sized_samples import SizedSamples
 from edgekit.target import Arrays, Feature
 
 GOLDEN_SAMPLES = 3
+MOST_GOLDEN_SIZES = 8
 DEVICE_MARGIN_DB = 6.0
 """How much nearer to the original the artifact may be here than on the device, which rounds at other places: twice the
 error."""
@@ -29,11 +33,14 @@ def write_golden(
     kind: Kind,
     accuracy: Accuracy,
 ) -> dict[str, Any]:
-    """Writes ``<sample>/inputs/<i>.npy`` and ``<sample>/outputs/<i>.npy`` for the first :data:`GOLDEN_SAMPLES`.
+    """Writes ``<sample>/inputs/<i>.npy`` and ``<sample>/outputs/<i>.npy``: one sample a folder.
+
+    They are the first :data:`GOLDEN_SAMPLES`, and one for each size of open dimensions that the accuracy was measured
+    at, up to :data:`MOST_GOLDEN_SIZES`.
 
     Args:
         folder: Where to write; it is made.
-        samples: What to take the first of.
+        samples: What to take the first of; samples of other sizes are made of them.
         original: Computes the outputs.
         built: What was built, to see how accurate it is on these samples.
         inputs: The inputs in the manifest's order.
@@ -46,13 +53,23 @@ def write_golden(
         has to reach that floor; a quantized build has to be as accurate as here, save for :data:`DEVICE_MARGIN_DB`.
     """
     comparison, count = Comparison(tuple(feature.name for feature in outputs)), 0
-    for sample in islice(samples, GOLDEN_SAMPLES):
+    for sample in _chosen(samples, inputs, accuracy):
         wanted = original.run(sample.feeds)
         comparison.add(wanted, built.run(sample.feeds))
         _save(folder / str(count) / "inputs", sample.feeds, inputs)
         _save(folder / str(count) / "outputs", wanted, outputs)
         count += 1
     return {"samples": count, "outputs": [_floor(output, kind, accuracy) for output in comparison.results()]}
+
+
+def _chosen(samples: Samples, inputs: tuple[Feature, ...], accuracy: Accuracy) -> Iterator[Sample]:
+    """The golden samples: the last size is the greatest, so it stays where there are too many."""
+    yield from islice(samples, GOLDEN_SAMPLES)
+    specs = [ValueSpec(feature.name, feature.dtype, feature.shape) for feature in inputs]
+    others = [size.sizes for size in accuracy.sizes[1:]]
+    kept = others if len(others) <= MOST_GOLDEN_SIZES else [*others[: MOST_GOLDEN_SIZES - 1], others[-1]]
+    for sizes in kept:
+        yield from SizedSamples(samples, specs, sizes, 1)
 
 
 def _save(folder: Path, arrays: Arrays, features: tuple[Feature, ...]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,8 @@ import onnx_ir as ir
 
 if TYPE_CHECKING:
     import onnx
+
+    from edgekit.dimensions import OpenDims
 
 Dim = int | str | None
 """A fixed size, the name of a dynamic dimension, or None for a dynamic one without a name."""
@@ -51,6 +53,8 @@ class Model:
     graph_model: ir.Model
     source: Path | None = None
     """The file that it was loaded from."""
+    open_dims: OpenDims = field(default_factory=dict)
+    """The sizes that dimensions may take that were asked to stay open."""
 
     @property
     def graph(self) -> ir.Graph:
@@ -103,7 +107,7 @@ class Model:
         return any(value.dtype in halves for value in (*self.graph.inputs, *self.graph.initializers.values(), *made))
 
     def with_graph(self, graph_model: ir.Model) -> Model:
-        """The same model by origin, with another graph."""
+        """The same model by origin and open dimensions, with another graph."""
         return replace(self, graph_model=graph_model)
 
     def proto(self) -> onnx.ModelProto:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
+from edgekit.dimensions import OpenDims, written
 from edgekit.errors import InputError
 from edgekit.model import ValueSpec
 
@@ -17,13 +18,18 @@ LABEL_ARRAY = "label"
 """Name of the array that holds a sample's label, where no input of the model is called so."""
 
 
-def hold_labels(files: Sequence[Path], inputs: Sequence[ValueSpec]) -> bool:
+def hold_labels(files: Sequence[Path], inputs: Sequence[ValueSpec], open_dims: OpenDims) -> bool:
     """Whether the files hold a label each. The headers of all of them are checked against the model; no data is read.
+
+    Args:
+        files: The samples.
+        inputs: What the model wants to be fed.
+        open_dims: The sizes that dimensions of the inputs may take.
 
     Raises:
         InputError: A file is damaged or does not fit the model, or only some of them hold a label.
     """
-    with_label = [LABEL_ARRAY in _checked_headers(file, inputs) for file in files]
+    with_label = [LABEL_ARRAY in _checked_headers(file, inputs, open_dims) for file in files]
     if any(spec.name == LABEL_ARRAY for spec in inputs) or not any(with_label):
         return False
     if not all(with_label):
@@ -55,7 +61,7 @@ def read_npz(file: Path) -> dict[str, np.ndarray]:
     return feeds
 
 
-def _checked_headers(file: Path, inputs: Sequence[ValueSpec]) -> set[str]:
+def _checked_headers(file: Path, inputs: Sequence[ValueSpec], open_dims: OpenDims) -> set[str]:
     """The names of the arrays in a ``.npz`` file, whose headers fit the model."""
     with _damage_named(file):
         headers = _headers(file)
@@ -86,7 +92,33 @@ def _checked_headers(file: Path, inputs: Sequence[ValueSpec]) -> set[str]:
                 found=str(ValueSpec(spec.name, dtype.name, shape)),
                 hint=_shape_hint(shape, spec),
             )
+    _check_open_dims(file, {spec: headers[spec.name][0] for spec in inputs}, open_dims)
     return set(headers)
+
+
+def _check_open_dims(file: Path, shapes: Mapping[ValueSpec, tuple[int, ...]], open_dims: OpenDims) -> None:
+    """Refuses sizes that an open dimension does not take, or that differ where one name stands for both."""
+    known: dict[str, tuple[int, str]] = {}
+    for spec, shape in shapes.items():
+        for dim, size in zip(spec.shape or (), shape, strict=False):
+            if not isinstance(dim, str) or dim not in open_dims:
+                continue
+            if size not in open_dims[dim]:
+                raise InputError(
+                    f"the sample has a size that dimension {dim!r} does not take",
+                    subject=file,
+                    expected=written(open_dims[dim]),
+                    found=f"{size} in input {spec.name!r}",
+                    hint="ask for more sizes with --dim, or keep such samples elsewhere",
+                )
+            other, where = known.setdefault(dim, (size, spec.name))
+            if other != size:
+                raise InputError(
+                    f"the sample has two sizes for dimension {dim!r}",
+                    subject=file,
+                    expected=f"{other} in input {spec.name!r}, as in input {where!r}",
+                    found=size,
+                )
 
 
 def _headers(file: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:

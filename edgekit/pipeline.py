@@ -12,6 +12,7 @@ from typing import Any, TypeVar, overload
 
 from edgekit.atomic import atomic_directory
 from edgekit.bundle import Bundle, is_bundle, read_bundle
+from edgekit.dimensions import defaults, written
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.fingerprint import data_files, fingerprint, model_files
 from edgekit.labels import check_class_names, read_class_names
@@ -20,7 +21,7 @@ from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
 from edgekit.registry import find_profile
 from edgekit.samples import Samples, SeededSamples, open_samples
-from edgekit.shape_request import ShapeRequest
+from edgekit.shape_request import ShapeRequest, at_sizes
 from edgekit.stages import Stage, StageResult
 from edgekit.stages.bench import Bench, Measured
 from edgekit.stages.build import Build, Built
@@ -33,7 +34,7 @@ from edgekit.stages.precheck import PreCheck
 from edgekit.stages.quantize import NONE, Quantize, Quantized, require_scheme
 from edgekit.stages.simplify import Simplify
 from edgekit.stages.verify import InaccurateError, Verified, Verify
-from edgekit.target import BuildOptions, Target
+from edgekit.target import BuildOptions, Profile, Target
 
 EXAMPLES = 2
 """How many of the samples a target gets to decide by."""
@@ -87,8 +88,7 @@ class PackageRequest:
             "quantize": self.scheme,
             "max_drop": self.max_drop,
             "precision": self.precision,
-            "dims": dict(self.shapes.dims),
-            "shapes": {name: list(shape) for name, shape in self.shapes.shapes.items()},
+            **self.shapes.as_record(),
             "target": dict(self.target_options),
         }
 
@@ -124,6 +124,7 @@ def package(request: PackageRequest, progress: Progress) -> Bundle:
     own_schemes = target.weight_schemes(profile)
     require_scheme(request.scheme, own_schemes, available=request.data is not None)
     require_options(request.target_options, target)
+    require_open_dimensions(request.shapes, target, profile)
     if request.precision not in PRECISIONS:
         raise InputError(
             "unknown type", subject="--precision", expected=" | ".join(PRECISIONS), found=request.precision
@@ -136,7 +137,8 @@ def package(request: PackageRequest, progress: Progress) -> Bundle:
         original = loaded if _takes_the_same(loaded, fixed) else fixed
         if request.labels is not None:
             check_class_names(class_names, request.labels, fixed.outputs)
-        preprocessing = resolve_preprocessing(request.preprocessing, fixed.inputs)
+        at_defaults = at_sizes(fixed.inputs, defaults(fixed.open_dims))
+        preprocessing = resolve_preprocessing(request.preprocessing, at_defaults)
         options = BuildOptions(
             request.precision, request.target_options, labels=class_names, preprocessing=preprocessing
         )
@@ -198,6 +200,22 @@ def require_options(options: Mapping[str, str], target: Target) -> None:
                 subject=f"--option {name}",
                 expected="; ".join(f"{known}: {what}" for known, what in target.options.items()) or "no options",
             )
+
+
+def require_open_dimensions(shapes: ShapeRequest, target: Target, profile: Profile) -> None:
+    """Checks that the target takes dimensions of several sizes, where some are asked for.
+
+    Raises:
+        InputError: It does not.
+    """
+    if shapes.open_dims and not target.takes_open_dimensions(profile):
+        name, sizes = next(iter(shapes.open_dims.items()))
+        raise InputError(
+            f"{profile.name} takes fixed shapes only",
+            subject=f"--dim {name}={written(sizes)}",
+            expected="one size",
+            hint=f"fix it with --dim {name}={sizes[0]}, or make a bundle for each size",
+        )
 
 
 class Walk:
@@ -276,7 +294,7 @@ def _samples(
     """The samples to calibrate on, if any, and those to verify on."""
 
     def opened(folder: Path) -> Samples:
-        return open_samples(folder, model.inputs, preprocessing, class_names)
+        return open_samples(folder, model.inputs, preprocessing, class_names, model.open_dims)
 
     calibration = None if request.data is None else opened(request.data)
     if request.verify_data is not None:

@@ -12,6 +12,7 @@ Files are taken in the order of their paths.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +20,16 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from edgekit.dimensions import OpenDims, defaults
 from edgekit.errors import InputError
 from edgekit.inputs import index_limits, seeded_inputs
 from edgekit.labels import CONFIG_FILE, LABEL_FILES, check_label, find_labels
 from edgekit.model import Model, ValueSpec
 from edgekit.npz import LABEL_ARRAY, hold_labels, read_npz
+from edgekit.shape_request import at_sizes
 
 if TYPE_CHECKING:
-    from edgekit.preprocessing import Preprocessing
+    from edgekit.preprocessing import Decoder, Preprocessing
 
 
 @dataclass(frozen=True)
@@ -101,9 +104,10 @@ class SeededSamples:
     """Random inputs, the same on every machine, where there is no data.
 
     Args:
-        model: What they are drawn for: shapes fixed.
+        model: What they are drawn for: shapes fixed, or open for known sizes.
         count: How many there are.
         preprocessing: How pictures become the only input, where that is declared: pixels are drawn then.
+        sizes: Of the open dimensions; None for their defaults.
 
     Raises:
         InputError: Nothing can be drawn, because a shape is dynamic or because of an element type.
@@ -111,10 +115,16 @@ class SeededSamples:
 
     has_labels = False
 
-    def __init__(self, model: Model, count: int, preprocessing: Preprocessing | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        count: int,
+        preprocessing: Preprocessing | None = None,
+        sizes: Mapping[str, int] | None = None,
+    ) -> None:
         from edgekit.preprocessing import ImagePreprocessing
 
-        self._inputs = model.inputs
+        self._inputs = at_sizes(model.inputs, defaults(model.open_dims) if sizes is None else sizes)
         self._image = preprocessing if isinstance(preprocessing, ImagePreprocessing) else None
         self._limits = index_limits(model)
         self._count = count
@@ -139,6 +149,7 @@ def open_samples(
     inputs: Sequence[ValueSpec],
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] = (),
+    open_dims: OpenDims | None = None,
 ) -> FolderSamples:
     """The samples in ``folder`` for a model with these inputs.
 
@@ -150,6 +161,7 @@ def open_samples(
         inputs: What the model wants to be fed; dimensions that are not numbers fit any size.
         preprocessing: How pictures or sounds become the input.
         class_names: Names of the classes by index, so that labels may be written as names.
+        open_dims: The sizes that dimensions of the inputs may take; pictures and sounds get the default ones.
 
     Raises:
         InputError: The folder is missing, empty or mixed, or a file does not fit the model.
@@ -165,8 +177,9 @@ def open_samples(
         )
     labels = find_labels(folder, files, class_names)
     if kinds != ["npz"]:
-        return FolderSamples(folder, files, _media_reader(kinds[0], tuple(inputs), preprocessing, folder), labels)
-    labels_inside = hold_labels(files, inputs)
+        at_defaults = at_sizes(inputs, defaults(open_dims or {}))
+        return FolderSamples(folder, files, _media_reader(kinds[0], at_defaults, preprocessing, folder), labels)
+    labels_inside = hold_labels(files, inputs, open_dims or {})
     if labels_inside and labels is not None:
         raise InputError(
             "the samples are labelled twice",
@@ -247,5 +260,8 @@ def _media_reader(kind: str, inputs: tuple[ValueSpec, ...], declared: Preprocess
             )
             + f"; --config FILE names an {CONFIG_FILE} that lies neither in the data folder nor above it",
         )
-    decode = declared.decoder(spec)
-    return lambda file: {spec.name: decode(file)}
+    return functools.partial(_decoded, spec.name, declared.decoder(spec))
+
+
+def _decoded(name: str, decode: Decoder, file: Path) -> dict[str, np.ndarray]:
+    return {name: decode(file)}

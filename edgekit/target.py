@@ -178,6 +178,10 @@ class Target(ABC):
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
         """The check that goes into the bundle: compares the golden outputs on the device, with its runtime alone."""
 
+    def takes_open_dimensions(self, profile: Profile) -> bool:
+        """Whether a model with :attr:`edgekit.model.Model.open_dims` can be built for the profile's device."""
+        return False
+
     def weight_schemes(self, profile: Profile) -> Sequence[str]:
         """Schemes of ``--quantize`` that the target applies itself when it builds: how it stores the weights."""
         return ()

@@ -11,6 +11,7 @@ import numpy as np
 
 from edgekit.accuracy import Accuracy, Floors, Kind, compare
 from edgekit.bundle import Bundle, check_integrity
+from edgekit.dimensions import defaults
 from edgekit.errors import InputError, RequirementError
 from edgekit.fingerprint import model_files
 from edgekit.metrics import Comparison, LabelCount, OutputAccuracy, class_output
@@ -21,7 +22,7 @@ from edgekit.quantizer import Progress
 from edgekit.reference import Reference
 from edgekit.registry import find_profile
 from edgekit.samples import Samples, open_samples
-from edgekit.shape_request import ShapeRequest
+from edgekit.shape_request import ShapeRequest, at_sizes
 from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load
 from edgekit.stages.verify import require_accuracy, with_self_agreement
@@ -102,8 +103,9 @@ def verify_bundle(
     samples = open_samples(
         data,
         inputs,
-        _preprocessing(bundle) or resolve_preprocessing(declared, inputs),
+        _preprocessing(bundle) or resolve_preprocessing(declared, at_sizes(inputs, defaults(bundle.open_dims))),
         tuple(bundle.manifest["labels"] or ()),
+        bundle.open_dims,
     )
     if model is not None:
         accuracy = _against_original(bundle, runner, samples, original_of(bundle, model), step)
@@ -130,7 +132,7 @@ def original_of(bundle: Bundle, model: Path) -> Model:
     for file, source in zip(model_files(model)[1:], sources[1:], strict=True):  # the model names the same files
         _require_same(file, source, "the model's data file")
     options = bundle.manifest["options"]
-    return FixShapes(ShapeRequest(options["dims"], options["shapes"]))(Load()(model).model).model
+    return FixShapes(ShapeRequest.declared(options["dims"], options["shapes"]))(Load()(model).model).model
 
 
 def _require_same(file: Path, source: Mapping[str, Any], what: str) -> None:

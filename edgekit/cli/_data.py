@@ -21,8 +21,11 @@ def declared_preprocessing(config: Path | None, data: Path | None, model: Path |
 
 def open_data(data: Path, config: Path | None, model: Model) -> Samples:
     """The samples in ``--data``, for the model's inputs."""
+    from edgekit.dimensions import defaults
     from edgekit.preprocessing import resolve_preprocessing
     from edgekit.samples import open_samples
+    from edgekit.shape_request import at_sizes
 
-    preprocessing = resolve_preprocessing(declared_preprocessing(config, data, model.source), model.inputs)
-    return open_samples(data, model.inputs, preprocessing)
+    at_defaults = at_sizes(model.inputs, defaults(model.open_dims))
+    preprocessing = resolve_preprocessing(declared_preprocessing(config, data, model.source), at_defaults)
+    return open_samples(data, model.inputs, preprocessing, open_dims=model.open_dims)

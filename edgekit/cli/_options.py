@@ -26,14 +26,15 @@ DataOption = Annotated[
 
 @dataclass(frozen=True)
 class ShapeOptions:
-    """``--dim`` and ``--shape``: what to fix dynamic dimensions to."""
+    """``--dim`` and ``--shape``: what to fix dynamic dimensions to, or the sizes to leave them open for."""
 
     dim: Annotated[
         list[str],
         typer.Option(
             "--dim",
-            metavar="NAME=SIZE",
-            help="Fix a dynamic dimension by its name (`--dim N=1`). May be given more than once.",
+            metavar="NAME=SIZES",
+            help="Fix a dynamic dimension by its name (`--dim N=1`), or leave it open for a range (`--dim N=1..8`) or "
+            "a list of sizes (`--dim W=224,320,480`), the first of which is the default. May be given more than once.",
             show_default=False,
         ),
     ] = field(default_factory=list)

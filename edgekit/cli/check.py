@@ -35,7 +35,7 @@ def check(
     others, falls back to a slower unit, is unsupported, or unknown; the evidence says how that is known. The exit code
     is 1 where a node is unsupported.
     """
-    from edgekit.pipeline import Walk
+    from edgekit.pipeline import Walk, require_open_dimensions
     from edgekit.registry import find_profile
     from edgekit.stages.fix_shapes import FixShapes
     from edgekit.stages.load import Load
@@ -44,6 +44,7 @@ def check(
 
     plugin, profile = find_profile(target)
     request = shapes.request()
+    require_open_dimensions(request, plugin, profile)
     walk = Walk(console.progress)
     fixed = walk.through(FixShapes(request), walk.through(Load(), model).model).model
     simplified = walk.through(Simplify(), fixed).model

@@ -24,6 +24,7 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
         rows.append(("accuracy", task_text(accuracy)))
     rows += [
         ("worst output", worst_output_text(accuracy)),
+        *(("at sizes", text) for text in sizes_texts(accuracy)),
         ("compared on", data_text(accuracy)),
         ("executed by", accuracy["executed_by"]),
         ("latency", latency_text(latency)),
@@ -104,6 +105,14 @@ def worst_output_text(accuracy: Mapping[str, Any]) -> str:
     text = f"{output['name']}: SQNR {decibel_text(output['sqnr_db'])}, {decibel_text(worst)} on its worst sample"
     own = accuracy["self_agreement_db"].get(output["name"])
     return text if own is None else f"{text}; two executions of the original agree to {decibel_text(own)}"
+
+
+def sizes_texts(accuracy: Mapping[str, Any]) -> list[str]:
+    """How near the original the worst output is where open dimensions have other sizes: a text for each of these."""
+    return [
+        f"{', '.join(f'{name}={size}' for name, size in size['sizes'].items())}: {worst_output_text(accuracy | size)}"
+        for size in accuracy.get("sizes", ())
+    ]
 
 
 def data_text(accuracy: Mapping[str, Any]) -> str:

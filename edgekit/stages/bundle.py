@@ -21,6 +21,7 @@ from edgekit.bundle import (
     validate_graph,
     validate_manifest,
 )
+from edgekit.dimensions import as_record
 from edgekit.fingerprint import model_files
 from edgekit.golden import write_golden
 from edgekit.preprocessing import Preprocessing
@@ -145,6 +146,7 @@ class WriteBundle(Stage[Measured]):
             },
             "inputs": [feature_record(feature) for feature in artifact.inputs],
             "outputs": [feature_record(feature) for feature in artifact.outputs],
+            "dimensions": {name: as_record(sizes) for name, sizes in given.model.open_dims.items()},
             "preprocessing": None if facts.preprocessing is None else facts.preprocessing.as_record(),
             "labels": list(facts.class_names) or None,
             "stages": list(self._stages),

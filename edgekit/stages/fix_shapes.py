@@ -1,19 +1,21 @@
-"""The second stage: dynamic dimensions get the sizes that the device will see."""
+"""The second stage: dynamic dimensions get the sizes that the device will see, one or several."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import onnx_ir as ir
 
+from edgekit.dimensions import as_record
 from edgekit.equivalence import Equivalence
 from edgekit.errors import InputError
 from edgekit.inputs import index_limits
 from edgekit.model import Dim, Model, ValueSpec
 from edgekit.reference import NotRunnableError, Reference
-from edgekit.shape_request import ShapeRequest, Sizes
+from edgekit.shape_request import FixedSizes, ShapeRequest, terms
 from edgekit.shapes import ContradictionError, fold_shapes, infer_shapes
 from edgekit.stages import Stage, StageResult
 
@@ -23,7 +25,8 @@ _NODE_IN_INFERENCE = re.compile(r"\(op_type:[^,)]*, node name: ([^)]+)\)")
 class FixShapes(Stage[Model]):
     """Fixes the inputs' shapes, works out all others, and folds what the model computes from shapes.
 
-    Afterwards every input has the shape that was asked for, and the model computes on it what it computed before.
+    Afterwards every input has the shape that was asked for, and the model computes on it what it computed before. A
+    dimension that was given several sizes keeps its name, and the model knows the sizes.
 
     Args:
         request: The sizes; an empty request fixes nothing, and still folds what is constant.
@@ -42,11 +45,13 @@ class FixShapes(Stage[Model]):
                 node cannot.
         """
         sizes = self._request.sizes(given.inputs)
+        given = replace(given, open_dims=self._request.open_dims)
         warnings: list[str] = []
         fixed = self._with_inputs_fixed(given, sizes, warnings)
         folded = _folded(given, fixed, warnings)
         record: dict[str, Any] = {
             "sizes": dict(sizes.by_name),
+            "open": {name: as_record(sizes) for name, sizes in folded.open_dims.items()},
             "inputs": {spec.name: _plain(spec.shape) for spec in folded.inputs},
             "outputs": {spec.name: _plain(spec.shape) for spec in folded.outputs},
             "still_dynamic": [
@@ -67,7 +72,7 @@ class FixShapes(Stage[Model]):
         if [spec.name for spec in result.model.outputs] != [spec.name for spec in given.outputs]:
             raise self.broken("the outputs have other names")
 
-    def _with_inputs_fixed(self, given: Model, sizes: Sizes, warnings: list[str]) -> Model:
+    def _with_inputs_fixed(self, given: Model, sizes: FixedSizes, warnings: list[str]) -> Model:
         """The model with the shapes put in and all others worked out, not folded yet."""
         asked = {spec.name: self._request.shape(spec, sizes) for spec in given.inputs}
         overridden = any(
@@ -107,9 +112,11 @@ class FixShapes(Stage[Model]):
 
 
 def dynamic_dimensions(model: Model) -> Iterator[tuple[ValueSpec, int, Dim, str]]:
-    """The inputs' dimensions that have no fixed size: input, axis, name, and the flag that would fix it."""
+    """The inputs' dimensions that have no known size: input, axis, name, and the flag that would fix it."""
     for spec in model.inputs:
         for axis, dim in enumerate(spec.shape or ()):
+            if isinstance(dim, str) and terms(dim) <= model.open_dims.keys():
+                continue
             if isinstance(dim, str):
                 yield spec, axis, dim, f"--dim {dim}=SIZE"
             elif dim is None:
@@ -136,7 +143,7 @@ def _folded(given: Model, fixed: Model, warnings: list[str]) -> Model:
 
 def _is_fault_of_the_shapes(error: NotRunnableError, given: Model, fixed: Model) -> bool:
     """Whether the shapes are why a node fails, and not the runtime, trial sizes or numbers drawn at random."""
-    if error.node is None or not all(spec.is_static for spec in fixed.inputs):
+    if error.node is None or any(True for _ in dynamic_dimensions(fixed)):
         return False
     limits = index_limits(fixed)
     if any("int" in spec.dtype and spec.name not in limits for spec in fixed.inputs):

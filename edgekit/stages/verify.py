@@ -5,16 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from edgekit.accuracy import SELF_MARGIN_DB, Accuracy, Floors, Kind, compare
+from edgekit.accuracy import SELF_MARGIN_DB, Accuracy, Floors, Kind, SizeAccuracy, compare
+from edgekit.dimensions import trials
 from edgekit.errors import InputError, RequirementError
 from edgekit.metrics import json_number
 from edgekit.model import Model
 from edgekit.quantizer import Progress
 from edgekit.reference import NotRunnableError, Reference
 from edgekit.samples import Samples, SeededSamples
+from edgekit.sized_samples import SizedSamples
 from edgekit.stages import Stage
 from edgekit.stages.build import Built, extend
 from edgekit.target import Profile, Runner, Target
+
+SAMPLES_A_SIZE = 2
+"""How many samples are compared at each size of the open dimensions."""
 
 
 @dataclass(frozen=True)
@@ -70,39 +75,23 @@ class Verify(Stage[Built]):
         """
         runner = self._target.load(given.artifact.main, self._profile)
         reference = Reference(self._original)
-        names = tuple(output.name for output in self._original.outputs)
-        seeded = isinstance(self._samples, SeededSamples)
         try:
-            outputs, task = compare(self._samples, reference, runner, names, self._progress)
+            accuracy = self._accepted(given, self._samples, reference, runner, self._original.name)
         except NotRunnableError as error:
-            if not seeded:
+            if not self._seeded:
                 raise
             raise InputError(
                 f"random inputs do not run through the original model: {error.cause}",
                 subject=self._original.name,
                 hint="give real samples with --data",
             ) from error
-        measured = Accuracy(
-            executed_by=runner.executed_by,
-            reference=reference.executed_by,
-            seeded=seeded,
-            samples=len(self._samples),
-            floors=Floors.of(
-                given.kind,
-                labelled=task is not None and not task.is_chance(len(self._samples)),
-                max_drop=self._max_drop,
-            ),
-            outputs=outputs,
-            task=task,
-        )
-        accuracy = with_self_agreement(measured, self._original, self._samples)
-        require_accuracy(accuracy, given.kind, given.artifact.precision, self._original.name)
+        accuracy = replace(accuracy, sizes=self._at_sizes(given, reference, runner))
         warnings = [
             f"output {name!r} is determined to {limit:.0f} dB only on these inputs: so far do two executions of the "
             "original agree"
             for name, limit in accuracy.self_agreement_db.items()
         ]
-        if self._samples.has_labels and task is None:
+        if self._samples.has_labels and accuracy.task is None:
             warnings.append("the samples have labels, but no output of the model tells a class: they were not used")
         if accuracy.label_doubt is not None:
             warnings.append(accuracy.label_doubt)
@@ -119,6 +108,48 @@ class Verify(Stage[Built]):
             "warnings": warnings,
         }
         return extend(Verified, given, record=record, accuracy=accuracy, runner=runner, reference=reference)
+
+    @property
+    def _seeded(self) -> bool:
+        return isinstance(self._samples, SeededSamples)
+
+    def _accepted(self, given: Built, samples: Samples, reference: Reference, runner: Runner, subject: str) -> Accuracy:
+        """The accuracy on samples, if it is enough."""
+        names = tuple(output.name for output in self._original.outputs)
+        outputs, task = compare(samples, reference, runner, names, self._progress)
+        measured = Accuracy(
+            executed_by=runner.executed_by,
+            reference=reference.executed_by,
+            seeded=self._seeded,
+            samples=len(samples),
+            floors=Floors.of(
+                given.kind,
+                labelled=task is not None and not task.is_chance(len(samples)),
+                max_drop=self._max_drop,
+            ),
+            outputs=outputs,
+            task=task,
+        )
+        accuracy = with_self_agreement(measured, self._original, samples)
+        require_accuracy(accuracy, given.kind, given.artifact.precision, subject)
+        return accuracy
+
+    def _at_sizes(self, given: Built, reference: Reference, runner: Runner) -> tuple[SizeAccuracy, ...]:
+        """The accuracy at each size that is tried of the open dimensions, if it is enough at all of them."""
+        found = []
+        for sizes in trials(given.model.open_dims) if given.model.open_dims else ():
+            samples = SizedSamples(self._samples, self._original.inputs, sizes, SAMPLES_A_SIZE)
+            place = ", ".join(f"{name}={size}" for name, size in sizes.items())
+            try:
+                accuracy = self._accepted(given, samples, reference, runner, f"{self._original.name} at {place}")
+            except NotRunnableError as error:
+                raise InputError(
+                    f"does not run at {place}: {error.cause}",
+                    subject=self._original.name if error.node is None else f"node {error.node!r}",
+                    hint="ask with --dim for sizes that the model takes, as a list: --dim NAME=SIZE,SIZE,…",
+                ) from error
+            found.append(SizeAccuracy(sizes, len(samples), accuracy.outputs))
+        return tuple(found)
 
 
 class InaccurateError(RequirementError):

@@ -28,6 +28,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         subject=model.source,
         texts=texts_of(options),
         examples=options.examples,
+        dimensions=model.open_dims,
         interface=interface,
         labels=options.labels,
         compression=options.compression,

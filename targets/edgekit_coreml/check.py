@@ -15,16 +15,15 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
     The unit stays open: Core ML places operations when it loads a program, on the device.
 
     Raises:
-        edgekit.errors.InputError: An input's shape is not fixed.
+        edgekit.errors.InputError: An input's shape is neither fixed nor open.
     """
     from edgekit_coreml.frontend import registry
     from edgekit_coreml.frontend.lowering import PATH_SEPARATOR, domain_of, schema_of
     from edgekit_coreml.frontend.program import build_program
 
     target = profile.options["deployment_target"]
-    gaps = {
-        gap.node.split(PATH_SEPARATOR)[0]: gap for gap in build_program(model.graph_model, target, model.source).gaps
-    }
+    program = build_program(model.graph_model, target, model.source, model.open_dims)
+    gaps = {gap.node.split(PATH_SEPARATOR)[0]: gap for gap in program.gaps}
 
     def verdict(node: ir.Node) -> NodeVerdict:
         gap: OpGap | None = gaps.get(node_name(node))

@@ -7,22 +7,20 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
 from edgekit.atomic import atomic_directory
+from edgekit.dimensions import OpenDims, defaults
 from edgekit.errors import InputError, UnsupportedOpsError
 from edgekit.inputs import index_limits, seeded_inputs
 from edgekit.model import Model
+from edgekit.shape_request import at_sizes
 from edgekit.target import Feature
 from edgekit_coreml.deployment import compression_schemes, deployment_target
 from edgekit_coreml.frontend.interface import Interface
-
-if TYPE_CHECKING:
-    from edgekit_coreml.frontend.flexible import Sizes
 
 PRECISIONS = ("auto", "float16", "float32")
 
@@ -52,7 +50,7 @@ class _Job:
     target: str
     subject: object
     texts: Mapping[str, str]
-    dimensions: Mapping[str, Sizes]
+    dimensions: OpenDims
     interface: Interface
     labels: tuple[str, ...]
     compression: str | None
@@ -64,7 +62,7 @@ def convert(
     *,
     deployment_target: str = "iOS18",
     precision: str = "float16",
-    dimensions: Mapping[str, Sizes] | None = None,
+    dimensions: OpenDims | None = None,
     states: Mapping[str, str] | None = None,
     compression: str | None = None,
 ) -> Path:
@@ -116,7 +114,7 @@ def convert_graph(
     subject: object = None,
     texts: Mapping[str, str] | None = None,
     examples: Sequence[Mapping[str, np.ndarray]] = (),
-    dimensions: Mapping[str, Sizes] | None = None,
+    dimensions: OpenDims | None = None,
     interface: Interface | None = None,
     labels: Sequence[str] = (),
     compression: str | None = None,
@@ -223,20 +221,14 @@ def _write_mixed(job: _Job, folder: Path, examples: Sequence[Mapping[str, np.nda
     return conversions[kept]
 
 
-def _random_examples(graph_model: ir.Model, dimensions: Mapping[str, Sizes]) -> list[Mapping[str, np.ndarray]]:
+def _random_examples(graph_model: ir.Model, dimensions: OpenDims) -> list[Mapping[str, np.ndarray]]:
     """Inputs to judge the precision by where the caller has none.
 
     Indices come from their whole range and, since an input of few different symbols has little variance for a
     normalization to divide by, from zero and one alone.
     """
     model = Model(graph_model)
-    defaults = {name: sizes[0] for name, sizes in dimensions.items()}
-    inputs = [
-        replace(spec, shape=tuple(defaults.get(size, size) if isinstance(size, str) else size for size in spec.shape))
-        if spec.shape is not None
-        else spec
-        for spec in model.inputs
-    ]
+    inputs = at_sizes(model.inputs, defaults(dimensions))
     limits = index_limits(model)
     narrow = {spec.name: 2 for spec in model.inputs if np.issubdtype(np.dtype(spec.dtype), np.integer)}
     return [seeded_inputs(inputs, 0, limits), seeded_inputs(inputs, 1, narrow)]

@@ -40,6 +40,10 @@ class CoreMLTarget(Target):
         """Integers in blocks from iOS 18 on, and palettes."""
         return compression_schemes(profile.options["deployment_target"])
 
+    def takes_open_dimensions(self, profile: Profile) -> bool:
+        """As ranges and as lists of shapes."""
+        return True
+
     def load(self, main: Path, profile: Profile) -> Runner:
         """What executes the package in the reference runtime, rounding to float16 where the program does."""
         from edgekit_coreml.runtime.runner import load

@@ -33,6 +33,12 @@ class ONNXRuntimeTarget(Target):
 
         return build(model, profile, folder, options)
 
+    def takes_open_dimensions(self, profile: Profile) -> bool:
+        """Where the kernels are the CPU provider's; the others compile for fixed shapes."""
+        from edgekit_onnxruntime.check import SHARES_CPU_KERNELS
+
+        return profile.options["provider"] in SHARES_CPU_KERNELS
+
     def load(self, main: Path, profile: Profile) -> Runner:
         """What executes the file with this machine's CPU provider, whatever the profile."""
         from edgekit_onnxruntime.runner import SessionRunner

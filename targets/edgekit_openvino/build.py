@@ -42,8 +42,12 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
 
 def _feature(value: ValueSpec, port: Any) -> Feature:
     """An ONNX input or output beside the port that it became."""
-    shape = tuple(dim.get_length() if dim.is_static else None for dim in port.get_partial_shape())
-    return Feature(value.name, value.dtype, value.shape or (), port.any_name, _numpy_name(port), shape)
+    known = value.shape or ()
+    names = known if len(known) == len(port.get_partial_shape()) else (None,) * len(port.get_partial_shape())
+    shape = tuple(
+        dim.get_length() if dim.is_static else name for dim, name in zip(port.get_partial_shape(), names, strict=True)
+    )
+    return Feature(value.name, value.dtype, known, port.any_name, _numpy_name(port), shape)
 
 
 def _numpy_name(port: Any) -> str:

@@ -57,10 +57,36 @@ def _with_the_borders_of(model: Model, read: Any) -> Any:
 
     parameters, results = _parameters(read, model), _results(read)
     network = openvino.Model(results, read.get_sinks(), parameters, model.graph.name or model.name)
+    if model.open_dims:
+        _set_bounds(network, model)
     for port, value in zip((*network.inputs, *network.outputs), (*model.inputs, *model.outputs), strict=True):
         port.get_node().set_friendly_name(value.name)
         port.get_tensor().set_names({value.name})
     return network
+
+
+def _set_bounds(network: Any, model: Model) -> None:
+    """Gives open dimensions their least and their greatest size; OpenVINO's shapes cannot list sizes in between."""
+    from openvino import Dimension, PartialShape
+
+    bounds = {name: Dimension(min(sizes), max(sizes)) for name, sizes in model.open_dims.items()}
+    shapes = {
+        position: PartialShape(
+            [
+                bounds.get(dim, Dimension()) if isinstance(dim, str) else Dimension() if dim is None else Dimension(dim)
+                for dim in value.shape or ()
+            ]
+        )
+        for position, value in enumerate(model.inputs)
+    }
+    try:
+        network.reshape(shapes)
+    except RuntimeError as error:
+        raise InputError(
+            f"OpenVINO cannot leave the dimensions open: {last_line(error)}",
+            subject=model.name,
+            hint="fix them with --dim NAME=SIZE",
+        ) from error
 
 
 def _read_right(model: Model) -> Any:

@@ -33,6 +33,10 @@ class OpenVINOTarget(Target):
 
         return build(model, profile, folder, options)
 
+    def takes_open_dimensions(self, profile: Profile) -> bool:
+        """The plugins for CPU and GPU do; the NPU's compiles for fixed shapes."""
+        return profile.options["device"] != "NPU"
+
     def load(self, main: Path, profile: Profile) -> Runner:
         """What executes the IR with this machine's CPU plugin in float32, whatever the profile."""
         from edgekit_openvino.runner import CompiledRunner

@@ -204,3 +204,57 @@ def test_random_inputs_that_the_model_cannot_take(tmp_path: Path, onnx_file: Cal
     with pytest.raises((InputError, RequirementError)):
         packaged(tmp_path / "out", model, "onnxruntime")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "intel-cpu", "ios18"])
+@pytest.mark.parametrize("sizes", [range(1, 5), (2, 3)])
+def test_a_dimension_stays_open(tmp_path: Path, onnx_file: Callable[..., Path], target: str, sizes: Any) -> None:
+    graph = "g (float[N, 4] x, float[N, 2] z) => (float[N, 6] y) { a = Relu(x) y = Concat <axis = 1> (a, z) }"
+    model = onnx_file(graph)
+    bundle = packaged(tmp_path / "out", model, target, shapes=ShapeRequest({"N": sizes}))
+    assert bundle.open_dims == {"N": sizes}
+    assert [feature.shape for feature in bundle.inputs] == [("N", 4), ("N", 2)]
+    tried = [size["sizes"]["N"] for size in bundle.manifest["accuracy"]["sizes"]]
+    assert tried == ([1, 3, 4] if sizes == range(1, 5) else [2, 3])
+    for feeds, outputs in bundle.golden():
+        np.testing.assert_array_equal(outputs["y"], np.concatenate([np.maximum(feeds["x"], 0), feeds["z"]], axis=1))
+    assert {len(feeds["x"]) for feeds, _ in bundle.golden()} == set(tried)
+    data = tmp_path / "data"
+    data.mkdir()
+    for size in tried:
+        np.savez(data / f"{size}.npz", x=np.ones((size, 4), np.float32), z=np.zeros((size, 2), np.float32))
+    assert verify_bundle(bundle, data, model).accuracy is not None
+    np.savez(data / "9.npz", x=np.ones((9, 4), np.float32), z=np.zeros((9, 2), np.float32))
+    with pytest.raises(InputError, match=r"a size that dimension 'N' does not take"):
+        verify_bundle(bundle, data, model)
+
+
+def test_a_target_of_fixed_shapes_refuses_an_open_dimension(tmp_path: Path, digits: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        packaged(tmp_path / "out", digits, "intel-npu", shapes=ShapeRequest({"batch": range(1, 9)}))
+    assert str(caught.value) == (
+        "--dim batch=1..8: intel-npu takes fixed shapes only\nexpected: one size\n"
+        "hint: fix it with --dim batch=1, or make a bundle for each size"
+    )
+
+
+def test_samples_of_several_sizes(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for size in (3, 1, 5):
+        np.savez(data / f"{size}.npz", x=np.random.default_rng(size).standard_normal((size, 4)).astype(np.float32))
+    model = onnx_file("g (float[N, 4] x) => (float[N, 4] y) { y = Softmax(x) }")
+    shapes = ShapeRequest({"N": range(1, 6)})
+    bundle = packaged(tmp_path / "out", model, "onnxruntime", shapes=shapes, data=data, quantize="none")
+    assert bundle.manifest["accuracy"]["data"] == {"kind": "samples", "samples": 3}
+    assert [feeds["x"].shape[0] for feeds, _ in bundle.golden()] == [1, 3, 5, 3, 5]
+
+
+def test_a_size_that_the_model_does_not_run_at(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    """Even sizes alone: the trials before, at the least and the greatest size, do not show it."""
+    graph = "g (float[1, L] x) => (float[P, 2] y) { [pairs] y = Reshape (x, wanted) }"
+    model = onnx_file(graph, wanted=np.array([-1, 2], np.int64))
+    with pytest.raises(InputError) as caught:
+        packaged(tmp_path / "out", model, "onnxruntime", shapes=ShapeRequest({"L": range(2, 9)}))
+    assert str(caught.value).startswith("node 'pairs': does not run at L=5: ")
+    assert "as a list: --dim NAME=SIZE,SIZE" in str(caught.value)

@@ -6,7 +6,7 @@ import pytest
 
 from edgekit.errors import InputError
 from edgekit.model import Dim, ValueSpec
-from edgekit.shape_request import ShapeRequest
+from edgekit.shape_request import ShapeRequest, at_sizes
 
 IMAGE = ValueSpec("x", "float32", ("N", 3, "H", "W"))
 CACHE = (
@@ -78,8 +78,8 @@ def test_names_may_have_colons_and_equal_signs() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("N", "--dim N: has no size\nexpected: NAME=SIZE\nhint: write it as --dim N=1"),
-        ("=1", "--dim =1: has no size\nexpected: NAME=SIZE\nhint: write it as --dim N=1"),
+        ("N", "--dim N: has no size\nexpected: NAME=SIZES\nhint: write it as --dim N=1 or --dim N=1..8"),
+        ("=1", "--dim =1: has no size\nexpected: NAME=SIZES\nhint: write it as --dim N=1 or --dim N=1..8"),
         ("N=", "--dim N=: '' is not a size\nexpected: a whole number from 1"),
         ("N=0", "--dim N=0: '0' is not a size\nexpected: a whole number from 1"),
         ("N=-1", "--dim N=-1: '-1' is not a size\nexpected: a whole number from 1"),
@@ -138,3 +138,27 @@ def test_two_sizes_for_one_name() -> None:
     assert refusal(dims=["N=2"], shapes=["x=1,3,8,8"]) == (
         "--shape x=1,3,8,8: makes the dimension 'N' 1, while --dim N=2 makes it 2\nhint: give every dimension one size"
     )
+
+
+def test_a_dimension_with_several_sizes_stays_open() -> None:
+    request = ShapeRequest.parse(["N=1..8", "W=224,320", "H=64"])
+    assert shapes(request, ValueSpec("x", "float32", ("N", 3, "H", "W"))) == [("N", 3, 64, "W")]
+    assert request.open_dims == {"N": range(1, 9), "W": (224, 320)}
+    assert ShapeRequest.declared(**request.as_record()) == request
+
+
+def test_a_shape_cannot_fix_what_a_dim_leaves_open() -> None:
+    assert refusal(dims=["H=32..64"], shapes=["x=1,3,48,48"]) == (
+        "--shape x=1,3,48,48: makes the dimension 'H' 48, while --dim H=32..64 leaves it open\n"
+        "hint: give ? in its place, or --dim one size"
+    )
+
+
+def test_an_unknown_dimension_with_several_sizes() -> None:
+    assert refusal(dims=["Q=1..8"]).startswith("--dim Q=1..8: no input has a dynamic dimension 'Q'")
+
+
+def test_sizes_put_into_expressions_too() -> None:
+    specs = (ValueSpec("ids", "int64", (1, "L")), ValueSpec("mask", "int64", (1, "past + L")), IMAGE)
+    at = at_sizes(specs, {"L": 4, "past": 2})
+    assert [spec.shape for spec in at] == [(1, 4), (1, "past + L"), IMAGE.shape]

@@ -37,13 +37,20 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> Execu
         feeds = {
             feature["native_name"]: as_picture(array, manifest["preprocessing"])
             if feature["native_name"] in pictures
-            else array.reshape(feature["native_shape"]).astype(feature["native_dtype"])
+            else as_native(array, feature)
             for feature, array in zip(manifest["inputs"], inputs, strict=True)
         }
         results = model.predict(feeds)
         return [as_golden(results[feature["native_name"]], feature) for feature in manifest["outputs"]]
 
     return execute
+
+
+def as_native(array: np.ndarray, feature: dict[str, Any]) -> np.ndarray:
+    """An input in the program's type and rank; dimensions that the manifest names keep the sizes of the sample."""
+    shape = feature["native_shape"]
+    is_fixed = all(isinstance(size, int) for size in shape)
+    return (array.reshape(shape) if is_fixed else array).astype(feature["native_dtype"])
 
 
 def as_picture(array: np.ndarray, preprocessing: dict[str, Any]) -> Image.Image:

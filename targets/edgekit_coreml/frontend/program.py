@@ -9,10 +9,11 @@ from typing import Any
 
 import onnx_ir as ir
 
+from edgekit.dimensions import OpenDims
 from edgekit.errors import OpGap
 from edgekit.target import Feature
 from edgekit_coreml.frontend import classifier, picture, signature, state
-from edgekit_coreml.frontend.flexible import Sizes, checked, symbols_of
+from edgekit_coreml.frontend.flexible import checked, symbols_of
 from edgekit_coreml.frontend.interface import Interface
 from edgekit_coreml.frontend.lowering import GraphLowering
 from edgekit_coreml.frontend.mil import Function, Program, ct, export_proto, mb
@@ -35,7 +36,7 @@ def build_program(
     model: ir.Model,
     target_name: str,
     subject: object,
-    dimensions: Mapping[str, Sizes] | None = None,
+    dimensions: OpenDims | None = None,
     interface: Interface | None = None,
 ) -> BuiltProgram:
     """Lower a model into a MIL program in float32.
@@ -74,7 +75,7 @@ def build_program(
             for mapping, value in zip(mappings, formal, strict=True)
         ]
         results = lowering.lower_main(entered)
-        outputs, variables = _outputs(model, results, mappings, lowering.gaps, interface)
+        outputs, variables = _outputs(model, results, mappings, lowering.gaps, interface, symbols)
         for mapping in mappings:
             result = _result(model, results, interface.states.get(mapping.name))
             if result is not None:
@@ -87,7 +88,7 @@ def build_program(
     function.set_input_types(
         tuple(picture.picture_type(mapping, interface.image) for mapping in inputs)
         if interface.image is not None
-        else signature.coreml_inputs(inputs, dimensions)
+        else signature.coreml_inputs(inputs, dimensions, target)
     )
     return BuiltProgram(program, inputs, outputs, lowering.gaps, lowering.notes)
 
@@ -113,6 +114,7 @@ def _outputs(
     inputs: Sequence[Feature],
     gaps: list[OpGap],
     interface: Interface,
+    symbols: Mapping[str, Any],
 ) -> tuple[list[Feature], list[Any]]:
     taken = [*(mapping.native_name for mapping in inputs), *(classifier.NAMES if interface.classes else ())]
     natives = signature.unique_native_names((value.name or "" for value in model.graph.outputs), taken)
@@ -123,7 +125,7 @@ def _outputs(
             continue
         try:
             variables.append(signature.leave(result, native))
-            mappings.append(signature.output_mapping(value.name or "", result, native))
+            mappings.append(signature.output_mapping(value.name or "", result, native, symbols))
         except Unsupported as gap:
             producer = value.producer()
             gaps.append(

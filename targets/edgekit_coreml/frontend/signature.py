@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError, OpGap, UnsupportedOpsError
 from edgekit.model import dtype_name
 from edgekit.target import Feature
-from edgekit_coreml.frontend.flexible import Sizes, coreml_shape
+from edgekit_coreml.frontend.flexible import coreml_shape, require_enumerable
 from edgekit_coreml.frontend.lowering import mil_name
 from edgekit_coreml.frontend.mil import Var, ct, mb, types
 from edgekit_coreml.frontend.movement import empty
@@ -48,9 +49,7 @@ def unique_native_names(names: Iterable[str], taken: Iterable[str] = ()) -> list
     return unique
 
 
-def input_mappings(
-    inputs: Sequence[ir.Value], subject: object, dimensions: Mapping[str, Sizes] | None = None
-) -> list[Feature]:
+def input_mappings(inputs: Sequence[ir.Value], subject: object, dimensions: OpenDims | None = None) -> list[Feature]:
     """The mapping of a model's inputs; a dimension that stays open goes by its name.
 
     Raises:
@@ -99,7 +98,7 @@ def native_shape(shape: Sequence[int | str]) -> tuple[int | str, ...]:
     return (math.prod(first), *shape[merged:])
 
 
-def sizes_of(value: ir.Value, subject: object, dimensions: Mapping[str, Sizes]) -> tuple[int | str, ...]:
+def sizes_of(value: ir.Value, subject: object, dimensions: OpenDims) -> tuple[int | str, ...]:
     """An input's sizes, names for open dimensions.
 
     Raises:
@@ -157,20 +156,22 @@ def leave(value: Value, native_name: str) -> Var:
     return mb.identity(x=var, name=native_name)
 
 
-def output_mapping(name: str, value: Value, native_name: str) -> Feature:
-    """The mapping of an output; None stands for a size that only a run tells."""
-    sizes = tuple(int(size) if isinstance(size, int) else None for size in value.shape)
+def output_mapping(name: str, value: Value, native_name: str, symbols: Mapping[str, Any]) -> Feature:
+    """The mapping of an output: an open dimension of the inputs by its name, None for a size that only a run tells."""
+    names = {symbol: dimension for dimension, symbol in symbols.items()}
+    sizes = tuple(int(size) if isinstance(size, int) else names.get(size) for size in value.shape)
     native = NATIVE_DTYPES[native_type(value.dtype)]
     at_border = native_shape(value.static_shape) if value.is_static else sizes
     return Feature(name, dtype_name(value.dtype), sizes, native_name, native, at_border)
 
 
-def coreml_inputs(mappings: Sequence[Feature], dimensions: Mapping[str, Sizes]) -> tuple[ct.TensorType, ...]:
+def coreml_inputs(mappings: Sequence[Feature], dimensions: OpenDims, target: ct.target) -> tuple[ct.TensorType, ...]:
     """The inputs as coremltools describes them.
 
     Raises:
         edgekit.errors.InputError: Sizes that Core ML cannot declare.
     """
+    require_enumerable({mapping.name: mapping.native_shape for mapping in mappings}, dimensions, target)
     shapes = [
         coreml_shape([size for size in mapping.native_shape if size is not None], dimensions, mapping.name)
         for mapping in mappings

@@ -51,6 +51,7 @@ def test_all_shapes_follow_from_the_inputs(onnx_file: WriteOnnx) -> None:
     assert [str(spec) for spec in result.model.outputs] == ["y: float32 1×2×6×8"]
     assert result.record == {
         "sizes": {"N": 1, "H": 8, "W": 10},
+        "open": {},
         "inputs": {"x": [1, 3, 8, 10]},
         "outputs": {"y": [1, 2, 6, 8]},
         "still_dynamic": [],
@@ -211,3 +212,21 @@ def test_a_model_of_more_than_two_gibibytes(tmp_path: Path) -> None:
     result = fix(tmp_path / "big.onnx", ["N=1"])
     assert operators(result.model) == ["MatMul", "MatMul"]
     assert result.record["outputs"] == {"y": [1, 1024]}
+
+
+def test_a_dimension_with_several_sizes_stays_open(onnx_file: WriteOnnx) -> None:
+    result = fix(onnx_file(FLATTEN, **FLATTEN_CONSTANTS), ["N=1..4", "L=5"])
+    assert result.model.open_dims == {"N": range(1, 5)}
+    assert result.record["open"] == {"N": {"least": 1, "greatest": 4, "default": 1}}
+    assert result.record["still_dynamic"] == []
+    assert result.model.inputs[0].shape == ("N", 4, 5)
+    for batch in (1, 3):
+        x = np.ones((batch, 4, 5), np.float32)
+        assert ReferenceEvaluator(result.model.proto()).run(None, {"x": x})[0].shape == (batch, 20)
+
+
+def test_sizes_that_the_graph_cannot_take(onnx_file: WriteOnnx) -> None:
+    graph = "g (float[1, L] x) => (float[P, 4] y) { [rows] y = Reshape (x, wanted) }"
+    path = onnx_file(graph, wanted=np.array([-1, 4], np.int64))
+    assert fix(path, ["L=4,8"]).model.open_dims == {"L": (4, 8)}
+    assert refusal(path, ["L=4..9"]).startswith("node 'rows': cannot take these shapes")

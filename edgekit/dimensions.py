@@ -1,0 +1,110 @@
+"""Dimensions that stay open: the sizes that each may take once the model is built.
+
+Written as ``1..8`` (any whole number from 1 to 8) or ``224,320,480`` (one of these). The first one is the default: what
+is measured and what a device is prepared for.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from edgekit.errors import InputError
+
+Sizes = range | tuple[int, ...]
+"""All sizes of a range (of step 1), or those listed; the first one is the default."""
+
+OpenDims = Mapping[str, Sizes]
+"""The sizes of dimensions by their names."""
+
+
+def parse_sizes(text: str, subject: str) -> int | Sizes:
+    """What follows the equals sign in ``--dim NAME=SIZES``: one size, a range or a list.
+
+    Args:
+        text: Such as ``1``, ``1..8`` or ``224,320,480``.
+        subject: Where it stands, for errors.
+
+    Raises:
+        InputError: It is none of them, a range is reversed, or a size comes twice.
+    """
+    first, dots, last = text.partition("..")
+    if dots:
+        least, greatest = parse_size(first, subject), parse_size(last, subject)
+        if greatest < least:
+            raise InputError(
+                "the range is reversed",
+                subject=subject,
+                expected="LEAST..GREATEST",
+                found=text,
+                hint=f"write {greatest}..{least}",
+            )
+        return range(least, greatest + 1) if least < greatest else least
+    sizes = tuple(parse_size(part, subject) for part in text.split(","))
+    twice = next((size for size in sizes if sizes.count(size) > 1), None)
+    if twice is not None:
+        raise InputError(f"the size {twice} is listed twice", subject=subject)
+    return sizes if len(sizes) > 1 else sizes[0]
+
+
+def parse_size(text: str, subject: str) -> int:
+    """One size.
+
+    Raises:
+        InputError: It is no whole number from 1 on.
+    """
+    try:
+        size = int(text)
+    except ValueError:
+        size = 0
+    if size < 1:
+        raise InputError(f"{text!r} is not a size", subject=subject, expected="a whole number from 1")
+    return size
+
+
+def written(sizes: int | Sizes) -> str:
+    """The sizes as :func:`parse_sizes` reads them."""
+    if isinstance(sizes, range):
+        return f"{sizes[0]}..{sizes[-1]}"
+    return ",".join(map(str, (sizes,) if isinstance(sizes, int) else sizes))
+
+
+def as_record(sizes: Sizes) -> dict[str, Any]:
+    """The sizes as the manifest's ``dimensions`` hold them."""
+    if isinstance(sizes, range):
+        return {"least": sizes[0], "greatest": sizes[-1], "default": sizes[0]}
+    return {"sizes": list(sizes), "default": sizes[0]}
+
+
+def from_record(record: Mapping[str, Any]) -> Sizes:
+    """The sizes that a manifest holds."""
+    return tuple(record["sizes"]) if "sizes" in record else range(record["least"], record["greatest"] + 1)
+
+
+def defaults(dims: OpenDims) -> dict[str, int]:
+    """The size that each dimension has where nothing else is asked."""
+    return {name: sizes[0] for name, sizes in dims.items()}
+
+
+def trials(dims: OpenDims) -> list[dict[str, int]]:
+    """The combinations of sizes to try a model at; the defaults come first.
+
+    All that are listed, each with each. Dimensions with a range go together from the least sizes through those half-way
+    to the greatest; of several, each also is at its least while the others are at their greatest.
+    """
+    listed = {name: sizes for name, sizes in dims.items() if not isinstance(sizes, range)}
+    ranged = {name: sizes for name, sizes in dims.items() if isinstance(sizes, range)}
+    together = [{name: sizes[place(len(sizes))] for name, sizes in ranged.items()} for place in _PLACES]
+    greatest = together[-1]
+    apart = [{**greatest, name: sizes[0]} for name, sizes in ranged.items()] if len(ranged) > 1 else []
+    found = [
+        {name: {**dict(zip(listed, choice, strict=True)), **sizes}[name] for name in dims}
+        for sizes in (*together, *apart)
+        for choice in itertools.product(*listed.values())
+    ]
+    return [trial for place, trial in enumerate(found) if trial not in found[:place]]
+
+
+_PLACES = (lambda count: 0, lambda count: count // 2, lambda count: count - 1)
+"""Where in a range of so many sizes the least, one between, and the greatest stand."""
