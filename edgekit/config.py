@@ -64,12 +64,16 @@ class DeclaredBundle:
     target: str
     output: Path
     budget: Budget
+    folder: Path
+    """Where the project file lies."""
     data: Path | None = None
     verify_data: Path | None = None
     labels: Path | None = None
     preprocessing: Preprocessing | None = None
     quantize: str | None = None
     max_drop: float | None = None
+    metric: str | None = None
+    """The evaluation function, ``MODULE:FUNCTION``; its module is looked for beside the project file first."""
     precision: str = "auto"
     shapes: ShapeRequest = field(default_factory=ShapeRequest)
     options: Mapping[str, str] = field(default_factory=dict)
@@ -198,6 +202,7 @@ def _bundle(
     for key in ("model", "data", "verify_data", "labels"):
         if key in values:
             values[key] = folder / values[key]
+    values["folder"] = folder.resolve()
     values["output"] = folder / values.get("output", f"{BUNDLES_FOLDER}/{values['name']}")
     values["budget"] = Budget.parse(values.get("budget", {})).over(budget)
     values["preprocessing"] = _preprocessing(table, path, preprocessing)

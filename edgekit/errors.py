@@ -11,6 +11,7 @@ there is something to do. The command line prints ``str(error)`` and exits with 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -120,3 +121,7 @@ class UnsupportedOpsError(RequirementError, NotImplementedError):
             subject=subject,
             hint=hint,
         )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """How it comes back from another process: by its gaps, not by the message that was made of them."""
+        return functools.partial(type(self), self.gaps, subject=self.subject, hint=self.hint), ()

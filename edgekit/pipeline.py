@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,7 @@ from edgekit.atomic import atomic_directory
 from edgekit.bundle import Bundle, is_bundle, read_bundle
 from edgekit.dimensions import defaults, written
 from edgekit.errors import EdgeKitError, InputError
+from edgekit.evaluation import Evaluation
 from edgekit.fingerprint import data_files, fingerprint, model_files
 from edgekit.labels import check_class_names, read_class_names
 from edgekit.model import Model
@@ -67,6 +69,8 @@ class PackageRequest:
     quantize: str | None = None
     """None: ``auto`` with data, ``none`` without."""
     max_drop: float | None = None
+    evaluation: Evaluation | None = None
+    """The project's own measure of quality; see :mod:`edgekit.evaluation`."""
     precision: str = "auto"
     shapes: ShapeRequest = field(default_factory=ShapeRequest)
     labels: Path | None = None
@@ -87,6 +91,7 @@ class PackageRequest:
         return {
             "quantize": self.scheme,
             "max_drop": self.max_drop,
+            "metric": None if self.evaluation is None else self.evaluation.name,
             "precision": self.precision,
             **self.shapes.as_record(),
             "target": dict(self.target_options),
@@ -103,6 +108,8 @@ class PackageRequest:
             files |= {f"{key}/{name}": file for name, file in (data_files(folder) if folder else {}).items()}
         if self.labels is not None:
             files["labels"] = self.labels
+        if self.evaluation is not None and self.evaluation.file is not None:
+            files["metric"] = self.evaluation.file
         declared = None if self.preprocessing is None else self.preprocessing.as_record()
         target, profile = find_profile(self.target)
         return fingerprint(
@@ -111,10 +118,15 @@ class PackageRequest:
         )
 
 
-def package(request: PackageRequest, progress: Progress) -> Bundle:
+def package(request: PackageRequest, progress: Progress, executor: Executor | None = None) -> Bundle:
     """Packages a model, and proves that the bundle computes what the model computes.
 
     What can be refused without work is refused before it. The bundle's name is not touched until the bundle is whole.
+
+    Args:
+        request: What to package, and how.
+        progress: Told of the stages.
+        executor: Evaluates a quantizer's candidates in other processes; None evaluates them in this one.
 
     Raises:
         InputError: The request does not fit, or the output cannot be written.
@@ -146,7 +158,17 @@ def package(request: PackageRequest, progress: Progress) -> Bundle:
         options = replace(options, examples=tuple(sample.feeds for sample in islice(verification, EXAMPLES)))
         simplified = walk.through(Simplify(), fixed).model
         walk.through(PreCheck(target, profile), simplified)
-        quantize = Quantize(request.scheme, target, profile, options, calibration, request.max_drop, progress.step)
+        quantize = Quantize(
+            request.scheme,
+            target,
+            profile,
+            options,
+            calibration,
+            request.max_drop,
+            progress.step,
+            request.evaluation,
+            executor,
+        )
         quantized = walk.through(quantize, simplified, Quantized)
         walk.through(CheckOperators(target, profile), quantized.model)
         verify = Verify(
@@ -157,6 +179,7 @@ def package(request: PackageRequest, progress: Progress) -> Bundle:
             request.max_drop,
             progress.step,
             calibrated_on_same=quantized.quantized and verification is calibration,
+            evaluation=request.evaluation,
         )
 
         def built_and_verified(precision: str) -> Verified:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from edgekit.bundle import Bundle, check_integrity, read_bundle
 from edgekit.config import Config, DeclaredBundle
 from edgekit.errors import EdgeKitError, InputError
+from edgekit.evaluation import Evaluation
 from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
 
@@ -53,6 +54,7 @@ def request_for(declared: DeclaredBundle) -> PackageRequest:
         verify_data=declared.verify_data,
         quantize=declared.quantize,
         max_drop=declared.max_drop,
+        evaluation=None if declared.metric is None else Evaluation(declared.metric, declared.folder),
         precision=declared.precision,
         shapes=declared.shapes,
         labels=declared.labels,

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from edgekit.evaluation import Evaluation
 from edgekit.model import Model
 from edgekit.samples import Samples
 from edgekit.target import Runner
@@ -30,7 +32,10 @@ class QuantizationRequest:
     samples: Samples | None
     """Calibration samples; None where the user gave none (weights-only schemes need none)."""
     max_drop: float | None = None
-    """The accuracy that may be lost, as a fraction of the metric (0.01 for ``1%``); None for the scheme's default."""
+    """The accuracy that may be lost (0.01 for ``1%``): as a share of the float model's value where there is an
+    ``evaluation``, else in points of the metric; None for the metric's default."""
+    evaluation: Evaluation | None = None
+    """The project's own measure of quality, which ``max_drop`` then is of; None where it has none."""
     placement: Mapping[str, Any] = field(default_factory=dict)
     """What the target's runtime fuses and prefers, as the target's data file says it; empty: conservative defaults."""
     execute: Callable[[Model], Runner] | None = None
@@ -38,6 +43,9 @@ class QuantizationRequest:
     latency_counts: bool = False
     """Whether the runner's latency on this machine says something about the device."""
     progress: Progress | None = None
+    executor: Executor | None = None
+    """What evaluates candidates in other processes; ``execute``, ``evaluation`` and ``samples`` can be pickled then.
+    None: in this process. Latency is measured in this process whatever this says."""
 
 
 @dataclass(frozen=True)

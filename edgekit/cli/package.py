@@ -14,6 +14,7 @@ from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._data import declared_preprocessing
 from edgekit.cli._options import DataOption, ModelArgument, ShapeOptions, TargetOption
+from edgekit.cli._search_options import SearchOptions
 
 VerifyDataOption = Annotated[
     Path | None,
@@ -79,6 +80,7 @@ def package(
     verify_data: VerifyDataOption = None,
     quantize: QuantizeOption = None,
     max_drop: MaxDropOption = None,
+    search: SearchOptions,
     shapes: ShapeOptions,
     precision: PrecisionOption = "auto",
     labels: LabelsOption = None,
@@ -107,6 +109,7 @@ def package(
         verify_data=verify_data,
         quantize=quantize,
         max_drop=parse_max_drop(max_drop),
+        evaluation=search.evaluation(samples=data is not None or verify_data is not None),
         precision=precision,
         shapes=shapes.request(),
         labels=labels,
@@ -115,7 +118,8 @@ def package(
     )
     if quantize is None:
         console.note(_chosen_scheme(request.scheme))
-    bundle = pipeline.package(request, console.progress)
+    with search.executor() as executor:
+        bundle = pipeline.package(request, console.progress, executor)
     console.show({"bundle": str(bundle.path), **summary_record(bundle.manifest)}, lambda out: show_summary(bundle, out))
 
 

@@ -12,13 +12,16 @@ from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._data import open_data
 from edgekit.cli._options import DataOption, ModelArgument, ModelOutputOption, ShapeOptions
+from edgekit.cli._search_options import SearchOptions
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
-    from edgekit.model import Model
-    from edgekit.samples import Samples
+    from edgekit.quantizer import QuantizationRequest
     from edgekit.stages import StageResult
+
+_SHARES = ("accuracy", "agreement", "explained")
+"""Metrics whose values are shares; others are of the project's own."""
 
 SchemeOption = Annotated[
     str, typer.Option("--scheme", metavar="SCHEME", help="auto, int8 or int8-weights; only the last needs no --data.")
@@ -46,6 +49,7 @@ def quantize(
     target: OptionalTargetOption = None,
     scheme: SchemeOption = "auto",
     max_drop: MaxDropOption = None,
+    search: SearchOptions,
     shapes: ShapeOptions,
     config: DataConfigOption = None,
     output: ModelOutputOption,
@@ -53,12 +57,13 @@ def quantize(
     """Quantize a model: ONNX in, smaller ONNX out.
 
     The samples in --data calibrate the ranges; where they have labels, --max-drop bounds the accuracy that may be lost.
-    With --target, candidates are built and scored on that target's runtime.
+    --metric names a measure of your own. With --target, candidates are built and scored on that target's runtime.
     """
     from edgekit.errors import InputError
     from edgekit.fingerprint import model_files
     from edgekit.onnx_file import write_model
     from edgekit.pipeline import Walk
+    from edgekit.quantizer import QuantizationRequest
     from edgekit.stages.fix_shapes import FixShapes
     from edgekit.stages.load import Load
     from edgekit.stages.quantize import NONE, require_scheme
@@ -68,12 +73,23 @@ def quantize(
         raise InputError("would leave the model as it is", subject=f"--scheme {NONE}")
     require_scheme(scheme, available=data is not None, option="--scheme")
     drop, request = parse_max_drop(max_drop), shapes.request()
+    evaluation = search.evaluation(samples=data is not None)
     walk = Walk(console.progress)
     fixed = walk.through(FixShapes(request), walk.through(Load(), model).model).model
     samples = None if data is None else open_data(data, config, fixed)
     simplified = walk.through(Simplify(), fixed).model
     before = simplified.weight_bytes
-    result = _quantized(console, simplified, scheme, samples, drop, target)
+    with search.executor() as executor:
+        asked = QuantizationRequest(
+            model=simplified,
+            scheme=scheme,
+            samples=samples,
+            max_drop=drop,
+            evaluation=evaluation,
+            progress=console.progress.step,
+            executor=executor,
+        )
+        result = _quantized(console, asked, target)
     write_model(result.model, output)
     record = {
         "output": str(output),
@@ -88,22 +104,26 @@ def quantize(
     console.note(f"wrote {output}")
 
 
-def _quantized(
-    console: Console, model: Model, scheme: str, samples: Samples | None, max_drop: float | None, target: str | None
-) -> StageResult:
+def _quantized(console: Console, request: QuantizationRequest, target: str | None) -> StageResult:
     """The quantized model, for the target where one is named."""
     from edgekit.pipeline import Walk
-    from edgekit.quantizer import QuantizationRequest
     from edgekit.registry import find_profile, installed_quantizer
     from edgekit.stages import StageResult
     from edgekit.stages.quantize import Quantize
     from edgekit.target import BuildOptions
 
-    step = console.progress.step
     if target is not None:
-        stage = Quantize(scheme, *find_profile(target), BuildOptions(), samples, max_drop, step)
-        return Walk(console.progress).through(stage, model)
-    request = QuantizationRequest(model=model, scheme=scheme, samples=samples, max_drop=max_drop, progress=step)
+        stage = Quantize(
+            request.scheme,
+            *find_profile(target),
+            BuildOptions(),
+            request.samples,
+            request.max_drop,
+            request.progress,
+            request.evaluation,
+            request.executor,
+        )
+        return Walk(console.progress).through(stage, request.model)
     with console.progress.stage("quantize"):
         result = installed_quantizer().quantize(request)
     for warning in result.record.get("warnings", ()):
@@ -127,7 +147,8 @@ def _measured(record: Mapping[str, Any]) -> str:
     trial = next((trial for trial in record.get("curve", ()) if trial["candidate"] == record.get("chosen")), None)
     if trial is None:
         return "nothing" if record.get("samples") else "nothing, without samples"
+    shown = "{:.2%}" if trial["metric"] in _SHARES else "{:.5g}"
     return (
-        f"{trial['metric']} {trial['value']:.2%} (float {trial['float_value']:.2%}), "
+        f"{trial['metric']} {shown.format(trial['value'])} (float {shown.format(trial['float_value'])}), "
         f"SQNR {float(trial['sqnr_db']):.1f} dB, on the samples that it was calibrated on"
     )

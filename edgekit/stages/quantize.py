@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from edgekit.errors import InputError
+from edgekit.evaluation import Evaluation
 from edgekit.model import Model
 from edgekit.quantizer import Progress, QuantizationRequest
 from edgekit.registry import installed_quantizer
@@ -29,6 +33,27 @@ class Quantized(StageResult):
     quantized: bool
 
 
+@dataclass(frozen=True)
+class Execute:
+    """Builds candidates for a target, and opens them; can be pickled, where the target can."""
+
+    target: Target
+    profile: Profile
+    options: BuildOptions
+
+    def __call__(self, candidate: Model) -> Runner:
+        """What executes the candidate. What was built is removed when nobody holds it any more."""
+        place = Path(tempfile.mkdtemp(prefix="edgekit-"))
+        try:
+            artifact = self.target.build(candidate, self.profile, place, self.options)
+            runner = self.target.load(artifact.main, self.profile)
+        except BaseException:
+            shutil.rmtree(place)
+            raise
+        weakref.finalize(runner, shutil.rmtree, place)
+        return runner
+
+
 class Quantize(Stage[Model]):
     """Quantizes by a scheme of :data:`SCHEMES`; ``none`` leaves the model as it is, as do schemes of the target's own.
 
@@ -40,6 +65,8 @@ class Quantize(Stage[Model]):
         samples: What to calibrate on; None where there are none.
         max_drop: The accuracy that may be lost, as a fraction; None for the quantizer's default.
         progress: Told of the steps.
+        evaluation: The project's own measure of quality, which ``max_drop`` is of.
+        executor: Evaluates candidates in other processes; None evaluates them in this one.
     """
 
     name: ClassVar[str] = "quantize"
@@ -53,6 +80,8 @@ class Quantize(Stage[Model]):
         samples: Samples | None,
         max_drop: float | None = None,
         progress: Progress | None = None,
+        evaluation: Evaluation | None = None,
+        executor: Executor | None = None,
     ) -> None:
         self._scheme = scheme
         self._target = target
@@ -61,6 +90,8 @@ class Quantize(Stage[Model]):
         self._samples = samples
         self._max_drop = max_drop
         self._progress = progress
+        self._evaluation = evaluation
+        self._executor = executor
 
     def requires(self, given: Model) -> None:
         """The scheme is known, and there are samples where it needs some.
@@ -81,19 +112,20 @@ class Quantize(Stage[Model]):
         if self._scheme in self._own_schemes:
             record = {"scheme": self._scheme, "applied_by": "the target, when it builds"}
             return Quantized(given, record, quantized=True)
-        with tempfile.TemporaryDirectory(prefix="edgekit-") as folder:
-            result = installed_quantizer().quantize(
-                QuantizationRequest(
-                    model=given,
-                    scheme=self._scheme,
-                    samples=self._samples,
-                    max_drop=self._max_drop,
-                    placement=self._target.placement(self._profile),
-                    execute=lambda candidate: self._execute(candidate, Path(folder)),
-                    latency_counts=self._profile.runs_here,
-                    progress=self._progress,
-                )
+        result = installed_quantizer().quantize(
+            QuantizationRequest(
+                model=given,
+                scheme=self._scheme,
+                samples=self._samples,
+                max_drop=self._max_drop,
+                evaluation=self._evaluation,
+                placement=self._target.placement(self._profile),
+                execute=Execute(self._target, self._profile, self._options),
+                latency_counts=self._profile.runs_here,
+                progress=self._progress,
+                executor=self._executor,
             )
+        )
         return Quantized(result.model, result.record, quantized=result.record.get("scheme") != NONE)
 
     def ensures(self, given: Model, result: StageResult) -> None:
@@ -110,12 +142,6 @@ class Quantize(Stage[Model]):
     @property
     def _own_schemes(self) -> Sequence[str]:
         return self._target.weight_schemes(self._profile)
-
-    def _execute(self, candidate: Model, folder: Path) -> Runner:
-        """Builds a candidate for the target, and opens it."""
-        place = Path(tempfile.mkdtemp(dir=folder))
-        artifact = self._target.build(candidate, self._profile, place, self._options)
-        return self._target.load(artifact.main, self._profile)
 
 
 def require_scheme(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from edgekit.accuracy import SELF_MARGIN_DB, Accuracy, Floors, Kind, SizeAccuracy, compare
+from edgekit.accuracy import MAX_DROP, SELF_MARGIN_DB, Accuracy, Floors, Kind, SizeAccuracy, compare
 from edgekit.dimensions import trials
 from edgekit.errors import InputError, RequirementError
+from edgekit.evaluation import Evaluation, share_lost
 from edgekit.metrics import json_number
 from edgekit.model import Model
 from edgekit.quantizer import Progress
@@ -44,6 +45,7 @@ class Verify(Stage[Built]):
         max_drop: The accuracy that may be lost, as a fraction; None for the default.
         progress: Told of the samples that are done.
         calibrated_on_same: Whether the samples are those that a quantizer was calibrated on.
+        evaluation: The project's own measure of quality, of which ``max_drop`` may be lost as well.
     """
 
     name: ClassVar[str] = "verify"
@@ -58,6 +60,7 @@ class Verify(Stage[Built]):
         progress: Progress | None = None,
         *,
         calibrated_on_same: bool = False,
+        evaluation: Evaluation | None = None,
     ) -> None:
         self._original = original
         self._target = target
@@ -66,6 +69,7 @@ class Verify(Stage[Built]):
         self._max_drop = max_drop
         self._progress = progress
         self._calibrated_on_same = calibrated_on_same
+        self._evaluation = evaluation
 
     def run(self, given: Built) -> Verified:
         """The same, with its accuracy.
@@ -105,6 +109,7 @@ class Verify(Stage[Built]):
             "kind": given.kind,
             "executed_by": accuracy.executed_by,
             "worst_db": None if worst is None else json_number(worst),
+            "evaluation": self._evaluated(given, reference, runner),
             "warnings": warnings,
         }
         return extend(Verified, given, record=record, accuracy=accuracy, runner=runner, reference=reference)
@@ -133,6 +138,25 @@ class Verify(Stage[Built]):
         accuracy = with_self_agreement(measured, self._original, samples)
         require_accuracy(accuracy, given.kind, given.artifact.precision, subject)
         return accuracy
+
+    def _evaluated(self, given: Built, reference: Reference, runner: Runner) -> dict[str, Any] | None:
+        """What the project's evaluation function finds, if it is enough; None without one."""
+        evaluation = self._evaluation
+        if evaluation is None:
+            return None
+        original = evaluation.of_original(reference.run, self._samples)
+        built = evaluation(runner.run, self._samples)
+        drop, allowed = share_lost(original, built), MAX_DROP if self._max_drop is None else self._max_drop
+        if drop > allowed:
+            raise InaccurateError(
+                "the built model is not accurate enough",
+                precision=given.artifact.precision,
+                subject=self._original.name,
+                expected=f"at most {allowed:.2%} of {evaluation.name} lost",
+                found=f"{built:.5g} instead of {original:.5g}, which is {drop:.2%} less",
+                hint="allow more with --max-drop, or quantize less",
+            )
+        return {"metric": evaluation.name, "reference": original, "built": built, "drop": drop}
 
     def _at_sizes(self, given: Built, reference: Reference, runner: Runner) -> tuple[SizeAccuracy, ...]:
         """The accuracy at each size that is tried of the open dimensions, if it is enough at all of them."""

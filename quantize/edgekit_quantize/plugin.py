@@ -14,7 +14,6 @@ from edgekit.errors import InputError, RequirementError
 from edgekit.metrics import json_number
 from edgekit.quantizer import QuantizationRequest, QuantizationResult, Quantizer
 from edgekit.samples import Samples
-from edgekit.target import Runner
 from edgekit_quantize.bias_correction import input_axis
 from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds
 from edgekit_quantize.calibration.statistics import Calibration, calibrate, largest_inputs
@@ -23,16 +22,19 @@ from edgekit_quantize.equalize import equalize
 from edgekit_quantize.layers import WEIGHTED, layers
 from edgekit_quantize.placement import Settings, candidates, place
 from edgekit_quantize.prepare import prepared
-from edgekit_quantize.scoring import AGREEMENT, EXPLAINED, LABELS, decides
+from edgekit_quantize.scoring import AGREEMENT, EXPLAINED, LABELS, Scorer, decides
 from edgekit_quantize.search import Bench, Outcome, Trial, search
 from edgekit_quantize.sensitivity import layer_errors
 from edgekit_quantize.session import SessionRunner
 from edgekit_quantize.smoothquant import Smoothing, smoothable_in_all, smoothing
 from edgekit_quantize.stored import RECURRENT
+from edgekit_quantize.workers import Judge
 from edgekit_quantize.writing import Written, write
 
 MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, EXPLAINED: 0.003}
 """What of the metric may be lost where the user names no budget; 0.003 of a signal's power is 25 dB."""
+MAX_DROP_OF_EVALUATION = 0.01
+"""Likewise, as a share of what the project's evaluation function gives for the float model."""
 FIRST_LOOK = 48
 """Samples that are looked at before calibration, where something has to be known of all channels first."""
 DYNAMIC = "int8-dynamic"
@@ -91,12 +93,16 @@ class _Run:
                 )
             written = write(self._model, self._candidates[0][1], {})
             return self._done(written, {"scheme": request.scheme, "samples": 0, "warnings": []})
-        calibration = self._calibrate()
-        outcome = self._search(calibration)
+        calibration = self._calibrate(request.samples)
+        scorer = self._scorer(calibration, request.samples)
+        max_drop = request.max_drop
+        if max_drop is None:
+            max_drop = MAX_DROP.get(scorer.metric, MAX_DROP_OF_EVALUATION)
+        outcome = self._search(calibration, scorer, max_drop)
         common = {
             "samples": calibration.samples,
-            "warnings": calibration.warnings,
-            "max_drop": self._max_drop,
+            "warnings": [*calibration.warnings, *([scorer.doubt] if scorer.doubt else [])],
+            "max_drop": max_drop,
             "curve": [trial.as_record() for trial in outcome.curve],
         }
         if outcome.best is not None:
@@ -110,23 +116,19 @@ class _Run:
             return QuantizationResult(request.model, {"scheme": "none", "reason": reason, **common})
         raise RequirementError(
             "no candidate holds the accuracy budget" + "".join(f"\n  {_line(trial)}" for trial in outcome.curve),
-            expected=f"at most {self._max_drop:.2%} lost",
+            expected=f"at most {max_drop:.2%} lost",
             hint="allow more with --max-drop, or give more and more typical samples",
         )
 
-    @property
-    def _max_drop(self) -> float:
+    def _scorer(self, calibration: Calibration, samples: Samples) -> Scorer:
         request = self._request
-        if request.max_drop is not None:
-            return request.max_drop
-        if request.samples is not None and request.samples.has_labels:
-            return MAX_DROP[LABELS]
-        return MAX_DROP[AGREEMENT if decides(request.model.graph) else EXPLAINED]
+        if request.evaluation is None:
+            return Scorer.by_references(calibration.references, classes=decides(request.model.graph))
+        original = SessionRunner(request.model.graph_model)
+        return Scorer.by_evaluation(calibration.references, request.evaluation, samples, original.run)
 
-    def _calibrate(self) -> Calibration:
-        samples, progress = self._request.samples, self._request.progress
-        if samples is None:
-            raise InputError("there are no samples")
+    def _calibrate(self, samples: Samples) -> Calibration:
+        progress = self._request.progress
         wanted: dict[str, set[int]] = {}
         for layer in layers(self._model.graph):
             if layer.data.name and layer.data.dtype in (None, ir.DataType.FLOAT):
@@ -173,7 +175,7 @@ class _Run:
         largest = largest_inputs(self._model, axes, (feeds for feeds, _ in some))
         return smoothing(tensors, largest, self._candidates[0][1].smoothing)
 
-    def _search(self, calibration: Calibration) -> Outcome:
+    def _search(self, calibration: Calibration, scorer: Scorer, max_drop: float) -> Outcome:
         request = self._request
 
         rounding: dict[str, np.ndarray] = {}
@@ -188,25 +190,19 @@ class _Run:
             errors = layer_errors(place(self._model.graph, settings), calibration.tensors)
             return [error.layer for error in errors if error.layer in of.quantized]
 
+        judge = Judge(scorer, request.execute)
+        timed = request.latency_counts and request.execute is not None
         bench = Bench(
-            self._open,
-            calibration.references,
-            decides(request.model.graph),
-            self._open(request.model.graph_model) if request.latency_counts and request.execute else None,
+            judge, request.model, judge.open(request.model) if timed else None, request.executor, request.progress
         )
         return search(
             bench,
             self._candidates,
             written,
             sensitive,
-            self._max_drop,
+            max_drop,
             speed_counts=request.latency_counts and request.scheme == "auto",
         )
-
-    def _open(self, model: ir.Model) -> Runner:
-        if self._request.execute is None:
-            return SessionRunner(model)
-        return self._request.execute(self._request.model.with_graph(model))
 
     def _done(self, written: Written, record: dict[str, Any]) -> QuantizationResult:
         return QuantizationResult(

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.metrics import LabelCount, class_output, decibels
+from edgekit.evaluation import Evaluation, share_lost
+from edgekit.metrics import LabelCount, TaskAccuracy, class_output, decibels
+from edgekit.samples import Samples
+from edgekit.target import Arrays
 from edgekit_quantize.calibration.statistics import Reference
 from edgekit_quantize.graph import is_standard
 
-Run = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
+Run = Callable[[Mapping[str, np.ndarray]], Arrays]
 
 LABELS = "accuracy"
 AGREEMENT = "agreement"
@@ -29,22 +32,25 @@ QUANTILE = 0.25
 
 @dataclass(frozen=True)
 class Score:
-    """How a candidate did on the kept samples."""
+    """How a candidate did."""
 
     metric: str
     """``accuracy``: labels found; ``agreement``: positions of the first output with the float model's largest class;
-    ``explained``: 1 - power of the error / power of the float model's output, for the worst output."""
+    ``explained``: 1 - power of the error / power of the float model's output, for the worst output; else the name of
+    the project's evaluation function."""
     value: float
-    """0 to 1."""
+    """0 to 1, but for the project's function."""
     reference: float
     """What the float model scores."""
     sqnr_db: float
     """Power of the float model's output over that of the error, in decibels, for the worst output."""
+    relative: bool = False
+    """Whether what is lost is told as a share of the float model's value, for want of a scale."""
 
     @property
     def drop(self) -> float:
         """What was lost."""
-        return self.reference - self.value
+        return share_lost(self.reference, self.value) if self.relative else self.reference - self.value
 
 
 def decides(graph: ir.Graph) -> bool:
@@ -66,42 +72,111 @@ def _has_classes(value: ir.Value) -> bool:
     return shape is None or (len(shape) >= 1 and shape[-1] != 1)
 
 
-def score(run: Run, references: Sequence[Reference], *, classes: bool) -> Score:
-    """Run a candidate over the kept samples.
+@dataclass(frozen=True)
+class Scorer:
+    """Scores models on the kept samples, and by the project's evaluation function where there is one.
 
-    Args:
-        run: Executes the candidate.
-        references: The samples with the float model's answers; at least one.
-        classes: Whether the first output decides between classes (:func:`decides`).
+    It can be pickled, where the samples can.
     """
-    power: dict[str, list[float]] = {}
-    same = positions = 0
-    counts: tuple[LabelCount, LabelCount] | None = None
+
+    references: Sequence[Reference]
+    """Samples with the float model's answers; at least one."""
+    metric: str
+    """See :attr:`Score.metric`."""
+    float_value: float
+    """What the float model scores."""
+    evaluation: Evaluation | None = None
+    samples: Samples | None = None
+    """What the evaluation function gets."""
+    doubt: str | None = None
+    """Why the samples' labels do not count; None where they do, or where there are none."""
+
+    @classmethod
+    def by_references(cls, references: Sequence[Reference], *, classes: bool) -> Scorer:
+        """Scores by labels where the samples have some that prove something, else by nearness to the float model.
+
+        Labels of which the float model finds no more than a guess prove nothing
+        (:meth:`edgekit.metrics.TaskAccuracy.is_chance`).
+
+        Args:
+            references: Samples with the float model's answers; at least one.
+            classes: Whether the first output decides between classes (:func:`decides`).
+        """
+        nearness = AGREEMENT if classes else EXPLAINED
+        task = _labels_found(references)
+        if task is None:
+            return cls(references, nearness, 1.0)
+        if not task.is_chance(len(references)):
+            return cls(references, LABELS, task.reference)
+        among = "" if task.classes is None else f" among {task.classes} classes"
+        doubt = (
+            f"the float model finds {task.reference:.2%} of {len(references)} labels{among}, no more than a guess may "
+            f"find: candidates are judged without them, by {nearness}; "
+            "check the labels, the order of the classes and the preprocessing, or give more samples"
+        )
+        return cls(references, nearness, 1.0, doubt=doubt)
+
+    @classmethod
+    def by_evaluation(
+        cls, references: Sequence[Reference], evaluation: Evaluation, samples: Samples, float_run: Run
+    ) -> Scorer:
+        """Scores by the project's evaluation function.
+
+        Args:
+            references: Samples with the float model's answers, for the SQNR; at least one.
+            evaluation: The function.
+            samples: What it gets.
+            float_run: Executes the float model.
+
+        Raises:
+            InputError: The function fails, or gives 0 for the float model.
+        """
+        value = evaluation.of_original(float_run, samples)
+        return cls(references, evaluation.name, value, evaluation, samples)
+
+    def __call__(self, run: Run) -> Score:
+        """Runs a candidate over the samples."""
+        power: dict[str, list[float]] = {}
+        same = positions = 0
+        count: LabelCount | None = None
+        for reference in self.references:
+            outputs = run(reference.feeds)
+            for name, expected in reference.outputs.items():
+                if expected.dtype.kind == "f":
+                    wide = expected.astype(np.float64)
+                    signal_and_noise = power.setdefault(name, [0.0, 0.0])
+                    signal_and_noise[0] += float(np.sum(wide**2))
+                    signal_and_noise[1] += float(np.sum((outputs[name].astype(np.float64) - wide) ** 2))
+            if self.metric == AGREEMENT:
+                first = next(iter(reference.outputs))
+                agree = reference.outputs[first].argmax(-1) == np.asarray(outputs[first]).argmax(-1)
+                same += int(agree.sum())
+                positions += agree.size
+            if self.metric == LABELS and reference.label is not None:
+                count = count or LabelCount(class_output(reference.outputs) or "")
+                count.add(reference.label, outputs, "calibration sample")
+        sqnr = min((decibels(signal, noise) for signal, noise in power.values()), default=math.inf)
+        if self.evaluation is not None and self.samples is not None:
+            value = self.evaluation(run, self.samples)
+            return Score(self.metric, value, self.float_value, sqnr, relative=True)
+        if count is not None:
+            return Score(self.metric, count.accuracy, self.float_value, sqnr)
+        if self.metric == AGREEMENT:
+            return Score(self.metric, same / positions, self.float_value, sqnr)
+        return Score(self.metric, max(0.0, 1 - 10 ** (-sqnr / 10)), self.float_value, sqnr)
+
+
+def _labels_found(references: Sequence[Reference]) -> TaskAccuracy | None:
+    """How many labels the float model finds; None without labels, or where no output tells a class."""
+    count: LabelCount | None = None
     for reference in references:
-        outputs = run(reference.feeds)
-        for name, expected in reference.outputs.items():
-            if expected.dtype.kind == "f":
-                wide = expected.astype(np.float64)
-                signal_and_noise = power.setdefault(name, [0.0, 0.0])
-                signal_and_noise[0] += float(np.sum(wide**2))
-                signal_and_noise[1] += float(np.sum((outputs[name].astype(np.float64) - wide) ** 2))
-        if classes:
-            first = next(iter(reference.outputs))
-            agree = reference.outputs[first].argmax(-1) == np.asarray(outputs[first]).argmax(-1)
-            same += int(agree.sum())
-            positions += agree.size
         if reference.label is not None:
-            output = class_output(dict(reference.outputs))
-            if output is not None:
-                counts = counts or (LabelCount(output), LabelCount(output))
-                counts[0].add(reference.label, reference.outputs, "calibration sample")
-                counts[1].add(reference.label, outputs, "calibration sample")
-    sqnr = min((decibels(signal, noise) for signal, noise in power.values()), default=math.inf)
-    if counts is not None:
-        return Score(LABELS, counts[1].accuracy, counts[0].accuracy, sqnr)
-    if classes:
-        return Score(AGREEMENT, same / positions, 1.0, sqnr)
-    return Score(EXPLAINED, 1 - 10 ** (-sqnr / 10), 1.0, sqnr)
+            output = class_output(reference.outputs)
+            if output is None:
+                return None
+            count = count or LabelCount(output)
+            count.add(reference.label, reference.outputs, "calibration sample")
+    return None if count is None else TaskAccuracy(count.output, count.accuracy, count.accuracy, count.classes)
 
 
 def latencies(*calls: Callable[[], object]) -> list[float]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
-import onnx_ir as ir
-
 from edgekit.metrics import json_number
+from edgekit.model import Model
+from edgekit.quantizer import Progress
 from edgekit.target import Runner
-from edgekit_quantize.calibration.statistics import Reference
 from edgekit_quantize.placement import Settings
-from edgekit_quantize.scoring import Score, latencies, score
+from edgekit_quantize.scoring import Score, latencies
+from edgekit_quantize.workers import Judge, scores
 from edgekit_quantize.writing import Written
 
 NOISE = 0.05
@@ -28,7 +29,6 @@ HOPELESS = 10
 SHARES = (0.1, 0.25, 0.5)
 """Shares of the integer layers that go back to float, the most sensitive first, where the budget is not held."""
 
-Open = Callable[[ir.Model], Runner]
 Write = Callable[[Settings, Collection[str], bool], Written]
 
 
@@ -60,6 +60,7 @@ class Trial:
             "metric": self.score.metric,
             "value": self.score.value,
             "float_value": self.score.reference,
+            "drop": self.score.drop,
             "sqnr_db": json_number(self.score.sqnr_db),
             "latency_ms": self.latency_ms,
             "float_latency_ms": self.float_ms,
@@ -69,26 +70,61 @@ class Trial:
         }
 
 
+Candidate = tuple[str, Settings, Written]
+"""A candidate that was written: its name, the settings that it was written by, and the model."""
+
+
 @dataclass
 class Bench:
     """What candidates are judged with."""
 
-    open: Open
-    references: Sequence[Reference]
-    classes: bool
+    judge: Judge
+    float_model: Model
+    """What candidates were made from."""
     original: Runner | None
     """Executes the float model where latency counts; None where it does not."""
+    executor: Executor | None = None
+    """Scores candidates in other processes; None scores them here."""
+    progress: Progress | None = None
 
-    def measure(self, name: str, settings: Settings, written: Written) -> Trial:
-        """Build, score and time a candidate."""
-        runner = self.open(written.model)
-        found = score(runner.run, self.references, classes=self.classes)
-        trial = Trial(name, settings, written, found, size=weight_bytes(written.model), runner=runner)
-        original = self.original
-        if original is not None:
-            feeds = self.references[0].feeds
+    def measured(self, candidates: Iterable[Candidate]) -> Iterator[Trial]:
+        """The candidates, scored and timed, in order.
+
+        Here one is scored when it is asked for. With an executor all are scored before the first is handed on. Latency
+        is measured in this process, and nothing else runs then.
+        """
+        if self.executor is None:
+            for count, (name, settings, written) in enumerate(candidates, 1):
+                self._tell(f"evaluating {name!r}", count, 0)
+                here = self.judge.open(self._model(written))
+                yield self._timed(Trial(name, settings, written, self.judge.scorer(here.run), runner=here))
+            return
+        waiting = list(candidates)
+        models = [self._model(written) for _, _, written in waiting]
+        found = scores(
+            self.judge,
+            models,
+            self.executor,
+            lambda count: self._tell("evaluating candidates", count, len(waiting)),
+        )
+        for (name, settings, written), model, score in zip(waiting, models, found, strict=True):
+            runner = None if self.original is None else self.judge.open(model)
+            yield self._timed(Trial(name, settings, written, score, runner=runner))
+
+    def _model(self, written: Written) -> Model:
+        return self.float_model.with_graph(written.model)
+
+    def _timed(self, trial: Trial) -> Trial:
+        trial.size = self._model(trial.written).weight_bytes
+        original, runner = self.original, trial.runner
+        if original is not None and runner is not None:
+            feeds = self.judge.scorer.references[0].feeds
             trial.float_ms, trial.latency_ms = latencies(lambda: original.run(feeds), lambda: runner.run(feeds))
         return trial
+
+    def _tell(self, what: str, done: int, total: int) -> None:
+        if self.progress is not None:
+            self.progress(what, done, total)
 
 
 @dataclass
@@ -130,25 +166,35 @@ def search(
         held = [trial for trial in outcome.curve if trial.score.drop <= max_drop]
         return [trial for trial in held if not speed_counts or trial.speedup >= 1 - NOISE]
 
-    for name, settings in candidates:
-        trial = bench.measure(name, settings, write(settings, (), False))
+    for trial in bench.measured((name, settings, write(settings, (), False)) for name, settings in candidates):
         if trial.score.drop > max_drop:
             trial.runner = None  # it takes no part in the play-off, and models take memory
         outcome.curve.append(trial)
     misses = [trial for trial in outcome.curve if _is_near_miss(trial, max_drop)]
     if misses and not fit():
-        trial = max(misses, key=lambda miss: miss.speedup)
-        name, settings = trial.name, dict(candidates)[trial.name]
-        order = sensitive(trial.written, settings)
-        for share in (0.0, *SHARES):
-            if trial.score.drop <= max_drop or not order:
-                break
-            count = math.ceil(share * len(order))
-            change = f"{count} layers in float" if count else "weights rounded with care"
-            trial = bench.measure(f"{name}, {change}", settings, write(settings, order[:count], True))
+        miss = max(misses, key=lambda trial: trial.speedup)
+        name, settings = miss.name, dict(candidates)[miss.name]
+        for trial in bench.measured(_with_more_care(name, settings, sensitive(miss.written, settings), write)):
             outcome.curve.append(trial)
+            if trial.score.drop <= max_drop:
+                break
     outcome.best = _play_off(fit(), bench)
     return outcome
+
+
+def _with_more_care(name: str, settings: Settings, order: Sequence[str], write: Write) -> Iterator[Candidate]:
+    """The candidate with its weights rounded with care, and with more and more of its layers in float.
+
+    Args:
+        name: The candidate's.
+        settings: The candidate's.
+        order: Its integer layers, the one that goes back to float first in front.
+        write: Writes candidates.
+    """
+    for share in (0.0, *SHARES) if order else ():
+        count = math.ceil(share * len(order))
+        change = f"{count} layers in float" if count else "weights rounded with care"
+        yield f"{name}, {change}", settings, write(settings, order[:count], True)
 
 
 def _play_off(trials: Sequence[Trial], bench: Bench) -> Trial | None:
@@ -163,7 +209,7 @@ def _play_off(trials: Sequence[Trial], bench: Bench) -> Trial | None:
         return _best_of(with_integers or trials)
     fastest = max(trial.speedup for trial in trials)
     final = [trial for trial in trials if trial.speedup >= fastest / PLAY_OFF and trial.runner is not None]
-    feeds = bench.references[0].feeds
+    feeds = bench.judge.scorer.references[0].feeds
     times = latencies(*(functools.partial(trial.runner.run, feeds) for trial in final if trial.runner is not None))
     for trial, latency in zip(final, times, strict=True):
         trial.final_ms = latency
@@ -181,11 +227,3 @@ def _best_of(trials: Sequence[Trial]) -> Trial:
 
 def _is_near_miss(trial: Trial, max_drop: float) -> bool:
     return max_drop < trial.score.drop <= HOPELESS * max_drop and bool(trial.written.quantized)
-
-
-def weight_bytes(model: ir.Model) -> int:
-    """Bytes of all initializers, those of subgraphs included."""
-    total = 0
-    for graph in model.graphs():
-        total += sum(value.const_value.nbytes for value in graph.initializers.values() if value.const_value is not None)
-    return total

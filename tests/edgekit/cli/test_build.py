@@ -123,3 +123,22 @@ def test_a_project_without_bundles(edgekit: RunEdgeKit, project: Path) -> None:
         "expected: [[bundle]] with name, model and target\n"
         'hint: for instance name = "digits-ios", model = "digits.onnx", target = "ios18"\n'
     ).replace("edgekit.toml", str(project))
+
+
+def test_a_measure_of_the_projects_own(edgekit: RunEdgeKit, project: Path, tmp_path_factory: Any) -> None:
+    import numpy as np
+
+    name = f"scores_{project.parent.name}"
+    module = project.parent / f"{name}.py"
+    module.write_text("def mean(run, samples):\n    return sum(run(s.feeds)['y'].mean() for s in samples)\n")
+    data = project.parent / "data"
+    data.mkdir()
+    np.savez(data / "0.npz", x=np.ones((1, 3), np.float32))
+    project.write_text(
+        '[[bundle]]\nname = "one"\nmodel = "model.onnx"\ntarget = "ort"\ndims = { N = 1 }\n'
+        f'data = "data"\nquantize = "none"\nmetric = "{name}:mean"\n'
+    )
+    assert skipped(edgekit) == [False]
+    assert skipped(edgekit) == [True]
+    module.write_text(module.read_text() + "# changed\n")
+    assert skipped(edgekit) == [False]

@@ -281,3 +281,33 @@ def test_options_of_a_target_are_names_with_values() -> None:
 def test_an_option_of_another_form_is_refused(texts: list[str]) -> None:
     with pytest.raises(InputError, match=f"--option {texts[-1]}: cannot be used"):
         parse_options(texts)
+
+
+def test_a_measure_of_ones_own_bounds_what_was_built(
+    edgekit: RunEdgeKit, tmp_path: Path, digits: Path, labelled_digits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"scores_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(
+        "def found(run, samples):\n"
+        "    return sum(run(sample.feeds)['logits'].argmax() == sample.label for sample in samples) / len(samples)\n"
+        "def worse_each_time(run, samples, values=[3.0, 2.0]):\n"
+        "    return values.pop(0)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    given = ["package", digits, "--target", "onnxruntime", "--dim", "batch=1", "--data", labelled_digits]
+
+    bundle = edgekit(*given, "--quantize", "int8", "--metric", f"{name}:found", "-o", tmp_path / "out", "--json").json
+    manifest = json.loads((Path(bundle["bundle"]) / "manifest.json").read_text())
+    records = {stage["name"]: stage["record"] for stage in manifest["stages"]}
+    assert manifest["options"]["metric"] == f"{name}:found"
+    assert {point["metric"] for point in records["quantize"]["curve"]} == {f"{name}:found"}
+    verified = records["verify"]["evaluation"]
+    assert verified["reference"] == manifest["accuracy"]["task"]["reference"]
+    assert verified["built"] == manifest["accuracy"]["task"]["built"]
+
+    refused = edgekit(*given, "--quantize", "none", "--metric", f"{name}:worse_each_time", "-o", tmp_path / "no", "-q")
+    assert refused.code == 1
+    assert (
+        f"expected: at most 1.00% of {name}:worse_each_time lost\nfound: 2 instead of 3, which is 33.33% less"
+    ) in refused.err
+    assert not (tmp_path / "no").exists()

@@ -149,3 +149,39 @@ def test_an_empty_data_folder_leaves_nothing_behind(edgekit: RunEdgeKit, model: 
     text = refusal(edgekit, model, "--data", tmp_path / "empty", "--dim", "N=1", "-o", output)
     assert text.startswith(f"error: {tmp_path}/empty: ")
     assert not output.parent.exists()
+
+
+def test_a_measure_of_ones_own(
+    edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"scores_{tmp_path.name}"
+    code = "def {}(run, samples):\n    return {}\n"
+    largest = "100 + sum(float(run(sample.feeds)['y'].max()) for sample in samples)"
+    (tmp_path / f"{name}.py").write_text(code.format("largest", largest) + code.format("nothing", "None"))
+    monkeypatch.chdir(tmp_path)
+    options = ["--data", data, "--scheme", "int8", "--dim", "N=1", "-o", tmp_path / "int8.onnx"]
+
+    found = edgekit("quantize", model, *options, "--metric", f"{name}:largest", "--max-drop", "2%", "--json").json
+    assert {point["metric"] for point in found["curve"]} == {f"{name}:largest"}
+    assert all(abs(point["drop"]) < 0.02 and point["float_value"] > 100 for point in found["curve"])
+    measured = edgekit("quantize", model, *options, "--metric", f"{name}:largest").out.splitlines()[1]
+    assert re.match(rf"measured: {name}:largest 1\d\d\.\d\d? \(float 1\d\d\.\d\d?\), SQNR", measured)
+    text = refusal(edgekit, model, *options, "--metric", f"{name}:nothing")
+    assert text.startswith(f"error: {name}:nothing: the evaluation function did not give a number\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--metric", "json:loads", "--scheme", "int8-weights"], "--metric json:loads: needs samples to run on"),
+        (["--metric", "nonsense", "--data", "DATA"], "nonsense: is no evaluation function"),
+        (["--workers", "0", "--data", "DATA"], "--workers: cannot be used"),
+        (["--workers", "2", "--cluster", "tcp://127.0.0.1:1", "--data", "DATA"], "--workers 2: is for this machine"),
+    ],
+)
+def test_what_candidates_cannot_be_judged_by(
+    edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path, options: list[str], message: str
+) -> None:
+    given = [str(data) if option == "DATA" else option for option in options]
+    text = refusal(edgekit, model, *given, "--dim", "N=1", "-o", tmp_path / "int8.onnx")
+    assert text.startswith(f"error: {message}")

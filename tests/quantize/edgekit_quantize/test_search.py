@@ -10,9 +10,12 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from edgekit.model import Model
 from edgekit_quantize.calibration.statistics import Reference
 from edgekit_quantize.placement import Settings
+from edgekit_quantize.scoring import EXPLAINED, Scorer
 from edgekit_quantize.search import Bench, Outcome, search
+from edgekit_quantize.workers import Judge
 from edgekit_quantize.writing import Written
 
 FLOAT_S = 2e-3
@@ -39,7 +42,9 @@ def _chosen(candidates: dict[str, Slow], *, speed_counts: bool = True, max_drop:
     settings = {name: Settings(block=number) for number, name in enumerate(candidates)}
     names = dict(enumerate(candidates))
     one = np.ones(4, np.float32)
-    bench = Bench(lambda model: runners[id(model)], [Reference({"x": one}, {"y": one})], False, Slow(FLOAT_S, 0))
+    scorer = Scorer([Reference({"x": one}, {"y": one})], EXPLAINED, 1.0)
+    judge = Judge(scorer, lambda model: runners[id(model.graph_model)])
+    bench = Bench(judge, Model(next(iter(models.values()))), Slow(FLOAT_S, 0))
     return search(
         bench,
         list(settings.items()),
