@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from edgekit.bundle import Bundle, check_integrity
+from edgekit.devices.device import Device
+from edgekit.devices.local import LocalDevice
 from edgekit.errors import InputError
 from edgekit.latency import Latency, measure_in_turns
 from edgekit.quantizer import Progress
 from edgekit.reference import Reference
-from edgekit.verification import open_runner, original_of
+from edgekit.verification import original_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,11 @@ class Candidate:
 
 
 def bench_bundle(
-    bundle: Bundle, against: Bundle | None = None, model: Path | None = None, step: Progress | None = None
+    bundle: Bundle,
+    against: Bundle | None = None,
+    model: Path | None = None,
+    step: Progress | None = None,
+    device: Device | None = None,
 ) -> list[Candidate]:
     """Measures a bundle in turns with what it is compared to.
 
@@ -51,6 +58,7 @@ def bench_bundle(
         against: A second one.
         model: The original, executed by ONNX Runtime.
         step: Told of the turns.
+        device: What executes the bundles; this machine where nothing is given.
 
     Returns:
         The bundle first, then the others.
@@ -64,16 +72,17 @@ def bench_bundle(
         raise InputError("is the bundle itself", subject="--against", found=against.path)
     runs: dict[str, Callable[[], object]] = {}
     known: dict[str, tuple[str, bool]] = {}
-    for one in bundles:
-        check_integrity(one)
-        runner, name = open_runner(one), str(one.path)
-        runs[name] = partial(runner.run, _feeds(one))
-        known[name] = runner.executed_by, bool(one.manifest["target"]["runs_here"])
-    if model is not None:
-        reference = Reference(original_of(bundle, model), fast=True)
-        runs[str(model)] = partial(reference.run, _feeds(bundle))
-        known[str(model)] = reference.executed_by, True
-    times = measure_in_turns(runs, step)
+    with ExitStack() as opened:
+        for one in bundles:
+            check_integrity(one)
+            session, name = opened.enter_context((device or LocalDevice()).open(one)), str(one.path)
+            runs[name] = partial(session.run, _feeds(one))
+            known[name] = session.executed_by, bool(one.manifest["target"]["runs_here"])
+        if model is not None:
+            reference = Reference(original_of(bundle, model), fast=True)
+            runs[str(model)] = partial(reference.run, _feeds(bundle))
+            known[str(model)] = reference.executed_by, True
+        times = measure_in_turns(runs, step)
     return [Candidate(name, *known[name], times[name]) for name in runs]
 
 

@@ -11,6 +11,8 @@ import numpy as np
 
 from edgekit.accuracy import Accuracy, Floors, Kind, compare
 from edgekit.bundle import Bundle, check_integrity
+from edgekit.devices.device import Device
+from edgekit.devices.local import LocalDevice
 from edgekit.dimensions import defaults
 from edgekit.errors import InputError, RequirementError
 from edgekit.fingerprint import model_files
@@ -20,7 +22,6 @@ from edgekit.onnx_file import sha256
 from edgekit.preprocessing import Preprocessing, parse_preprocessing, resolve_preprocessing
 from edgekit.quantizer import Progress
 from edgekit.reference import Reference
-from edgekit.registry import find_profile
 from edgekit.samples import Samples, open_samples
 from edgekit.shape_request import ShapeRequest, at_sizes
 from edgekit.stages.fix_shapes import FixShapes
@@ -62,22 +63,13 @@ class Verification:
         }
 
 
-def open_runner(bundle: Bundle) -> Runner:
-    """What executes the bundle's model on this machine.
-
-    Raises:
-        InputError: The target that built it is not installed.
-    """
-    target, profile = find_profile(bundle.profile_name)
-    return target.load(bundle.main, profile)
-
-
 def verify_bundle(
     bundle: Bundle,
     data: Path | None = None,
     model: Path | None = None,
     step: Progress | None = None,
     declared: Preprocessing | None = None,
+    device: Device | None = None,
 ) -> Verification:
     """Hashes every file, runs the golden data, and measures the accuracy on ``data`` where there are some.
 
@@ -87,17 +79,29 @@ def verify_bundle(
         model: The original, to compare with.
         step: Told of the samples that are done.
         declared: How pictures or sounds become the input, for a bundle that does not hold it.
+        device: What executes the bundle; this machine where nothing is given.
 
     Raises:
-        RequirementError: A file is changed, or the bundle is not accurate enough.
-        InputError: The data or the model do not fit the bundle.
+        RequirementError: A file is changed, the bundle is not accurate enough, or the device cannot run it.
+        InputError: The data or the model do not fit the bundle, or the device cannot be reached.
     """
+    if data is None and model is not None:
+        raise InputError("the original is of use with data only", subject="--model", hint="give --data DIR too")
     check_integrity(bundle)
-    runner = open_runner(bundle)
+    with (device or LocalDevice()).open(bundle) as session:
+        return _verify_executed(bundle, session, data, model, step, declared)
+
+
+def _verify_executed(
+    bundle: Bundle,
+    runner: Runner,
+    data: Path | None,
+    model: Path | None,
+    step: Progress | None,
+    declared: Preprocessing | None,
+) -> Verification:
     golden = _golden(bundle, runner)
     if data is None:
-        if model is not None:
-            raise InputError("the original is of use with data only", subject="--model", hint="give --data DIR too")
         return Verification(runner.executed_by, golden, None, None)
     inputs = tuple(ValueSpec(feature.name, feature.dtype, feature.shape) for feature in bundle.inputs)
     samples = open_samples(

@@ -47,24 +47,6 @@ OriginalOption = Annotated[
     typer.Option("--model", metavar="MODEL", help="The ONNX model that the bundle was made from.", show_default=False),
 ]
 
-LOCAL = "local"
-
-
-def require_local(device: str) -> None:
-    """Refuses a device that cannot be reached.
-
-    Raises:
-        InputError: It is not this machine.
-    """
-    if device != LOCAL:
-        raise InputError(
-            "the device is not supported",
-            subject="--device",
-            expected=LOCAL,
-            found=device,
-            hint="on other devices run the check that lies in the bundle; its report.md tells how",
-        )
-
 
 def parse_max_drop(text: str | None) -> float | None:
     """What ``--max-drop`` says, as a fraction.

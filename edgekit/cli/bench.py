@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgekit.cli._bundle_options import LOCAL, BundleArgument, DeviceOption, OriginalOption, require_local
+from edgekit.cli._bundle_options import BundleArgument, DeviceOption, OriginalOption
 from edgekit.cli._bundle_view import show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
+from edgekit.devices.opening import LOCAL
 
 if TYPE_CHECKING:
     from edgekit.benchmark import Candidate
@@ -39,11 +40,12 @@ def bench(
     """
     from edgekit.benchmark import bench_bundle
     from edgekit.bundle import read_bundle
+    from edgekit.devices.opening import open_device
 
-    require_local(device)
+    where = open_device(device)
     opened, other = read_bundle(bundle), None if against is None else read_bundle(against)
     with console.progress.stage("bench"):
-        candidates = bench_bundle(opened, other, model, console.progress.step)
+        candidates = bench_bundle(opened, other, model, console.progress.step, where)
     first = candidates[0]
     record = {"device": device, "candidates": [candidate.as_record(first) for candidate in candidates]}
     console.show(record, lambda out: show_table(_HEAD, (_row(candidate, first) for candidate in candidates), out))

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgekit.cli._bundle_options import (
-    LOCAL,
     BundleArgument,
     DataConfigOption,
     DeviceOption,
     OriginalOption,
-    require_local,
 )
 from edgekit.cli._bundle_view import show_rows
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._data import declared_preprocessing
 from edgekit.cli._options import DataOption
+from edgekit.devices.opening import LOCAL
 
 if TYPE_CHECKING:
     from edgekit.verification import Verification
@@ -39,13 +38,13 @@ def verify(
     is told, beside the original's at packaging.
     """
     from edgekit.bundle import read_bundle
+    from edgekit.devices.opening import open_device
     from edgekit.verification import verify_bundle
 
-    require_local(device)
-    opened = read_bundle(bundle)
+    where, opened = open_device(device), read_bundle(bundle)
     with console.progress.stage("verify"):
         declared = None if data is None else declared_preprocessing(config, data, model)
-        verification = verify_bundle(opened, data, model, console.progress.step, declared)
+        verification = verify_bundle(opened, data, model, console.progress.step, declared, where)
     record = {"bundle": str(bundle), "device": device, **verification.as_record()}
     if verification.accuracy is not None and verification.accuracy.label_doubt is not None:
         console.warn(verification.accuracy.label_doubt)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
 
 from edgekit.bundle import Bundle
-
-Arrays = dict[str, np.ndarray]
-Step = Callable[[str, int, int], None]
-"""Told what is being done, how many steps are done, and how many there are."""
+from edgekit.target import Arrays
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,10 @@ class Timing:
 
 
 class Session(ABC):
-    """A bundle that is on the device and ready to run. Names, shapes and dtypes are the ONNX model's."""
+    """A bundle that is on the device and ready to run: a :class:`edgekit.target.Runner` that can be timed.
+
+    Names, shapes and dtypes are the ONNX model's.
+    """
 
     @property
     @abstractmethod
@@ -39,8 +39,8 @@ class Session(ABC):
         """What really executes, as the device itself says: runtime, version, unit, machine."""
 
     @abstractmethod
-    def run_all(self, samples: Iterable[Mapping[str, np.ndarray]], step: Step | None = None) -> list[Arrays]:
-        """Outputs of every sample, in order.
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        """Outputs by name for inputs by name.
 
         Raises:
             edgekit.errors.RequirementError: The device failed, or went away.
@@ -48,7 +48,7 @@ class Session(ABC):
 
     @abstractmethod
     def time(self, sample: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Timing:
-        """The latency of one sample.
+        """The latency of one sample; called again and again where several sessions take turns.
 
         Raises:
             edgekit.errors.RequirementError: The device failed, or went away.

@@ -42,7 +42,7 @@ def test_refused(edgekit: RunEdgeKit, packaged_digits: Path, bundle: Path, tmp_p
         ([tmp_path / "empty"], 2, f"error: {tmp_path / 'empty'}: is not a bundle"),
         ([packaged_digits, "--against", tmp_path / "empty"], 2, f"error: {tmp_path / 'empty'}: is not a bundle"),
         ([packaged_digits, "--against", packaged_digits], 2, "error: --against: is the bundle itself"),
-        ([packaged_digits, "--device", "adb:"], 2, "error: --device: the device is not supported"),
+        ([packaged_digits, "--device", "usb:"], 2, "error: --device: there is no such kind of device"),
         (
             [packaged_digits, "--model", tmp_path / "no.onnx"],
             2,

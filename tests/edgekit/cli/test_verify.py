@@ -113,9 +113,8 @@ def test_golden_outputs_that_are_not_computed(edgekit: RunEdgeKit, bundle: Path)
     ("options", "text"),
     [
         (
-            ["--device", "ssh://somewhere"],
-            "--device: the device is not supported\nexpected: local\nfound: ssh://somewhere\n"
-            "hint: on other devices run the check that lies in the bundle; its report.md tells how",
+            ["--device", "local:0"],
+            "--device: this machine has nothing to choose\nexpected: local\nfound: local:0",
         ),
         (["--model", "x.onnx"], "--model: the original is of use with data only\nhint: give --data DIR too"),
     ],

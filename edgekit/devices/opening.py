@@ -1,0 +1,38 @@
+"""Finds the device that a URL names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import cast
+
+from edgekit.devices.device import Device
+from edgekit.errors import InputError
+
+LOCAL = "local"
+
+SCHEMES: Mapping[str, tuple[str, str, str]] = {
+    LOCAL: ("local", "edgekit.devices.local", "LocalDevice"),
+    "browser": ("browser:[wasm|webgpu|jsep]", "edgekit.devices.browser", "BrowserDevice"),
+    "macos": ("macos", "edgekit.devices.macos", "MacosDevice"),
+    "xcode": ("xcode", "edgekit.devices.xcode", "XcodeDevice"),
+}
+"""What a URL begins with: how the URL is written, and the module and class that it stands for."""
+
+
+def open_device(url: str) -> Device:
+    """The device that ``url`` names; nothing is started or connected yet.
+
+    Raises:
+        InputError: There is no such scheme, or the URL is not written as its scheme asks.
+    """
+    scheme = url.partition(":")[0]
+    if scheme not in SCHEMES:
+        raise InputError(
+            "there is no such kind of device",
+            subject="--device",
+            expected=", ".join(form for form, _, _ in SCHEMES.values()),
+            found=url,
+        )
+    _, module, name = SCHEMES[scheme]
+    return cast("Device", getattr(import_module(module), name).from_url(url))
