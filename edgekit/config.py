@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,14 @@ from edgekit.shape_request import ShapeRequest
 BUNDLES_FOLDER = "bundles"
 """Where bundles go whose ``output`` is not declared, beside ``edgekit.toml``."""
 
-_LEAST_DOUBTFUL_DROP = 0.5
+TIME_LIMIT = 60.0
+"""Seconds after which the gate ends a measurement although its answer is not clear."""
+
+_LEAST_DOUBTFUL_LOSS = 0.5
+_DROP = "would allow {:.0%} of the samples to be lost"
+_GROWTH = "would allow {:.0%} more"
+_LOSSES = {"accuracy_drop": _DROP, "accuracy_fall": _DROP, "size_growth": _GROWTH, "latency_growth": _GROWTH}
+"""The budgets that say what may be lost, and what a surprisingly great share would allow."""
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
@@ -35,7 +43,11 @@ class Budget:
     sqnr_db: float | None = None
     """Least SQNR of the worst output."""
     latency_ratio: float | None = None
-    """Most of the built model's P50 over the float model's."""
+    """Most time, as a multiple of the float model's."""
+    accelerator_share: float | None = None
+    """Least share of the nodes that the device's accelerator runs."""
+    partitions: int | None = None
+    """Most pieces that the model falls into on the device."""
     size_growth: float | None = None
     """Most growth of the size over the baseline, relative."""
     accuracy_fall: float | None = None
@@ -44,15 +56,49 @@ class Budget:
     """Most growth of the latency ratio over the baseline, relative."""
 
     @classmethod
-    def parse(cls, table: Mapping[str, Any]) -> Budget:
-        """The budget that a valid table holds."""
-        readers: dict[str, Callable[[Any], Any]] = {"size": parse_bytes, "sqnr_db": float, "latency_ratio": float}
-        return cls(**{key: readers.get(key, parse_fraction)(value) for key, value in table.items()})
+    def parse(cls, table: Mapping[str, Any], subject: object) -> Budget:
+        """The budget that a valid table holds.
+
+        Raises:
+            InputError: A share of what may be lost was surely meant as a percentage. ``subject`` is where it stands.
+        """
+        readers: dict[str, Callable[[Any], Any]] = {
+            "size": parse_bytes,
+            "accuracy": parse_fraction,
+            "sqnr_db": float,
+            "latency_ratio": float,
+            "accelerator_share": parse_fraction,
+            "partitions": int,
+        }
+        read: dict[str, Any] = {key: readers[key](value) for key, value in table.items() if key in readers}
+        for key, would_allow in _LOSSES.items():
+            if key in table:
+                read[key] = parse_loss(table[key], f"{subject} {key}", would_allow)
+        return cls(**read)
 
     def over(self, other: Budget) -> Budget:
         """This budget, and the other's where this one asks nothing."""
         mine = {field.name: getattr(self, field.name) for field in fields(self)}
         return Budget(**{key: getattr(other, key) if value is None else value for key, value in mine.items()})
+
+
+class Inconclusive(StrEnum):
+    """What becomes of a bundle whose latency was measured and whose answer is not clear."""
+
+    PASS = "pass"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True)
+class GateSettings:
+    """How the gate judges."""
+
+    inconclusive: Inconclusive = Inconclusive.WARN
+    time_limit: float = TIME_LIMIT
+    """Seconds that one measurement may take."""
+    baseline: Path | None = None
+    """Figures of an earlier build."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +134,7 @@ class Config:
     preprocessing: Preprocessing | None
     budget: Budget
     bundles: tuple[DeclaredBundle, ...]
+    gate: GateSettings = GateSettings()
 
     def preprocessing_of(self, model: Path | None) -> Preprocessing | None:
         """How data become the model's input: as its bundle declares, where the model is one of the project's."""
@@ -95,12 +142,12 @@ class Config:
         fitting = [bundle.preprocessing for bundle in self.bundles if bundle.model.resolve() == place]
         return fitting[0] if fitting else self.preprocessing
 
-    def budget_of(self, bundle: Path, name: str) -> Budget:
-        """The budget of a bundle: of the one that is declared for this folder or, failing that, under this name."""
+    def declared(self, bundle: Path, name: str) -> DeclaredBundle | None:
+        """What is declared for a bundle: for its folder or, failing that, under its name; None if nothing is."""
         place = bundle.resolve()
         fitting = [declared for declared in self.bundles if declared.output.resolve() == place]
         fitting += [declared for declared in self.bundles if declared.name == name]
-        return fitting[0].budget if fitting else self.budget
+        return fitting[0] if fitting else None
 
 
 def read_config(path: Path) -> Config:
@@ -117,20 +164,21 @@ def read_config(path: Path) -> Config:
         raise InputError(f"cannot be read: {error}", subject=path) from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"is not TOML: {error}", subject=path) from error
+    _check_shares(document, path)
     flaw = find_flaw(document, "config.schema.json")
     if flaw is not None:
         raise InputError(
             "cannot be used", subject=path, found=flaw, hint="EdgeKit's config.schema.json describes every key"
         )
     preprocessing = _preprocessing(document, path, None)
-    budget = Budget.parse(document.get("budget", {}))
+    budget = Budget.parse(document.get("budget", {}), f"{path} [budget]")
     bundles = tuple(_bundle(table, path, preprocessing, budget) for table in document.get("bundle", ()))
     for what in ("name", "output"):
         values = [getattr(bundle, what) for bundle in bundles]
         twice = next((value for value in values if values.count(value) > 1), None)
         if twice is not None:
             raise InputError(f"two bundles have the same {what}", subject=path, found=twice)
-    return Config(path, preprocessing, budget, bundles)
+    return Config(path, preprocessing, budget, bundles, _gate(document.get("gate", {}), path.parent))
 
 
 def find_config(start: Path) -> Path | None:
@@ -160,24 +208,40 @@ def parse_max_drop(value: float | str, subject: object) -> float:
     Raises:
         InputError: It is no share, or a number that was surely meant as a percentage. ``subject`` is where it stands.
     """
+    return parse_loss(value, subject, _DROP)
+
+
+def parse_loss(value: float | str, subject: object, would_allow: str) -> float:
+    """A share of something that may be lost; half of it or more has to be written with a percent sign.
+
+    Args:
+        value: As it was written.
+        subject: Where it stands.
+        would_allow: What a share allows, with a place for it.
+
+    Raises:
+        InputError: It is no share, or a number that was surely meant as a percentage.
+    """
     try:
         share = parse_fraction(value)
     except ValueError as error:
+        raise _no_share(value, subject) from error
+    mark = "" if isinstance(value, str) else '"'  # what is no text stands in a project file, where a text is quoted
+    if share >= _LEAST_DOUBTFUL_LOSS and not str(value).rstrip().endswith("%"):
         raise InputError(
-            "is no share",
+            would_allow.format(share),
             subject=subject,
-            expected="a number from 0 to 1, or from 0% to 100%",
+            expected=f"a number below {_LEAST_DOUBTFUL_LOSS}, or a percentage",
             found=value,
-        ) from error
-    if share >= _LEAST_DOUBTFUL_DROP and not str(value).rstrip().endswith("%"):
-        raise InputError(
-            f"would allow {share:.0%} of the samples to be lost",
-            subject=subject,
-            expected=f"a number below {_LEAST_DOUBTFUL_DROP}, or a percentage",
-            found=value,
-            hint=f"{share:g}% is written {share:g}%; where {share:.0%} is meant, write {share:.0%}",
+            hint=f"{share:g}% is written {mark}{share:g}%{mark}; where {share:.0%} is meant, write {mark}{share:.0%}{mark}",
         )
     return share
+
+
+def _no_share(value: object, subject: object, hint: str | None = None) -> InputError:
+    return InputError(
+        "is no share", subject=subject, expected="a number from 0 to 1, or from 0% to 100%", found=value, hint=hint
+    )
 
 
 def parse_bytes(value: int | str) -> int:
@@ -204,12 +268,36 @@ def _bundle(
             values[key] = folder / values[key]
     values["folder"] = folder.resolve()
     values["output"] = folder / values.get("output", f"{BUNDLES_FOLDER}/{values['name']}")
-    values["budget"] = Budget.parse(values.get("budget", {})).over(budget)
+    values["budget"] = Budget.parse(values.get("budget", {}), f"{path} bundle {values['name']} budget").over(budget)
     values["preprocessing"] = _preprocessing(table, path, preprocessing)
     if "max_drop" in values:
         values["max_drop"] = parse_max_drop(values["max_drop"], f"{path} max_drop")
     values["shapes"] = ShapeRequest.declared(values.pop("dims", {}), values.get("shapes", {}))
     return DeclaredBundle(**values)
+
+
+def _gate(table: Mapping[str, Any], folder: Path) -> GateSettings:
+    values = dict(table)
+    if "inconclusive" in values:
+        values["inconclusive"] = Inconclusive(values["inconclusive"])
+    if "baseline" in values:
+        values["baseline"] = folder / values["baseline"]
+    return GateSettings(**values)
+
+
+def _check_shares(document: Mapping[str, Any], path: Path) -> None:
+    """Tells whoever wrote ``accuracy = 98`` how a percentage is written; the schema could only say what it is not.
+
+    Raises:
+        InputError: A share in a budget is a number above 1.
+    """
+    bundles = document.get("bundle", ())
+    tables = [document, *(bundles if isinstance(bundles, list) else ())]
+    budgets = [table.get("budget") for table in tables if isinstance(table, dict)]
+    for budget in budgets:
+        for key, value in budget.items() if isinstance(budget, dict) else ():
+            if key in (*_LOSSES, "accuracy", "accelerator_share") and isinstance(value, int | float) and value > 1:
+                raise _no_share(value, f"{path} {key}", f'{value:g}% is written "{value:g}%"')
 
 
 def _preprocessing(table: Mapping[str, Any], path: Path, default: Preprocessing | None) -> Preprocessing | None:

@@ -59,13 +59,17 @@ class Console:
         """Says what people should know although the command went through; silent with ``--json``."""
         self.progress.warn(text)
 
-    def fail(self, text: str) -> NoReturn:
-        """Ends a command that did its work, and whose answer is no: exit code 1.
+    def say(self, line: str) -> None:
+        """Prints a line that a machine reads from the log, whatever people want to see."""
+        sys.stderr.write(line + "\n")
+
+    def fail(self, text: str, exit_code: int = RequirementError.exit_code) -> NoReturn:
+        """Ends a command that did its work, and whose answer is no.
 
         The result has been shown already, so this goes to stderr alone.
         """
         sys.stderr.write(f"error: {text}\n")
-        raise typer.Exit(RequirementError.exit_code)
+        raise typer.Exit(exit_code)
 
 
 def _rich_console() -> RichConsole:

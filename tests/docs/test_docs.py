@@ -146,7 +146,7 @@ def schema(name: str) -> dict[str, Any]:
 def test_the_project_files_page_tells_every_key() -> None:
     page = (DOCS / "project-file.md").read_text(encoding="utf-8")
     definitions = schema("config.schema.json")["$defs"]
-    for table in ("bundle", "budget", "image", "audio"):
+    for table in ("bundle", "budget", "gate", "image", "audio"):
         for key in definitions[table]["properties"]:
             assert f"`{key}`" in page, f"{table}.{key}"
     assert set(definitions["budget"]["properties"]) == set(vars(Budget()))

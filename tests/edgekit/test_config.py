@@ -3,7 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from edgekit.config import Budget, find_config, parse_bytes, parse_fraction, parse_max_drop, read_config
+from edgekit.config import (
+    Budget,
+    GateSettings,
+    Inconclusive,
+    find_config,
+    parse_bytes,
+    parse_fraction,
+    parse_max_drop,
+    read_config,
+)
 from edgekit.errors import InputError
 from edgekit.preprocessing import AudioPreprocessing, ImagePreprocessing
 from edgekit.project import request_for
@@ -78,11 +87,61 @@ def test_a_model_s_preprocessing_is_its_bundle_s(config: Path) -> None:
     assert read.preprocessing_of(None) == ImagePreprocessing(scale=1 / 255)
 
 
-def test_a_bundle_s_budget_is_found_by_folder_then_by_name(config: Path) -> None:
+def test_what_is_declared_for_a_bundle_is_found_by_folder_then_by_name(config: Path) -> None:
     read = read_config(config)
-    assert read.budget_of(config.parent / "out" / "speech", "digits-ios").size == 2_500_000
-    assert read.budget_of(config.parent / "moved", "digits-ios").size == 900_000
-    assert read.budget_of(config.parent / "moved", "unknown") == Budget(size=2_500_000, accuracy=0.98)
+    digits, speech = read.bundles
+    assert read.declared(config.parent / "out" / "speech", "digits-ios") is speech
+    assert read.declared(config.parent / "moved", "digits-ios") is digits
+    assert read.declared(config.parent / "moved", "unknown") is None
+    assert read.budget == Budget(size=2_500_000, accuracy=0.98)
+
+
+def test_how_the_gate_judges(config: Path) -> None:
+    assert read_config(config).gate == GateSettings(Inconclusive.WARN, 60.0, None)
+    config.write_text('[gate]\ninconclusive = "fail"\ntime_limit = 5\nbaseline = "ci/baseline.json"\n')
+    assert read_config(config).gate == GateSettings(Inconclusive.FAIL, 5, config.parent / "ci" / "baseline.json")
+
+
+def test_every_budget(config: Path) -> None:
+    config.write_text(
+        '[budget]\nsize = "1 kB"\naccuracy = 1\naccuracy_drop = "60%"\nsqnr_db = 20\nlatency_ratio = 2\n'
+        'accelerator_share = "95%"\npartitions = 3\nsize_growth = 0.1\naccuracy_fall = 0.01\nlatency_growth = "100%"\n'
+    )
+    assert read_config(config).budget == Budget(1000, 1.0, 0.6, 20.0, 2.0, 0.95, 3, 0.1, 0.01, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "subject", "message"),
+    [
+        (
+            "[budget]\naccuracy_drop = 1",
+            "[budget] accuracy_drop",
+            "would allow 100% of the samples to be lost\nexpected: a number below 0.5, or a percentage\nfound: 1\n"
+            'hint: 1% is written "1%"; where 100% is meant, write "100%"',
+        ),
+        (
+            '[[bundle]]\nname = "a"\nmodel = "m"\ntarget = "t"\nbudget = { latency_growth = 0.5 }',
+            "bundle a budget latency_growth",
+            "would allow 50% more\nexpected: a number below 0.5, or a percentage\nfound: 0.5\n"
+            'hint: 0.5% is written "0.5%"; where 50% is meant, write "50%"',
+        ),
+        (
+            "[budget]\naccuracy = 98",
+            "accuracy",
+            'is no share\nexpected: a number from 0 to 1, or from 0% to 100%\nfound: 98\nhint: 98% is written "98%"',
+        ),
+        (
+            '[[bundle]]\nname = "a"\nmodel = "m"\ntarget = "t"\nbudget = { accuracy_drop = 1.5 }',
+            "accuracy_drop",
+            'is no share\nexpected: a number from 0 to 1, or from 0% to 100%\nfound: 1.5\nhint: 1.5% is written "1.5%"',
+        ),
+    ],
+)
+def test_shares_that_were_meant_as_percentages(config: Path, text: str, subject: str, message: str) -> None:
+    config.write_text(text)
+    with pytest.raises(InputError) as failure:
+        read_config(config)
+    assert str(failure.value) == f"{config} {subject}: {message}"
 
 
 def test_the_nearest_project_file_counts(tmp_path: Path) -> None:
@@ -100,7 +159,12 @@ def test_the_nearest_project_file_counts(tmp_path: Path) -> None:
         ("budget = ", "is not TOML: "),
         ("[buget]", "found: Additional properties are not allowed ('buget' was unexpected)"),
         ('[budget]\nsize = "2 parsecs"', "found: budget.size: '2 parsecs'"),
-        ("[budget]\naccuracy = 98", "found: budget.accuracy: 98"),
+        ("budget = 3", "found: budget: 3 is not of type 'object'"),
+        ("bundle = 3", "found: bundle: 3 is not of type 'array'"),
+        ('[budget]\naccuracy = "98"', "found: budget.accuracy: '98'"),
+        ("[budget]\npartitions = 0", "found: budget.partitions: 0 is less than the minimum of 1"),
+        ('[gate]\ninconclusive = "maybe"', "found: gate.inconclusive: 'maybe' is not one of ['pass', 'warn', 'fail']"),
+        ("[gate]\ntime_limit = 0", "found: gate.time_limit: 0 is less than or equal to the minimum of 0"),
         ('[[bundle]]\nname = "a"\nmodel = "m"', "found: bundle[0]: 'target' is a required property"),
         ('[[bundle]]\nname = "../a"\nmodel = "m"\ntarget = "t"', "found: bundle[0].name: '../a' does not match"),
         ('[preprocessing]\nkind = "video"', "found: preprocessing.kind: 'video' is not one of ['image', 'audio']"),
@@ -149,7 +213,7 @@ def test_accuracy_that_may_be_lost(text: float | str, share: float) -> None:
     ("text", "lost", "hint"),
     [
         ("1", "100%", "1% is written 1%; where 100% is meant, write 100%"),
-        (0.5, "50%", "0.5% is written 0.5%; where 50% is meant, write 50%"),
+        (0.5, "50%", '0.5% is written "0.5%"; where 50% is meant, write "50%"'),
     ],
 )
 def test_a_drop_that_was_meant_as_a_percentage(text: float | str, lost: str, hint: str) -> None:

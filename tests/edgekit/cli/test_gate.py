@@ -1,4 +1,8 @@
+from __future__ import annotations
+
 import json
+import shutil
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -6,10 +10,18 @@ from typing import Any
 import pytest
 
 RunEdgeKit = Callable[..., Any]
+WriteProject = Callable[[str], None]
+
+
+@pytest.fixture(autouse=True)
+def no_actions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests themselves may run in GitHub Actions."""
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WriteProject:
     """Writes the project file that the commands find."""
     monkeypatch.chdir(tmp_path)
 
@@ -19,33 +31,67 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     return write
 
 
-def test_a_budget_that_is_kept(edgekit: RunEdgeKit, packaged_digits: Path, project: Callable[[str], None]) -> None:
+@pytest.fixture(scope="session")
+def exp_bundles(tmp_path_factory: pytest.TempPathFactory, onnx_model: Callable[..., Any]) -> Path:
+    """The bundle `npu`, whose device is not here, and `exp`, much faster than the sample model."""
+    import onnx
+
+    from edgekit.cli import main
+
+    folder = tmp_path_factory.mktemp("exp")
+    onnx.save(onnx_model("f (float[1, 3] x) => (float[1, 3] y) { y = Exp(x) }"), folder / "model.onnx")
+    for target, name in (("intel-npu", "npu"), ("onnxruntime", "exp")):
+        assert main(["package", str(folder / "model.onnx"), "--target", target, "-o", str(folder / name), "-q"]) == 0
+    return folder
+
+
+def size_of(bundle: Path) -> str:
+    """As the tables write it."""
+    size = json.loads((bundle / "manifest.json").read_text())["size"]["bytes"]
+    return f"{size / 1000:.4g} kB"
+
+
+def outcomes(finished: Any) -> dict[str, str]:
+    (bundle,) = finished.json["bundles"]
+    return {verdict["budget"]: verdict["outcome"] for verdict in bundle["verdicts"]}
+
+
+def test_a_budget_that_is_kept(edgekit: RunEdgeKit, packaged_digits: Path, digits: Path, project: WriteProject) -> None:
     project('[budget]\nsize = "1 MB"\naccuracy = 0.95\naccuracy_drop = "1%"\nsqnr_db = 50\nlatency_ratio = 100\n')
-    finished = edgekit("gate", packaged_digits)
+    finished = edgekit("gate", packaged_digits, "--model", digits)
     assert finished.code == 0
     for budget in ("size", "accuracy", "accuracy drop", "worst output", "latency"):
         (line,) = [line for line in finished.out.splitlines() if line.startswith(f"  {budget}  ")]
         assert line.rstrip().endswith("ok")
 
 
-def test_a_budget_that_is_broken(edgekit: RunEdgeKit, packaged_digits: Path, project: Callable[[str], None]) -> None:
+def test_a_budget_that_is_broken(edgekit: RunEdgeKit, packaged_digits: Path, project: WriteProject) -> None:
     project('[budget]\nsize = "10 kB"\naccuracy = 0.95\n')
     finished = edgekit("gate", packaged_digits)
     assert finished.code == 1
     assert [line.split()[-1] for line in finished.out.splitlines() if "at " in line] == ["FAILED", "ok"]
-    assert finished.err.startswith(f"error: {packaged_digits}: breaks its budget: size ")
+    assert f"error: {packaged_digits}: breaks its budget: size " in finished.err
 
 
-def test_json_of_both(edgekit: RunEdgeKit, packaged_digits: Path, project: Callable[[str], None]) -> None:
+def test_json_of_both(edgekit: RunEdgeKit, packaged_digits: Path, project: WriteProject) -> None:
     project('[budget]\nsize = "10 kB"\n')
     finished = edgekit("gate", packaged_digits, "--json")
     assert finished.code == 1
     assert finished.json["passed"] is False
-    (verdict,) = finished.json["verdicts"]
-    assert (verdict["budget"], verdict["limit"], verdict["passed"]) == ("size", "at most 10 kB", False)
+    assert set(finished.json["machine"]) == {"cpu", "processors", "system"}
+    (bundle,) = finished.json["bundles"]
+    assert (bundle["bundle"], bundle["name"], bundle["passed"]) == (str(packaged_digits), "digits_torchscript", False)
+    (verdict,) = bundle["verdicts"]
+    assert {**verdict, "found": ""} == {
+        "budget": "size",
+        "limit": "at most 10 kB",
+        "found": "",
+        "outcome": "broken",
+        "passed": False,
+    }
 
 
-def test_the_bundle_s_own_budget_comes_first(edgekit: RunEdgeKit, bundle: Path, project: Callable[[str], None]) -> None:
+def test_the_bundle_s_own_budget_comes_first(edgekit: RunEdgeKit, bundle: Path, project: WriteProject) -> None:
     project(
         '[budget]\nsize = 1\n[[bundle]]\nname = "d"\nmodel = "d.onnx"\ntarget = "ort"\noutput = "digits"\n'
         "[bundle.budget]\nsize = 1000000\n"
@@ -53,65 +99,195 @@ def test_the_bundle_s_own_budget_comes_first(edgekit: RunEdgeKit, bundle: Path, 
     assert edgekit("gate", bundle).code == 0
 
 
-def test_a_baseline_is_written_and_compared_with(edgekit: RunEdgeKit, bundle: Path, tmp_path: Path) -> None:
-    baseline = tmp_path / "baseline.json"
-    assert edgekit("gate", bundle, "--baseline", baseline, "--update").code == 0
-    figures = json.loads(baseline.read_text())["bundles"]["digits_torchscript"]
-    manifest = json.loads((bundle / "manifest.json").read_text())
-    assert figures == {
-        "size": manifest["size"]["bytes"],
-        "accuracy": manifest["accuracy"]["task"]["built"],
-        "latency_ratio": manifest["latency"]["ratio"],
-    }
-    finished = edgekit("gate", bundle, "--baseline", baseline, "--json")
-    assert finished.code == 0
-    assert [verdict["budget"] for verdict in finished.json["verdicts"]] == [
-        "size growth",
-        "accuracy fall",
-        "latency growth",
+def test_all_bundles_of_the_project_are_judged(
+    edgekit: RunEdgeKit, bundle: Path, exp_bundles: Path, project: WriteProject
+) -> None:
+    shutil.copytree(exp_bundles / "exp", bundle.parent / "exp")
+    declared = '[[bundle]]\nname = "{0}"\nmodel = "m.onnx"\ntarget = "ort"\noutput = "{0}"\n'
+    project('[budget]\nsize = "10 kB"\n' + "".join(map(declared.format, ("digits", "exp", "gone"))))
+    finished = edgekit("gate", "--json")
+    assert finished.code == 2
+    assert [(one["name"], one["passed"]) for one in finished.json["bundles"]] == [
+        ("digits", False),
+        ("exp", True),
+        ("gone", False),
     ]
+    assert finished.json["bundles"][2]["error"] == {
+        "type": "InputError",
+        "message": "has not been built",
+        "subject": str(bundle.parent / "gone"),
+        "hint": "`edgekit build` builds it",
+    }
+    finished = edgekit("gate", "--quiet")
+    assert [line.split()[0] for line in finished.out.splitlines() if "kB" in line or "built" in line] == [
+        "digits",
+        "exp",
+        "gone",
+    ]
+    assert finished.err.splitlines() == [
+        f"error: {bundle}: breaks its budget: size {size_of(bundle)}",
+        f"error: {bundle.parent}/gone: has not been built",
+        "hint: `edgekit build` builds it",
+    ]
+
+
+def test_a_baseline_is_written_and_compared_with(
+    edgekit: RunEdgeKit, bundle: Path, digits: Path, tmp_path: Path
+) -> None:
+    baseline = tmp_path / "baseline.json"
+    options = ["--baseline", baseline, "--model", digits]
+    assert edgekit("gate", bundle, *options, "--update").code == 0
+    document = json.loads(baseline.read_text())
+    figures = document["bundles"]["digits_torchscript"]
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    assert figures["size"] == manifest["size"]["bytes"]
+    assert figures["accuracy"] == manifest["accuracy"]["task"]["built"]
+    (measured,) = figures["latency"]
+    assert measured["lower"] <= measured["ratio"] <= measured["upper"]
+
+    measured.update(lower=50, ratio=50, upper=50)
     figures["size"] = int(figures["size"] / 1.02)
-    baseline.write_text(json.dumps({"schema_version": 1, "bundles": {"digits_torchscript": figures}}))
-    finished = edgekit("gate", bundle, "--baseline", baseline, "--json")
+    baseline.write_text(json.dumps(document))
+    finished = edgekit("gate", bundle, *options, "--json")
     assert finished.code == 1
-    assert [verdict["passed"] for verdict in finished.json["verdicts"]] == [False, True, True]
+    assert outcomes(finished) == {"size growth": "broken", "accuracy fall": "kept", "latency growth": "kept"}
+
+    measured.update(lower=0.001, ratio=0.001, upper=0.001)
+    baseline.write_text(json.dumps(document))
+    assert outcomes(edgekit("gate", bundle, *options, "--json"))["latency growth"] == "broken"
+
+    measured["machine"]["cpu"] = "Another CPU"
+    baseline.write_text(json.dumps(document))
+    finished = edgekit("gate", bundle, *options, "--json")
+    assert outcomes(finished)["latency growth"] == "inconclusive"
+    assert "the baseline was measured on Another CPU, " in finished.json["bundles"][0]["verdicts"][-1]["found"]
+
+
+def test_a_bundle_that_breaks_its_budget_is_no_baseline(
+    edgekit: RunEdgeKit, packaged_digits: Path, project: WriteProject, tmp_path: Path
+) -> None:
+    project('[budget]\nsize = "10 kB"\n[gate]\nbaseline = "baseline.json"\n')
+    assert edgekit("gate", packaged_digits, "--update").code == 1
+    assert not (tmp_path / "baseline.json").exists()
+    project('[budget]\nsize = "1 MB"\n[gate]\nbaseline = "baseline.json"\n')
+    finished = edgekit("gate", packaged_digits, "--update")
+    assert finished.code == 0
+    assert finished.err.endswith(f"wrote {tmp_path}/baseline.json: digits_torchscript\n")
+    assert "size growth" in edgekit("gate", packaged_digits).out
+
+
+def test_against_an_earlier_bundle(edgekit: RunEdgeKit, bundle: Path, exp_bundles: Path, tmp_path: Path) -> None:
+    shutil.copytree(bundle, tmp_path / "main" / "digits")
+    for against in (tmp_path / "main", tmp_path / "main" / "digits"):
+        finished = edgekit("gate", bundle, "--against", against, "--json")
+        assert finished.code == 0
+        found = outcomes(finished)
+        assert found.pop("latency growth") in ("kept", "inconclusive")
+        assert found == {"size growth": "kept", "accuracy fall": "kept"}
+    finished = edgekit("gate", bundle, "--against", exp_bundles / "exp", "--json")
+    assert finished.code == 1
+    assert outcomes(finished) == {"size growth": "broken", "latency growth": "broken"}
+    (measured,) = finished.json["bundles"][0]["ratios"]
+    assert 1.05 < measured["lower"] < measured["median"] < measured["upper"]
+
+
+@pytest.mark.parametrize(
+    ("inconclusive", "code", "word"), [("pass", 0, ""), ("warn", 0, "warning: "), ("fail", 1, "error: ")]
+)
+def test_what_is_not_clear_is_what_the_project_says(
+    edgekit: RunEdgeKit,
+    packaged_digits: Path,
+    digits: Path,
+    project: WriteProject,
+    inconclusive: str,
+    code: int,
+    word: str,
+) -> None:
+    """The model is compared with itself, and 14 pairs of turns at least are needed to prove anything."""
+    project(f'[budget]\nlatency_ratio = 1\n[gate]\ninconclusive = "{inconclusive}"\ntime_limit = 0.1\n')
+    finished = edgekit("gate", packaged_digits, "--model", digits, "--quiet")
+    assert finished.code == code
+    assert "inconclusive" in finished.out
+    assert finished.err.startswith(word)
+    assert bool(finished.err) is bool(word)
+
+
+def test_for_ci(edgekit: RunEdgeKit, bundle: Path, project: WriteProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    project(
+        '[[bundle]]\nname = "digits"\nmodel = "m.onnx"\ntarget = "ort"\noutput = "digits"\n'
+        'budget = { size = "10 kB" }\n'
+    )
+    folder = bundle.parent
+    (folder / "summary.md").write_text("before\n")
+    finished = edgekit("gate", "--junit", "out/gate.xml", "--summary", "summary.md", "--json")
+    assert finished.code == 1
+    assert ElementTree.parse(folder / "out" / "gate.xml").getroot().get("failures") == "1"
+    assert (folder / "summary.md").read_text().startswith("before\n## ❌ EdgeKit gate: 1 of 1 bundle failed\n")
+    place = "file=edgekit.toml,line=2,title=digits%3A size"
+    annotation = f"::error {place}::broken: {size_of(bundle)}; wanted at most 10 kB"
+    assert annotation not in finished.err.splitlines()
+    assert annotation in edgekit("gate", "--github", "--json").err.splitlines()
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(folder / "step.md"))
+    assert annotation in edgekit("gate", "-q").err.splitlines()
+    assert (folder / "step.md").read_text().startswith("## ❌ EdgeKit gate")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(folder))
+    finished = edgekit("gate", "-q")
+    assert finished.code == 2
+    assert f"error: {folder}: cannot be written: is a directory" in finished.err
 
 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ([], "there is nothing to judge the bundle by"),
-        (["--update"], "--update: needs a file to write\nhint: give --baseline FILE"),
+        (["digits"], "digits: there is nothing to judge the bundle by\nexpected: a table [budget]"),
+        (["digits", "--update"], "--update: needs a file to write\nhint: give --baseline FILE"),
         (
-            ["--baseline", "no.json"],
-            "no.json: there is no baseline\nhint: `edgekit gate BUNDLE --baseline no.json --update` writes one",
+            ["digits", "--baseline", "no.json"],
+            "no.json: there is no baseline\nhint: `edgekit gate --baseline no.json --update` writes one",
         ),
-        (["--baseline", "bad.json"], "bad.json: is no baseline\nfound: 'schema_version' is a required property"),
+        (["digits", "--baseline", "bad.json"], "bad.json: is no baseline\nexpected: what schema version 2 describes"),
         (
-            ["--baseline", "other.json"],
-            "other.json: the baseline does not know the bundle\nexpected: a bundle's name\n"
-            "found: digits_torchscript\nhint: --update adds it",
+            ["digits", "--baseline", "other.json"],
+            "digits_torchscript: the baseline does not know the bundle\nexpected: a bundle's name\n"
+            "hint: --update adds it",
         ),
-        (["--config", "no.toml"], "no.toml: there is no project file"),
+        (
+            ["digits", "--baseline", "other.json", "--against", "main"],
+            "--against and --baseline: are two things to compare with\nhint: give one of them",
+        ),
+        (["digits", "--against", "digits"], "--against: is the bundle itself\nfound: digits"),
+        (["digits", "--against", "nowhere"], "nowhere/digits: is not a bundle"),
+        (["digits", "--config", "no.toml"], "no.toml: there is no project file"),
+        ([], "there is nothing to judge\nexpected: a BUNDLE, or a project file that declares some\nfound: no project"),
+        (["nowhere"], "nowhere: is not a bundle"),
+        (
+            ["digits", "digits", "--model", "m.onnx"],
+            "--model: names the original of one bundle\nexpected: one BUNDLE\nfound: 2",
+        ),
+        (["digits", "--time-limit", "0"], "--time-limit"),
     ],
 )
 def test_refused(
-    edgekit: RunEdgeKit,
-    packaged_digits: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    options: list[str],
-    text: str,
+    edgekit: RunEdgeKit, bundle: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], text: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "bad.json").write_text('{"bundles": {}}')
-    (tmp_path / "other.json").write_text('{"schema_version": 1, "bundles": {}}')
-    finished = edgekit("gate", packaged_digits, *options, "--quiet")
+    monkeypatch.chdir(bundle.parent)
+    (bundle.parent / "bad.json").write_text('{"bundles": {}}')
+    (bundle.parent / "other.json").write_text('{"schema_version": 2, "bundles": {}}')
+    finished = edgekit("gate", *options, "--quiet")
     assert finished.code == 2
     assert text in finished.err
 
 
-def test_a_tampered_bundle(edgekit: RunEdgeKit, bundle: Path, project: Callable[[str], None]) -> None:
+def test_a_project_without_budgets_judges_nothing(edgekit: RunEdgeKit, bundle: Path, project: WriteProject) -> None:
+    del bundle
+    project('[[bundle]]\nname = "digits"\nmodel = "m.onnx"\ntarget = "ort"\noutput = "digits"\n')
+    finished = edgekit("gate", "--quiet")
+    assert finished.code == 2
+    assert "edgekit.toml: there is nothing to judge by\nexpected: a table [budget]" in finished.err
+
+
+def test_a_tampered_bundle(edgekit: RunEdgeKit, bundle: Path, project: WriteProject) -> None:
     project("[budget]\nsize = 1000000\n")
     (bundle / "report.md").write_text("all is well")
     finished = edgekit("gate", bundle, "--quiet")
@@ -119,15 +295,36 @@ def test_a_tampered_bundle(edgekit: RunEdgeKit, bundle: Path, project: Callable[
     assert "found: report.md is changed" in finished.err
 
 
-def test_latency_of_a_stand_in_does_not_pass(
-    edgekit: RunEdgeKit, onnx_file: Callable[..., Path], tmp_path: Path, project: Callable[[str], None]
+def test_another_model_than_the_bundle_s_is_refused(
+    edgekit: RunEdgeKit, packaged_digits: Path, exp_bundles: Path, project: WriteProject
 ) -> None:
-    model = onnx_file("f (float[1, 3] x) => (float[1, 3] y) { y = Exp(x) }")
-    assert edgekit("package", model, "--target", "intel-npu", "-o", tmp_path / "out").code == 0
-    project("[budget]\nlatency_ratio = 1000\naccuracy = 0.5\n")
-    finished = edgekit("gate", tmp_path / "out", "--json")
-    assert finished.code == 1
-    assert {verdict["budget"]: verdict["found"] for verdict in finished.json["verdicts"]} == {
-        "accuracy": "not measured: the samples had no labels",
-        "latency": "of a stand-in on the machine that packaged it: says nothing about the device",
-    }
+    project("[budget]\nlatency_ratio = 1\n")
+    finished = edgekit("gate", packaged_digits, "--model", exp_bundles / "model.onnx", "--quiet")
+    assert finished.code == 2
+    assert "model.onnx: is not the model that the bundle was made from" in finished.err
+
+
+def test_latency_that_cannot_be_measured_does_not_pass(
+    edgekit: RunEdgeKit, packaged_digits: Path, exp_bundles: Path, project: WriteProject
+) -> None:
+    stand_in = "not measured: the device's own runtime is not on this machine"
+
+    def found(*arguments: object) -> dict[str, str]:
+        finished = edgekit("gate", *arguments, "--json")
+        assert finished.code == 1
+        return {verdict["budget"]: verdict["found"] for verdict in finished.json["bundles"][0]["verdicts"]}
+
+    project("[budget]\nlatency_ratio = 1000\n")
+    assert found(exp_bundles / "npu", "--model", exp_bundles / "model.onnx") == {"latency": stand_in}
+    assert found(packaged_digits) == {"latency": "not measured: the original is not at hand (--model names it)"}
+    project('[budget]\nlatency_growth = "5%"\n')
+    assert found(exp_bundles / "npu", "--against", exp_bundles / "exp")["latency growth"] == stand_in
+
+
+def test_growth_that_nobody_asked_for_is_left_out_where_it_cannot_be_measured(
+    edgekit: RunEdgeKit, exp_bundles: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(exp_bundles / "npu", tmp_path / "npu")
+    finished = edgekit("gate", exp_bundles / "npu", "--against", tmp_path, "--json")
+    assert finished.code == 0
+    assert outcomes(finished) == {"size growth": "kept"}

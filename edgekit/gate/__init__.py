@@ -1,0 +1,1 @@
+"""Judges bundles by their budgets: what CI asks before it lets a model ship."""

@@ -1,0 +1,65 @@
+"""Judges what a bundle's manifest says by its budget. What was not measured does not pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from edgekit.config import Budget
+from edgekit.gate.baseline import Figures
+from edgekit.gate.verdict import Verdict, verdict_on
+from edgekit.report.summary import bytes_text, stage_record, worst_db
+from edgekit.stages.check import CheckOperators
+
+GROWTH = Budget(size_growth=0.01, accuracy_fall=0.005, latency_growth=0.05)
+"""What a bundle may lose to its baseline where the project does not say: 1 % of size, half a point of accuracy, 5 % of
+latency."""
+
+NO_LABELS = "not measured: the samples had no labels"
+NOT_COUNTED = "not measured: the bundle's check of operators does not tell"
+
+
+def judge_manifest(manifest: Mapping[str, Any], budget: Budget) -> Iterator[Verdict]:
+    """One verdict for each budget that is set, save those of latency and growth."""
+    task = manifest["accuracy"]["task"]
+    if budget.size is not None:
+        size = manifest["size"]["bytes"]
+        yield verdict_on("size", f"at most {bytes_text(budget.size)}", bytes_text(size), size <= budget.size)
+    if budget.accuracy is not None:
+        yield _least_share("accuracy", budget.accuracy, None if task is None else task["built"], NO_LABELS)
+    if budget.accuracy_drop is not None:
+        drop = None if task is None else task["drop"]
+        found = NO_LABELS if drop is None else f"{drop:.2%}"
+        kept = drop is not None and drop <= budget.accuracy_drop
+        yield verdict_on("accuracy drop", f"at most {budget.accuracy_drop:.2%}", found, kept)
+    if budget.sqnr_db is not None:
+        worst = worst_db(manifest["accuracy"])
+        found = "no floating-point output" if worst is None else f"{float(worst):.1f} dB"
+        kept = worst is not None and float(worst) >= budget.sqnr_db
+        yield verdict_on("worst output", f"at least {budget.sqnr_db:.1f} dB", found, kept)
+    operators = stage_record(manifest, CheckOperators.name)
+    if budget.accelerator_share is not None:
+        share = operators.get("accelerator_share")
+        yield _least_share("on the accelerator", budget.accelerator_share, share, NOT_COUNTED)
+    if budget.partitions is not None:
+        count = operators.get("partitions")
+        found = NOT_COUNTED if count is None else str(count)
+        yield verdict_on(
+            "partitions", f"at most {budget.partitions}", found, count is not None and count <= budget.partitions
+        )
+
+
+def judge_growth(figures: Figures, budget: Budget, earlier: Figures) -> Iterator[Verdict]:
+    """Verdicts on size and accuracy against those of an earlier build; ``budget`` as completed by :data:`GROWTH`."""
+    if budget.size_growth is not None:
+        limit = f"at most {budget.size_growth:.1%} above {bytes_text(earlier.size)}"
+        kept = figures.size <= earlier.size * (1 + budget.size_growth)
+        yield verdict_on("size growth", limit, bytes_text(figures.size), kept)
+    if budget.accuracy_fall is not None and earlier.accuracy is not None:
+        least = earlier.accuracy - budget.accuracy_fall
+        yield _least_share("accuracy fall", least, figures.accuracy, NO_LABELS)
+
+
+def _least_share(budget: str, least: float, found: float | None, missing: str) -> Verdict:
+    text = missing if found is None else f"{found:.2%}"
+    return verdict_on(budget, f"at least {least:.2%}", text, found is not None and found >= least)

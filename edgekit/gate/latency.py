@@ -1,0 +1,181 @@
+"""Judges a bundle's latency: measures it in pairs with what it is compared to, until every limit is settled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from edgekit.bundle import Bundle, check_integrity
+from edgekit.config import Budget
+from edgekit.devices.local import open_runner
+from edgekit.gate.baseline import MachineRatio
+from edgekit.gate.machine import Machine
+from edgekit.gate.measuring import Limit, Ratio, limits_settled, measure_ratio
+from edgekit.gate.verdict import Outcome, Verdict, verdict_on
+from edgekit.quantizer import Progress
+from edgekit.reference import Reference
+from edgekit.registry import find_profile
+from edgekit.target import Arrays
+from edgekit.verification import original_of
+
+STAND_IN = "not measured: the device's own runtime is not on this machine"
+NO_ORIGINAL = "not measured: the original is not at hand (--model names it)"
+BASELINE_SPREAD = 0.01
+"""How exactly a baseline's ratio is wanted: bounds within so much of it."""
+
+_RATIO = "latency"
+_GROWTH = "latency growth"
+
+
+@dataclass(frozen=True)
+class Stopwatch:
+    """How measurements are made."""
+
+    seconds: float
+    """The most that one may take."""
+    step: Progress | None = None
+
+    def ratio(self, built: Callable[[], object], other: Callable[[], object], clear: Callable[[Ratio], bool]) -> Ratio:
+        """The ratio of two models' times."""
+        return measure_ratio(built, other, clear, seconds=self.seconds, step=self.step)
+
+
+@dataclass(frozen=True)
+class EarlierRatios:
+    """What a baseline file knows of the bundle's latency."""
+
+    machine: Machine
+    """The one that executes this."""
+    here: MachineRatio | None
+    """Measured on such a machine."""
+    elsewhere: tuple[Machine, ...]
+
+
+@dataclass(frozen=True)
+class Rivals:
+    """What a bundle's latency is compared to; None where it is not at hand."""
+
+    original: Path | None = None
+    """The float model, executed by ONNX Runtime."""
+    bundle: Bundle | None = None
+    """An earlier build."""
+    baseline: EarlierRatios | None = None
+    """An earlier build's figures."""
+
+
+def judge_latency(
+    bundle: Bundle, budget: Budget, growth_asked: bool, rivals: Rivals, stopwatch: Stopwatch
+) -> tuple[list[Verdict], list[Ratio]]:
+    """A verdict for each limit of latency, and the ratios that were measured for them.
+
+    Args:
+        bundle: What is judged.
+        budget: What is asked; its growth counts where there is something to compare with.
+        growth_asked: Whether the project asks for the growth, so that it must be measured.
+        rivals: What it is compared to.
+        stopwatch: How it is measured.
+
+    Raises:
+        RequirementError: The other bundle's files are changed.
+        InputError: ``rivals.original`` is not the bundle's original.
+    """
+    runs_here = counts_here(bundle)
+    to_original: dict[str, tuple[str, Limit]] = {}
+    verdicts: list[Verdict] = []
+    ratios: list[Ratio] = []
+    if budget.latency_ratio is not None:
+        text = f"at most {budget.latency_ratio:.2f} of the float model's"
+        to_original[_RATIO] = text, Limit(budget.latency_ratio, budget.latency_ratio)
+    growth = budget.latency_growth if runs_here or growth_asked else None
+    if growth is not None and rivals.bundle is None and rivals.baseline is not None:
+        known = rivals.baseline.here
+        if known is not None:
+            to_original[_GROWTH] = _above_baseline(growth, known)
+        elif rivals.baseline.elsewhere or growth_asked:
+            verdicts.append(_unknown_machine(growth, rivals.baseline))
+    if to_original:
+        if not runs_here or rivals.original is None:
+            missing = NO_ORIGINAL if runs_here else STAND_IN
+            verdicts += [verdict_on(name, text, missing, False) for name, (text, _) in to_original.items()]
+        else:
+            limits = {name: limit for name, (_, limit) in to_original.items()}
+            ratio = ratio_to_original(bundle, rivals.original, limits_settled(limits), stopwatch)
+            ratios.append(ratio)
+            verdicts += [_judged(name, text, limit, ratio) for name, (text, limit) in to_original.items()]
+    if growth is not None and rivals.bundle is not None:
+        text, limit = f"at most {growth:.1%} above {rivals.bundle.path}", Limit(1 + growth, 1 + growth)
+        if runs_here:
+            ratio = _ratio_to_bundle(bundle, rivals.bundle, limit.settled_by, stopwatch)
+            ratios.append(ratio)
+            verdicts.append(_judged(_GROWTH, text, limit, ratio))
+        else:
+            verdicts.append(verdict_on(_GROWTH, text, STAND_IN, False))
+    return verdicts, ratios
+
+
+def counts_here(bundle: Bundle) -> bool:
+    """Whether the device's own runtime executes on this machine."""
+    _, profile = find_profile(bundle.profile_name)
+    return profile.runs_here
+
+
+def ratio_to_original(bundle: Bundle, original: Path, clear: Callable[[Ratio], bool], stopwatch: Stopwatch) -> Ratio:
+    """The bundle's time as a multiple of the original's in ONNX Runtime, on the first golden sample.
+
+    Raises:
+        InputError: ``original`` is not the bundle's original.
+    """
+    feeds = _feeds(bundle)
+    reference = Reference(original_of(bundle, original), fast=True)
+    return stopwatch.ratio(partial(open_runner(bundle).run, feeds), partial(reference.run, feeds), clear)
+
+
+def precise_enough(ratio: Ratio) -> bool:
+    """Whether the ratio is known as exactly as a baseline wants it."""
+    return not ratio.contradictory and ratio.spread <= BASELINE_SPREAD
+
+
+def _ratio_to_bundle(bundle: Bundle, other: Bundle, clear: Callable[[Ratio], bool], stopwatch: Stopwatch) -> Ratio:
+    check_integrity(other)
+    built = partial(open_runner(bundle).run, _feeds(bundle))
+    return stopwatch.ratio(built, partial(open_runner(other).run, _feeds(other)), clear)
+
+
+def _feeds(bundle: Bundle) -> Arrays:
+    """The inputs of the first golden sample."""
+    inputs, _ = next(bundle.golden())
+    return inputs
+
+
+def _above_baseline(growth: float, known: MachineRatio) -> tuple[str, Limit]:
+    """The limit that a baseline's ratio makes; as that is known within bounds only, so is the limit."""
+    limit = Limit(known.lower * (1 + growth), known.upper * (1 + growth))
+    return f"at most {growth:.1%} above {known.ratio:.3f} ({known.lower:.3f} – {known.upper:.3f})", limit
+
+
+def _unknown_machine(growth: float, baseline: EarlierRatios) -> Verdict:
+    known = "; ".join(map(str, baseline.elsewhere)) or "no machine"
+    found = f"the baseline was measured on {known}, not on {baseline.machine}"
+    return Verdict(_GROWTH, f"at most {growth:.1%} above the baseline's", found, Outcome.INCONCLUSIVE)
+
+
+def _judged(name: str, text: str, limit: Limit, ratio: Ratio) -> Verdict:
+    if limit.kept_by(ratio):
+        outcome = Outcome.KEPT
+    elif limit.broken_by(ratio):
+        outcome = Outcome.BROKEN
+    else:
+        outcome = Outcome.INCONCLUSIVE
+    return Verdict(name, text, ratio_text(ratio), outcome)
+
+
+def ratio_text(ratio: Ratio) -> str:
+    """The ratio with its bounds, and what they come from."""
+    pairs = f"{ratio.pairs} pairs in {ratio.seconds:.1f} s"
+    if ratio.contradictory:
+        return f"{ratio.median:.3f}, changing while it was measured, {pairs}"
+    upper = f"{ratio.upper:.3f}" if math.isfinite(ratio.upper) else "∞"
+    return f"{ratio.median:.3f} ({ratio.lower:.3f} – {upper}), {pairs}"
