@@ -233,7 +233,8 @@ def parse_loss(value: float | str, subject: object, would_allow: str) -> float:
             subject=subject,
             expected=f"a number below {_LEAST_DOUBTFUL_LOSS}, or a percentage",
             found=value,
-            hint=f"{share:g}% is written {mark}{share:g}%{mark}; where {share:.0%} is meant, write {mark}{share:.0%}{mark}",
+            hint=f"{share:g}% is written {mark}{share:g}%{mark}; "
+            f"where {share:.0%} is meant, write {mark}{share:.0%}{mark}",
         )
     return share
 
