@@ -12,15 +12,15 @@ from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.values import Unsupported, Value
 
 
-def reshape_target(source: Sequence[Any], sizes: Sequence[Any]) -> list[int]:
-    """The shape that a tensor with open sizes is reshaped to, with -1 for the one that only a run tells.
+def reshape_target(source: Sequence[Any], sizes: Sequence[Any]) -> list[Any]:
+    """The shape that a tensor with open sizes is reshaped to, with -1 for one that only a run tells.
 
     Args:
         source: The tensor's sizes.
         sizes: What ONNX says: 0 keeps a size, -1 takes what is left; symbols for open sizes.
 
-    Raises:
-        Unsupported: More than one size stays open.
+    Returns:
+        Numbers where one size is open at most; else what the sizes stand for, numbers, symbols and -1 once at most.
     """
     kept = [source[place] if is_number(size) and size == 0 else size for place, size in enumerate(sizes)]
     lacking = [place for place, size in enumerate(kept) if is_number(size) and size == -1]
@@ -34,9 +34,26 @@ def reshape_target(source: Sequence[Any], sizes: Sequence[Any]) -> list[int]:
             others = [size for size in kept if is_number(size) and size > 0]
             kept[lacking[0]] = math.prod(rest) // math.prod(others)
     target = [int(size) if is_number(size) else -1 for size in kept]
-    if target.count(-1) > 1:
-        raise Unsupported("reshapes to more than one open size", "fix a dimension with --dim or --shape")
-    return target
+    return target if target.count(-1) < 2 else kept
+
+
+def vector_of(target: Sequence[Any], x: Value, shape: Value) -> Var:
+    """A target of several open sizes as a vector that the program computes.
+
+    Args:
+        target: Numbers and symbols.
+        x: The tensor to reshape: where its sizes are open, they are the symbols' values.
+        shape: What ONNX says of the target, which tells the others.
+    """
+    own = mb.shape(x=x.var)
+    entries = []
+    for place, size in enumerate(target):
+        if is_number(size):
+            entries.append(np.array([size], np.int32))
+            continue
+        vector, index = (own, x.shape.index(size)) if size in x.shape else (shape.var, place)
+        entries.append(mb.slice_by_index(x=vector, begin=[index], end=[index + 1]))
+    return mb.concat(values=entries, axis=0)
 
 
 def reshaped(x: Value, shape: Value) -> Var:
@@ -55,6 +72,20 @@ def reshaped(x: Value, shape: Value) -> Var:
     rest = mb.floor_div(x=total, y=mb.maximum(x=others, y=1))
     sizes = mb.select(cond=is_rest, a=mb.add(x=rest, y=np.zeros(rank, np.int32)), b=wanted)
     return mb.reshape(x=var, shape=sizes)
+
+
+def zeros(sizes: Sequence[Any]) -> Any:
+    """A tensor of zeros; open sizes are vectors of one element that the program computes."""
+    if all(map(is_number, sizes)):
+        return np.zeros([int(size) for size in sizes], np.float32)
+    vectors = [np.array([size], np.int32) if is_number(size) else size for size in sizes]
+    return mb.fill(shape=mb.concat(values=vectors, axis=0), value=np.float32(0))
+
+
+def size_of(var: Var, axis: int) -> Any:
+    """A size: a number, or where it is open a vector of one element that the program computes."""
+    size = var.shape[axis]
+    return int(size) if is_number(size) else mb.slice_by_index(x=mb.shape(x=var), begin=[axis], end=[axis + 1])
 
 
 def matrix_target(source: Sequence[Any], axis: int) -> list[int]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgekit_coreml.frontend.dynamic import size_of, zeros
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.values import Unsupported, Value
 
@@ -93,7 +94,7 @@ def run_steps(cell: Cell, inputs: Var, states: States, lengths: Value | None) ->
     Returns:
         All outputs [s, b, H], and the states after the last step.
     """
-    count = int(inputs.shape[0])
+    count = size_of(inputs, 0)
 
     def step(contribution: Var, index: Var | int, before: States) -> tuple[Var, States]:
         after = tuple(cell(contribution, before))
@@ -106,7 +107,7 @@ def run_steps(cell: Cell, inputs: Var, states: States, lengths: Value | None) ->
         )
         return mb.mul(x=after[0], y=going), kept
 
-    if count <= LONGEST_UNROLLED:
+    if isinstance(count, int) and count <= LONGEST_UNROLLED:
         outputs = []
         for index in range(count):
             output, states = step(mb.gather(x=inputs, indices=np.int32(index), axis=0), index, states)
@@ -120,8 +121,9 @@ def run_steps(cell: Cell, inputs: Var, states: States, lengths: Value | None) ->
         grown = mb.scatter(data=collected, indices=position, updates=row, axis=0, mode="update")
         return [mb.add(x=index, y=1), grown, *after]
 
-    empty = np.zeros((count, *(int(size) for size in states[0].shape)), np.float32)
+    empty = zeros([count, *(size_of(states[0], axis) for axis in range(states[0].rank))])
+    last = count if isinstance(count, int) else mb.squeeze(x=count, axes=[0])
     _, outputs, *final = mb.while_loop(
-        _cond=lambda index, *_: mb.less(x=index, y=count), _body=body, loop_vars=(np.int32(0), empty, *states)
+        _cond=lambda index, *_: mb.less(x=index, y=last), _body=body, loop_vars=(np.int32(0), empty, *states)
     )
     return outputs, tuple(final)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from edgekit_coreml.frontend.dynamic import size_of, zeros
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.recurrence import Activation, States
 from edgekit_coreml.frontend.values import Unsupported, Value
@@ -74,7 +75,7 @@ class Layer:
         """The sequences' lengths; None where they are all full."""
         if self.sequence_lens is None:
             return None
-        full = self.x.static_shape[0 if self.layout == 0 else 1]
+        full = self.x.shape[0 if self.layout == 0 else 1]
         if self.sequence_lens.constant is not None and np.all(self.sequence_lens.constant == full):
             return None
         return self.sequence_lens
@@ -112,7 +113,7 @@ class Layer:
         x = self.x.var if self.layout == 0 else mb.transpose(x=self.x.var, perm=[1, 0, 2])
         sequences, finals = [], []
         for direction, backward in enumerate(self.passes):
-            states = tuple(self._initial(state, direction, int(x.shape[1])) for state in initial)
+            states = tuple(self._initial(state, direction, size_of(x, 1)) for state in initial)
             outputs, final = one(direction, self._reversed(x) if backward else x, states)
             sequences.append(self._reversed(outputs) if backward else outputs)
             finals.append(final)
@@ -122,9 +123,10 @@ class Layer:
             return [steps, *last]
         return [mb.transpose(x=steps, perm=[2, 0, 1, 3]), *(mb.transpose(x=state, perm=[1, 0, 2]) for state in last)]
 
-    def _initial(self, state: Value | None, direction: int, batch: int) -> Var:
+    def _initial(self, state: Value | None, direction: int, batch: Any) -> Var:
         if state is None:
-            return mb.const(val=np.zeros((batch, self.hidden), np.float32))
+            nothing = zeros([batch, self.hidden])
+            return mb.const(val=nothing) if isinstance(nothing, np.ndarray) else nothing
         axis = 0 if self.layout == 0 else 1
         if state.is_constant:
             return mb.const(val=np.take(state.operand, direction, axis=axis))

@@ -21,10 +21,12 @@ def taken(x: Elements, indices: Elements, *, axis: int = 0) -> Elements:
     return np.asarray(np.take(x, indices.astype(np.int64), axis=axis), object)
 
 
-def sliced(x: Elements, starts: Elements, ends: Elements, *more: Elements) -> Elements:
-    """Slice of a vector, which has no other axis."""
-    step = int(more[1].reshape(-1)[0]) if len(more) > 1 else 1
-    return x[int(starts.reshape(-1)[0]) : int(ends.reshape(-1)[0]) : step]
+def sliced(x: Elements, starts: Elements, ends: Elements, *more: Elements) -> Elements | None:
+    """Slice of a vector, which has no other axis; None where the bounds are not numbers, or it is no vector."""
+    bounds = [*starts.reshape(-1), *ends.reshape(-1), *(more[1].reshape(-1) if len(more) > 1 else ())]
+    if x.ndim != 1 or len(bounds) > 3 or not all(isinstance(bound, int | np.integer) for bound in bounds):
+        return None
+    return x[slice(*map(int, bounds))]
 
 
 def joined(*xs: Elements, axis: int = 0) -> Elements:
@@ -47,11 +49,20 @@ def unchanged(x: Elements) -> Elements:
     return x
 
 
-RULES: dict[str, Callable[..., Elements]] = {
+def as_vector(x: Elements, shape: Elements) -> Elements | None:
+    """Reshape to a vector; None for all other shapes."""
+    return x.reshape(-1) if shape.shape == (1,) and (shape[0] == -1 or shape[0] == x.size) else None
+
+
+RULES: dict[str, Callable[..., Elements | None]] = {
     "Cast": unchanged,
     "Concat": joined,
     "Gather": taken,
+    "Add": np.add,
     "Identity": unchanged,
+    "Mul": np.multiply,
+    "Reshape": as_vector,
+    "Sub": np.subtract,
     "Slice": sliced,
     "Squeeze": squeezed,
     "Unsqueeze": unsqueezed,

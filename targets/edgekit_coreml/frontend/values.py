@@ -6,6 +6,7 @@ keeps its ONNX type beside the MIL variable, so that integer semantics can be ke
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,9 +170,19 @@ class Value:
         Raises:
             Unsupported: A dimension is dynamic.
         """
-        if not self.is_static:
-            raise Unsupported(f"needs a fixed shape, found {self.shape}", "fix it with --dim or --shape")
-        return tuple(int(size) for size in self.shape)
+        return self.static_sizes(range(self.rank))
+
+    def static_sizes(self, axes: Iterable[int]) -> tuple[int, ...]:
+        """Sizes of some dimensions as numbers; others may be dynamic.
+
+        Raises:
+            Unsupported: One of them is dynamic.
+        """
+        sizes = [self.shape[axis] for axis in axes]
+        if not all(isinstance(size, int | np.integer) for size in sizes):
+            found = "×".join(str(size) if isinstance(size, int | np.integer) else "?" for size in self.shape)
+            raise Unsupported(f"needs fixed sizes, found {found}", "fix the dimension with --dim NAME=SIZE or --shape")
+        return tuple(int(size) for size in sizes)
 
     @property
     def is_float(self) -> bool:

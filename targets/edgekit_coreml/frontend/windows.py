@@ -52,7 +52,7 @@ class Windows:
         at the beginning.
 
         Raises:
-            Unsupported: ``SAME_*`` on a dynamic dimension, or negative pads.
+            Unsupported: ``SAME_*`` with strides on a dynamic dimension, or negative pads.
         """
         count = len(self.sizes)
         if auto_pad == "NOTSET":
@@ -61,10 +61,14 @@ class Windows:
             return ((0, 0),) * count
         if auto_pad not in ("SAME_UPPER", "SAME_LOWER"):
             raise Unsupported(f"unknown auto_pad {auto_pad!r}")
-        totals = [
-            max((-(-size // stride) - 1) * stride + extent - size, 0)
-            for size, stride, extent in zip(x.static_shape[2:], self.strides, self.extents, strict=True)
-        ]
+        if set(self.strides) == {1}:  # a window for every element, whatever the size
+            totals = [extent - 1 for extent in self.extents]
+        else:
+            spatial = x.static_sizes(range(2, x.rank))
+            totals = [
+                max((-(-size // stride) - 1) * stride + extent - size, 0)
+                for size, stride, extent in zip(spatial, self.strides, self.extents, strict=True)
+            ]
         return tuple(halves(total, extra_at_end=auto_pad == "SAME_UPPER") for total in totals)
 
     def reach(self, spatial: Sequence[int], padding: Padding, ceil_mode: bool) -> Padding:

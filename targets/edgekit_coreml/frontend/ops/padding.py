@@ -8,11 +8,12 @@ from typing import Literal
 import numpy as np
 
 from edgekit_coreml.frontend.context import Context
+from edgekit_coreml.frontend.dynamic import is_number
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.movement import empty, normalized_axis, through_int32
 from edgekit_coreml.frontend.ops.slicing import sliced
 from edgekit_coreml.frontend.registry import lowering
-from edgekit_coreml.frontend.values import Unsupported, Value, carrier_name, computed
+from edgekit_coreml.frontend.values import INT32_RANGE, Unsupported, Value, carrier_name, computed
 
 NUMPY_MODES: dict[str, Literal["reflect", "edge", "wrap"]] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
 MIL_MODES = {"reflect": "reflect", "edge": "replicate"}
@@ -76,7 +77,7 @@ def padded(x: Value, pads: Sequence[int], axes: Sequence[int], mode: str, fillin
     if any(amount < 0 for amount in (*before, *after)):
         x = cropped(x, before, after)
         before, after = ([max(amount, 0) for amount in amounts] for amounts in (before, after))
-    if 0 in x.shape:
+    if x.is_static and 0 in x.shape:
         shape = [size + low + high for size, low, high in zip(x.static_shape, before, after, strict=True)]
         return empty(x.dtype, shape) if 0 in shape else computed(filled(x, shape, filling), x.dtype)
     if not any(before) and not any(after):
@@ -112,7 +113,7 @@ def with_margins(x: Value, before: Sequence[int], after: Sequence[int], filling:
 def cropped(x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
     """Without what negative amounts take away."""
     starts = [max(-amount, 0) for amount in before]
-    ends = [size - max(-amount, 0) for size, amount in zip(x.static_shape, after, strict=True)]
+    ends = [amount if amount < 0 else INT32_RANGE[1] for amount in after]
     result = sliced(x, starts, ends, None, None)
     return result if isinstance(result, Value) else computed(result, x.dtype)
 
@@ -121,20 +122,27 @@ def mirrored(x: Value, before: Sequence[int], after: Sequence[int], mode: str) -
     """Margins that repeat the tensor's own elements: by MIL's operation where it can, else gathered."""
     if mode not in NUMPY_MODES:
         raise Unsupported(f"mode {mode!r}")
-    shape = x.static_shape
     padded_axes = [axis for axis in range(x.rank) if before[axis] or after[axis]]
     if not padded_axes:
         return mb.identity(x=x.var)
     amounts = [amount for pair in zip(before, after, strict=True) for amount in pair]
-    small = all(0 <= max(before[axis], after[axis]) < shape[axis] for axis in padded_axes)
-    in_reach = padded_axes[0] >= x.rank - MIL_RANKS_WITH_MODES and min(amounts) >= 0 and x.rank > MIL_RANKS_WITH_MODES
-    if x.is_float and mode in MIL_MODES and small and in_reach:
+    # Of an open size a run tells whether it is large enough, as in ONNX.
+    small = all(not is_number(x.shape[axis]) or max(before[axis], after[axis]) < x.shape[axis] for axis in padded_axes)
+    in_reach = padded_axes[0] >= x.rank - MIL_RANKS_WITH_MODES and min(amounts) >= 0
+    if x.is_float and mode in MIL_MODES and small and in_reach and x.rank > MIL_RANKS_WITH_MODES:
         last = amounts[-2 * MIL_RANKS_WITH_MODES :]
         return mb.pad(x=x.var, pad=last, mode=MIL_MODES[mode])
+    if x.is_float and mode in MIL_MODES and small and in_reach and not x.is_static:  # as part of a larger tensor
+        lacking = list(range(MIL_RANKS_WITH_MODES + 1 - x.rank))
+        last = [0] * (2 * MIL_RANKS_WITH_MODES - len(amounts)) + amounts
+        return mb.squeeze(
+            x=mb.pad(x=mb.expand_dims(x=x.var, axes=lacking), pad=last, mode=MIL_MODES[mode]), axes=lacking
+        )
+    sizes = dict(zip(padded_axes, x.static_sizes(padded_axes), strict=True))
 
     def gather(var: Var) -> Var:
         for axis in padded_axes:
-            places = positions(shape[axis], before[axis], after[axis], mode)
+            places = positions(sizes[axis], before[axis], after[axis], mode)
             var = mb.gather(x=var, indices=places, axis=axis)
         return var
 
@@ -155,7 +163,7 @@ def center_crop_pad(ctx: Context, x: Value, shape: Value, *, axes: list[int] | N
     along = range(x.rank) if axes is None else [normalized_axis(axis, x.rank) for axis in axes]
     before, after = [0] * x.rank, [0] * x.rank
     for axis, wanted in zip(along, shape.ints("the shape"), strict=True):
-        difference = wanted - x.static_shape[axis]
+        difference = wanted - x.static_sizes([axis])[0]
         if difference < 0:  # the crop begins at half of the difference, rounded down
             before[axis] = -(-difference // 2)
         else:

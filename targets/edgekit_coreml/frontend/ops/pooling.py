@@ -30,7 +30,9 @@ def max_pool(
     """Maximum of each window of x [n, C, *D], and its position in the flattened x on demand."""
     windows = Windows.over(kernel_shape, strides, dilations)
     padding = windows.padding(x, auto_pad, pads)
-    reach = windows.reach(x.static_shape[2:] if ceil_mode else (), padding, bool(ceil_mode) and auto_pad == "NOTSET")
+    reach = windows.reach(
+        x.static_sizes(range(2, x.rank)) if ceil_mode else (), padding, bool(ceil_mode) and auto_pad == "NOTSET"
+    )
     data = x.var if x.is_float else mb.cast(x=x.var, dtype="fp32")  # exact: only 8-bit integers are allowed
     if windows.is_dilated:
         result = over_taps(data, windows, reach, -np.inf, mb.maximum)
@@ -76,7 +78,7 @@ def average_pool(
             pad=flat(padding),
             exclude_padding_from_average=not count_include_pad,
         )
-    spatial = x.static_shape[2:]
+    spatial = x.static_sizes(range(2, x.rank))
     reach = windows.reach(spatial, padding, rounds_up)
     counted = padding if count_include_pad else ((0, 0),) * len(padding)
     shares = 1.0 / elements_in_windows(windows, spatial, reach, counted)
@@ -99,7 +101,9 @@ def lp_pool(
     """p-norm of each window of x [n, C, *D]."""
     windows = Windows.over(kernel_shape, strides, dilations)
     padding = windows.padding(x, auto_pad, pads)
-    reach = windows.reach(x.static_shape[2:] if ceil_mode else (), padding, bool(ceil_mode) and auto_pad == "NOTSET")
+    reach = windows.reach(
+        x.static_sizes(range(2, x.rank)) if ceil_mode else (), padding, bool(ceil_mode) and auto_pad == "NOTSET"
+    )
     return root(sum_pool(power_of_magnitude(x.var, p), windows, reach), p)
 
 

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from edgekit_coreml.frontend import interpolation
 from edgekit_coreml.frontend.context import Context
+from edgekit_coreml.frontend.dynamic import is_number
 from edgekit_coreml.frontend.interpolation import Axis, Table
 from edgekit_coreml.frontend.matrices import product_along
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.registry import lowering
-from edgekit_coreml.frontend.values import Unsupported, Value
+from edgekit_coreml.frontend.symbolic import known_elements
+from edgekit_coreml.frontend.values import Unsupported, Value, constant
 
 BILINEAR_MODES = ("UNALIGN_CORNERS", "DEFAULT", "STRICT_ALIGN_CORNERS")
+UPSAMPLING_MODES = {"UNALIGN_CORNERS": False, "STRICT_ALIGN_CORNERS": True}
+"""Sampling modes that ``upsample_bilinear`` has too, and its ``align_corners`` for each."""
+UPSAMPLED_RANK = 3
+"""``upsample_nearest_neighbor`` and ``upsample_bilinear`` take tensors of this rank or a higher one."""
+TRIAL_SIZES = (1, 2, 3, 5, 8, 13)
+"""At what sizes upsampling by a whole factor is compared with ONNX's formulas; both treat all sizes alike."""
+FIX_IT = "fix the dimension with --dim NAME=SIZE"
 MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic": "cubic"}
 
 
@@ -51,7 +61,22 @@ def resize(
 ) -> Var:
     """Resize along some axes to sizes or by factors."""
     chosen = [axis % x.rank for axis in (axes if axes is not None else range(x.rank))]
-    lengths = [x.static_shape[axis] for axis in chosen]
+    if not x.is_static:
+        multiples = _multiples(x, chosen, scales, sizes, keep_aspect_ratio_policy)
+        if any(factor > 1 for factor in multiples.values()):
+            return multiplied(
+                x,
+                multiples,
+                mode,
+                coordinate_transformation_mode,
+                nearest_mode,
+                plain=not (antialias or exclude_outside),
+            )
+        kept = [place for place, axis in enumerate(chosen) if axis not in multiples]
+        scales, sizes = (_entries(values, kept) for values in (scales, sizes))
+        roi = _entries(roi, [*kept, *(place + len(chosen) for place in kept)])
+        chosen = [chosen[place] for place in kept]
+    lengths = list(x.static_sizes(chosen))
     outs, factors = _targets(lengths, scales, sizes, keep_aspect_ratio_policy)
     if coordinate_transformation_mode == "tf_crop_and_resize":
         if roi is None:
@@ -102,9 +127,14 @@ def resize(
 def asymmetric(x: Value, scales: Sequence[float], mode: str) -> Var:
     """Resize with output element ``i`` at ``i / scale``, rounded down where the nearest element is taken."""
     kind = MODES.get(mode)
+    if any(not is_number(size) and scale != 1 for size, scale in zip(x.shape, scales, strict=True)):
+        if any(scale < 1 or scale != int(scale) for scale in scales):
+            raise Unsupported("resizes open sizes by other than whole factors", FIX_IT)
+        return multiplied(x, dict(enumerate(map(int, scales))), mode, "asymmetric", "floor", plain=True)
     plan = {
         axis: Axis(size, _scaled(size, scale), scale)
-        for axis, (size, scale) in enumerate(zip(x.static_shape, scales, strict=True))
+        for axis, (size, scale) in enumerate(zip(x.shape, scales, strict=True))
+        if is_number(size)
     }
     grids = {axis: one.coordinates("asymmetric") for axis, one in plan.items()}
     if kind == "nearest":
@@ -120,9 +150,103 @@ def asymmetric(x: Value, scales: Sequence[float], mode: str) -> Var:
     raise Unsupported(f"unknown mode {mode!r}")
 
 
+def multiplied(
+    x: Value,
+    factors: Mapping[int, int],
+    mode: str,
+    transformation: str,
+    nearest_mode: str,
+    *,
+    plain: bool,
+) -> Var:
+    """Resize a tensor of open sizes by whole factors, where Core ML's own upsampling computes the same at every size.
+
+    Args:
+        x: The tensor.
+        factors: By axis; axes that are left out keep their sizes.
+        mode: What to interpolate by.
+        transformation: ``coordinate_transformation_mode``.
+        nearest_mode: How coordinates are rounded.
+        plain: Whether neither antialiasing nor an exclusion of what lies outside is asked for.
+
+    Raises:
+        Unsupported: It does not, or other than the last two axes are resized.
+    """
+    height, width = x.rank - 2, x.rank - 1
+    resized = {axis for axis, factor in factors.items() if factor != 1}
+    if not x.is_float or x.rank < UPSAMPLED_RANK or resized - {height, width}:
+        raise Unsupported("resizes open sizes of other than the last two dimensions of a float tensor", FIX_IT)
+    both = [factors.get(axis, 1) for axis in (height, width)]
+    trials = [Axis(size, size * factor, factor) for size in TRIAL_SIZES for factor in both]
+    grids = [one.coordinates(transformation) for one in trials]
+    kind = MODES.get(mode)
+    if kind == "nearest":
+        places = [interpolation.nearest_indices(*trial, nearest_mode) for trial in zip(trials, grids, strict=True)]
+        if all(_repetitions(table, one.size) == one.scale for one, table in zip(trials, places, strict=True)):
+            return mb.upsample_nearest_neighbor(x=x.var, scale_factor_height=both[0], scale_factor_width=both[1])
+    if kind == "linear" and plain:
+        for own, align_corners in UPSAMPLING_MODES.items():
+            if all(
+                np.allclose(
+                    interpolation.bilinear_table(one.size, one.out, own),
+                    interpolation.linear_table(one, grid, antialias=False, exclude_outside=False),
+                    rtol=0,
+                    atol=1e-5,
+                )
+                for one, grid in zip(trials, grids, strict=True)
+            ):
+                return mb.upsample_bilinear(
+                    x=x.var, scale_factor_height=both[0], scale_factor_width=both[1], align_corners=align_corners
+                )
+    raise Unsupported(f"resizes open sizes in mode {mode!r} with coordinates {transformation!r}", FIX_IT)
+
+
+def _multiples(x: Value, axes: Sequence[int], scales: Value | None, sizes: Value | None, policy: str) -> dict[int, int]:
+    """By what whole number each open axis is multiplied; every axis where one of them is by more than 1.
+
+    Raises:
+        Unsupported: An open size becomes other than a multiple that is known now.
+    """
+    wanted = known_elements(sizes) if sizes is not None and sizes.shape != (0,) else None
+    if scales is not None and scales.shape != (0,):
+        factors = dict(zip(axes, map(float, scales.require_constant("scales")), strict=True))
+    elif wanted is None or policy != "stretch":
+        raise Unsupported("resizes open sizes to sizes that only a run tells", FIX_IT)
+    else:
+        factors = {
+            axis: 1.0 if size == x.shape[axis] else _ratio(size, x.shape[axis])
+            for axis, size in zip(axes, wanted.tolist(), strict=True)
+        }
+    open_axes = {axis for axis in axes if not is_number(x.shape[axis])}
+    concerned = axes if any(factors[axis] != 1 for axis in open_axes) else open_axes
+    if any(factors[axis] != int(factors[axis]) or factors[axis] < 1 for axis in concerned):
+        raise Unsupported("resizes open sizes by other than whole factors", FIX_IT)
+    return {axis: int(factors[axis]) for axis in concerned}
+
+
+def _ratio(size: Any, length: Any) -> float:
+    """What an axis is multiplied by.
+
+    Raises:
+        Unsupported: It depends on an open size.
+    """
+    ratio = size / length
+    if not (is_number(size) and is_number(length)) and not ratio.is_number:
+        raise Unsupported("resizes open sizes to sizes that only a run tells", FIX_IT)
+    return float(ratio)
+
+
+def _entries(values: Value | None, places: Sequence[int]) -> Value | None:
+    """Some entries of a vector of sizes, scales or bounds, whose numbers are known."""
+    known = None if values is None or values.shape == (0,) else known_elements(values)
+    if values is None or known is None:
+        return values
+    return constant(np.array(known[list(places)].tolist(), values.dtype.numpy()), values.dtype)
+
+
 def repeat(indices: Mapping[int, np.ndarray], x: Value) -> Var:
     """Take elements by index along axes."""
-    result, sizes = x.var, x.static_shape
+    result, sizes = x.var, dict(zip(indices, x.static_sizes(indices), strict=True))
     changed = {axis: table for axis, table in indices.items() if not np.array_equal(table, np.arange(sizes[axis]))}
     factors = {axis: _repetitions(table, sizes[axis]) for axis, table in changed.items()}
     height, width = x.rank - 2, x.rank - 1
@@ -144,7 +268,7 @@ def interpolate(tables: Mapping[int, Table], x: Value) -> Var:
         return mb.identity(x=x.var)
     height, width = x.rank - 2, x.rank - 1
     if x.rank >= 4 and set(changed) <= {height, width}:
-        wanted = [tables.get(axis, np.eye(x.static_shape[axis])) for axis in (height, width)]
+        wanted = [tables.get(axis, np.eye(x.static_sizes([axis])[0])) for axis in (height, width)]
         for mode in BILINEAR_MODES:
             own = [interpolation.bilinear_table(table.shape[1], table.shape[0], mode) for table in wanted]
             if all(np.allclose(a, b, rtol=0, atol=1e-5) for a, b in zip(own, wanted, strict=True)):

@@ -34,7 +34,9 @@ def reshape(ctx: Context, x: Value, shape: Value, *, allowzero: int = 0) -> Var 
     if not (x.is_static and shape.is_constant):
         if allowzero and 0 in sizes:
             raise Unsupported("a size of 0 with a dynamic input")
-        return mb.reshape(x=x.var, shape=dynamic.reshape_target(x.shape, sizes))
+        target = dynamic.reshape_target(x.shape, sizes)
+        is_fixed = all(map(dynamic.is_number, target))
+        return mb.reshape(x=x.var, shape=target if is_fixed else dynamic.vector_of(target, x, shape))
     source = x.static_shape
     if not allowzero:
         sizes = [source[place] if size == 0 else size for place, size in enumerate(sizes)]

@@ -127,10 +127,183 @@ def test_shape_made_of_the_batch_keeps_the_sizes_that_are_numbers(tmp_path, rng)
     assert_agrees(model, package, [(1, 3, 2, 4), (5, 3, 2, 4)], rng)
 
 
-def test_two_open_sizes_in_one_are_refused(tmp_path):
+def test_reshape_to_several_open_sizes(tmp_path, rng):
     model = network(["n", 3, "w"], [make_node("Reshape", ["x", "shape"], ["y"])], {"shape": np.array([0, -1, 1])})
-    with pytest.raises(UnsupportedOpsError, match="more than one open size"):
-        edgekit_coreml.convert(model, tmp_path / "m", dimensions={"n": range(1, 9), "w": range(2, 9)})
+    dimensions = {"n": range(1, 9), "w": range(2, 9)}
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
+    assert_agrees(model, package, [(1, 3, 2), (8, 3, 5), (3, 3, 8)], rng)
+
+
+def test_heads_of_attention_over_any_batch_and_length(tmp_path, rng):
+    """What exporters write for ``x.view(*x.shape[:2], heads, size)``: two open sizes, the others numbers."""
+    nodes = [
+        make_node("Shape", ["x"], ["s"]),
+        make_node("Slice", ["s", "zero", "two"], ["leading"]),
+        make_node("Concat", ["leading", "heads"], ["target"], axis=0),
+        make_node("Reshape", ["x", "target"], ["a"]),
+        make_node("Transpose", ["a"], ["q"], perm=[0, 2, 1, 3]),
+        make_node("Transpose", ["a"], ["k"], perm=[0, 2, 3, 1]),
+        make_node("MatMul", ["q", "k"], ["scores"]),
+        make_node("Softmax", ["scores"], ["y"], axis=-1),
+    ]
+    weights = {"zero": np.array([0]), "two": np.array([2]), "heads": np.array([2, 4])}
+    model = network(["n", "l", 8], nodes, weights)
+    dimensions = {"n": range(1, 5), "l": range(2, 9)}
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
+    assert_agrees(model, package, [(1, 2, 8), (4, 8, 8), (3, 5, 8)], rng)
+
+
+def test_positions_cut_to_the_length_of_a_sequence(tmp_path, rng):
+    nodes = [
+        make_node("Shape", ["x"], ["s"]),
+        make_node("Slice", ["s", "one", "two"], ["length"]),
+        make_node("Slice", ["table", "zero", "length", "one"], ["cut"]),
+        make_node("Add", ["x", "cut"], ["y"]),
+    ]
+    table = rng.standard_normal((1, 16, 4)).astype(np.float32)
+    weights = {"table": table, "zero": np.array([0]), "one": np.array([1]), "two": np.array([2])}
+    model = network([1, "l", 4], nodes, weights)
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"l": range(2, 17)})
+    assert_agrees(model, package, [(1, 2, 4), (1, 16, 4)], rng)
+
+
+OPEN_BATCH = {
+    "pool, sizes rounded up": make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+    "pool, as many windows as elements": make_node(
+        "AveragePool", ["x"], ["y"], kernel_shape=[3, 3], auto_pad="SAME_UPPER", count_include_pad=1
+    ),
+    "mirrored": make_node("Pad", ["x", "pads"], ["y"], mode="reflect"),
+    "cropped": make_node("Pad", ["x", "crop"], ["y"]),
+    "repeated": make_node("Resize", ["x", "", "twice"], ["y"], mode="nearest", nearest_mode="floor"),
+    "cubic": make_node("Resize", ["x", "", "twice"], ["y"], mode="cubic"),
+}
+
+
+@pytest.mark.parametrize("node", OPEN_BATCH.values(), ids=OPEN_BATCH)
+def test_spatial_operators_over_any_batch(tmp_path, rng, node):
+    constants = {
+        "pads": np.array([0, 0, 2, 1, 0, 0, 1, 3]),
+        "crop": np.array([0, 0, -1, 2, 0, 0, 1, -2]),
+        "twice": np.array([1, 1, 2, 2], np.float32),
+    }
+    model = network(["n", 3, 8, 6], [node], {name: array for name, array in constants.items() if name in node.input})
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"n": range(1, 5)})
+    assert_agrees(model, package, [(1, 3, 8, 6), (4, 3, 8, 6)], rng)
+
+
+OPEN_PICTURE = {
+    "mirrored": (make_node("Pad", ["x", "pads"], ["y"], mode="reflect"), {"pads": np.array([0, 0, 2, 1, 0, 0, 1, 3])}),
+    "edges": (make_node("Pad", ["x", "pads"], ["y"], mode="edge"), {"pads": np.array([0, 0, 2, 1, 0, 0, 1, 3])}),
+    "cropped": (make_node("Pad", ["x", "pads"], ["y"]), {"pads": np.array([0, 0, -1, 2, 0, 0, 1, -2])}),
+    "same": (make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 2], auto_pad="SAME_LOWER"), {}),
+    "repeated": (
+        make_node("Resize", ["x", "", "s"], ["y"], nearest_mode="floor", coordinate_transformation_mode="asymmetric"),
+        {"s": np.array([1, 1, 2, 3], np.float32)},
+    ),
+    "repeated by half pixels": (make_node("Resize", ["x", "", "s"], ["y"]), {"s": np.array([1, 1, 2, 1], np.float32)}),
+    "bilinear": (
+        make_node("Resize", ["x", "", "s"], ["y"], mode="linear"),
+        {"s": np.array([1, 1, 4, 2], np.float32)},
+    ),
+    "bilinear between corners": (
+        make_node("Resize", ["x", "", "s"], ["y"], mode="linear", coordinate_transformation_mode="align_corners"),
+        {"s": np.array([1, 1, 2, 2], np.float32)},
+    ),
+}
+
+
+@pytest.mark.parametrize(("node", "constants"), OPEN_PICTURE.values(), ids=OPEN_PICTURE)
+def test_spatial_operators_over_pictures_of_any_size(tmp_path, rng, node, constants):
+    model = network([1, 3, "h", "w"], [node], constants)
+    dimensions = {"h": range(4, 17), "w": range(4, 17)}
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
+    assert_agrees(model, package, [(1, 3, 4, 4), (1, 3, 16, 9), (1, 3, 7, 16)], rng)
+
+
+def test_resize_to_a_multiple_of_the_size_that_the_program_computes(tmp_path, rng):
+    nodes = [
+        make_node("Shape", ["x"], ["s"]),
+        make_node("Mul", ["s", "factors"], ["sizes"]),
+        make_node("Resize", ["x", "", "", "sizes"], ["y"], mode="linear"),
+    ]
+    model = network(["n", 2, "h", 5], nodes, {"factors": np.array([1, 1, 2, 2])})
+    dimensions = {"n": range(1, 4), "h": range(2, 9)}
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
+    assert_agrees(model, package, [(1, 2, 2, 5), (3, 2, 8, 5)], rng)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "scales"),
+    [
+        ({"mode": "linear", "coordinate_transformation_mode": "asymmetric"}, [1, 1, 2, 2]),
+        ({"mode": "cubic"}, [1, 1, 2, 2]),
+        ({"mode": "linear"}, [1, 1, 1.5, 1]),
+        ({"mode": "nearest"}, [1, 2, 1, 1]),
+    ],
+)
+def test_resizing_of_open_sizes_that_core_ml_lacks_is_refused(tmp_path, attributes, scales):
+    node = make_node("Resize", ["x", "", "s"], ["y"], name="grow", **attributes)
+    model = network([1, "c", "h", "w"], [node], {"s": np.array(scales, np.float32)})
+    with pytest.raises(UnsupportedOpsError, match=r"'grow'.*resizes open sizes"):
+        edgekit_coreml.convert(model, tmp_path / "m", dimensions={name: range(2, 9) for name in "chw"})
+
+
+def test_a_vector_of_open_length_is_mirrored(tmp_path, rng):
+    """What a spectrogram's framing does."""
+    node = make_node("Pad", ["x", "pads"], ["y"], mode="reflect")
+    model = network([1, "t"], [node], {"pads": np.array([0, 3, 0, 2])})
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"t": range(4, 65)})
+    assert_agrees(model, package, [(1, 4), (1, 64)], rng)
+
+
+@pytest.mark.parametrize("operator", ["GRU", "LSTM"])
+@pytest.mark.parametrize("own", [True, False], ids=["own layer", "step by step"])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_recurrences_over_any_batch_and_length(tmp_path, rng, operator, own, direction):
+    """Clipped cells, which Core ML's layers lack, run step by step."""
+    gates, passes = {"GRU": 3, "LSTM": 4}[operator], 2 if direction == "bidirectional" else 1
+    attributes = {"hidden_size": 5, "direction": direction} | ({} if own else {"clip": 0.7})
+    node = make_node(operator, ["x", "w", "r"], ["y"], **attributes)
+    weights = {
+        "w": rng.standard_normal((passes, gates * 5, 4)).astype(np.float32),
+        "r": rng.standard_normal((passes, gates * 5, 5)).astype(np.float32),
+    }
+    model = network(["s", "n", 4], [node], weights)
+    dimensions = {"s": range(1, 33), "n": range(1, 4)}
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
+    assert_agrees(model, package, [(1, 1, 4), (32, 3, 4), (7, 2, 4)], rng)
+
+
+def two_inputs(first, second):
+    graph = make_graph(
+        [
+            make_node("ReduceSum", ["x"], ["a"]),
+            make_node("ReduceSum", ["z"], ["b"]),
+            make_node("Add", ["a", "b"], ["y"]),
+        ],
+        "two",
+        [make_tensor_value_info("x", FLOAT, first), make_tensor_value_info("z", FLOAT, second)],
+        [make_tensor_value_info("y", FLOAT, None)],
+    )
+    return make_model(graph, opset_imports=[make_opsetid("", 17)], ir_version=10)
+
+
+def test_inputs_that_share_listed_sizes(tmp_path, rng):
+    model = two_inputs([1, "w"], ["w", 2])
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"w": (8, 4)})
+    runner = edgekit_coreml.load(package)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for size in (8, 4):
+        feeds = {"x": rng.standard_normal((1, size)).astype(np.float32), "z": np.ones((size, 2), np.float32)}
+        np.testing.assert_allclose(runner.run(feeds)["y"], session.run(None, feeds)[0], rtol=1e-5)
+    with pytest.raises(InputError, match="one input only"):
+        edgekit_coreml.convert(model, tmp_path / "m", deployment_target="iOS17", dimensions={"w": (8, 4)})
+
+
+def test_inputs_that_list_different_dimensions_are_refused(tmp_path):
+    with pytest.raises(InputError, match="Core ML does not combine them") as caught:
+        edgekit_coreml.convert(two_inputs([1, "w"], ["h", 2]), tmp_path / "m", dimensions={"w": (8, 4), "h": (2, 3)})
+    assert "x: w; z: h" in str(caught.value)
 
 
 def test_same_model_gives_the_same_bytes(tmp_path, rng):
@@ -142,7 +315,7 @@ def test_same_model_gives_the_same_bytes(tmp_path, rng):
 
 def test_operator_that_needs_fixed_sizes_is_refused_by_name(tmp_path):
     model = network(["n", 3], [make_node("Det", ["x"], ["y"], name="det")], {})
-    with pytest.raises(UnsupportedOpsError, match=r"'det'.*needs a fixed shape"):
+    with pytest.raises(UnsupportedOpsError, match=r"'det'.*needs fixed sizes, found \?×3"):
         edgekit_coreml.convert(model, tmp_path / "m", dimensions={"n": range(1, 4)})
 
 
