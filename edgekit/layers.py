@@ -58,7 +58,7 @@ def layer_errors(original: Model, built: Model, feeds: Mapping[str, np.ndarray])
     compared = _within(sizes, MOST_BYTES)
     found: dict[str, float] = {}
     for names in _portions(compared, AT_ONCE_BYTES):
-        wanted, got = (Reference(_with_outputs(model, names)).run(feeds) for model in both)
+        wanted, got = (Reference(with_outputs(model, names)).run(feeds) for model in both)
         for name in names:
             comparison = OutputComparison(name)
             comparison.add(wanted[name], got[name])
@@ -143,7 +143,7 @@ def _portions(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
         yield group
 
 
-def _with_outputs(model: Model, names: Sequence[str]) -> Model:
+def with_outputs(model: Model, names: Sequence[str]) -> Model:
     """The model with values as its outputs."""
     copy = model.graph_model.clone()
     values = ir.convenience.create_value_mapping(copy.graph, include_subgraphs=False)
