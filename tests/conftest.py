@@ -1,10 +1,113 @@
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 import shutil
-from collections.abc import Iterator
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+
+from edgekit.config import read_config
+from edgekit.pipeline import PackageRequest, package
+from edgekit.progress import Progress
+
+SAMPLE_APPS = Path(__file__).parents[1] / "sample_apps"
+DIGITS = SAMPLE_APPS / "digits"
+
+
+@pytest.fixture(scope="session")
+def sample_apps() -> Path:
+    """The folder of the sample apps."""
+    return SAMPLE_APPS
+
+
+@pytest.fixture(scope="session")
+def digits_bundle(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
+    """Makes a bundle of the sample model, by its name in the sample project and a quantization scheme."""
+    declared = {bundle.name: bundle for bundle in read_config(DIGITS / "edgekit.toml").bundles}
+    made: dict[tuple[str, str], Path] = {}
+
+    def make(name: str, quantize: str) -> Path:
+        if (name, quantize) not in made:
+            bundle = declared[name]
+            folder = tmp_path_factory.mktemp(name) / quantize
+            request = PackageRequest(
+                bundle.model,
+                bundle.target,
+                folder,
+                name=name,
+                data=bundle.data,
+                verify_data=bundle.verify_data,
+                quantize=quantize,
+                shapes=bundle.shapes,
+                labels=bundle.labels,
+                preprocessing=bundle.preprocessing,
+            )
+            made[name, quantize] = package(request, Progress()).path
+        return made[name, quantize]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def zoo_model() -> Callable[[str], Path]:
+    """Fetches a trained model by its name in ``zoo/models.json``, once a machine."""
+    zoo = _module_of(Path(__file__).with_name("zoo") / "fetch.py")
+
+    def fetched(name: str) -> Path:
+        model = next(model for model in zoo.zoo_models() if model.name == name)
+        try:
+            return Path(zoo.fetch(model, zoo.CACHE))
+        except RuntimeError as error:
+            pytest.skip(f"{name} cannot be fetched: {error}")
+
+    return fetched
+
+
+def _module_of(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where a dataclass looks for the module that it is defined in
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def node_modules(pytestconfig: pytest.Config) -> Path:
+    """Where npm installed onnxruntime-web: beside the web sample app, or kept from one run of the tests to the next."""
+    beside = SAMPLE_APPS / "web" / "node_modules"
+    if beside.is_dir():
+        return beside
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed (`make tools` installs what the sample apps need)")
+    assert pytestconfig.cache is not None
+    declared = (SAMPLE_APPS / "web" / "package.json").read_text()
+    kept = pytestconfig.cache.mkdir("sample-app-web")
+    installed = kept / hashlib.sha256(declared.encode()).hexdigest()[:16]
+    if not installed.is_dir():
+        # Another worker may be at it too: what has the final name is whole.
+        with tempfile.TemporaryDirectory(dir=kept) as scratch:
+            unfinished = Path(scratch) / "app"
+            unfinished.mkdir()
+            (unfinished / "package.json").write_text(declared)
+            command = ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"]
+            done = subprocess.run(command, cwd=unfinished, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                pytest.skip(f"npm cannot install onnxruntime-web: {done.stderr.strip().splitlines()[-1]}")
+            try:
+                unfinished.rename(installed)
+            except OSError:
+                if not installed.is_dir():
+                    raise
+    return installed / "node_modules"
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -26,36 +24,6 @@ Serve = Callable[[Path], AbstractContextManager[str]]
 SECONDS = 30_000  # in ms, as Playwright counts
 
 
-@pytest.fixture(scope="session")
-def modules(sample_apps: Path, pytestconfig: pytest.Config) -> Path:
-    """Where npm installed what the app needs: beside the app, or kept from one run of the tests to the next."""
-    beside = sample_apps / "web" / "node_modules"
-    if beside.is_dir():
-        return beside
-    if shutil.which("npm") is None:
-        pytest.skip("npm is not installed (`make tools` installs what the sample apps need)")
-    assert pytestconfig.cache is not None
-    declared = (sample_apps / "web" / "package.json").read_text()
-    kept = pytestconfig.cache.mkdir("sample-app-web")
-    installed = kept / hashlib.sha256(declared.encode()).hexdigest()[:16]
-    if not installed.is_dir():
-        # Another worker may be at it too: what has the final name is whole.
-        with tempfile.TemporaryDirectory(dir=kept) as scratch:
-            unfinished = Path(scratch) / "app"
-            unfinished.mkdir()
-            (unfinished / "package.json").write_text(declared)
-            command = ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"]
-            done = subprocess.run(command, cwd=unfinished, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                pytest.skip(f"npm cannot install onnxruntime-web: {done.stderr.strip().splitlines()[-1]}")
-            try:
-                unfinished.rename(installed)
-            except OSError:
-                if not installed.is_dir():
-                    raise
-    return installed / "node_modules"
-
-
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """A page that must not complain on its console."""
@@ -70,12 +38,12 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 @pytest.fixture
-def serve(sample_apps: Path, modules: Path) -> Serve:
+def serve(sample_apps: Path, node_modules: Path) -> Serve:
     """Serves a bundle with the app, and tells the URL."""
 
     @contextmanager
     def served(bundle: Path) -> Iterator[str]:
-        program = [sys.executable, sample_apps / "web" / "serve.py", bundle, "--port", "0", "--modules", modules]
+        program = [sys.executable, sample_apps / "web" / "serve.py", bundle, "--port", "0", "--modules", node_modules]
         with subprocess.Popen(list(map(str, program)), stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout is not None
             try:

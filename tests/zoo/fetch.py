@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LIST = Path(__file__).with_name("models.json")
+CACHE = Path.home() / ".cache" / "edgekit-zoo"
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fetch import ZooModel, fetch, zoo_models
+from fetch import CACHE, ZooModel, fetch, zoo_models
 
 TARGETS = ("ios18", "intel-cpu", "onnxruntime")
 BARS_DB = {"float32": 50.0, "float16": 25.0}
 SAMPLES = 4
-CACHE = Path.home() / ".cache" / "edgekit-zoo"
 EDGEKIT = Path(sys.executable).with_name("edgekit")
 
 
