@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 class EdgeKitError(Exception):
@@ -55,7 +56,7 @@ class EdgeKitError(Exception):
             text += f"\nhint: {self.hint}"
         return text
 
-    def as_record(self) -> dict[str, str]:
+    def as_record(self) -> dict[str, Any]:
         """The error as plain data, for ``--json``."""
         fields = {
             "type": type(self).__name__,

@@ -12,10 +12,12 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from edgekit.errors import RequirementError
 from edgekit.evaluation import Evaluation
 from edgekit.model import Model
 from edgekit.samples import Samples
 from edgekit.target import Runner
+from edgekit.trade_off import curve_lines
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many steps are done, and how many there are (0 where that is unknown)."""
@@ -57,6 +59,28 @@ class QuantizationResult:
     """Plain data for the manifest: scheme used, layers quantized and left in float with the reasons, scores."""
 
 
+class BudgetError(RequirementError):
+    """No candidate holds the accuracy budget.
+
+    Args:
+        record: What was found: the ``curve`` of all candidates and the ``layers`` of one of them, plain data.
+        max_drop: The budget, as a fraction.
+    """
+
+    def __init__(self, record: Mapping[str, Any], max_drop: float) -> None:
+        super().__init__(
+            "no candidate holds the accuracy budget" + "".join(f"\n  {line}" for line in curve_lines(record["curve"])),
+            expected=f"at most {max_drop:.2%} lost",
+            hint="allow more with --max-drop, or give more and more typical samples; "
+            "`edgekit quantize --explain` tells what each layer adds",
+        )
+        self.record = record
+
+    def as_record(self) -> dict[str, Any]:
+        """The error as plain data, with what was found."""
+        return {**super().as_record(), **self.record}
+
+
 class Quantizer(ABC):
     """Turns a float model into one with 8-bit (or narrower) weights and activations."""
 
@@ -68,5 +92,5 @@ class Quantizer(ABC):
 
         Raises:
             edgekit.errors.InputError: Samples are missing or do not fit the model.
-            edgekit.errors.RequirementError: Nothing holds the accuracy budget.
+            BudgetError: Nothing holds the accuracy budget.
         """

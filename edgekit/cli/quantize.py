@@ -11,6 +11,7 @@ from edgekit.cli._bundle_options import DataConfigOption, MaxDropOption, parse_m
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._data import open_data
+from edgekit.cli._explain import print_layers
 from edgekit.cli._options import DataOption, ModelArgument, ModelOutputOption, ShapeOptions
 from edgekit.cli._search_options import SearchOptions
 
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
     from edgekit.quantizer import QuantizationRequest
     from edgekit.stages import StageResult
 
-_SHARES = ("accuracy", "agreement", "explained")
-"""Metrics whose values are shares; others are of the project's own."""
-
 SchemeOption = Annotated[
     str, typer.Option("--scheme", metavar="SCHEME", help="auto, int8 or int8-weights; only the last needs no --data.")
+]
+ExplainOption = Annotated[
+    bool,
+    typer.Option("--explain", help="Print what became of every layer, the error that it adds, and the trade-off."),
 ]
 OptionalTargetOption = Annotated[
     str | None,
@@ -50,6 +52,7 @@ def quantize(
     scheme: SchemeOption = "auto",
     max_drop: MaxDropOption = None,
     search: SearchOptions,
+    explain: ExplainOption = False,
     shapes: ShapeOptions,
     config: DataConfigOption = None,
     output: ModelOutputOption,
@@ -63,7 +66,7 @@ def quantize(
     from edgekit.fingerprint import model_files
     from edgekit.onnx_file import write_model
     from edgekit.pipeline import Walk
-    from edgekit.quantizer import QuantizationRequest
+    from edgekit.quantizer import BudgetError, QuantizationRequest
     from edgekit.stages.fix_shapes import FixShapes
     from edgekit.stages.load import Load
     from edgekit.stages.quantize import NONE, require_scheme
@@ -89,7 +92,13 @@ def quantize(
             progress=console.progress.step,
             executor=executor,
         )
-        result = _quantized(console, asked, target)
+        try:
+            result = _quantized(console, asked, target)
+        except BudgetError as error:
+            if explain and not console.as_json:  # whose record of the error holds the layers anyway
+                found = error.record
+                console.show(found, lambda out: print_layers(found, out))
+            raise
     write_model(result.model, output)
     record = {
         "output": str(output),
@@ -100,7 +109,7 @@ def quantize(
         "weight_bytes": result.model.weight_bytes,
         "warnings": [*walk.warnings, *result.warnings],
     }
-    console.show(record, lambda out: _render(record, out))
+    console.show(record, lambda out: _render(record, out, explain=explain))
     console.note(f"wrote {output}")
 
 
@@ -131,9 +140,16 @@ def _quantized(console: Console, request: QuantizationRequest, target: str | Non
     return StageResult(result.model, result.record)
 
 
-def _render(record: Mapping[str, Any], out: RichConsole) -> None:
+def _render(record: Mapping[str, Any], out: RichConsole, *, explain: bool) -> None:
     from rich.filesize import decimal
 
+    from edgekit.trade_off import curve_lines
+
+    if explain:
+        print_layers(record, out)
+        for line in curve_lines(record["curve"]) if record.get("curve") else ():
+            out.print(line, soft_wrap=True)
+        out.print()
     out.print(f"scheme: {record['scheme']}" + (f" ({record['chosen']})" if "chosen" in record else ""))
     if "reason" in record:
         out.print(f"because: {record['reason']}")
@@ -144,11 +160,13 @@ def _render(record: Mapping[str, Any], out: RichConsole) -> None:
 
 def _measured(record: Mapping[str, Any]) -> str:
     """What the quantizer measured of the candidate that it chose."""
+    from edgekit.trade_off import value_text
+
     trial = next((trial for trial in record.get("curve", ()) if trial["candidate"] == record.get("chosen")), None)
     if trial is None:
         return "nothing" if record.get("samples") else "nothing, without samples"
-    shown = "{:.2%}" if trial["metric"] in _SHARES else "{:.5g}"
+    value, reference = (value_text(trial["metric"], trial[key]) for key in ("value", "float_value"))
     return (
-        f"{trial['metric']} {shown.format(trial['value'])} (float {shown.format(trial['float_value'])}), "
+        f"{trial['metric']} {value} (float {reference}), "
         f"SQNR {float(trial['sqnr_db']):.1f} dB, on the samples that it was calibrated on"
     )

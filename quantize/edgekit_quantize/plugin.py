@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.errors import InputError, RequirementError
-from edgekit.metrics import json_number
-from edgekit.quantizer import QuantizationRequest, QuantizationResult, Quantizer
+from edgekit.errors import InputError
+from edgekit.quantizer import BudgetError, QuantizationRequest, QuantizationResult, Quantizer
 from edgekit.samples import Samples
 from edgekit_quantize.bias_correction import input_axis
 from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds
 from edgekit_quantize.calibration.statistics import Calibration, calibrate, largest_inputs
 from edgekit_quantize.careful import careful_rounding
 from edgekit_quantize.equalize import equalize
+from edgekit_quantize.explain import account
 from edgekit_quantize.layers import WEIGHTED, layers
 from edgekit_quantize.placement import Settings, candidates, place
 from edgekit_quantize.prepare import prepared
@@ -91,8 +91,10 @@ class _Run:
                     "quantization of activations needs samples",
                     hint="give a folder of samples, or ask for int8-weights, which needs none",
                 )
-            written = write(self._model, self._candidates[0][1], {})
-            return self._done(written, {"scheme": request.scheme, "samples": 0, "warnings": []})
+            settings = self._candidates[0][1]
+            written = write(self._model, settings, {})
+            layers = [entry.as_record() for entry in account(self._model, settings, written, {})]
+            return self._done(written, {"scheme": request.scheme, "layers": layers, "samples": 0, "warnings": []})
         calibration = self._calibrate(request.samples)
         scorer = self._scorer(calibration, request.samples)
         max_drop = request.max_drop
@@ -111,14 +113,12 @@ class _Run:
                 scheme = "int8" if outcome.best.written.quantized else "int8-weights"
             chosen = {"scheme": scheme, "chosen": outcome.best.name, "layers": self._layers(outcome.best, calibration)}
             return self._done(outcome.best.written, {**chosen, **common})
+        nearest = min(outcome.curve, key=lambda trial: trial.score.drop)
+        common["layers"] = self._layers(nearest, calibration)
         if request.scheme == "auto":
             reason = _why_float(outcome)
             return QuantizationResult(request.model, {"scheme": "none", "reason": reason, **common})
-        raise RequirementError(
-            "no candidate holds the accuracy budget" + "".join(f"\n  {_line(trial)}" for trial in outcome.curve),
-            expected=f"at most {max_drop:.2%} lost",
-            hint="allow more with --max-drop, or give more and more typical samples",
-        )
+        raise BudgetError(common, max_drop)
 
     def _scorer(self, calibration: Calibration, samples: Samples) -> Scorer:
         request = self._request
@@ -210,14 +210,12 @@ class _Run:
             {**record, "quantized": written.quantized, "stored": written.stored, "float": written.kept_float},
         )
 
-    def _layers(self, best: Trial, calibration: Calibration) -> list[dict[str, Any]]:
-        """What integers do to every layer that they reach, the largest error first, as plain data."""
-        plan = place(self._model.graph, best.settings)
-        return [
-            {**asdict(error), "in_float": error.layer not in best.written.quantized}
-            | {name: json_number(getattr(error, name)) for name in ("sqnr_db", "weights_db", "inputs_db")}
-            for error in layer_errors(plan, calibration.tensors)
-        ]
+    def _layers(self, trial: Trial, calibration: Calibration) -> list[dict[str, Any]]:
+        """What became of every layer of a candidate, the largest error first, as plain data."""
+        accounts = account(
+            self._model, trial.settings, trial.written, calibration.tensors, rounded_with_care=trial.careful
+        )
+        return [entry.as_record() for entry in accounts]
 
 
 def _only_stored(settings: Settings, weights: str, block: int) -> Settings:

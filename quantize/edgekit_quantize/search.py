@@ -26,6 +26,8 @@ SAME_SIZE = 1.1
 """Sizes whose ratio is below this do not decide between candidates."""
 HOPELESS = 10
 """A candidate that loses more than so many times the budget is not brought back by a few layers in float."""
+LEAST_BUDGET = 1e-3
+"""Of a smaller budget the candidates in reach are those of this one; with none at all there would be none."""
 SHARES = (0.1, 0.25, 0.5)
 """Shares of the integer layers that go back to float, the most sensitive first, where the budget is not held."""
 
@@ -43,6 +45,8 @@ class Trial:
     latency_ms: float | None = None
     float_ms: float | None = None
     """Latency of the float model, measured in turns with it."""
+    careful: bool = False
+    """Whether its weights were rounded with care."""
     size: int = 0
     runner: Runner | None = None
     final_ms: float | None = None
@@ -175,6 +179,7 @@ def search(
         miss = max(misses, key=lambda trial: trial.speedup)
         name, settings = miss.name, dict(candidates)[miss.name]
         for trial in bench.measured(_with_more_care(name, settings, sensitive(miss.written, settings), write)):
+            trial.careful = True
             outcome.curve.append(trial)
             if trial.score.drop <= max_drop:
                 break
@@ -191,9 +196,9 @@ def _with_more_care(name: str, settings: Settings, order: Sequence[str], write: 
         order: Its integer layers, the one that goes back to float first in front.
         write: Writes candidates.
     """
-    for share in (0.0, *SHARES) if order else ():
-        count = math.ceil(share * len(order))
-        change = f"{count} layers in float" if count else "weights rounded with care"
+    for count in sorted({math.ceil(share * len(order)) for share in (0.0, *SHARES)}) if order else ():
+        in_float = f"{count} layer{'s' if count != 1 else ''} in float"
+        change = in_float if count else "weights rounded with care"
         yield f"{name}, {change}", settings, write(settings, order[:count], True)
 
 
@@ -226,4 +231,4 @@ def _best_of(trials: Sequence[Trial]) -> Trial:
 
 
 def _is_near_miss(trial: Trial, max_drop: float) -> bool:
-    return max_drop < trial.score.drop <= HOPELESS * max_drop and bool(trial.written.quantized)
+    return max_drop < trial.score.drop <= HOPELESS * max(max_drop, LEAST_BUDGET) and bool(trial.written.quantized)

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgekit.metrics import decibels
 from edgekit_quantize.bias_correction import input_axis
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph import integer
 from edgekit_quantize.layers import Layer
 from edgekit_quantize.placement import Plan
-from edgekit_quantize.qparams import TYPES
+from edgekit_quantize.qparams import TYPES, QParams
 from edgekit_quantize.ranges import squared_error
 from edgekit_quantize.weights import symmetric_weights
 from edgekit_quantize.writing import activation_params
@@ -83,15 +84,33 @@ def _layer_error(layer: Layer, ranged: TensorStatistics, tensor: TensorStatistic
         layer.name,
         layer.kind,
         layer.data.name or "",
-        _decibels(output, from_weights + from_inputs),
-        _decibels(output, from_weights),
-        _decibels(output, from_inputs),
+        decibels(output, from_weights + from_inputs),
+        decibels(output, from_weights),
+        decibels(output, from_inputs),
         histogram.low,
         histogram.high,
         low,
         high,
         peak / math.sqrt(power) if power else 0.0,
     )
+
+
+def stored_db(layer: Layer, params: QParams, tensor: TensorStatistics | None) -> float:
+    """Power of a layer's output over that of the error that its rounded weights add, in decibels.
+
+    Args:
+        layer: A layer that computes in float.
+        params: How its weights are stored.
+        tensor: Statistics of its input; without those of its channels the powers of the weights are compared.
+    """
+    weights = layer.weights().astype(np.float64)
+    error = params.rounded(weights) - weights
+    channels = tensor.channels.get(input_axis(layer)) if tensor is not None else None
+    if tensor is None or channels is None or not channels.count:
+        return decibels(float(np.sum(weights**2)), float(np.sum(error**2)))
+    factors = np.float64(1.0) if tensor.smoothing is None else tensor.smoothing.factors.astype(np.float64) ** 2
+    variance = np.maximum(channels.mean_square - channels.mean**2, 0.0)
+    return decibels(_power(layer, weights, channels.mean_square * factors), _power(layer, error, variance * factors))
 
 
 def _power(layer: Layer, weights: np.ndarray, inputs: np.ndarray) -> float:
@@ -109,9 +128,3 @@ def _power(layer: Layer, weights: np.ndarray, inputs: np.ndarray) -> float:
         per_input = squares.sum(axis=layer.channel_axis)
         return float(per_input @ inputs)
     return float(squares.sum() * inputs.mean())
-
-
-def _decibels(signal: float, noise: float) -> float:
-    if noise <= 0:
-        return math.inf
-    return 10 * math.log10(signal / noise) if signal > 0 else -math.inf

@@ -185,3 +185,35 @@ def test_what_candidates_cannot_be_judged_by(
     given = [str(data) if option == "DATA" else option for option in options]
     text = refusal(edgekit, model, *given, "--dim", "N=1", "-o", tmp_path / "int8.onnx")
     assert text.startswith(f"error: {message}")
+
+
+def test_every_layer_is_explained(edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path) -> None:
+    options = ["--data", data, "--scheme", "int8", "--dim", "N=1", "--explain", "-o", tmp_path / "int8.onnx"]
+    lines = edgekit("quantize", model, *options).out.splitlines()
+    assert lines[0].split() == ["SQNR", "weights", "inputs", "peak", "values", "integers", "cover"]
+    assert {line.split(" (")[1] for line in lines[1:5] if "(" in line} == {
+        "Conv): integers, range by percentile",
+        "MatMul): integers, range by percentile",
+    }
+    assert any(re.match(r"candidate  metric +value", line) for line in lines)
+    assert "scheme: int8 (int8)" in lines
+
+
+def test_a_budget_that_nothing_holds(edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path) -> None:
+    output = tmp_path / "int8.onnx"
+    options = ["--data", data, "--scheme", "int8", "--dim", "N=1", "--max-drop", "0", "-o", output]
+    finished = edgekit("quantize", model, *options, "--explain", "--quiet")
+    assert finished.code == 1
+    assert finished.out.startswith("    SQNR  weights   inputs ")
+    head, *lines = finished.err.splitlines()
+    assert head == "error: no candidate holds the accuracy budget"
+    assert re.match(r"  int8, weights rounded with care +explained +(99|100)\.\d\d% +100\.00% +0\.00\d+% ", lines[2])
+    assert lines[-2:] == [
+        "expected: at most 0.00% lost",
+        "hint: allow more with --max-drop, or give more and more typical samples; "
+        "`edgekit quantize --explain` tells what each layer adds",
+    ]
+    error = edgekit("quantize", model, *options, "--json").json["error"]
+    assert {layer["kind"] for layer in error["layers"]} == {"Conv", "MatMul"}
+    assert error["curve"][0]["candidate"] == "int8"
+    assert not output.exists()
