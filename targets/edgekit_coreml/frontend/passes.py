@@ -14,22 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from edgekit_coreml.frontend.affine_fusion import fuse_affine_operations
 from edgekit_coreml.frontend.compaction import drop_output_copies, share_small_constants
 from edgekit_coreml.frontend.exactness import stays_exact
 from edgekit_coreml.frontend.mil import PASS_REGISTRY, Program, block_context_manager, ct, mb
 from edgekit_coreml.frontend.requantization import drop_repeated_quantization
 
 FUSIONS = (
-    "common::noop_elimination",
-    "common::fuse_matmul_weight_bias",
-    "common::fuse_linear_bias",
     "common::fuse_gelu_tanh_approximation",
     "common::fuse_gelu_exact",
-    "common::fuse_conv_scale",
-    "common::fuse_conv_bias",
     "common::fuse_layernorm_or_instancenorm",
     "common::fuse_elementwise_to_batchnorm",
-    "common::fuse_conv_batchnorm",
     "common::merge_consecutive_transposes",
     "common::dead_code_elimination",
     "common::dedup_op_and_var_names",  # so that an operation has the same name in float32 and in float16
@@ -59,7 +54,9 @@ def optimize(program: Program, half: OperationFilter | None) -> None:
     """
     drop_output_copies(program)
     drop_repeated_quantization(program)
-    run(program, "common::dead_code_elimination", *FUSIONS)
+    run(program, "common::dead_code_elimination", "common::noop_elimination")
+    fuse_affine_operations(program)
+    run(program, *FUSIONS)
     if half is not None:
         ct.transform.FP16ComputePrecision(
             op_selector=lambda op: half(op) and constants_fit_half(op) and not stays_exact(op)
@@ -78,6 +75,8 @@ def run(program: Program, *names: str) -> None:
         with warnings.catch_warnings():
             # cast_optimization compares the ranges of types in float32, where float64's overflow
             warnings.filterwarnings("ignore", "overflow encountered in cast", RuntimeWarning)
+            # of a pattern with several results, which the pass then leaves alone
+            warnings.filterwarnings("ignore", "User defined pattern matched", UserWarning)
             graph_pass(program)
         program.validate()
 
