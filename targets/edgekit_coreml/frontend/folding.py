@@ -26,6 +26,8 @@ KEPT = frozenset({"DequantizeLinear"})
 """Not folded, so that quantized weights stay quantized; their lowering decides."""
 UNDEFINED_OF_NOTHING = frozenset({"ReduceMax", "ReduceMin"})
 """What the evaluator cannot compute of tensors without elements, though the specification says what it is."""
+SCALARS = {"CumSum": 1, "CumProd": 1}
+"""Where an input is a scalar by the specification, and exporters and runtimes have vectors of one element too."""
 GROWTH_FACTOR = 8
 GROWTH_LIMIT = 1 << 20
 """A fold may make so many times the bytes that it replaces (a cast from bool to double does), and so many more.
@@ -48,6 +50,8 @@ def is_foldable(node: ir.Node, schema: onnx.defs.OpSchema | None, inputs: Sequen
 def fold(node: ir.Node, opset: Mapping[str, int], inputs: Sequence[Value | None]) -> list[Value | None] | None:
     """The node's outputs as constants; None where they would be much larger than what they replace.
 
+    What the evaluator refuses to compute is left to the operator's lowering, which says what is wrong with it.
+
     Args:
         node: The node, its attributes without references.
         opset: Opset imports by domain.
@@ -68,7 +72,10 @@ def fold(node: ir.Node, opset: Mapping[str, int], inputs: Sequence[Value | None]
     model = onnx.helper.make_model(graph, opset_imports=imports)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # overflow and division by zero have defined results here
-        results = ReferenceEvaluator(model).run(None, {name: value.constant for name, value in known.items()})
+        try:
+            results = ReferenceEvaluator(model).run(None, _feeds(node.op_type, known))
+        except Exception:  # each operator raises something of its own
+            return None
     arrays = iter(results)
     values = [next(arrays) if name else None for name in outputs]
     if not all(array is None or isinstance(array, np.ndarray | np.generic) for array in values):
@@ -78,3 +85,13 @@ def fold(node: ir.Node, opset: Mapping[str, int], inputs: Sequence[Value | None]
     if after > GROWTH_FACTOR * before + GROWTH_LIMIT:
         return None
     return [None if array is None else kept(node, inputs, constant(np.asarray(array))) for array in values]
+
+
+def _feeds(op_type: str, known: Mapping[str, Value]) -> dict[str, np.ndarray | None]:
+    """The constants as the evaluator takes them."""
+    feeds = {name: value.constant for name, value in known.items()}
+    scalar = f"x{SCALARS.get(op_type)}"
+    array = feeds.get(scalar)
+    if array is not None and array.shape == (1,):
+        feeds[scalar] = array.reshape(())
+    return feeds

@@ -8,7 +8,7 @@ from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.matrices import product_along
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.registry import lowering
-from edgekit_coreml.frontend.values import Unsupported, Value
+from edgekit_coreml.frontend.values import Unsupported, Value, computed
 
 LONGEST = 4096
 """Elements of the longest transform: its matrices would weigh 64 MB each, a longer one's more."""
@@ -46,7 +46,12 @@ def stft(
     *,
     onesided: int = 1,
 ) -> Var:
-    """Spectra [b, frames, bins, 2] of the windows of a signal [b, n, 1 or 2]: a convolution with cosines and sines."""
+    """Spectra [b, frames, bins, 2] of the windows of a signal [b, n, 1 or 2]: a convolution with cosines and sines.
+
+    A signal [b, n] is taken as real, as ONNX Runtime takes it.
+    """
+    if signal.rank == 2:
+        signal = computed(mb.expand_dims(x=signal.var, axes=[2]), signal.dtype)
     batch, samples, parts = signal.static_shape
     (step,) = frame_step.ints("frame_step")
     if frame_length is not None:

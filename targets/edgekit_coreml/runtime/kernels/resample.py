@@ -149,8 +149,9 @@ def _gather(x: Array, rows: Array, columns: Array, outside: float | None) -> Arr
     """
     height, width = x.shape[2:]
     batch = np.arange(x.shape[0])[:, np.newaxis, np.newaxis]
-    near_rows = np.clip(rows, 0, height - 1).astype(np.intp)
-    near_columns = np.clip(columns, 0, width - 1).astype(np.intp)
+    # A position that is no number is taken as 0 here: it is outside, and interpolation weights of it are no numbers.
+    near_rows = np.nan_to_num(np.clip(rows, 0, height - 1)).astype(np.intp)
+    near_columns = np.nan_to_num(np.clip(columns, 0, width - 1)).astype(np.intp)
     values: Array = np.moveaxis(x[batch, :, near_rows, near_columns], -1, 1)
     if outside is None:
         return values

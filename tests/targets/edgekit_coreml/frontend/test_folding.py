@@ -56,3 +56,15 @@ def test_uniform_constant_is_not_stored(convert_graph, tmp_path):
     runner = convert_graph(nodes, {"x": x}, {"y": "float32"}, {"shape": np.array([512, 1024])})
     assert sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) < 100_000
     np.testing.assert_array_equal(runner.run({"x": x})["y"], x)
+
+
+def test_an_axis_in_a_vector_folds_as_runtimes_take_it(graph_agrees):
+    nodes = [make_node("CumSum", ["counts", "axis"], ["ends"]), make_node("Gather", ["x", "ends"], ["y"], axis=1)]
+    constants = {"counts": np.array([0, 1, 1]), "axis": np.array([0])}
+    graph_agrees(nodes, {"x": X}, {"y": "float32"}, constants)
+
+
+def test_what_the_evaluator_refuses_is_a_gap_of_its_node(convert_graph):
+    nodes = [make_node("Reshape", ["k", "shape"], ["other"]), make_node("Add", ["x", "other"], ["y"])]
+    with pytest.raises(UnsupportedOpsError, match="Reshape"):
+        convert_graph(nodes, {"x": X}, {"y": "float32"}, {"k": np.ones(6, np.float32), "shape": np.array([4, 2])})

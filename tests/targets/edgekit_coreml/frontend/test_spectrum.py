@@ -52,6 +52,11 @@ def test_stft_agrees(agrees, rng, onesided, fed):
     agrees("STFT", inputs, fed=fed, opset=17, onesided=onesided, atol=1e-4)
 
 
+def test_stft_of_signals_without_an_axis_of_parts(agrees, rng):
+    x = rng.standard_normal((2, 40)).astype(np.float32)
+    agrees("STFT", [x, np.int64(8), np.hanning(16).astype(np.float32), np.int64(16)], opset=17, atol=1e-4)
+
+
 def test_stft_of_complex_signals(lower, rng):
     x = rng.standard_normal((1, 20, 2), dtype=np.float32)
     (actual,) = lower("STFT", [x, np.int64(4), None, np.int64(8)], opset=17, onesided=0)

@@ -75,6 +75,21 @@ def affine_inputs(matrix, height, width):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("unusual", [np.nan, np.inf, 1e30])
+def test_places_that_are_no_numbers_make_no_numbers_of_these_pixels_alone(run_op, unusual):
+    places = PLACES.copy()
+    places[0, 1, 2] = unusual
+    actual, usual = (
+        run_op(
+            "resample", x=IMAGES, coordinates=each, sampling_mode="bilinear", padding_mode="constant",
+            padding_value=0.0, coordinates_mode="normalized_minus_one_to_one", align_corners=True,
+        ) for each in (places, PLACES)
+    )  # fmt: skip
+    assert not np.any(actual[0, :, 1, 2]) or np.all(np.isnan(actual[0, :, 1, 2]))
+    actual[0, :, 1, 2] = usual[0, :, 1, 2]
+    np.testing.assert_array_equal(actual, usual)
+
+
 @pytest.mark.filterwarnings("ignore:Since version 1.3.0")  # what PyTorch makes of one row is what is meant here
 @pytest.mark.parametrize("matrices", [1, 2])
 @pytest.mark.parametrize(("height", "width"), [(5, 8), (3, 9), (1, 4)])
