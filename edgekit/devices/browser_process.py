@@ -20,6 +20,8 @@ VARIABLE = "EDGEKIT_CHROMIUM"
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 SECONDS_TO_END = 10
 """How long Chromium may take to end by itself."""
+LONGEST_FOLDER = 40
+"""Characters: a socket's path has 104 at most (macOS, ``sun_path``), and Chromium adds a good 50 to the folder's."""
 
 QUIET = (
     "--headless",
@@ -130,7 +132,7 @@ def chromium(program: Path, url: str, flags: Sequence[str]) -> Iterator[Chromium
     Raises:
         InputError: The program cannot be started.
     """
-    with tempfile.TemporaryDirectory(prefix="edgekit-browser-") as folder:
+    with tempfile.TemporaryDirectory(prefix="edgekit-browser-", dir=_short_folder()) as folder:
         log = Path(folder) / "log"
         files = Path(folder) / "files"
         files.mkdir()
@@ -154,6 +156,12 @@ def chromium(program: Path, url: str, flags: Sequence[str]) -> Iterator[Chromium
             yield Chromium(process, log)
         finally:
             _end(process)
+
+
+def _short_folder() -> str:
+    """Where temporary files go, unless its name is too long for the sockets that Chromium puts there."""
+    folder = tempfile.gettempdir()
+    return folder if len(folder) <= LONGEST_FOLDER or not Path("/tmp").is_dir() else "/tmp"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -12,6 +12,8 @@ import numpy as np
 from edgekit.bundle import Bundle
 from edgekit.target import Arrays
 
+SILENCE_SECONDS = 120.0
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -54,6 +56,11 @@ class Session(ABC):
             edgekit.errors.RequirementError: The device failed, or went away.
         """
 
+    @property
+    def is_stand_in(self) -> bool:
+        """Whether something executes in the device's stead, so that its times say nothing about the device."""
+        return False
+
     def intermediates(self, sample: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays | None:
         """Values inside the model by their ONNX names; None where the device cannot show them."""
         return None
@@ -61,6 +68,9 @@ class Session(ABC):
 
 class Device(ABC):
     """One place that can execute bundles."""
+
+    timeout: float = SILENCE_SECONDS
+    """Seconds that it may be silent before it counts as gone."""
 
     @abstractmethod
     def open(self, bundle: Bundle) -> AbstractContextManager[Session]:
