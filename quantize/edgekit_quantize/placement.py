@@ -41,7 +41,10 @@ class Settings:
     it; ``percentile`` for kinds that are not named."""
     smoothing: Mapping[str, float] = field(default_factory=dict)
     """How much of the difficulty of activations moves into the weights behind them, 0 to 1, by kind of layer
-    (:mod:`edgekit_quantize.smoothquant`): ``MatMul``, ``Gemm`` and ``DepthwiseConv``."""
+    (:mod:`edgekit_quantize.smoothquant`): ``MatMul`` and ``Gemm``."""
+    channel_scales: tuple[str, ...] = ()
+    """Kinds of layers whose activation input gets a scale a channel (:mod:`edgekit_quantize.per_channel`):
+    ``DepthwiseConv``."""
     weights: str = "int8"
     """Integer type of weights; always symmetric."""
     weights_form: str = "dequantize"

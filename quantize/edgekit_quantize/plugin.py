@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -15,11 +16,12 @@ from edgekit.quantizer import BudgetError, QuantizationRequest, QuantizationResu
 from edgekit.samples import Samples
 from edgekit_quantize.bias_correction import input_axis
 from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds
-from edgekit_quantize.calibration.statistics import Calibration, calibrate, largest_inputs
+from edgekit_quantize.calibration.statistics import Calibration, Scale, calibrate, largest_inputs
 from edgekit_quantize.careful import careful_rounding
 from edgekit_quantize.equalize import equalize
 from edgekit_quantize.explain import account
 from edgekit_quantize.layers import WEIGHTED, layers
+from edgekit_quantize.per_channel import by_channel, channel_scales
 from edgekit_quantize.placement import Settings, candidates, place
 from edgekit_quantize.prepare import prepared
 from edgekit_quantize.scoring import AGREEMENT, EXPLAINED, LABELS, Scorer, decides
@@ -138,6 +140,11 @@ class _Run:
                 wanted.setdefault(name, set())
         constants = ConstantInputs()
         factors = self._smoothing(samples)
+        plans = [place(self._model.graph, settings) for _, settings in self._candidates]
+        scales: dict[str, Scale] = {
+            name: functools.partial(channel_scales, readers=readers, settings=self._candidates[0][1])
+            for name, readers in by_channel(plans).items()
+        }
 
         def feeds() -> Iterator[tuple[dict[str, Any], int | None]]:
             for feed, label in checked_feeds(samples, self._request.model.inputs):
@@ -148,7 +155,7 @@ class _Run:
             if progress is not None:
                 progress("calibrating", count, len(samples))
 
-        calibration = calibrate(self._model, wanted, feeds(), len(samples), done, factors)
+        calibration = calibrate(self._model, wanted, feeds(), len(samples), done, factors, scales)
         if not calibration.samples:
             raise InputError("there are no samples", hint="the folder is empty")
         calibration.warnings = [*constants.warnings(calibration.samples), *calibration.warnings]

@@ -5,8 +5,7 @@ equation 4: ``s_j = max|X_j|^alpha / max|W_j|^(1 - alpha)``. Outliers that stand
 coarsen the steps of all others. The paper moves the division into the LayerNorm before; here it is a Mul of its own,
 which works behind any operator, and where others read the tensor too; runtimes compute it together with the rounding.
 
-A depthwise convolution never mixes channels, and its weights have a scale a channel. With ``alpha`` 1 its input is
-quantized per channel in effect, and its weights lose nothing.
+A division by channel serves depthwise convolutions too, whose factors :mod:`edgekit_quantize.per_channel` chooses.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgekit_quantize.bias_correction import input_axis
-from edgekit_quantize.graph import integer
 from edgekit_quantize.layers import Layer
 from edgekit_quantize.placement import Plan
 
@@ -71,8 +69,19 @@ def factors(inputs: np.ndarray, weights: Iterable[np.ndarray], alpha: float) -> 
 def smoothable(plan: Plan) -> dict[str, list[Layer]]:
     """The tensors that the settings smooth, each with the quantized layers that read it.
 
-    A tensor can be smoothed where integers of it go into layers of one kind alone: not where they are moved on,
-    multiplied with another activation, or the only form in which the tensor remains.
+    A tensor can be smoothed where integers of it go into layers of one kind alone (:func:`sole_readers`).
+    """
+    return {
+        name: found
+        for name, found in sole_readers(plan).items()
+        if plan.settings.smoothing.get(found[0].kind) and all(_takes_factors(layer) for layer in found)
+    }
+
+
+def sole_readers(plan: Plan) -> dict[str, list[Layer]]:
+    """The tensors whose integers go into quantized layers of one kind and nowhere else, each with those layers.
+
+    Not where they are moved on, multiplied with another activation, or the only form in which the tensor remains.
     """
     shared = {*plan.range_from, *plan.range_from.values(), *plan.whole}
     shared.update(value.name or "" for node in plan.products for value in node.inputs if value is not None)
@@ -82,10 +91,7 @@ def smoothable(plan: Plan) -> dict[str, list[Layer]]:
     return {
         name: found
         for name, found in readers.items()
-        if name not in shared
-        and len({layer.kind for layer in found}) == 1
-        and plan.settings.smoothing.get(found[0].kind)
-        and all(_takes_factors(layer) for layer in found)
+        if name not in shared and len({layer.kind for layer in found}) == 1
     }
 
 
@@ -121,17 +127,9 @@ def smoothing(
 def _by_input(layer: Layer) -> np.ndarray:
     """The weights as ``[K, ...]`` with input channels first."""
     weights = layer.weights()
-    if layer.kind == "DepthwiseConv":
-        return weights.reshape(_groups(layer), -1)
     return weights if layer.channel_axis == 1 else weights.T
 
 
-def _groups(layer: Layer) -> int:
-    return integer(layer.node, "group", 1)
-
-
 def _takes_factors(layer: Layer) -> bool:
-    if layer.kind == "DepthwiseConv":
-        return True
     plain = layer.kind in {"MatMul", "Gemm"} and layer.weights().ndim == 2
     return plain and layer.data_index == 0 and input_axis(layer) == -1

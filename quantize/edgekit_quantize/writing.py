@@ -88,7 +88,9 @@ def write(
 
 
 def activation_params(tensor: TensorStatistics, settings: Settings, rule: str) -> QParams:
-    """Scale and zero point of an activation by a rule."""
+    """Scale and zero point of an activation: by a rule, where it has no scale of its own for every channel."""
+    if tensor.params is not None:
+        return tensor.params
     dtype = TYPES[settings.activations]
     low, high = RULES[rule](tensor.histogram, dtype, settings.symmetric_activations)
     return make(low, high, dtype, settings.symmetric_activations)

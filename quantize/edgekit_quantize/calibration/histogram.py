@@ -67,14 +67,26 @@ class Histogram:
         self.sum += float(flat.sum(dtype=np.float64))
         self.sum_of_squares += float(np.dot(flat, flat))
         self._cover(max(-low, high))
+        self.counts += np.bincount(self._places(flat), minlength=2 * BINS)
+        return None
+
+    def update_counted(self, numbers: np.ndarray, counts: np.ndarray, low: float, high: float) -> None:
+        """Count every one of ``numbers`` so many times as ``counts`` says; their extremes are known better."""
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        self.total += int(counts.sum())
+        self.sum += float(np.sum(numbers * counts))
+        self.sum_of_squares += float(np.sum(numbers**2 * counts))
+        self._cover(max(-low, high))
+        places = self._places(numbers.astype(np.float32).reshape(-1))
+        self.counts += np.bincount(places, counts.reshape(-1), 2 * BINS).astype(np.int64)
+
+    def _places(self, flat: np.ndarray) -> np.ndarray:
+        """The bins of float32 numbers."""
         if self.width == 0.0:
-            self.counts[BINS] += flat.size
-            return None
+            return np.full(flat.shape, BINS, np.int32)
         places = np.floor(flat * np.float32(1 / self.width)).astype(np.int32)
         places += BINS
-        np.clip(places, 0, 2 * BINS - 1, out=places)
-        self.counts += np.bincount(places, minlength=2 * BINS)
-        return None
+        return np.clip(places, 0, 2 * BINS - 1, out=places)
 
     def _cover(self, magnitude: float) -> None:
         if magnitude <= self.width * BINS:

@@ -9,9 +9,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
+from edgekit_quantize.calibration.channel_histogram import ChannelHistogram
 from edgekit_quantize.calibration.collect import observe
 from edgekit_quantize.calibration.histogram import Histogram
+from edgekit_quantize.per_channel import ChannelScales
+from edgekit_quantize.qparams import QParams
 from edgekit_quantize.smoothquant import Smoothing
+
+Scale = Callable[[ChannelHistogram], ChannelScales]
+"""Finds the scales of a tensor's channels."""
 
 KEPT_BYTES = 24 * 2**20
 """How many bytes of the float model's inputs and outputs are kept for scoring candidates."""
@@ -35,6 +41,10 @@ class ChannelStatistics:
         self._sum += rows.sum(1)
         self._squares += np.einsum("ij,ij->i", rows, rows)
 
+    def divide(self, factors: np.ndarray) -> None:
+        """Make these the statistics of the tensor divided by a factor a channel."""
+        self._sum, self._squares = self._sum / factors, self._squares / factors**2
+
     @property
     def mean(self) -> np.ndarray:
         """``[C]``."""
@@ -54,7 +64,9 @@ class TensorStatistics:
     channels: dict[int, ChannelStatistics] = field(default_factory=dict)
     """By axis; negative axes count from the end."""
     smoothing: Smoothing | None = None
-    """What it was divided by before anything else here was taken."""
+    """What it was divided by; all else here is of what that leaves."""
+    params: QParams | None = None
+    """How it is quantized, where that was decided channel by channel; else a rule decides by the histogram."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +96,7 @@ def calibrate(
     expected: int,
     done: Callable[[int], None] | None = None,
     smoothing: Mapping[str, Smoothing] | None = None,
+    by_channel: Mapping[str, Scale] | None = None,
 ) -> Calibration:
     """Walk the samples once.
 
@@ -94,6 +107,7 @@ def calibrate(
         expected: How many there are, to spread those that are kept.
         done: Told after each sample how many are done.
         smoothing: What tensors are divided by.
+        by_channel: Tensors that get a scale a channel (axis 1), and what finds it. None of them is among ``smoothing``.
     """
     factors = smoothing or {}
     tensors = {
@@ -103,6 +117,7 @@ def calibrate(
     outputs = [value.name for value in model.graph.outputs if value.name]
     current: dict[str, np.ndarray] = {}
     keeper = _Keeper(expected)
+    channels_of = {name: ChannelHistogram() for name in by_channel or {}}
 
     def take(name: str, array: np.ndarray) -> None:
         if name in outputs:
@@ -110,6 +125,8 @@ def calibrate(
         if name in tensors:
             if name in factors:
                 array = array / factors[name].along(array.ndim)
+            if name in channels_of:
+                channels_of[name].update(array, 1)
             tensors[name].histogram.update(array)
             for axis, channels in tensors[name].channels.items():
                 channels.update(array, axis)
@@ -122,7 +139,21 @@ def calibrate(
 
     with np.errstate(over="ignore"):
         count = observe(model, {*tensors, *outputs}, walk(), take, done)
+    if count:
+        for name, scale in (by_channel or {}).items():
+            _divide(tensors[name], channels_of[name], scale(channels_of[name]))
     return Calibration(tensors, keeper.kept, count, _not_finite(tensors))
+
+
+def _divide(tensor: TensorStatistics, channels: ChannelHistogram, scales: ChannelScales) -> None:
+    """Make these the statistics of the tensor with a scale a channel."""
+    factors = scales.smoothing.factors
+    tensor.smoothing, tensor.params = scales.smoothing, scales.params
+    histogram = channels.divided(factors)
+    histogram.not_finite = tensor.histogram.not_finite
+    tensor.histogram = histogram
+    for axis in tensor.channels:
+        tensor.channels[axis].divide(factors)
 
 
 def largest_inputs(

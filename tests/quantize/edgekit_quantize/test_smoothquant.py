@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit_quantize.placement import Settings, place
-from edgekit_quantize.smoothquant import QUIETEST, Smoothing, factors, smoothable, smoothable_in_all
+from edgekit_quantize.smoothquant import QUIETEST, factors, smoothable, smoothable_in_all
 
 
 def test_factors_by_hand() -> None:
@@ -38,46 +38,18 @@ def test_channels_that_are_never_used_are_left_alone() -> None:
 
 
 TWO_READERS = """<ir_version: 8, opset_import: ["" : 17]>
-g (float[1, 4, 6, 6] x) => (float[1, 4, 6, 6] y, float[1, 2, 6, 6] z) {
+g (float[3, 4] x) => (float[3, 5] y, float[3, 2] z) {
   h = HardSwish(x)
-  y = Conv<group = 4, pads = [1, 1, 1, 1]>(h, depthwise)
-  z = Conv(x, pointwise)
+  y = Gemm(h, w)
+  z = MatMul(h, v)
 }"""
 
 
-def test_weights_take_up_what_a_depthwise_input_is_divided_by(
-    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
-) -> None:
-    depthwise = rng.normal(size=(4, 1, 3, 3)).astype(np.float32)
-    model = parse(TWO_READERS, depthwise=depthwise, pointwise=rng.normal(size=(2, 4, 1, 1)).astype(np.float32))
-    settings = Settings.read({"layers": {"DepthwiseConv": "input"}, "smoothing": {"DepthwiseConv": 1.0}})
-    (layer,) = smoothable(place(model.graph, settings))["h"]
-    smoothing = Smoothing(np.array([1.0, 2.0, 4.0, 0.5], np.float32), 1)
-    data = rng.normal(size=(1, 4, 6, 6)).astype(np.float32)
-    divided = parse(
-        TWO_READERS.replace("HardSwish(x)", "Identity(x)"),
-        depthwise=smoothing.into(layer),
-        pointwise=np.ones((2, 4, 1, 1), np.float32),
-    )
-    plain = parse(
-        TWO_READERS.replace("HardSwish(x)", "Identity(x)"),
-        depthwise=depthwise,
-        pointwise=np.ones((2, 4, 1, 1), np.float32),
-    )
-
-    np.testing.assert_allclose(
-        execute(divided, {"x": data / smoothing.along(4)})[0], execute(plain, {"x": data})[0], rtol=1e-4, atol=1e-5
-    )
-
-
-def test_a_tensor_that_layers_of_two_kinds_read_is_not_smoothed(
-    parse: Callable[..., ir.Model], rng: np.random.Generator
-) -> None:
-    text = TWO_READERS.replace("Conv(x, pointwise)", "Conv(h, pointwise)")
-    model = parse(text, depthwise=np.ones((4, 1, 3, 3), np.float32), pointwise=np.ones((2, 4, 1, 1), np.float32))
-    data = {"smoothing": {"DepthwiseConv": 1.0, "Conv": 1.0}}
-    both = place(model.graph, Settings.read({**data, "layers": {"DepthwiseConv": "input", "Conv": "input"}}))
-    one = place(model.graph, Settings.read({**data, "layers": {"DepthwiseConv": "input"}}))
+def test_a_tensor_that_layers_of_two_kinds_read_is_not_smoothed(parse: Callable[..., ir.Model]) -> None:
+    model = parse(TWO_READERS, w=np.ones((4, 5), np.float32), v=np.ones((4, 2), np.float32))
+    data = {"smoothing": {"MatMul": 0.5, "Gemm": 0.5}}
+    both = place(model.graph, Settings.read({**data, "layers": {"Gemm": "input", "MatMul": "input"}}))
+    one = place(model.graph, Settings.read({**data, "layers": {"Gemm": "input"}}))
 
     assert not smoothable(both)
     assert set(smoothable(one)) == {"h"}

@@ -1,0 +1,72 @@
+"""Histograms of every channel of a tensor, whose bins are as fine for quiet channels as for loud ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgekit_quantize.calibration.histogram import SAMPLED, Histogram
+
+STEPS = 8
+"""Bins an octave."""
+OCTAVES = range(-20, 12)
+"""Magnitudes from 2 to the first power up to 2 to the last have bins of their own; smaller ones count as 0."""
+BINS = STEPS * len(OCTAVES)
+"""Bins of either sign."""
+MANTISSA_BITS, STEP_BITS, EXPONENT_BIAS = 23, 3, 127
+"""Of float32 (IEEE 754): its sign, exponent and first mantissa bits together number the bin."""
+LOWEST = (OCTAVES.start + EXPONENT_BIAS) << STEP_BITS
+SHIFT = MANTISSA_BITS - STEP_BITS
+
+
+def _values() -> np.ndarray:
+    middle = ((np.arange(BINS, dtype=np.uint32) + LOWEST) << SHIFT) + (1 << (SHIFT - 1))
+    positive = middle.astype(np.uint32).view(np.float32).astype(np.float64)
+    positive[0] = 0.0
+    return np.concatenate([-positive[::-1], positive])
+
+
+VALUES = _values()
+"""What the bins stand for, from the lowest; float64 ``[2 * BINS]``."""
+ZEROS = slice(BINS - 1, BINS + 1)
+"""The bins of 0."""
+
+
+class ChannelHistogram:
+    """Counts of a stream of numbers by channel, with each channel's exact extremes.
+
+    Of large arrays every k-th number is counted.
+    """
+
+    def __init__(self) -> None:
+        self.counts = np.zeros((0, 2 * BINS))
+        """``[C, 2 * BINS]``."""
+        self.low = np.zeros(0)
+        self.high = np.zeros(0)
+        """``[C]``; 0 where no number was lower or higher."""
+
+    def update(self, array: np.ndarray, axis: int) -> None:
+        """Count the numbers of a float tensor with channels along ``axis``; those that are not finite are left out."""
+        channels = array.shape[axis]
+        if not len(self.counts):
+            self.counts = np.zeros((channels, 2 * BINS))
+            self.low, self.high = np.zeros(channels), np.zeros(channels)
+        rows = np.moveaxis(array, axis, 0).reshape(channels, -1).astype(np.float32, copy=False)
+        finite = np.isfinite(rows)
+        if not finite.all():
+            rows = np.where(finite, rows, np.float32(0.0))
+        self.low, self.high = np.minimum(self.low, rows.min(1)), np.maximum(self.high, rows.max(1))
+        thin = -(-rows.size // SAMPLED) | 1  # odd: rows are often even
+        bits = np.ascontiguousarray(rows[:, ::thin]).view(np.uint32) >> SHIFT
+        negative = bits >> (32 - 1 - SHIFT)
+        magnitude = (bits & ((1 << (32 - 1 - SHIFT)) - 1)).astype(np.int32) - LOWEST
+        np.clip(magnitude, 0, BINS - 1, out=magnitude)
+        place = np.where(negative, BINS - 1 - magnitude, BINS + magnitude)
+        place += np.arange(channels, dtype=place.dtype)[:, None] * (2 * BINS)
+        self.counts += np.bincount(place.reshape(-1), minlength=self.counts.size).reshape(self.counts.shape)
+
+    def divided(self, factors: np.ndarray) -> Histogram:
+        """One histogram of all channels, each divided by its factor."""
+        histogram = Histogram()
+        low, high = float((self.low / factors).min()), float((self.high / factors).max())
+        histogram.update_counted(VALUES / factors[:, None], self.counts, low, high)
+        return histogram

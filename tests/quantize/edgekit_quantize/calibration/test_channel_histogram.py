@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgekit_quantize.calibration.channel_histogram import STEPS, VALUES, ChannelHistogram
+
+
+def test_every_number_lies_within_half_a_bin_of_what_its_bin_stands_for() -> None:
+    numbers = np.array([[0.3, -7.0, 0.0, 1e-9], [1000.0, 0.011, -2.5e-5, 4.0]], np.float32)
+    histogram = ChannelHistogram()
+    histogram.update(numbers, 0)
+
+    for row, counts in zip(numbers, histogram.counts, strict=True):
+        counted = np.repeat(VALUES, counts.astype(int))
+        np.testing.assert_allclose(counted, np.sort(row), rtol=1 / STEPS, atol=1e-6)
+
+
+def test_extremes_are_exact_and_streams_add_up(rng: np.random.Generator) -> None:
+    parts = [(rng.normal(size=(2, 3, 50)) * scale).astype(np.float32) for scale in (0.01, 30.0)]
+    histogram = ChannelHistogram()
+    for part in parts:
+        histogram.update(part, 1)
+
+    both = np.concatenate([part.transpose(1, 0, 2).reshape(3, -1) for part in parts], 1)
+    np.testing.assert_array_equal(histogram.low, both.min(1))
+    np.testing.assert_array_equal(histogram.high, both.max(1))
+    np.testing.assert_array_equal(histogram.counts.sum(1), [200] * 3)
+
+
+def test_division_gives_the_histogram_of_the_divided_numbers(rng: np.random.Generator) -> None:
+    numbers = (rng.normal(size=(1, 3, 4000)) * np.array([0.1, 1.0, 50.0])[:, None]).astype(np.float32)
+    factors = np.array([0.1, 1.0, 50.0], np.float32)
+    histogram = ChannelHistogram()
+    histogram.update(numbers, 1)
+
+    divided = histogram.divided(factors)
+
+    expected = numbers / factors[:, None]
+    assert [divided.low, divided.high] == pytest.approx([expected.min(), expected.max()])
+    assert divided.total == expected.size
+    assert divided.sum_of_squares / divided.total == pytest.approx(np.mean(expected**2), rel=0.02)
+
+
+def test_what_is_not_finite_counts_as_zero() -> None:
+    histogram = ChannelHistogram()
+    histogram.update(np.array([[np.nan, 2.0, np.inf]], np.float32), 0)
+
+    assert [*histogram.low, *histogram.high] == [0.0, 2.0]
