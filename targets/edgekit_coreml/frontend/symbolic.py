@@ -87,7 +87,8 @@ def elements_of(op_type: str, inputs: Sequence[Value | None], attributes: Mappin
     if len(arrays) < len(known) or arrays[0].size > MOST_ELEMENTS.get(op_type, arrays[0].size):
         return None
     keywords = {"axis": attributes.get("axis", 0)} if op_type in TAKES_AXIS else {}
-    return rule(*arrays, **keywords)
+    found = rule(*arrays, **keywords)
+    return None if found is None else np.asarray(found, object)  # of two scalars NumPy makes a plain number
 
 
 def known_elements(value: Value) -> Elements | None:
