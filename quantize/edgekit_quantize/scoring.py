@@ -26,7 +26,7 @@ EXPLAINED = "explained"
 ROUNDS = 4
 ROUND_S = 0.03
 """Rounds in which two models are timed in turns, and how long each round takes."""
-QUANTILE = 0.25
+QUANTILE = 0.1
 """The share of quick runs that stands for a model's latency: the slow ones tell of a busy machine."""
 
 
@@ -179,12 +179,12 @@ def _labels_found(references: Sequence[Reference]) -> TaskAccuracy | None:
     return None if count is None else TaskAccuracy(count.output, count.accuracy, count.accuracy, count.classes)
 
 
-def latencies(*calls: Callable[[], object]) -> list[float]:
+def latencies(*calls: Callable[[], object], rounds: int = ROUNDS) -> list[float]:
     """Milliseconds of every call, timed in turns so that a busy machine touches all alike."""
     times: list[list[float]] = [[] for _ in calls]
     for call in calls:
         call()
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for call, seconds in zip(calls, times, strict=True):
             call()
             end = time.perf_counter() + ROUND_S

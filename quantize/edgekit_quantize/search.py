@@ -20,8 +20,13 @@ from edgekit_quantize.writing import Written
 
 NOISE = 0.05
 """Two latencies that differ by less than this share are the same: the machine's own noise is as large."""
-PLAY_OFF = 1.2
-"""Candidates that are at most so many times slower than the fastest are timed once more, side by side."""
+PLAY_OFF = 2.0
+"""Candidates that are at most so many times slower than the fastest are timed once more, side by side: on a busy
+machine the first look errs by as much."""
+FINAL_ROUNDS = 12
+"""Rounds of that second timing."""
+WORTH_A_RESCUE = 1.2
+"""A near miss that is more than so many times as fast as all that hold the budget is brought into it."""
 SAME_SIZE = 1.1
 """Sizes whose ratio is below this do not decide between candidates."""
 HOPELESS = 10
@@ -149,10 +154,10 @@ def search(
     *,
     speed_counts: bool,
 ) -> Outcome:
-    """Measure the candidates, if need be bring the fastest near miss into the budget, choose the fastest.
+    """Measure the candidates, if it pays bring the fastest near miss into the budget, choose the fastest.
 
-    Where nothing holds the budget, a near miss gets its weights rounded with care; then its most sensitive layers go
-    back to float.
+    Where nothing that is nearly as fast holds the budget, a near miss gets its weights rounded with care; then its
+    most sensitive layers go back to float.
 
     Of candidates that are as fast as each other the smallest is chosen, and of those the one with the least error.
 
@@ -174,8 +179,11 @@ def search(
         if trial.score.drop > max_drop:
             trial.runner = None  # it takes no part in the play-off, and models take memory
         outcome.curve.append(trial)
-    misses = [trial for trial in outcome.curve if _is_near_miss(trial, max_drop)]
-    if misses and not fit():
+    to_beat = WORTH_A_RESCUE * max((trial.speedup for trial in fit()), default=0.0)
+    misses = [
+        trial for trial in outcome.curve if _is_near_miss(trial, max_drop) and (trial.speedup > to_beat or not fit())
+    ]
+    if misses:
         miss = max(misses, key=lambda trial: trial.speedup)
         name, settings = miss.name, dict(candidates)[miss.name]
         for trial in bench.measured(_with_more_care(name, settings, sensitive(miss.written, settings), write)):
@@ -215,7 +223,8 @@ def _play_off(trials: Sequence[Trial], bench: Bench) -> Trial | None:
     fastest = max(trial.speedup for trial in trials)
     final = [trial for trial in trials if trial.speedup >= fastest / PLAY_OFF and trial.runner is not None]
     feeds = bench.judge.scorer.references[0].feeds
-    times = latencies(*(functools.partial(trial.runner.run, feeds) for trial in final if trial.runner is not None))
+    runs = (functools.partial(trial.runner.run, feeds) for trial in final if trial.runner is not None)
+    times = latencies(*runs, rounds=FINAL_ROUNDS)
     for trial, latency in zip(final, times, strict=True):
         trial.final_ms = latency
     near = [trial for trial, latency in zip(final, times, strict=True) if latency <= min(times) * (1 + NOISE)]

@@ -86,3 +86,12 @@ def test_a_near_miss_is_tried_with_more_care() -> None:
         "near, weights rounded with care",
         "near, 1 layer in float",
     ]
+
+
+@pytest.mark.parametrize(("share", "tried"), [(0.25, 4), (0.9, 2)])
+def test_a_near_miss_gets_more_care_only_where_it_is_much_faster_than_what_holds(share: float, tried: int) -> None:
+    outcome = _chosen({"near": Slow(FLOAT_S * share, 0.2), "holds": Slow(FLOAT_S, 0.0)})
+
+    assert len(outcome.curve) == tried
+    assert outcome.best is not None
+    assert outcome.best.name == "holds"
