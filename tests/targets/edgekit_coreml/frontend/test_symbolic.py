@@ -18,7 +18,7 @@ def scalar_size(symbol):
 
 @pytest.mark.parametrize(("op_type", "expected"), [("Mul", lambda n: n * 6), ("Add", lambda n: n + 6)])
 def test_arithmetic_of_scalars_can_be_put_into_a_vector(op_type, expected):
-    symbol = get_new_symbol("n")
+    symbol = get_new_symbol()
     total = elements_of(op_type, [scalar_size(symbol), constant(np.array(6))], {})
     assert isinstance(total, np.ndarray)
     assert total.shape == ()
