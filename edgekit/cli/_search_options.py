@@ -67,6 +67,6 @@ class SearchOptions:
 
     def executor(self) -> AbstractContextManager[Executor | None]:
         """Opens what evaluates candidates; None where this process does."""
-        from edgekit.workers import open_workers
+        from edgekit.executors import open_executor
 
-        return open_workers(self.workers, self.cluster)
+        return open_executor(self.workers, self.cluster)

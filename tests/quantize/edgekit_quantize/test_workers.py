@@ -15,10 +15,10 @@ import pytest
 
 from edgekit.errors import InputError, InternalError, OpGap, UnsupportedOpsError
 from edgekit.evaluation import Evaluation
+from edgekit.executors import open_executor
 from edgekit.model import Model
 from edgekit.quantizer import QuantizationRequest
 from edgekit.samples import FolderSamples, open_samples
-from edgekit.workers import open_workers
 from edgekit_quantize.plugin import PostTrainingQuantizer
 
 GRAPH = """<ir_version: 8, opset_import: ["" : 17]>
@@ -133,7 +133,7 @@ def ask(model: Model, samples: FolderSamples) -> Ask:
 def test_workers_find_what_this_process_finds(ask: Ask, where: dict[str, Any]) -> None:
     evaluation = Evaluation("code_of_workers:largest")
     here = PostTrainingQuantizer().quantize(ask(evaluation=evaluation))
-    with open_workers(**where) as executor:
+    with open_executor(**where) as executor:
         there = PostTrainingQuantizer().quantize(ask(evaluation=evaluation, executor=executor))
 
     assert there.record == here.record
@@ -144,7 +144,7 @@ def test_workers_find_what_this_process_finds(ask: Ask, where: dict[str, Any]) -
 @pytest.mark.slow
 def test_latency_is_measured_alone_and_here(ask: Ask, folder: Path, tmp_path: Path, where: dict[str, Any]) -> None:
     execute = importlib.import_module("code_of_workers").Execute(str(tmp_path))
-    with open_workers(**where) as executor:
+    with open_executor(**where) as executor:
         request = ask(execute=execute, latency_counts=True, executor=executor)
         curve = PostTrainingQuantizer().quantize(request).record["curve"]
 
@@ -158,7 +158,7 @@ def test_latency_is_measured_alone_and_here(ask: Ask, folder: Path, tmp_path: Pa
 
 @pytest.mark.slow
 def test_what_the_project_or_the_target_refuses_arrives_as_it_was(ask: Ask, where: dict[str, Any]) -> None:
-    with open_workers(**where) as executor:
+    with open_executor(**where) as executor:
         with pytest.raises(InputError, match="code_of_workers:fails: the evaluation function failed\nfound: ZeroDiv"):
             PostTrainingQuantizer().quantize(
                 ask(evaluation=Evaluation("code_of_workers:fails"), executor=executor),
@@ -172,7 +172,7 @@ def test_what_the_project_or_the_target_refuses_arrives_as_it_was(ask: Ask, wher
 @pytest.mark.slow
 def test_a_worker_that_dies_is_told(ask: Ask, where: dict[str, Any]) -> None:
     gone = r"a worker (process ended|failed: KilledWorker)"
-    with open_workers(**where) as executor, pytest.raises(InternalError, match=gone) as caught:
+    with open_executor(**where) as executor, pytest.raises(InternalError, match=gone) as caught:
         PostTrainingQuantizer().quantize(ask(evaluation=Evaluation("code_of_workers:dies"), executor=executor))
     assert caught.value.hint
 
