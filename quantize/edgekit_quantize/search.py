@@ -23,8 +23,10 @@ NOISE = 0.05
 PLAY_OFF = 2.0
 """Candidates that are at most so many times slower than the fastest are timed once more, side by side: on a busy
 machine the first look errs by as much."""
-FINAL_ROUNDS = 12
+FINAL_ROUNDS = 16
 """Rounds of that second timing."""
+FINAL_NOISE = 0.02
+"""Two latencies that differ by less than this share there are the same."""
 WORTH_A_RESCUE = 1.2
 """A near miss that is more than so many times as fast as all that hold the budget is brought into it."""
 SAME_SIZE = 1.1
@@ -227,7 +229,7 @@ def _play_off(trials: Sequence[Trial], bench: Bench) -> Trial | None:
     times = latencies(*runs, rounds=FINAL_ROUNDS)
     for trial, latency in zip(final, times, strict=True):
         trial.final_ms = latency
-    near = [trial for trial, latency in zip(final, times, strict=True) if latency <= min(times) * (1 + NOISE)]
+    near = [trial for trial, latency in zip(final, times, strict=True) if latency <= min(times) * (1 + FINAL_NOISE)]
     return _best_of(near)
 
 
