@@ -14,6 +14,12 @@ from pathlib import Path
 
 from edgekit.errors import EdgeKitError, InputError
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+_PREFIX = ".edgekit-"
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _DISK_PROBE_BYTES = 1 << 16
 
@@ -75,11 +81,12 @@ def atomic_directory(
 @contextmanager
 def _folder_beside(path: Path) -> Iterator[Path]:
     """A folder on the disk of ``path`` that is gone afterwards; makes the parents of ``path``, and takes them back."""
-    folder = path.with_name(f".edgekit-{secrets.token_hex(6)}")
+    folder = path.with_name(f"{_PREFIX}{secrets.token_hex(6)}")
     new_parents = [parent for parent in path.parents if not parent.exists()]
     try:
-        folder.mkdir(parents=True)
-        yield folder
+        remove_abandoned(path.parent)
+        with _made_and_locked(folder):
+            yield folder
     except OSError as error:
         failure = _explanation(error, path, folder)
         if failure is None:
@@ -97,6 +104,60 @@ def _folder_beside(path: Path) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
             if not path.exists():
                 _remove_empty(new_parents)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Removes what processes that were killed left unfinished in a folder; what is still being written stays.
+
+    Whoever writes holds a lock, which the system takes back when a process ends, however it ends.
+    """
+    for unfinished in folder.glob(f"{_PREFIX}*"):
+        descriptor = _lock(unfinished, wait=False)
+        if descriptor is not None:
+            try:
+                shutil.rmtree(unfinished, ignore_errors=True)
+            finally:
+                os.close(descriptor)
+
+
+@contextmanager
+def _made_and_locked(folder: Path) -> Iterator[None]:
+    """Makes the folder and holds its lock, so that nobody takes it for abandoned."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = _lock(folder, wait=True)
+        if descriptor is None or _is_at(descriptor, folder):
+            break
+        os.close(descriptor)  # somebody took it for abandoned before it was locked, and has removed it
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _lock(folder: Path, *, wait: bool) -> int | None:
+    """A descriptor that holds the folder's lock; None where somebody holds it, or where there are no such locks."""
+    if fcntl is None:
+        return None
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _is_at(descriptor: int, folder: Path) -> bool:
+    """Whether the folder that was opened is the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), folder.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _explanation(error: OSError, path: Path, folder: Path) -> InputError | None:

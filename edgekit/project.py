@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from functools import partial
 
+from edgekit.atomic import remove_abandoned
+from edgekit.board import Board
 from edgekit.bundle import Bundle, check_integrity, read_bundle
 from edgekit.config import Config, DeclaredBundle
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.evaluation import Evaluation
 from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
+from edgekit.workers import Explain, Failure, run_jobs
 
 
 @dataclass(frozen=True)
 class ProjectBundle:
     """A bundle of the project after a build."""
 
-    bundle: Bundle
-    skipped: bool
+    declared: DeclaredBundle
+    bundle: Bundle | None
+    """None where the build failed."""
+    skipped: bool = False
     """Whether it was up to date already."""
+    failure: Failure | None = None
 
 
-def build_project(config: Config, progress: Progress, *, force: bool = False) -> list[ProjectBundle]:
-    """Builds what is declared, in order.
+def build_project(
+    config: Config, board: Board, explain: Explain, *, jobs: int | None = None, force: bool = False
+) -> list[ProjectBundle]:
+    """Builds what is declared, each bundle in a process of its own. One that fails does not end the others.
 
     Args:
         config: The project.
-        progress: Told of the stages.
+        board: Told how it goes.
+        explain: Makes an error that people can read of whatever a build raised; can be pickled.
+        jobs: How many are built at a time; by default one for every two processors.
         force: Build what is up to date as well.
 
+    Returns:
+        One for each, in the order of their declarations.
+
     Raises:
-        InputError: Nothing is declared, or a bundle's model or data do not fit.
-        RequirementError: A model does not meet what was asked; the bundles before it are built.
+        InputError: Nothing is declared.
     """
     if not config.bundles:
         raise InputError(
@@ -40,11 +54,33 @@ def build_project(config: Config, progress: Progress, *, force: bool = False) ->
             expected="[[bundle]] with name, model and target",
             hint='for instance name = "digits-ios", model = "digits.onnx", target = "ios18"',
         )
-    return [_built(declared, progress, force) for declared in config.bundles]
+    results = {declared.name: _unless_up_to_date(declared, explain, force) for declared in config.bundles}
+    requests = {name: result for name, result in results.items() if isinstance(result, PackageRequest)}
+    try:
+        with board:
+            work = [(name, partial(_package, request)) for name, request in requests.items()]
+            failures = run_jobs(work, jobs or default_jobs(), board, explain)
+    finally:
+        for folder in {request.output.parent for request in requests.values()}:
+            remove_abandoned(folder)
+    return [
+        result if isinstance(result, ProjectBundle) else _built(declared, failures[declared.name])
+        for declared in config.bundles
+        for result in [results[declared.name]]
+    ]
+
+
+def default_jobs() -> int:
+    """One for every two processors: the runtimes take more than one each now and then."""
+    return max(1, (os.cpu_count() or 1) // 2)
 
 
 def request_for(declared: DeclaredBundle) -> PackageRequest:
-    """What to package for a declared bundle."""
+    """What to package for a declared bundle.
+
+    Raises:
+        InputError: Its metric cannot be found.
+    """
     return PackageRequest(
         model=declared.model,
         target=declared.target,
@@ -63,12 +99,23 @@ def request_for(declared: DeclaredBundle) -> PackageRequest:
     )
 
 
-def _built(declared: DeclaredBundle, progress: Progress, force: bool) -> ProjectBundle:
-    request = request_for(declared)
-    existing = None if force else _up_to_date(request)
-    if existing is not None:
-        return ProjectBundle(existing, skipped=True)
-    return ProjectBundle(package(request, progress), skipped=False)
+def _unless_up_to_date(declared: DeclaredBundle, explain: Explain, force: bool) -> ProjectBundle | PackageRequest:
+    """The request that is to be packaged, or what came of a bundle that needs no building or cannot be built."""
+    try:
+        request = request_for(declared)
+        existing = None if force else _up_to_date(request)
+    except Exception as error:  # a project's own metric is foreign code; the other bundles are built all the same
+        return ProjectBundle(declared, None, failure=Failure.of(explain(error)))
+    return request if existing is None else ProjectBundle(declared, existing, skipped=True)
+
+
+def _package(request: PackageRequest, progress: Progress) -> None:
+    """The job of one process."""
+    package(request, progress)
+
+
+def _built(declared: DeclaredBundle, failure: Failure | None) -> ProjectBundle:
+    return ProjectBundle(declared, None if failure else read_bundle(declared.output), failure=failure)
 
 
 def _up_to_date(request: PackageRequest) -> Bundle | None:

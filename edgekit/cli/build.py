@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,45 +12,85 @@ from edgekit.cli._bundle_options import ConfigOption, nearest_config
 from edgekit.cli._bundle_view import show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
+from edgekit.cli._errors import TRACEBACK_VARIABLE, InterruptedByUserError, as_edgekit_error
 
 if TYPE_CHECKING:
+    from edgekit.board import Board
     from edgekit.project import ProjectBundle
 
 ForceOption = Annotated[bool, typer.Option("--force", help="Build bundles that are up to date as well.")]
+JobsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        "-j",
+        metavar="N",
+        help="How many bundles are built at a time; by default one for every two processors.",
+        min=1,
+        show_default=False,
+    ),
+]
 
 
-@command("edgekit build", "edgekit build --config models/edgekit.toml --json")
-def build(console: Console, *, config: ConfigOption = None, force: ForceOption = False) -> None:
-    """Build every bundle that the project file declares.
+@command("edgekit build", "edgekit build --config models/edgekit.toml --jobs 4 --json")
+def build(
+    console: Console, *, config: ConfigOption = None, jobs: JobsOption = None, force: ForceOption = False
+) -> None:
+    """Build every bundle that the project file declares, each in a process of its own.
 
-    A bundle is skipped when model, data, options and the versions of EdgeKit and its runtimes are what they were. The
-    first one that fails ends the command; those before it are there.
+    A bundle is skipped when model, data, options and the versions of EdgeKit and its runtimes are what they were, so
+    that a build that was interrupted goes on where it was. One that fails does not end the others; the exit code is
+    that of the worst.
     """
     from edgekit.config import read_config
     from edgekit.project import build_project
-    from edgekit.report.summary import summary_record
 
-    built = build_project(read_config(nearest_config(config)), console.progress, force=force)
-    record = {
-        "bundles": [
-            {"bundle": str(one.bundle.path), "skipped": one.skipped, **summary_record(one.bundle.manifest)}
-            for one in built
-        ]
-    }
-    console.show(record, lambda out: show_table(_HEAD, map(_row, built), out))
+    project = read_config(nearest_config(config))
+    try:
+        results = build_project(project, _board(console), as_edgekit_error, jobs=jobs, force=force)
+    except KeyboardInterrupt as interrupt:
+        raise InterruptedByUserError(
+            str(interrupt) or "interrupted", hint="the bundles that were finished are there; run it again to go on"
+        ) from None
+    record = {"bundles": [_record(one) for one in results]}
+    console.show(record, lambda out: show_table(_HEAD, map(_row, results), out))
+    failures = {one.declared.name: one.failure for one in results if one.failure is not None}
+    if failures:
+        if os.environ.get(TRACEBACK_VARIABLE, "") not in ("", "0"):
+            sys.stderr.writelines(failure.trace for failure in failures.values())
+        text = "\nerror: ".join(f"{name}: {failure.text}" for name, failure in failures.items())
+        console.fail(text, max(failure.exit_code for failure in failures.values()))
 
 
 _HEAD = ("bundle", "target", "", "built as", "size", "accuracy", "worst output", "latency")
 
 
+def _board(console: Console) -> Board:
+    from edgekit.board import Board, board_on
+
+    return Board() if console.as_json else board_on(sys.stderr, quiet=console.quiet)
+
+
+def _record(one: ProjectBundle) -> dict[str, Any]:
+    from edgekit.report.summary import summary_record
+
+    record = {"bundle": str(one.declared.output), "skipped": one.skipped}
+    if one.failure is not None:
+        error = {"exit_code": one.failure.exit_code, **one.failure.record}
+        return {**record, "name": one.declared.name, "target": one.declared.target, "error": error}
+    return record | ({} if one.bundle is None else summary_record(one.bundle.manifest))
+
+
 def _row(one: ProjectBundle) -> tuple[str, ...]:
     from edgekit.report.summary import built_as, bytes_text, decibel_text, worst_db
 
+    if one.bundle is None:
+        return (one.declared.name, one.declared.target, "FAILED", *[""] * (len(_HEAD) - 3))
     manifest = one.bundle.manifest
     task, worst = manifest["accuracy"]["task"], worst_db(manifest["accuracy"])
     latency = manifest["latency"]
     return (
-        _short(one.bundle.path),
+        one.declared.name,
         manifest["target"]["profile"],
         "up to date" if one.skipped else "built",
         built_as(manifest),
@@ -58,8 +99,3 @@ def _row(one: ProjectBundle) -> tuple[str, ...]:
         "" if worst is None else decibel_text(worst),
         f"{latency['built']['p50_ms']:.3g} ms" + ("" if latency["of_device"] else " (stand-in)"),
     )
-
-
-def _short(path: Path) -> str:
-    """The path from here where it lies below."""
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from edgekit.atomic import atomic_directory, atomic_file
+from edgekit.atomic import atomic_directory, atomic_file, remove_abandoned
 from edgekit.errors import InputError
 
 NOBODY = 65534
@@ -218,3 +218,26 @@ def test_other_failures_are_passed_on(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), atomic_file(tmp_path / "out"):
         (tmp_path / "missing-input").read_bytes()
     assert names(tmp_path) == []
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from edgekit.atomic import atomic_directory
+with atomic_directory(Path(sys.argv[1]) / "out") as folder:
+    (folder / "half").write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_left_is_removed_and_what_is_being_written_is_not(tmp_path: Path) -> None:
+    killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (abandoned,) = names(tmp_path)
+    assert abandoned.startswith(".edgekit-")
+    with atomic_file(tmp_path / "other.bin") as path:  # whoever writes next to it removes it
+        assert names(tmp_path) == [path.parent.name] != [abandoned]
+        remove_abandoned(tmp_path)
+        path.write_text("whole")
+    assert names(tmp_path) == ["other.bin"]
+    remove_abandoned(tmp_path / "no such folder")

@@ -4,132 +4,158 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from concurrent.futures.process import BrokenProcessPool
+from operator import attrgetter, methodcaller
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from edgekit.errors import InputError
-from edgekit.workers import open_workers
+from edgekit.board import Board
+from edgekit.cli._errors import as_edgekit_error
+from edgekit.workers import run_jobs
 
-NOBODY = "tcp://127.0.0.1:1"
-INTERRUPTED = """
-import os, sys, tempfile, time
+
+class Recorder(Board):
+    def __init__(self) -> None:
+        self.told: list[tuple[object, ...]] = []
+
+    def step(self, name: str, what: str, done: int, total: int) -> None:
+        self.told.append((name, what, done, total))
+
+    def warn(self, name: str, text: str) -> None:
+        self.told.append((name, text))
+
+    def finished(self, name: str, seconds: float, error: str | None) -> None:
+        del seconds
+        self.told.append((name, error))
+
+
+def test_jobs_tell_of_themselves_and_one_that_fails_does_not_end_the_others() -> None:
+    board = Recorder()
+    jobs = [
+        ("bad", attrgetter("no_such_thing")),
+        ("warns", methodcaller("warn", "beware")),
+        ("steps", methodcaller("step", "sample", 1, 2)),
+    ]
+    results = run_jobs(jobs, 2, board, as_edgekit_error)
+    assert (results["warns"], results["steps"]) == (None, None)
+    failure = results["bad"]
+    assert failure is not None
+    assert failure.exit_code == 3
+    assert failure.record["type"] == "InternalError"
+    assert "a fault of EdgeKit itself: AttributeError: " in failure.text
+    assert failure.trace.splitlines()[-1].startswith("AttributeError: ")
+    assert {("warns", "beware"), ("warns", None), ("steps", "sample", 1, 2), ("steps", None)} < set(board.told)
+    assert ("bad", failure.text) in board.told
+
+
+SCRIPT = """
+import os, signal, sys, time
 from pathlib import Path
-from edgekit.workers import open_workers
+from edgekit.atomic import atomic_directory
+from edgekit.board import PlainBoard
+from edgekit.cli._errors import as_edgekit_error
+from edgekit.errors import OpGap, UnsupportedOpsError
+from edgekit.workers import run_jobs
 
-def busy(number):
-    Path(tempfile.mkdtemp(), "work").touch()
-    Path(sys.argv[1], f"{number}.pid").write_text(str(os.getpid()))
-    time.sleep(60)
+def die(progress):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def leave(progress):
+    os._exit(7)
+
+def refuse(progress):
+    raise UnsupportedOpsError([OpGap("Exp", "n", "no")], subject="m")
+
+def write(progress):
+    with atomic_directory(Path(sys.argv[1]) / "out"):
+        Path(sys.argv[1], "pid").write_text(str(os.getpid()))
+        with progress.stage("writing"):
+            time.sleep(60)
+
+def well(progress):
+    pass
 
 if __name__ == "__main__":
-    with open_workers(2) as executor:
-        list(executor.map(busy, range(2)))
+    jobs = [(name, globals()[name]) for name in sys.argv[2:]]
+    results = run_jobs(jobs, 2, PlainBoard(sys.stderr), as_edgekit_error)
+    for name, failure in results.items():
+        print(f"{name}: {failure.exit_code} {failure.text}" if failure else f"{name}: done")
 """
 
 
-def test_one_process_is_this_one() -> None:
-    with open_workers() as executor:
-        assert executor is None
-
-
-@pytest.mark.slow
-def test_the_work_is_done_elsewhere_in_a_folder_that_goes() -> None:
-    with open_workers(2) as executor:
-        assert executor is not None
-        places = list(executor.map(tempfile.mkdtemp, ["a", "b", "c"]))
-        pids = {executor.submit(os.getpid).result() for _ in range(3)}
-        assert all(Path(place).is_dir() for place in places)
-    assert os.getpid() not in pids
-    assert not any(Path(place).parent.exists() for place in places)
-
-
-@pytest.mark.slow
-def test_a_worker_that_dies_is_told(tmp_path: Path) -> None:
-    with open_workers(2) as executor:
-        assert executor is not None
-        with pytest.raises(BrokenProcessPool):
-            executor.submit(os.abort).result()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill"])
-def test_when_the_parent_ends_so_do_the_workers(number: signal.Signals, tmp_path: Path) -> None:
-    (tmp_path / "interrupted.py").write_text(INTERRUPTED)
-    temporary = tmp_path / "tmp"
-    temporary.mkdir()
-    parent = subprocess.Popen(
-        [sys.executable, str(tmp_path / "interrupted.py"), str(tmp_path)],
+def started(folder: Path, *jobs: str) -> subprocess.Popen[str]:
+    script = folder / "script.py"
+    script.write_text(SCRIPT)
+    return subprocess.Popen(
+        [sys.executable, script, folder, *jobs],
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, "TMPDIR": str(temporary)},
+        text=True,
+        start_new_session=True,
     )
-    files = [tmp_path / "0.pid", tmp_path / "1.pid"]
-    assert _soon(lambda: all(file.exists() and file.read_text() for file in files))
-    parent.send_signal(number)
-    _, errors = parent.communicate(timeout=20)
-    assert _soon(lambda: not any(Path(f"/proc/{file.read_text()}").exists() for file in files))
-    if number == signal.SIGINT:
-        assert errors.decode().rstrip().endswith("KeyboardInterrupt")
-        assert list(temporary.iterdir()) == []
 
 
-def _soon(condition: Any) -> bool:
-    end = time.monotonic() + 20
-    while not condition():
-        if time.monotonic() > end:
-            return False
+def writer_of(folder: Path) -> int:
+    """The process that writes, once it does."""
+    for _ in range(600):
+        if (folder / "pid").is_file() and (folder / "pid").read_text():
+            return int((folder / "pid").read_text())
         time.sleep(0.05)
-    return True
+    raise AssertionError("the job has not begun")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((0,), "--workers: cannot be used\nexpected: 1 or more\nfound: 0"),
-        ((2, NOBODY), "--workers 2: is for this machine, --cluster for others"),
-        ((1, "nonsense://x"), "--cluster nonsense://x: the cluster cannot be reached"),
-    ],
-)
-def test_what_cannot_be_opened_is_refused(arguments: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(InputError) as caught, open_workers(*arguments):
-        pass
-    assert str(caught.value).startswith(message)
+def is_gone(process: int) -> bool:
+    for _ in range(200):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
 
 
-@pytest.mark.slow
-def test_a_cluster_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgekit.workers.CONNECT_S", 0.5)
-    with (
-        pytest.raises(InputError, match=r"--cluster \S+:1: the cluster cannot be reached"),
-        open_workers(cluster=NOBODY),
-    ):
-        pass
+def unfinished(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir() if path.name.startswith(".edgekit-") or path.name == "out"]
 
 
-def test_a_cluster_needs_dask(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    hint = r"needs Dask, which is not installed\nhint: pip install 'edgekit\[cluster\]'"
-    with pytest.raises(InputError, match=hint), open_workers(cluster=NOBODY):
-        pass
+def test_a_process_that_dies_is_a_failure_of_its_job_alone(tmp_path: Path) -> None:
+    process = started(tmp_path, "die", "leave", "refuse", "well")
+    out, _ = process.communicate(timeout=60)
+    hint = "hint: the system ends processes when memory runs out: fewer --jobs need less"
+    assert sorted(out.splitlines()) == sorted(
+        [
+            "die: 3 die: its process was ended by SIGKILL",
+            hint,
+            "leave: 3 leave: its process ended with exit code 7",
+            hint,
+            "refuse: 1 m: 1 unsupported node",
+            "  Exp (node 'n'): no",
+            "well: done",
+        ]
+    )
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[str]:
-    """The scheduler's address of a Dask cluster of two processes on this machine."""
-    distributed = pytest.importorskip("distributed", reason="Dask is not installed (pip install 'edgekit[cluster]')")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
-    ) as started:
-        yield started.scheduler_address
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_the_processes_and_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    process = started(tmp_path, "write", "well")
+    writer = writer_of(tmp_path)
+    if number is signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does: every process gets it
+    else:
+        process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == -number
+    assert is_gone(writer)
+    assert unfinished(tmp_path) == []
+    assert err.count("Traceback") <= 1  # the script's own: the jobs' processes end in silence
 
 
-@pytest.mark.slow
-def test_a_cluster_does_the_work(cluster: str) -> None:
-    with open_workers(cluster=cluster) as executor:
-        assert executor is not None
-        assert os.getpid() not in {executor.submit(os.getpid).result(timeout=30) for _ in range(2)}
+def test_when_the_first_process_is_killed_the_others_clean_up_and_end(tmp_path: Path) -> None:
+    process = started(tmp_path, "write")
+    writer = writer_of(tmp_path)
+    assert len(unfinished(tmp_path)) == 1
+    process.kill()
+    process.communicate(timeout=60)
+    assert is_gone(writer)
+    assert unfinished(tmp_path) == []

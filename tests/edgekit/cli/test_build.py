@@ -1,8 +1,21 @@
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
+from onnx.parser import parse_model as parse
+
+from edgekit import fingerprint as fingerprint_module
+from edgekit.cli import main
 
 RunEdgeKit = Callable[..., Any]
 
@@ -24,11 +37,30 @@ EXP = "f (float[N, 3] x) => (float[N, 3] y) { y = Exp(x) }"
 
 @pytest.fixture
 def project(tmp_path: Path, onnx_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project file of two bundles that are not built yet."""
     onnx_file(EXP)
     config = tmp_path / "edgekit.toml"
     config.write_text(PROJECT.replace('"onnxruntime"', '"onnxruntime"\ndims = { N = 1 }'))
     monkeypatch.chdir(tmp_path)
     return config
+
+
+@pytest.fixture(scope="module")
+def built_once(tmp_path_factory: pytest.TempPathFactory, onnx_model: Callable[..., Any]) -> Path:
+    """The folder of the same project, built."""
+    folder = tmp_path_factory.mktemp("built")
+    onnx.save(onnx_model(EXP), folder / "model.onnx")
+    (folder / "edgekit.toml").write_text(PROJECT.replace('"onnxruntime"', '"onnxruntime"\ndims = { N = 1 }'))
+    assert main(["build", "--config", str(folder / "edgekit.toml"), "--jobs", "2", "--json"]) == 0
+    return folder
+
+
+@pytest.fixture
+def built(built_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project file of a copy of it that a test may change."""
+    shutil.copytree(built_once, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "edgekit.toml"
 
 
 def skipped(edgekit: RunEdgeKit, *options: str) -> list[bool]:
@@ -37,18 +69,46 @@ def skipped(edgekit: RunEdgeKit, *options: str) -> list[bool]:
     return [bundle["skipped"] for bundle in finished.json["bundles"]]
 
 
-def test_bundles_are_built_once(edgekit: RunEdgeKit, project: Path) -> None:
-    finished = edgekit("build")
+def test_bundles_are_built_side_by_side(edgekit: RunEdgeKit, project: Path) -> None:
+    finished = edgekit("build", "--jobs", "2")
     assert finished.code == 0
-    assert finished.out.count("built") >= 2
-    assert "bundles/first" in finished.out
+    assert [line.split()[:3] for line in finished.out.splitlines() if "built" in line][1:] == [
+        ["first", "onnxruntime", "built"],
+        ["second", "intel-cpu", "built"],
+    ]
     assert (project.parent / "bundles" / "first" / "manifest.json").is_file()
     assert (project.parent / "elsewhere" / "second" / "model.xml").is_file()
+    lines = finished.err.splitlines()
+    first_end = next(number for number, line in enumerate(lines) if " done after " in line)
+    begun = [lines.index(f"{name}: load") for name in ("first", "second")]
+    assert max(begun) < first_end  # both were at work at a time
+
+
+def test_what_is_up_to_date_is_skipped(edgekit: RunEdgeKit, built: Path) -> None:
+    del built
     assert skipped(edgekit) == [True, True]
-    assert "up to date" in edgekit("build").out
+    finished = edgekit("build")
+    assert finished.out.count("up to date") == 2
+    assert finished.err == ""
+
+
+@pytest.mark.slow
+def test_force_builds_all(edgekit: RunEdgeKit, built: Path) -> None:
+    del built
     assert skipped(edgekit, "--force") == [False, False]
 
 
+@pytest.mark.slow
+def test_another_version_of_a_runtime_builds_all(
+    edgekit: RunEdgeKit, built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del built
+    version = fingerprint_module.version
+    monkeypatch.setattr(fingerprint_module, "version", lambda name: "99.0" if name == "onnxruntime" else version(name))
+    assert [bundle["skipped"] for bundle in edgekit("build", "--json").json["bundles"]] == [False, False]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -63,21 +123,21 @@ def test_bundles_are_built_once(edgekit: RunEdgeKit, project: Path) -> None:
             [True, False],
         ),
         (lambda root: (root / "bundles" / "first" / "report.md").unlink(), [False, True]),
-        (lambda root: (root / "elsewhere" / "second" / "manifest.json").write_text("{}"), None),
     ],
-    ids=["model", "option", "bundle", "not a bundle any more"],
+    ids=["model", "option", "bundle"],
 )
 def test_what_has_changed_is_built_again(
-    edgekit: RunEdgeKit, project: Path, change: Callable[[Path], Any], expected: list[bool] | None
+    edgekit: RunEdgeKit, built: Path, change: Callable[[Path], Any], expected: list[bool]
 ) -> None:
-    assert skipped(edgekit) == [False, False]
-    change(project.parent)
-    if expected is None:
-        finished = edgekit("build", "--quiet")
-        assert finished.code == 2
-        assert "exists and is not a bundle" in finished.err
-    else:
-        assert skipped(edgekit) == expected
+    change(built.parent)
+    assert skipped(edgekit) == expected
+
+
+def test_what_is_no_bundle_any_more_is_left_alone(edgekit: RunEdgeKit, built: Path) -> None:
+    (built.parent / "elsewhere" / "second" / "manifest.json").write_text("{}")
+    finished = edgekit("build", "--quiet")
+    assert finished.code == 2
+    assert "exists and is not a bundle" in finished.err
 
 
 def test_changed_data(edgekit: RunEdgeKit, project: Path) -> None:
@@ -96,9 +156,9 @@ def test_changed_data(edgekit: RunEdgeKit, project: Path) -> None:
     assert skipped(edgekit) == [False]
 
 
-def test_a_project_somewhere_else(edgekit: RunEdgeKit, project: Path, tmp_path_factory: Any, monkeypatch: Any) -> None:
+def test_a_project_somewhere_else(edgekit: RunEdgeKit, built: Path, tmp_path_factory: Any, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    assert skipped(edgekit, "--config", str(project)) == [False, False]
+    assert skipped(edgekit, "--config", str(built)) == [True, True]
     finished = edgekit("build", "--quiet")
     assert finished.code == 2
     assert finished.err == (
@@ -106,12 +166,38 @@ def test_a_project_somewhere_else(edgekit: RunEdgeKit, project: Path, tmp_path_f
     )
 
 
-def test_the_bundles_before_a_failure_are_there(edgekit: RunEdgeKit, project: Path) -> None:
-    project.write_text(project.read_text().replace("intel-cpu", "toaster"))
+def test_one_that_fails_does_not_stop_the_others(edgekit: RunEdgeKit, project: Path) -> None:
+    """The first cannot even begin, the second fails in its own process, the third is built."""
+    unknown = '[[bundle]]\nname = "unknown"\nmodel = "gone.onnx"\ntarget = "onnxruntime"\n'
+    unfit = '[[bundle]]\nname = "unfit"\nmodel = "model.onnx"\ntarget = "onnxruntime"\ndims = { M = 1 }\n'
+    fine = '[[bundle]]\nname = "fine"\nmodel = "model.onnx"\ntarget = "onnxruntime"\ndims = { N = 1 }\n'
+    project.write_text(unknown + unfit + fine)
     finished = edgekit("build", "--quiet")
     assert finished.code == 2
-    assert "there is no target 'toaster'" in finished.err
-    assert (project.parent / "bundles" / "first" / "manifest.json").is_file()
+    assert [line.split()[:3] for line in finished.out.splitlines()[3:6]] == [
+        ["unknown", "onnxruntime", "FAILED"],
+        ["unfit", "onnxruntime", "FAILED"],
+        ["fine", "onnxruntime", "built"],
+    ]
+    assert f"error: unknown: {project.parent}/gone.onnx: " in finished.err
+    assert "error: unfit: " in finished.err
+    assert not (project.parent / "bundles" / "unfit").exists()
+    finished = edgekit("build", "--json")
+    first, second, third = finished.json["bundles"]
+    assert (first["name"], first["skipped"], first["error"]["exit_code"]) == ("unknown", False, 2)
+    assert second["error"]["type"] == "InputError"
+    assert third["skipped"]
+
+
+def test_the_worst_exit_code_counts(edgekit: RunEdgeKit, project: Path) -> None:
+    """A model that the target cannot take (1) and a model that is not there (2)."""
+    strange = parse('<ir_version: 8, opset_import: ["": 17, "x": 1]> f (float[1] a) => (float[1] b) { b = x.No(a) }')
+    onnx.save(strange, project.parent / "strange.onnx")
+    bundle = '[[bundle]]\nname = "{0}"\nmodel = "{0}.onnx"\ntarget = "onnxruntime"\n'
+    project.write_text(bundle.format("strange"))
+    assert edgekit("build", "--quiet").code == 1
+    project.write_text(bundle.format("strange") + bundle.format("gone"))
+    assert edgekit("build", "--quiet").code == 2
 
 
 def test_a_project_without_bundles(edgekit: RunEdgeKit, project: Path) -> None:
@@ -142,3 +228,106 @@ def test_a_measure_of_the_projects_own(edgekit: RunEdgeKit, project: Path, tmp_p
     assert skipped(edgekit) == [True]
     module.write_text(module.read_text() + "# changed\n")
     assert skipped(edgekit) == [False]
+
+
+def test_wrong_jobs(edgekit: RunEdgeKit, project: Path) -> None:
+    del project
+    finished = edgekit("build", "--jobs", "0")
+    assert finished.code == 2
+    assert "--jobs" in finished.err
+
+
+def building(folder: Path, *options: str) -> subprocess.Popen[str]:
+    """The command in a process of its own, once the second bundle is measured; the first is finished then."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "edgekit", "build", "--jobs", "1", *options],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line == "second: bench\n":
+            return process
+    raise AssertionError("the build ended")
+
+
+def workers(folder: Path) -> list[int]:
+    """The processes other than the first one that work in the folder."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                place, words = (process / "cwd").resolve(), (process / "cmdline").read_bytes()
+            except OSError:  # it has just ended, or belongs to somebody else
+                continue
+            if place == folder.resolve() and b"spawn_main" in words:
+                found.append(int(process.name))
+    return found
+
+
+def left(folder: Path) -> list[str]:
+    """What lies where the second bundle goes."""
+    return sorted(path.name for path in (folder / "elsewhere").iterdir()) if (folder / "elsewhere").exists() else []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds processes in /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_build_that_was_interrupted_leaves_nothing_half_written_and_goes_on(
+    edgekit: RunEdgeKit, project: Path, number: signal.Signals
+) -> None:
+    folder = project.parent
+    process = building(folder)
+    assert workers(folder)
+    if number is signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does: every process gets it
+    else:
+        process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    if number is signal.SIGKILL:
+        assert process.returncode == -number
+        end = time.monotonic() + 30
+        while workers(folder) and time.monotonic() < end:
+            time.sleep(0.05)
+    else:
+        assert process.returncode == 2
+        assert err.endswith("hint: the bundles that were finished are there; run it again to go on\n")
+    assert "Traceback" not in err
+    assert workers(folder) == []
+    assert left(folder) == []
+    assert skipped(edgekit) == [True, False]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds processes in /proc")
+def test_a_worker_that_is_killed_fails_its_bundle_alone(edgekit: RunEdgeKit, project: Path) -> None:
+    folder = project.parent
+    process = building(folder)
+    for worker in workers(folder):
+        command = Path(f"/proc/{worker}/cmdline").read_bytes()
+        if b"spawn_main" in command:
+            os.kill(worker, signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert err.endswith(
+        "error: second: second: its process was ended by SIGKILL\n"
+        "hint: the system ends processes when memory runs out: fewer --jobs need less\n"
+    )
+    assert left(folder) == []
+    assert skipped(edgekit) == [True, False]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds processes in /proc")
+def test_when_all_processes_are_killed_the_next_build_clears_up(edgekit: RunEdgeKit, project: Path) -> None:
+    folder = project.parent
+    process = building(folder)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    (abandoned,) = left(folder)
+    assert abandoned.startswith(".edgekit-")
+    assert skipped(edgekit) == [True, False]
+    assert left(folder) == ["second"]
