@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 from edgekit_coreml.frontend.table import operator_table
 
 
@@ -19,3 +21,8 @@ def test_every_operator_has_a_row_that_says_how():
 
 def test_restrictions_are_told():
     assert "axes constant" in rows()["ReduceSum"][2]
+
+
+def test_the_page_in_docs_is_what_the_registry_says():
+    page = Path(__file__).parents[4] / "docs" / "coreml-operators.md"
+    assert page.read_text(encoding="utf-8") == operator_table(), "write it with python -m edgekit_coreml.frontend.table"
