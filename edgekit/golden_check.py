@@ -21,6 +21,7 @@ Execute = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
 """Outputs in the manifest's order for inputs in the manifest's order."""
 
 BUNDLE = Path(__file__).resolve().parent
+WARM_UP_RUNS = 3
 
 
 @dataclass
@@ -136,21 +137,36 @@ def compare(execute: Execute, manifest: dict[str, Any], bundle: Path = BUNDLE) -
     return tallies
 
 
-def main(open_model: Callable[[dict[str, Any], argparse.Namespace], Execute], parser: argparse.ArgumentParser) -> int:
+def main(open_model: Callable[[dict[str, Any], argparse.Namespace], Any], parser: argparse.ArgumentParser) -> int:
     """Run the check as a program: 0 when every output is near enough, 1 when one is not.
 
     Args:
-        open_model: Opens the bundle's model with the runtime of this device; gets the manifest and the arguments.
+        open_model: Opens the bundle's model with the runtime of this device; gets the manifest and the arguments, and
+            returns a ``check_service.OpenModel``.
         parser: Knows the runtime's own options already.
     """
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--runs", type=int, default=0, metavar="N", help="also time N runs of the first golden sample")
+    parser.add_argument("--serve", action="store_true", help="run what a host sends; see check_service.py")
     arguments = parser.parse_args()
+    from check_service import run_times, serve  # type: ignore[import-not-found]  # lies beside this file in a bundle
+
     manifest = read_manifest()
-    tallies = compare(open_model(manifest, arguments), manifest)
+    if arguments.serve:
+        return int(serve(lambda: open_model(manifest, arguments)))
+    model = open_model(manifest, arguments)
+    sys.stderr.write(f"{model.runtime}\n")
+    tallies = compare(model.execute, manifest)
+    inputs, _ = next(golden_samples(manifest, BUNDLE))
+    times = run_times(lambda: model.execute(inputs), arguments.runs, WARM_UP_RUNS) if arguments.runs else []
     passed = all(tally.passed for tally in tallies)
     if arguments.json:
-        lines = [json.dumps({"passed": passed, "outputs": [tally.as_record() for tally in tallies]})]
+        record = {"passed": passed, "outputs": [tally.as_record() for tally in tallies], "milliseconds": times}
+        lines = [json.dumps(record)]
     else:
         lines = [*map(str, tallies), "the device computes what the original model computes" if passed else "NOT PASSED"]
+        if times:
+            percentiles = zip((50, 90, 99), np.percentile(times, (50, 90, 99)), strict=True)
+            lines.append(", ".join(f"P{percent} {value:.3g} ms" for percent, value in percentiles))
     sys.stdout.write("\n".join(lines) + "\n")
     return 0 if passed else 1

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what the tests of the sample apps run with. A tool that cannot be installed is named, and its tests are skipped.
+# Installs what the tests of the sample apps and of devices run with. A tool that cannot be installed is named, and its tests are skipped.
 set -u
 
 missing=""
@@ -10,6 +10,8 @@ need chromium chromium
 need cmake cmake
 need c++ g++
 need npm npm
+need ssh openssh-client
+[ -x /usr/sbin/sshd ] || missing="$missing openssh-server"
 [ -f /usr/include/nlohmann/json.hpp ] || missing="$missing nlohmann-json3-dev"
 [ -f /usr/include/stb/stb_image.h ] || missing="$missing libstb-dev"
 [ -n "$missing" ] || exit 0

@@ -13,6 +13,7 @@ LOCAL = "local"
 
 SCHEMES: Mapping[str, tuple[str, str, str]] = {
     LOCAL: ("local", "edgekit.devices.local", "LocalDevice"),
+    "ssh": ("ssh://user@host[:port]", "edgekit.devices.ssh", "SshDevice"),
     "browser": ("browser:[wasm|webgpu|jsep]", "edgekit.devices.browser", "BrowserDevice"),
     "macos": ("macos", "edgekit.devices.macos", "MacosDevice"),
     "xcode": ("xcode", "edgekit.devices.xcode", "XcodeDevice"),
@@ -20,8 +21,12 @@ SCHEMES: Mapping[str, tuple[str, str, str]] = {
 """What a URL begins with: how the URL is written, and the module and class that it stands for."""
 
 
-def open_device(url: str) -> Device:
+def open_device(url: str, timeout: float | None = None) -> Device:
     """The device that ``url`` names; nothing is started or connected yet.
+
+    Args:
+        url: Scheme and address, as in :data:`SCHEMES`.
+        timeout: Seconds that the device may be silent, where its own default is not what is wanted.
 
     Raises:
         InputError: There is no such scheme, or the URL is not written as its scheme asks.
@@ -35,4 +40,7 @@ def open_device(url: str) -> Device:
             found=url,
         )
     _, module, name = SCHEMES[scheme]
-    return cast("Device", getattr(import_module(module), name).from_url(url))
+    device = cast("Device", getattr(import_module(module), name).from_url(url))
+    if timeout is not None:
+        device.timeout = timeout
+    return device

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import openvino
 import pytest
 
 from edgekit.bundle import check_integrity, read_bundle
@@ -74,8 +76,20 @@ def test_it_fails_where_an_output_is_another(position: int, bundle: Path, tmp_pa
 
 @pytest.mark.parametrize("bundle", ["intel-cpu"], indirect=True)
 def test_openvinos_says_how_it_computes(bundle: Path) -> None:
-    assert "CPU {'INFERENCE_PRECISION_HINT': 'f32'}" in check(bundle).stderr
-    assert "CPU {}" in check(bundle, "--device-precision").stderr
+    assert ", CPU, precision f32, threads 1\n" in check(bundle).stderr
+    assert ", CPU, precision f32, threads 2\n" in check(bundle, "--threads", "2").stderr
+
+
+@pytest.mark.parametrize("bundle", ["intel-cpu"], indirect=True)
+def test_openvinos_computes_as_the_device_does_where_that_was_asked_for(bundle: Path) -> None:
+    own = openvino.Core().get_property("CPU", "INFERENCE_PRECISION_HINT").to_string()
+    assert f"precision {own}," in check(bundle, "--device-precision").stderr
+
+
+def test_it_times_runs_where_that_was_asked_for(bundle: Path) -> None:
+    done = check(bundle, "--runs", "5", "--json")
+    assert len(json.loads(done.stdout)["milliseconds"]) == 5
+    assert re.search(r"P50 \S+ ms, P90 \S+ ms, P99 \S+ ms\n", check(bundle, "--runs", "5").stdout)
 
 
 @pytest.mark.parametrize("bundle", ["onnxruntime"], indirect=True)

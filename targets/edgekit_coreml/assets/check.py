@@ -15,23 +15,19 @@ import coremltools
 import numpy as np
 
 sys.dont_write_bytecode = True  # a folder __pycache__ would be no file of the bundle
-from golden_check import (  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle
-    BUNDLE,
-    Execute,
-    main,
-)
+from check_service import OpenModel  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle
+from golden_check import BUNDLE, main  # type: ignore[import-not-found]  # noqa: E402  # likewise
 from PIL import Image  # noqa: E402  # coremltools takes pictures as Pillow's
 
 UNITS = ("ALL", "CPU_ONLY", "CPU_AND_GPU", "CPU_AND_NE")
 
 
-def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> Execute:
+def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenModel:
     """The bundle's model in Core ML; features have native names, types and shapes, the golden data ONNX's."""
     path = BUNDLE / manifest["model"]["main"]
     units = coremltools.ComputeUnit[arguments.units]
     model = coremltools.models.MLModel(str(path), compute_units=units)
     pictures = {feature.name for feature in model.get_spec().description.input if feature.type.HasField("imageType")}
-    sys.stderr.write(f"Core ML, macOS {platform.mac_ver()[0]}, {arguments.units}, {path.name}\n")
 
     def execute(inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         feeds = {
@@ -43,7 +39,8 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> Execu
         results = model.predict(feeds)
         return [as_golden(results[feature["native_name"]], feature) for feature in manifest["outputs"]]
 
-    return execute
+    runtime = f"Core ML, macOS {platform.mac_ver()[0]}, {arguments.units}"
+    return OpenModel(execute, runtime, {"units": arguments.units})
 
 
 def as_native(array: np.ndarray, feature: dict[str, Any]) -> np.ndarray:

@@ -14,29 +14,34 @@ import numpy as np
 import openvino
 
 sys.dont_write_bytecode = True  # a folder __pycache__ would be no file of the bundle
-from golden_check import (  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle
-    BUNDLE,
-    Execute,
-    main,
-)
+from check_service import OpenModel  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle
+from golden_check import BUNDLE, main  # type: ignore[import-not-found]  # noqa: E402  # likewise
 
 DEFAULT_DEVICES = {"intel-gpu": "GPU", "intel-npu": "NPU"}
 
 
-def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> Execute:
+def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenModel:
     """The bundle's model compiled for the device."""
     device = arguments.device or DEFAULT_DEVICES.get(manifest["target"]["profile"], "CPU")
-    # A CPU with AMX would compute in bfloat16 by default, which says nothing about the conversion.
-    config = {"INFERENCE_PRECISION_HINT": "f32"} if device == "CPU" and not arguments.device_precision else {}
+    config = {}
+    if device == "CPU":
+        config = {"INFERENCE_NUM_THREADS": arguments.threads, "NUM_STREAMS": 1}
+        if not arguments.device_precision:
+            # Some CPUs compute in bfloat16 or float16 by default, which says nothing about the conversion.
+            config["INFERENCE_PRECISION_HINT"] = "f32"
     path = BUNDLE / manifest["model"]["main"]
     compiled = openvino.Core().compile_model(path, device, config)
-    sys.stderr.write(f"OpenVINO {openvino.__version__}, {device} {config}, {path.name}\n")
+    precision = compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
 
     def execute(inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         results = compiled(list(inputs))
         return [results[position] for position in range(len(compiled.outputs))]
 
-    return execute
+    settings = {"precision": precision}
+    if device == "CPU":
+        settings["threads"] = str(arguments.threads)
+    pinned = "".join(f", {name} {value}" for name, value in settings.items())
+    return OpenModel(execute, f"OpenVINO {openvino.__version__.split('-')[0]}, {device}{pinned}", settings)
 
 
 if __name__ == "__main__":
@@ -45,4 +50,5 @@ if __name__ == "__main__":
     parser.add_argument(
         "--device-precision", action="store_true", help="compute as the device does by default, not in float32"
     )
+    parser.add_argument("--threads", type=int, default=1, help="threads on a CPU (%(default)s)")
     sys.exit(main(open_model, parser))

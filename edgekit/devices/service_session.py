@@ -1,0 +1,149 @@
+"""A bundle's own check, running somewhere with ``--serve``, as a session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from edgekit.bundle import Bundle
+from edgekit.check_service import pack, unpack
+from edgekit.devices.channel import Channel, HungUpError, SilentError
+from edgekit.devices.device import Session, Timing
+from edgekit.errors import EdgeKitError, InputError, RequirementError
+from edgekit.python_check import PROGRAM
+from edgekit.target import Arrays
+
+_MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^'.]+)")
+_KILLED = (-9, 137)
+_CONNECTION_LOST = 255
+"""What ``ssh`` ends with."""
+_UNKNOWN_OPTION = "unrecognized arguments: --serve"
+
+
+class ServiceSession(Session):
+    """The check of a bundle at the other end of a channel; waits until it has loaded the model.
+
+    Args:
+        channel: Where it runs.
+        bundle: The bundle that it belongs to.
+        device: What errors call the device.
+
+    Raises:
+        RequirementError: The check cannot run there, or cannot load the model.
+    """
+
+    def __init__(self, channel: Channel, bundle: Bundle, device: str) -> None:
+        self._channel = channel
+        self._bundle = bundle
+        self._device = device
+        self._timed: Mapping[str, np.ndarray] | None = None
+        self._greeting, _ = self._answer()
+
+    @property
+    def executed_by(self) -> str:
+        """What the check says: runtime, version, unit, threads, machine."""
+        return str(self._greeting["runtime"])
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        """Outputs by name for inputs by name.
+
+        Raises:
+            InputError: The names are not the model's.
+            RequirementError: The model fails, or the device went away.
+        """
+        self._timed = None
+        _, payload = self._ask({"op": "run"}, self._packed(feeds))
+        return dict(zip((feature.name for feature in self._bundle.outputs), unpack(payload), strict=True))
+
+    def time(self, sample: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Timing:
+        """The latency of one sample, by the device's own clock; the sample is sent once while it stays the same.
+
+        Raises:
+            RequirementError: The model fails, or the device went away.
+        """
+        payload = b"" if self._timed is sample else self._packed(sample)
+        answer, _ = self._ask({"op": "time", "runs": runs, "warm_up": warm_up}, payload)
+        self._timed = sample
+        return Timing(
+            tuple(answer["milliseconds"]), self._greeting["load_ms"], answer["peak_memory"], self._greeting["settings"]
+        )
+
+    def _packed(self, feeds: Mapping[str, np.ndarray]) -> bytes:
+        names = [feature.name for feature in self._bundle.inputs]
+        if set(feeds) != set(names):
+            raise InputError(
+                "the inputs' names are not the model's", subject=self._bundle.path, expected=names, found=list(feeds)
+            )
+        return pack([feeds[name] for name in names])
+
+    def _ask(self, message: Mapping[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+        try:
+            self._channel.send(message, payload)
+        except SilentError:
+            raise silent(self._device, self._channel.timeout) from None
+        return self._answer()
+
+    def _answer(self) -> tuple[dict[str, Any], bytes]:
+        try:
+            message, payload = self._channel.receive()
+        except HungUpError as end:
+            raise self._ended(end) from None
+        except SilentError:
+            raise silent(self._device, self._channel.timeout) from None
+        if "error" in message:
+            raise RequirementError(
+                "the model cannot be run there", subject=self._device, found=" ".join(message["error"].split())
+            )
+        return message, payload
+
+    def _ended(self, end: HungUpError) -> EdgeKitError:
+        missing = _MISSING_MODULE.search(end.stderr)
+        if missing is not None:
+            return RequirementError(
+                f"the Python there has no {missing[1]}",
+                subject=self._device,
+                expected="NumPy and the runtime that the bundle was made for",
+                found=end.last_words,
+                hint=f"`python -m pip install {missing[1]}` there, or name another Python that has it",
+            )
+        if _UNKNOWN_OPTION in end.stderr:
+            return RequirementError(
+                f"its {PROGRAM} does not serve a host",
+                subject=self._bundle.path,
+                hint="the bundle comes from an older EdgeKit: package the model again",
+            )
+        if end.code in _KILLED:
+            return RequirementError(
+                "the bundle's check was killed there", subject=self._device, hint="the memory may not be enough"
+            )
+        if end.code == _CONNECTION_LOST:
+            return RequirementError("the connection was lost", subject=self._device, found=end.last_words)
+        return RequirementError(
+            "the bundle's check ended before it answered", subject=self._device, found=end.last_words
+        )
+
+
+def require_python_check(bundle: Bundle, device: str) -> None:
+    """Refuses a bundle that has no check to run on a device with Python.
+
+    Raises:
+        RequirementError: It has none.
+    """
+    if not (bundle.path / PROGRAM).is_file():
+        raise RequirementError(
+            f"a bundle for {bundle.profile_name} has no {PROGRAM} that could run there",
+            subject=device,
+            hint="bundles for browsers are verified with --device browser:",
+        )
+
+
+def silent(device: str, seconds: float) -> EdgeKitError:
+    """What to say of a device that does not answer."""
+    return RequirementError(
+        f"the device has been silent for {seconds:g} s",
+        subject=device,
+        hint="`--device-timeout SECONDS` gives it longer",
+    )
