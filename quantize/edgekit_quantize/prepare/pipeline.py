@@ -11,6 +11,7 @@ from edgekit_quantize.graph import drop_unused_initializers, is_standard
 from edgekit_quantize.prepare.affine import fold_backward, fold_forward, shifts_to_convolutions
 from edgekit_quantize.prepare.batchnorm import fold_batchnorm
 from edgekit_quantize.prepare.constants import fold_constants
+from edgekit_quantize.prepare.hardsigmoid import clip_hardsigmoids
 from edgekit_quantize.prepare.hardswish import fuse_hardswish
 from edgekit_quantize.prepare.opset import modern
 from edgekit_quantize.prepare.rescale import bypass
@@ -37,6 +38,7 @@ def prepared(model: ir.Model, *, padded_shifts_as_convolutions: bool = False) ->
     fold_batchnorm(graph)
     fold_backward(graph)
     fuse_hardswish(model)
+    clip_hardsigmoids(model)
     fold_forward(graph)
     if padded_shifts_as_convolutions:
         shifts_to_convolutions(graph)

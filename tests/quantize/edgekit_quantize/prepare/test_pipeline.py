@@ -55,6 +55,16 @@ CASES = {
         {},
         {"HardSigmoid": 1, "Mul": 1},
     ),
+    "HardSigmoid behind a convolution": (
+        "{ c = Conv(x, w, b)  g = HardSigmoid<alpha = 0.25>(c)  y = Mul(g, six) }",
+        {"w": (4, 4, 1, 1), "b": (4,)},
+        {"Conv": 1, "Clip": 1, "Mul": 1},
+    ),
+    "HardSigmoid of what others read too": (
+        "{ c = Conv(x, w)  g = HardSigmoid(c)  y = Add(g, c) }",
+        {"w": (4, 4, 1, 1)},
+        {"Conv": 1, "HardSigmoid": 1, "Add": 1},
+    ),
     "weights by way of Transpose": (
         "{ t = Transpose<perm = [3, 2, 0, 1]>(w)  y = Conv(x, t) }",
         {"w": (3, 3, 4, 5)},
