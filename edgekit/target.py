@@ -45,6 +45,7 @@ class Evidence(StrEnum):
     TABLE = "table"
     """A table that the vendor published."""
     HEURISTIC = "heuristic"
+    """A rule of thumb; the verdict's detail names where it comes from."""
     UNKNOWN = "unknown"
 
 
@@ -61,6 +62,9 @@ class NodeVerdict:
     """The part of the device that runs it (``CPU``, ``GPU``, ``NPU``, ``Neural Engine``); empty where unknown."""
     detail: str = ""
     hint: str = ""
+    """What would help; empty where nothing has to, or nothing is known."""
+    unit_evidence: Evidence | None = None
+    """How the unit is known, where that is otherwise than the verdict; None where it is the same."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,8 @@ class Profile:
     aliases: tuple[str, ...] = ()
     runs_here: bool = False
     """Whether the device's own runtime executes on this machine, so that latency measured here counts."""
+    accelerator: str = "CPU"
+    """The unit that the model is meant to run on, by the name that verdicts call it."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +142,14 @@ class Runner(Protocol):
         """Outputs by name for inputs by name."""
 
 
+@runtime_checkable
+class Inspectable(Protocol):
+    """A runner that can show what the model computes inside."""
+
+    def intermediates(self, feeds: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays:
+        """Values by their ONNX names; those that the built model no longer has are left out."""
+
+
 @dataclass(frozen=True)
 class DeviceCheck:
     """The check that ships in a bundle and needs nothing of EdgeKit."""
@@ -160,7 +174,7 @@ class Target(ABC):
 
     @abstractmethod
     def check(self, model: Model, profile: Profile) -> list[NodeVerdict]:
-        """A verdict for every node of the model as it will be built, in graph order."""
+        """A verdict for every node of the model as it will be built, subgraphs' nodes too, in graph order."""
 
     @abstractmethod
     def build(self, model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,12 +16,18 @@ from edgekit.cli._options import ModelArgument, ShapeOptions, TargetOption
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
+    from edgekit.operator_support import OperatorSupport
+    from edgekit.sarif import Finding
     from edgekit.target import NodeVerdict
 
 AllOption = Annotated[bool, typer.Option("--all", help="List every node, also those that are plainly supported.")]
+SarifOption = Annotated[
+    Path | None,
+    typer.Option("--sarif", metavar="FILE", help="Also write what is not plainly supported as SARIF 2.1.0."),
+]
 
 
-@command("edgekit check model.onnx --target ios18", "edgekit check model.onnx --target intel-npu --dim N=1 --json")
+@command("edgekit check model.onnx --target ios18", "edgekit check model.onnx --target android-qnn --dim N=1 --json")
 def check(
     console: Console,
     *,
@@ -28,15 +35,19 @@ def check(
     target: TargetOption,
     shapes: ShapeOptions,
     list_all: AllOption = False,
+    sarif: SarifOption = None,
 ) -> None:
     """Check a model's operators against a target.
 
     The nodes are those of the model as it would be built: shapes fixed, simplified. Each is supported, decomposed into
-    others, falls back to a slower unit, is unsupported, or unknown; the evidence says how that is known. The exit code
-    is 1 where a node is unsupported.
+    others, falls back to a slower unit, is unsupported, or unknown; the evidence says how that is known. The last line
+    says how well the model fits the device's accelerator. The exit code is 1 where a node is unsupported.
     """
-    from edgekit.pipeline import Walk, require_open_dimensions
+    from edgekit import __version__
+    from edgekit.operator_support import summarize
+    from edgekit.pipeline import Walk
     from edgekit.registry import find_profile
+    from edgekit.sarif import sarif_log, write_sarif
     from edgekit.stages.fix_shapes import FixShapes
     from edgekit.stages.load import Load
     from edgekit.stages.simplify import Simplify
@@ -44,26 +55,56 @@ def check(
 
     plugin, profile = find_profile(target)
     request = shapes.request()
-    require_open_dimensions(request, plugin, profile)
     walk = Walk(console.progress)
     fixed = walk.through(FixShapes(request), walk.through(Load(), model).model).model
     simplified = walk.through(Simplify(), fixed).model
     with console.progress.stage("check operators"):
         verdicts = plugin.check(simplified, profile)
-    counts = {support.value: sum(verdict.support is support for verdict in verdicts) for support in Support}
+        support = summarize(simplified, verdicts, profile)
+    counts = {each.value: sum(verdict.support is each for verdict in verdicts) for each in Support}
     record = {
         "model": str(model),
         "target": profile.name,
         "supported": counts[Support.UNSUPPORTED] == 0,
+        **support.as_record(),
         "counts": counts,
         "nodes": [asdict(verdict) for verdict in verdicts],
         "warnings": walk.warnings,
     }
+    if sarif is not None:
+        log = sarif_log(_findings(model, profile.name, verdicts, support), tool="edgekit check", version=__version__)
+        write_sarif(log, sarif)
     rows = _rows(verdicts) if list_all else _grouped_rows(v for v in verdicts if v.support is not Support.SUPPORTED)
-    console.show(record, lambda out: _render(rows, counts, out))
+    console.show(record, lambda out: _render(rows, counts, support, out))
     if not record["supported"]:
         count = counts[Support.UNSUPPORTED]
         console.fail(f"{model}: {profile.name} does not take {count} of {len(verdicts)} nodes")
+
+
+def _findings(
+    model: Path, profile: str, verdicts: Iterable[NodeVerdict], support: OperatorSupport
+) -> Iterator[Finding]:
+    """What is not plainly supported, node by node, and the model's fit where that is poor."""
+    from edgekit.operator_support import Fit
+    from edgekit.sarif import Finding, Level, Rule
+    from edgekit.target import Support
+
+    rules = {
+        Support.UNSUPPORTED: Rule("unsupported-operator", "The target cannot take the node.", Level.ERROR),
+        Support.FALLS_BACK: Rule("falls-back", "The node runs on a slower unit of the device.", Level.WARNING),
+        Support.UNKNOWN: Rule("unknown-support", "Nothing is known of the node on the target.", Level.NOTE),
+    }
+    for verdict in verdicts:
+        if verdict.support in rules:
+            reason = "; ".join(filter(None, (verdict.detail, verdict.hint)))
+            message = f"{verdict.op_type} {verdict.node!r} on {profile}: {verdict.support}"
+            facts = {"operator": verdict.op_type, "evidence": str(verdict.evidence), "unit": verdict.unit}
+            yield Finding(
+                rules[verdict.support], f"{message} ({reason})" if reason else message, model, verdict.node, facts
+            )
+    if support.fit is Fit.POOR:
+        rule = Rule("poor-fit", "The accelerator does too little of the work, or in too many parts.", Level.WARNING)
+        yield Finding(rule, f"{profile}: {support}", model)
 
 
 Row = tuple[str, ...]
@@ -75,22 +116,37 @@ def _rows(verdicts: Iterable[NodeVerdict]) -> list[Row]:
 
 
 def _grouped_rows(verdicts: Iterable[NodeVerdict]) -> list[Row]:
-    """A row for all nodes that fare alike: the first one's name, and how many more there are."""
-    groups: dict[Row, list[str]] = {}
+    """A row for all nodes that fare alike: the first one's name, and how many more there are.
+
+    What is unknown has a cause outside the operators, which share a row then.
+    """
+    from edgekit.target import Support
+
+    groups: dict[Row, list[NodeVerdict]] = {}
     for verdict in verdicts:
-        groups.setdefault(_fate(verdict), []).append(verdict.node)
-    return [
-        (nodes[0] if len(nodes) == 1 else f"{nodes[0]} and {len(nodes) - 1} more", *fate)
-        for fate, nodes in groups.items()
-    ]
+        operator, *fate = _fate(verdict)
+        groups.setdefault(("" if verdict.support is Support.UNKNOWN else operator, *fate), []).append(verdict)
+    return [(_and_more([v.node for v in group]), _operators(group), *fate) for (_, *fate), group in groups.items()]
+
+
+def _and_more(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _operators(verdicts: Sequence[NodeVerdict]) -> str:
+    kinds = list(dict.fromkeys(verdict.op_type for verdict in verdicts))
+    return kinds[0] if len(kinds) == 1 else f"{len(kinds)} operators"
 
 
 def _fate(verdict: NodeVerdict) -> Row:
     detail = "; ".join(filter(None, (verdict.detail, verdict.hint)))
-    return verdict.op_type, verdict.support, verdict.unit, verdict.evidence, detail
+    unit = verdict.unit
+    if unit and verdict.unit_evidence not in (None, verdict.evidence):
+        unit = f"{unit} ({verdict.unit_evidence})"
+    return verdict.op_type, verdict.support, unit, verdict.evidence, detail
 
 
-def _render(rows: Sequence[Row], counts: dict[str, Any], out: RichConsole) -> None:
+def _render(rows: Sequence[Row], counts: dict[str, Any], support: OperatorSupport, out: RichConsole) -> None:
     from rich import box
     from rich.table import Table
 
@@ -99,4 +155,5 @@ def _render(rows: Sequence[Row], counts: dict[str, Any], out: RichConsole) -> No
         for row in rows:
             table.add_row(*row)
         out.print(table)
-    out.print(", ".join(f"{count} {support}" for support, count in counts.items() if count) or "no nodes")
+    out.print(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count) or "no nodes")
+    out.print(str(support))

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from edgekit.errors import OpGap, UnsupportedOpsError
 from edgekit.model import Model
+from edgekit.operator_support import summarize
 from edgekit.stages import Stage, StageResult
 from edgekit.target import NodeVerdict, Profile, Support, Target
 
@@ -21,7 +22,7 @@ class CheckOperators(Stage[Model]):
         self._profile = profile
 
     def run(self, given: Model) -> StageResult:
-        """Leaves the model as it is; the record holds the verdicts.
+        """Leaves the model as it is; the record holds the verdicts, and what they mean for the model.
 
         Raises:
             UnsupportedOpsError: The target cannot take some nodes.
@@ -40,14 +41,16 @@ class CheckOperators(Stage[Model]):
                 subject=f"{given.name} on {self._profile.name}",
                 hint="cut the model before them with `edgekit extract`, or export it with other operators",
             )
-        return StageResult(given, {"profile": self._profile.name, "verdicts": group_verdicts(verdicts)})
+        support = summarize(given, verdicts, self._profile).as_record()
+        return StageResult(given, {"profile": self._profile.name, **support, "verdicts": group_verdicts(verdicts)})
 
 
 def group_verdicts(verdicts: Iterable[NodeVerdict]) -> list[dict[str, Any]]:
     """The verdicts as plain data: nodes that fare alike stand together, under the names that the model gives them."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for verdict in verdicts:
-        alike = (verdict.op_type, verdict.support, verdict.evidence, verdict.unit, verdict.detail)
+        plain = (verdict.op_type, verdict.support, verdict.evidence, verdict.unit, verdict.detail, verdict.hint)
+        alike = (*map(str, plain), str(verdict.unit_evidence or verdict.evidence))
         groups.setdefault(alike, []).append(verdict.node)
-    keys = ("op_type", "support", "evidence", "unit", "detail")
-    return [{**dict(zip(keys, map(str, alike), strict=True)), "nodes": nodes} for alike, nodes in groups.items()]
+    keys = ("op_type", "support", "evidence", "unit", "detail", "hint", "unit_evidence")
+    return [{**dict(zip(keys, alike, strict=True)), "nodes": nodes} for alike, nodes in groups.items()]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def test_check_json(edgekit: RunEdgeKit, model: Path) -> None:
 
 def test_check_for_people_counts_and_lists_on_request(edgekit: RunEdgeKit, model: Path) -> None:
     short = edgekit("check", model, "--target", "onnxruntime", "--dim", "N=1")
-    assert short.out == "2 supported\n"
+    assert short.out == "2 supported\nCPU: 100% of the nodes, 100% of the MACs, 1 partition; fit good\n"
     long = edgekit("check", model, "--target", "onnxruntime", "--dim", "N=1", "--all")
     assert "product   MatMul     supported" in long.out
 
@@ -68,7 +69,7 @@ def test_nodes_that_fare_alike_share_a_row(edgekit: RunEdgeKit, tmp_path: Path) 
     assert out.count("vendor.Secret") == 1
     assert "one and 2 more   vendor.Secret   unsupported" in out
     assert "odd              vendor.Odd" in out
-    assert out.endswith("4 unsupported\n")
+    assert "4 unsupported\n" in out
     assert edgekit("check", path, "--target", "onnxruntime", "--all").out.count("vendor.Secret   unsupported") == 3
     nodes = edgekit("check", path, "--target", "onnxruntime", "--json").json["nodes"]
     assert [node["node"] for node in nodes] == ["one", "two", "three", "odd"]
@@ -83,6 +84,46 @@ def test_an_unsupported_node_is_one_json_document(edgekit: RunEdgeKit, unsupport
         "nothing was folded",
         "not simplified",
     ]
+
+
+def test_what_is_unknown_shares_a_row_whatever_the_operator(edgekit: RunEdgeKit, model: Path) -> None:
+    out = edgekit("check", model, "--target", "tensorrt", "--dim", "N=1").out
+    assert "product and 1 more   2 operators   unknown" in out
+    assert out.endswith("2 unknown\nGPU: no node's unit is known; fit unknown\n")
+
+
+def test_the_fit_stands_in_the_record(edgekit: RunEdgeKit, model: Path) -> None:
+    record = edgekit("check", model, "--target", "android-nnapi", "--dim", "N=1", "--json").json
+    figures = ("accelerator", "accelerator_share", "accelerator_macs_share", "partitions", "fit")
+    assert [record[key] for key in figures] == ["NNAPI", 1.0, 1.0, 1, "good"]
+
+
+def test_sarif_tells_what_is_not_plainly_supported(edgekit: RunEdgeKit, unsupported: Path, tmp_path: Path) -> None:
+    place = tmp_path / "found.sarif"
+    finished = edgekit("check", unsupported, "--target", "android-nnapi", "--sarif", place, "--json")
+    assert finished.code == 1
+    (run,) = json.loads(place.read_text(encoding="utf-8"))["runs"]
+    (result,) = run["results"]
+    assert (result["ruleId"], result["level"]) == ("unsupported-operator", "error")
+    assert result["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] == "secret"
+    assert "vendor.Secret 'secret' on android-nnapi: unsupported" in result["message"]["text"]
+
+
+def test_sarif_tells_a_poor_fit(edgekit: RunEdgeKit, onnx_file: Callable[..., Path], tmp_path: Path) -> None:
+    path = onnx_file("g (float[1, 4] x) => (float[1, 4] y) { [e] a = Erf (x) [s] y = Exp (a) }")
+    place = tmp_path / "found.sarif"
+    assert edgekit("check", path, "--target", "android-nnapi", "--sarif", place).code == 0
+    (run,) = json.loads(place.read_text(encoding="utf-8"))["runs"]
+    assert [(result["ruleId"], result["level"]) for result in run["results"]] == [
+        ("falls-back", "warning"),
+        ("poor-fit", "warning"),
+    ]
+
+
+def test_sarif_that_cannot_be_written_is_an_input_error(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
+    finished = edgekit("check", model, "--target", "onnxruntime", "--dim", "N=1", "--sarif", tmp_path)
+    assert finished.code == 2
+    assert "is not a regular file" in finished.err
 
 
 def test_an_unknown_target(edgekit: RunEdgeKit, model: Path) -> None:

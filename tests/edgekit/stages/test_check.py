@@ -15,7 +15,7 @@ from edgekit.target import Evidence, NodeVerdict, Support
 def test_nodes_that_fare_alike_stand_together() -> None:
     verdicts = [
         NodeVerdict("a", "Conv", Support.SUPPORTED, Evidence.COMPILED, "CPU"),
-        NodeVerdict("b", "Relu", Support.DECOMPOSED, Evidence.COMPILED, detail="Max"),
+        NodeVerdict("b", "Relu", Support.DECOMPOSED, Evidence.COMPILED, "", "Max", "Min", Evidence.HEURISTIC),
         NodeVerdict("c", "Conv", Support.SUPPORTED, Evidence.COMPILED, "CPU"),
         NodeVerdict("d", "Conv", Support.FALLS_BACK, Evidence.COMPILED, "CPU"),
     ]
@@ -26,6 +26,8 @@ def test_nodes_that_fare_alike_stand_together() -> None:
             "evidence": "compiled",
             "unit": "CPU",
             "detail": "",
+            "hint": "",
+            "unit_evidence": "compiled",
             "nodes": ["a", "c"],
         },
         {
@@ -34,6 +36,8 @@ def test_nodes_that_fare_alike_stand_together() -> None:
             "evidence": "compiled",
             "unit": "",
             "detail": "Max",
+            "hint": "Min",
+            "unit_evidence": "heuristic",
             "nodes": ["b"],
         },
         {
@@ -42,6 +46,8 @@ def test_nodes_that_fare_alike_stand_together() -> None:
             "evidence": "compiled",
             "unit": "CPU",
             "detail": "",
+            "hint": "",
+            "unit_evidence": "compiled",
             "nodes": ["d"],
         },
     ]
@@ -67,3 +73,11 @@ def test_the_model_passes_through(onnx_file: Callable[..., Path]) -> None:
     result = CheckOperators(*find_profile("onnxruntime"))(model)
     assert result.model is model
     assert [group["op_type"] for group in result.record["verdicts"]] == ["Exp"]
+
+
+def test_the_record_tells_the_share_and_the_partitions(onnx_file: Callable[..., Path]) -> None:
+    """The device's table has Exp, and no Erf."""
+    path = onnx_file("f (float[1, 3] x) => (float[1, 3] y) { a = Exp(x) b = Erf(a) c = Exp(b) y = Exp(c) }")
+    record = CheckOperators(*find_profile("android-nnapi"))(Model(ir.load(path), path)).record
+    told = {key: record[key] for key in ("accelerator", "accelerator_share", "partitions", "fit")}
+    assert told == {"accelerator": "NNAPI", "accelerator_share": 0.75, "partitions": 2, "fit": "poor"}

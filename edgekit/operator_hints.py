@@ -1,0 +1,76 @@
+"""What would help a node that a device does not take, as far as the ONNX standard tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx
+import onnx_ir as ir
+
+
+def definition_hint(node: ir.Node, opset: int, takes: Callable[[str], bool]) -> str:
+    """Advice to replace the node by what the standard defines it as, if the device takes all of that.
+
+    Args:
+        node: The node.
+        opset: The version of the standard operators that the model imports.
+        takes: Whether the device takes an operator of the standard, by its name.
+
+    Returns:
+        Empty where the standard gives no definition, or one with other operators.
+    """
+    if node.domain:
+        return ""
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opset)
+    except onnx.defs.SchemaError:
+        return ""
+    parts = [part.op_type for part in schema.function_body.node if part.op_type != "Constant"]
+    if not parts or not all(map(takes, parts)):
+        return ""
+    return f"replace it by its definition in the standard, which needs only {_listed(list(dict.fromkeys(parts)))}"
+
+
+def since_version(node: ir.Node, opset: int) -> int | None:
+    """The schema version that a node has in a model's operator set; None where ONNX does not know the operator."""
+    try:
+        return onnx.defs.get_schema(node.op_type, opset, node.domain).since_version
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+_REPLACEMENTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "Clip": ("write it as Min and Max", ("Min", "Max")),
+    "DynamicQuantizeLinear": ("quantize the float model with fixed scales: `edgekit quantize`", ("QuantizeLinear",)),
+    "Einsum": ("write it as MatMul between Transpose and Reshape", ("MatMul", "Transpose", "Reshape")),
+    "Erf": ("export Gelu with approximate='tanh'", ("Tanh", "Mul", "Add")),
+    "GRU": ("write the steps out as MatMul, Sigmoid, Tanh and Mul", ("MatMul", "Sigmoid", "Tanh", "Mul")),
+    "If": ("export the branch that is used alone", ()),
+    "LSTM": ("write the steps out as MatMul, Sigmoid, Tanh and Mul", ("MatMul", "Sigmoid", "Tanh", "Mul")),
+    "Loop": ("export it unrolled", ()),
+    "MatMulInteger": ("quantize the float model with fixed scales: `edgekit quantize`", ("QuantizeLinear", "MatMul")),
+    "NonMaxSuppression": ("leave it to the app", ()),
+    "RNN": ("write the steps out as MatMul, Tanh and Add", ("MatMul", "Tanh", "Add")),
+    "Scan": ("export it unrolled", ()),
+}
+"""Other ways to compute what an operator computes, and the operators that they need."""
+
+CUT_OFF = "if it stands at the model's beginning or end, `edgekit extract` cuts it off"
+
+
+def replacement_hint(node: ir.Node, opset: int, takes: Callable[[str], bool] = lambda _: True) -> str:
+    """What could stand in for a node that a device does not take.
+
+    Args:
+        node: The node.
+        opset: The version of the standard operators that the model imports.
+        takes: Whether the device takes an operator of the standard, by its name; any, where that is not known.
+    """
+    text, needs = _REPLACEMENTS.get(node.op_type, ("", ())) if node.domain == "" else ("", ())
+    if text and all(map(takes, needs)):
+        return text
+    return definition_hint(node, opset, takes) or CUT_OFF

@@ -1,0 +1,116 @@
+"""Findings as SARIF, the format that code hosts show beside the code they are about.
+
+Static Analysis Results Interchange Format 2.1.0, an OASIS standard:
+https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from edgekit.atomic import atomic_file
+
+VERSION = "2.1.0"
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+class Level(StrEnum):
+    """How grave a finding is, by the standard's names (3.27.10)."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A kind of finding."""
+
+    id: str
+    """Stable, in lower case and dashes: people suppress findings by it."""
+    summary: str
+    """One sentence, with a full stop."""
+    level: Level
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding, about a file or a named part of it."""
+
+    rule: Rule
+    message: str
+    file: Path
+    part: str = ""
+    """What inside the file it is about, such as a node's name."""
+    properties: Mapping[str, str] | None = None
+    """What machines may want to know beyond the text."""
+
+
+def sarif_log(findings: Iterable[Finding], *, tool: str, version: str) -> dict[str, Any]:
+    """One run's findings as a SARIF log.
+
+    Args:
+        findings: What was found; none makes a log that says so.
+        tool: Name of the command that found it.
+        version: EdgeKit's version.
+    """
+    found = list(findings)
+    rules = {finding.rule.id: finding.rule for finding in found}
+    places = {rule_id: place for place, rule_id in enumerate(rules)}
+    driver = {
+        "name": tool,
+        "version": version,
+        "rules": [
+            {
+                "id": rule.id,
+                "shortDescription": {"text": rule.summary},
+                "defaultConfiguration": {"level": str(rule.level)},
+            }
+            for rule in rules.values()
+        ],
+    }
+    results = [_result(finding, places[finding.rule.id]) for finding in found]
+    return {"$schema": SCHEMA, "version": VERSION, "runs": [{"tool": {"driver": driver}, "results": results}]}
+
+
+def write_sarif(log: Mapping[str, Any], path: Path) -> None:
+    """Writes the log as UTF-8, as the standard asks.
+
+    Raises:
+        edgekit.errors.InputError: The file cannot be written.
+    """
+    with atomic_file(path) as place:
+        place.write_text(json.dumps(log, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _result(finding: Finding, rule_index: int) -> dict[str, Any]:
+    location: dict[str, Any] = {
+        # A model has no lines; code hosts show nothing that has no line.
+        "physicalLocation": {"artifactLocation": {"uri": _uri(finding.file)}, "region": {"startLine": 1}}
+    }
+    if finding.part:
+        location["logicalLocations"] = [{"fullyQualifiedName": finding.part, "kind": "node"}]
+    identity = hashlib.sha256("\0".join((finding.rule.id, finding.file.name, finding.part)).encode())
+    result: dict[str, Any] = {
+        "ruleId": finding.rule.id,
+        "ruleIndex": rule_index,
+        "level": str(finding.rule.level),
+        "message": {"text": finding.message},
+        "locations": [location],
+        "partialFingerprints": {"edgekit/v1": identity.hexdigest()},
+    }
+    if finding.properties:
+        result["properties"] = dict(finding.properties)
+    return result
+
+
+def _uri(file: Path) -> str:
+    """A relative path as it is, so that it means a file of the repository; an absolute one as a ``file:`` URI."""
+    return file.as_uri() if file.is_absolute() else quote(file.as_posix())
