@@ -1,23 +1,30 @@
-"""Judges nodes by what ONNX Runtime does with them."""
+"""Judges nodes by what ONNX Runtime does with them: here, in a simulator, or by a table."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import onnx_ir as ir
 from onnx_ir.passes.common import ShapeInferencePass
 
-from edgekit.errors import UnsupportedOpsError
+from edgekit.errors import OpGap, UnsupportedOpsError
 from edgekit.model import Model, node_name, op_name
+from edgekit.operator_hints import replacement_hint
+from edgekit.shapes import infer_shapes
 from edgekit.target import Evidence, NodeVerdict, Profile, Support
+from edgekit_onnxruntime import qnn
+from edgekit_onnxruntime.conditions import unmet_conditions
+from edgekit_onnxruntime.devices import Device, Table, devices
 from edgekit_onnxruntime.loading import open_session
-from edgekit_onnxruntime.mobile_table import supported_operators
 from edgekit_onnxruntime.session import CPU_PROVIDER, session_options
 
 SHARES_CPU_KERNELS = (CPU_PROVIDER, "wasm")
 """Providers made of the CPU provider's kernels, compiled for another processor."""
+CONSTANT = "Constant"
+SAME_KERNELS = "the same kernels' source, built for another processor, as this machine's CPU provider"
 
 
 def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
@@ -25,23 +32,101 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
     local = cpu_verdicts(model)
     if profile.runs_here:
         return local
-    unit = profile.options["provider"].removesuffix("ExecutionProvider")
     if profile.options["provider"] in SHARES_CPU_KERNELS:
-        return [replace(verdict, evidence=Evidence.HEURISTIC) for verdict in local]
-    if "table" in profile.options:
-        return [_by_table(verdict, profile.options["table"], unit) for verdict in local]
-    return [replace(verdict, support=Support.UNKNOWN, evidence=Evidence.UNKNOWN, unit="") for verdict in local]
+        return [replace(v, evidence=Evidence.HEURISTIC, detail=v.detail or SAME_KERNELS) for v in local]
+    device = devices()[profile.options["device"]]
+    if device.simulator is not None:
+        return _by_compiler(model, local, device, device.simulator)
+    if device.table is not None:
+        return _by_table(model, local, device, device.table)
+    return _unknown(local, device.unknown_because, "")
 
 
-def _by_table(on_cpu: NodeVerdict, table: str, unit: str) -> NodeVerdict:
-    """What ONNX Runtime's table for the provider says; what is not in it stays on the CPU."""
-    operators = supported_operators(table)
-    condition = operators.get(on_cpu.op_type.casefold())
-    if condition is not None:
-        return replace(on_cpu, support=Support.SUPPORTED, evidence=Evidence.TABLE, unit=unit.upper(), detail=condition)
+def _unknown(local: list[NodeVerdict], reason: str, hint: str) -> list[NodeVerdict]:
+    return [NodeVerdict(v.node, v.op_type, Support.UNKNOWN, Evidence.UNKNOWN, detail=reason, hint=hint) for v in local]
+
+
+def _by_table(model: Model, local: list[NodeVerdict], device: Device, table: Table) -> list[NodeVerdict]:
+    """What the table says of each node; what it does not have, the fallback takes."""
+    typed = infer_shapes(model, strict=False)
+    nodes = list(typed.graph.all_nodes())
+    opsets = typed.graph_model.opset_imports
+
+    def verdict(on_cpu: NodeVerdict, node: ir.Node) -> NodeVerdict:
+        if on_cpu.op_type == CONSTANT:
+            return on_cpu
+        operator = table.find(on_cpu.op_type)
+        if operator is None:
+            hint = replacement_hint(node, model.opset, lambda name: table.find(name) is not None)
+            return _fallen_back(on_cpu, device, Evidence.TABLE, f"not in the table of {device.unit}", hint)
+        failed = list(unmet_conditions(node, operator, table, opsets.get(node.domain, 1)))
+        if failed:
+            reason, hint = ("; ".join(texts) for texts in zip(*((u.reason, u.hint) for u in failed), strict=True))
+            return _fallen_back(on_cpu, device, Evidence.TABLE, reason, hint)
+        detail = f"{operator.note} (not tested here)" if operator.note else ""
+        return NodeVerdict(on_cpu.node, on_cpu.op_type, Support.SUPPORTED, Evidence.TABLE, device.unit, detail)
+
+    return [verdict(on_cpu, node) for on_cpu, node in zip(local, nodes, strict=True)]
+
+
+def _fallen_back(on_cpu: NodeVerdict, device: Device, evidence: Evidence, detail: str, hint: str) -> NodeVerdict:
+    """A node that the device's provider leaves; where the CPU's kernels do not have it either, nothing runs it."""
     if on_cpu.support in (Support.UNSUPPORTED, Support.UNKNOWN):
-        return on_cpu
-    return replace(on_cpu, support=Support.FALLS_BACK, evidence=Evidence.TABLE, detail=f"not in the table of {unit}")
+        return replace(on_cpu, detail=f"{detail}; {on_cpu.detail}", hint=on_cpu.hint or hint)
+    return replace(
+        on_cpu, support=Support.FALLS_BACK, evidence=evidence, unit=device.fallback, detail=detail, hint=hint
+    )
+
+
+def _by_compiler(
+    model: Model, local: list[NodeVerdict], device: Device, simulator: Mapping[str, str]
+) -> list[NodeVerdict]:
+    """Where a session with the device's compiler puts each node."""
+    if not qnn.is_installed():
+        return _unknown(
+            local, f"the compiler for the {device.unit} is not installed", f"pip install '{qnn.EXTRA}' brings it"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        _with_unique_names(model).save(path)
+        try:
+            assignment = qnn.compile_model(path, simulator)
+        except qnn.CompilerError as error:
+            if any(v.support is Support.UNSUPPORTED for v in local):  # no session takes it, whatever the provider
+                return [v if v.support is Support.UNSUPPORTED else _unknown([v], str(error), "")[0] for v in local]
+            hint = "`edgekit extract` cuts out parts, each of which may compile"
+            return _unknown(local, f"the compiler does not take the model: {error}", hint)
+    on_cpu = {
+        name: operator
+        for provider, nodes in assignment.subgraphs
+        if provider == CPU_PROVIDER
+        for name, operator in nodes
+    }
+    placed = {name for _, nodes in assignment.subgraphs for name, _ in nodes}
+    anonymous = {operator for name, operator in on_cpu.items() if not _is_ours(name, len(local))}
+
+    def verdict(position: int, on_this_cpu: NodeVerdict, original: ir.Node) -> NodeVerdict:
+        name = f"node{position}"
+        if on_this_cpu.op_type == CONSTANT:
+            return on_this_cpu
+        if name in on_cpu:
+            detail, hint = f"the {device.unit}'s compiler left it", replacement_hint(original, model.opset)
+            return _fallen_back(on_this_cpu, device, Evidence.COMPILED, detail, hint)
+        node, op_type = on_this_cpu.node, on_this_cpu.op_type
+        if name not in placed and original.op_type in anonymous:
+            detail = "ONNX Runtime gave it another form, and did not tell where that runs"
+            return NodeVerdict(node, op_type, Support.UNKNOWN, Evidence.UNKNOWN, detail=detail)
+        # A node that got the provider's memory layout has lost its name: it is in none of the CPU's parts.
+        return NodeVerdict(node, op_type, Support.SUPPORTED, Evidence.COMPILED, device.unit)
+
+    nodes = model.graph.all_nodes()
+    return [verdict(position, *each) for position, each in enumerate(zip(local, nodes, strict=True))]
+
+
+def _is_ours(name: str, count: int) -> bool:
+    """Whether a name is one of those that :func:`_with_unique_names` gave."""
+    number = name.removeprefix("node")
+    return name.startswith("node") and number.isdigit() and int(number) < count
 
 
 def cpu_verdicts(model: Model) -> list[NodeVerdict]:
@@ -59,7 +144,7 @@ def cpu_verdicts(model: Model) -> list[NodeVerdict]:
         try:
             session = open_session(path, options)
         except UnsupportedOpsError as error:
-            gaps = {gap.node: gap.reason for gap in error.gaps}
+            gaps = {gap.node: gap for gap in error.gaps}
             typed = ShapeInferencePass()(renamed.graph_model).model.graph.all_nodes()
             return [
                 _judged_apart(node, twin, gaps.get(twin.name or "")) for node, twin in zip(nodes, typed, strict=True)
@@ -80,20 +165,22 @@ def _with_unique_names(model: Model) -> Model:
     return copy
 
 
-def _judged_apart(node: ir.Node, typed: ir.Node, reason: str | None) -> NodeVerdict:
+def _judged_apart(node: ir.Node, typed: ir.Node, gap: OpGap | None) -> NodeVerdict:
     """The verdict on a node that was probed in a model of its own, which takes the types of its inputs."""
-    if reason is None and any(value is not None and value.dtype is None for value in typed.inputs):
+    if gap is None and any(value is not None and value.dtype is None for value in typed.inputs):
         detail = "the types of its inputs are not known"
         return NodeVerdict(node_name(node), op_name(node), Support.UNKNOWN, Evidence.UNKNOWN, detail=detail)
-    if reason is None:
+    if gap is None:
         return NodeVerdict(node_name(node), op_name(node), Support.SUPPORTED, Evidence.COMPILED, "CPU")
-    return NodeVerdict(node_name(node), op_name(node), Support.UNSUPPORTED, Evidence.COMPILED, detail=reason)
+    return NodeVerdict(
+        node_name(node), op_name(node), Support.UNSUPPORTED, Evidence.COMPILED, detail=gap.reason, hint=gap.hint
+    )
 
 
 def _judged_together(node: ir.Node, provider: str | None) -> NodeVerdict:
     unit = "CPU" if provider is None else provider.removesuffix("ExecutionProvider")
     support, detail = Support.SUPPORTED, ""
-    if provider is None and node.op_type == "Constant":
+    if provider is None and node.op_type == CONSTANT:
         detail = "becomes an initializer"
     elif provider is None:
         support, detail = Support.DECOMPOSED, "ONNX Runtime replaces it by the operator's function body"

@@ -16,6 +16,7 @@ from onnx_ir.passes.common import ShapeInferencePass
 
 from edgekit.errors import OpGap
 from edgekit.model import node_name, op_name
+from edgekit.operator_hints import replacement_hint
 from edgekit_onnxruntime.session import CPU_PROVIDER, first_line, runtime_errors, session_options
 
 NO_KERNEL = re.compile(r"Could not find an implementation for (?P<op>[\w.]+)\(\d+\) node with name '(?P<node>.*)'")
@@ -56,7 +57,7 @@ def _probe(path: Path) -> Iterator[OpGap]:
         except runtime_errors() as error:
             reason = _reason(node, model, str(error))
             if reason:
-                yield OpGap(op_name(node), node_name(node), reason)
+                yield OpGap(op_name(node), node_name(node), reason, _hint(node, model, str(error)))
 
 
 def _reason(node: ir.Node, model: ir.Model, text: str) -> str:
@@ -69,6 +70,16 @@ def _reason(node: ir.Node, model: ir.Model, text: str) -> str:
         types = ", ".join(str(value.dtype) for value in node.inputs if value is not None)
         return f"ONNX Runtime has no CPU kernel for it with inputs {types}"
     return f"ONNX Runtime refuses it: {NODE_IN_MESSAGE.sub('', first_line(text))}"
+
+
+def _hint(node: ir.Node, model: ir.Model, text: str) -> str:
+    """What would help, by what the runtime says."""
+    if NO_SCHEMA.search(text):
+        known = "" if node.domain else f"a newer opset than {model.opset_imports.get('')} or "
+        return f"export the model with {known}standard operators only"
+    if NO_KERNEL.search(text):
+        return "cast its inputs to float32 around it, or to another type that the operator's kernel has"
+    return replacement_hint(node, model.opset_imports.get("", 0))
 
 
 def _alone(node: ir.Node, model: ir.Model) -> bytes:

@@ -1,8 +1,9 @@
-"""The kinds of device that ONNX Runtime builds are made for."""
+"""The kinds of device that ONNX Runtime builds are made for: those of the CPU provider, and the device files."""
 
 from __future__ import annotations
 
 from edgekit.target import Profile
+from edgekit_onnxruntime.devices import devices
 
 PROFILES = (
     Profile(
@@ -19,18 +20,10 @@ PROFILES = (
         aliases=("android",),
     ),
     Profile(
-        "android-nnapi",
-        "ONNX Runtime on Android (arm64), NNAPI provider (deprecated by Android 15)",
-        {"provider": "NnapiExecutionProvider", "architecture": "arm64", "table": "nnapi_supported_ops.md"},
-    ),
-    Profile(
-        "android-qnn",
-        "ONNX Runtime on Android (arm64), QNN provider on the Hexagon NPU",
-        {"provider": "QNNExecutionProvider", "architecture": "arm64"},
-    ),
-    Profile(
         "web",
         "onnxruntime-web in a browser, WebAssembly",
         {"provider": "wasm"},
+        aliases=("web-wasm",),
     ),
+    *(device.profile for device in devices().values()),
 )

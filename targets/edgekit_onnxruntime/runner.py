@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from edgekit import reference
 from edgekit.errors import InputError
+from edgekit.layers import showing
 from edgekit.target import Arrays
 from edgekit_onnxruntime.loading import open_session
 from edgekit_onnxruntime.session import first_line, runtime_errors, session_options
@@ -52,9 +55,26 @@ class SessionRunner:
             raise InputError(
                 "the inputs' names are not the model's", subject=self._path, expected=wanted, found=list(feeds)
             )
-        names = [value.name for value in self._session.get_outputs()]
+        return self._run(self._session, feeds)
+
+    def intermediates(self, feeds: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays:
+        """Values inside a ``.onnx`` file, by a session that has them as outputs; none of a ``.ort`` file.
+
+        Raises:
+            edgekit.errors.RequirementError: ONNX Runtime does not execute the model with these outputs.
+            edgekit.errors.InputError: The model fails while it runs.
+        """
+        if self._path.suffix != ".onnx":
+            return {}
+        model = showing(self._path, names)
+        used = {spec.name for spec in model.inputs}
+        session = reference.open_session(model, session_options(threads=self._threads))
+        return self._run(session, {name: array for name, array in feeds.items() if name in used})
+
+    def _run(self, session: Any, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        names = [value.name for value in session.get_outputs()]
         try:
-            results = self._session.run(names, dict(feeds))
+            results = session.run(names, dict(feeds))
         except runtime_errors() as error:
             raise InputError(f"ONNX Runtime cannot run the model: {first_line(error)}", subject=self._path) from error
         return dict(zip(names, results, strict=True))

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import onnx
 import onnx_ir as ir
 import pytest
 
 from edgekit.model import Model
 from edgekit.target import Evidence, NodeVerdict, Support
+from edgekit_onnxruntime import qnn
 from edgekit_onnxruntime.target import ONNXRuntimeTarget
 
 
@@ -74,16 +78,102 @@ def test_other_builds_of_the_same_kernels_are_judged_by_this_one(profile: str) -
 
 
 def test_nnapi_is_judged_by_the_runtimes_own_table() -> None:
-    found = verdicts(
-        "(float[1, 3, 8, 8] x, float[4, 3, 3, 3] w) => (float[1, 4, 6, 6] y) { c = Conv(x, w) y = Erf(c) }",
-        "android-nnapi",
-    )
+    found = verdicts(CONVOLUTION, "android-nnapi")
     assert [(verdict.support, verdict.evidence, verdict.unit) for verdict in found] == [
         (Support.SUPPORTED, Evidence.TABLE, "NNAPI"),
         (Support.FALLS_BACK, Evidence.TABLE, "CPU"),
     ]
-    assert "2D" in found[0].detail  # the condition that the table makes
+    assert found[1].detail == "not in the table of NNAPI"
+    assert found[1].hint == "export Gelu with approximate='tanh'"
 
 
-def test_what_no_table_tells_is_unknown() -> None:
-    assert {verdict.evidence for verdict in verdicts(PLAIN, "android-qnn")} == {Evidence.UNKNOWN}
+CONVOLUTION = (
+    "(float[1, 1, 8, 8] x) => (float[1, 2, 6, 6] y) <float[2, 1, 3, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9,"
+    " 1, 2, 3, 4, 5, 6, 7, 8, 9}> { c = Conv(x, w) y = Erf(c) }"
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "profile", "reason"),
+    [
+        (
+            "(float[1, 1, 8, 8] x, float[2, 1, 3, 3] w) => (float[1, 2, 6, 6] y) { y = Conv(x, w) }",
+            "android-nnapi",
+            "input 'w' is not constant",
+        ),
+        (
+            "(float[1, 1, 8] x) => (float[1, 1, 4] y) { y = MaxPool <kernel_shape = [5]> (x) }",
+            "android-nnapi",
+            "its first input has 3 dimensions, not 4",
+        ),
+        (
+            '(float[1, 4, 2, 2] x) => (float[1, 1, 4, 4] y) { y = DepthToSpace <blocksize = 2, mode = "CRD"> (x) }',
+            "android-nnapi",
+            "mode is CRD, not DCR",
+        ),
+        ("(float[N, 4] x) => (float[N, 4] y) { y = Relu(x) }", "android-nnapi", "the shape of 'x' is not fixed"),
+    ],
+)
+def test_a_node_that_fails_a_tables_condition_falls_back(body: str, profile: str, reason: str) -> None:
+    (found,) = verdicts(body, profile)
+    assert (found.support, found.unit, found.detail) == (Support.FALLS_BACK, "CPU", reason)
+    assert found.hint
+
+
+def test_a_weight_that_is_stored_quantized_is_constant() -> None:
+    weight = (
+        "<int8[2, 1, 3, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9}, float s = {0.5}, int8 z = {0}>"
+    )
+    found = verdicts(
+        f"(float[1, 1, 8, 8] x) => (float[1, 2, 6, 6] y) {weight} {{ d = DequantizeLinear(w, s, z) y = Conv(x, d) }}",
+        "android-nnapi",
+    )
+    assert [verdict.support for verdict in found] == [Support.SUPPORTED, Support.SUPPORTED]
+
+
+def test_what_neither_the_table_nor_the_cpu_has_is_unsupported() -> None:
+    (found,) = verdicts('(uint16[2] i) => (uint16[2] j) { [shift] j = BitShift <direction = "LEFT"> (i, i) }', "cann")
+    assert found.support is Support.UNSUPPORTED
+    assert found.detail.startswith("not in the table of NPU; ONNX Runtime has no CPU kernel")
+    assert "cast its inputs" in found.hint
+
+
+@pytest.mark.parametrize("profile", ["tensorrt", "migraphx"])
+def test_what_no_table_tells_is_unknown_for_a_reason(profile: str) -> None:
+    found = verdicts(PLAIN, profile)
+    assert {(verdict.support, verdict.evidence, verdict.unit) for verdict in found} == {
+        (Support.UNKNOWN, Evidence.UNKNOWN, "")
+    }
+    assert all("beside the hardware" in verdict.detail for verdict in found)
+
+
+def test_without_the_npus_compiler_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qnn, "PACKAGE", "no_such_package")
+    found = verdicts(PLAIN, "android-qnn")
+    assert {verdict.evidence for verdict in found} == {Evidence.UNKNOWN}
+    assert found[0].hint == "pip install 'edgekit[qnn]' brings it"
+
+
+needs_qnn = pytest.mark.skipif(not qnn.is_installed(), reason="onnxruntime-qnn is not installed (edgekit[qnn])")
+
+
+@needs_qnn
+def test_the_npus_compiler_takes_a_convolution_in_its_own_layout() -> None:
+    """ONNX Runtime gives it another form there, without a name."""
+    found = verdicts(CONVOLUTION, "android-qnn")
+    assert [(verdict.support, verdict.evidence, verdict.unit) for verdict in found] == [
+        (Support.SUPPORTED, Evidence.COMPILED, "NPU"),
+        (Support.FALLS_BACK, Evidence.COMPILED, "CPU"),
+    ]
+    assert found[1].hint == "export Gelu with approximate='tanh'"
+
+
+def test_a_compiler_that_fails_leaves_all_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path, simulator: Mapping[str, str]) -> qnn.Assignment:
+        raise qnn.CompilerError("out of memory")
+
+    monkeypatch.setattr(qnn, "is_installed", lambda: True)
+    monkeypatch.setattr(qnn, "compile_model", fail)
+    found = verdicts(PLAIN, "android-qnn")
+    assert {verdict.support for verdict in found} == {Support.UNKNOWN}
+    assert found[0].detail == "the compiler does not take the model: out of memory"

@@ -1,0 +1,86 @@
+"""Whether a node meets what a device's table asks of its operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from edgekit.operator_hints import since_version
+from edgekit_onnxruntime.devices import Operator, Table
+
+
+@dataclass(frozen=True)
+class Unmet:
+    """A condition that a node fails."""
+
+    reason: str
+    hint: str
+
+
+def unmet_conditions(node: ir.Node, operator: Operator, table: Table, opset: int) -> Iterator[Unmet]:
+    """What keeps a device from taking the node, although its table has the operator.
+
+    Args:
+        node: A node of a graph whose shapes were inferred.
+        operator: What the table says of its operator.
+        table: The table.
+        opset: The version of the node's domain that the model imports.
+    """
+    yield from _version(node, operator, opset)
+    first = node.inputs[0] if node.inputs else None
+    if operator.ranks and first is not None and first.shape is not None and first.shape.rank() not in operator.ranks:
+        allowed = " or ".join(map(str, operator.ranks))
+        yield Unmet(
+            f"its first input has {first.shape.rank()} dimensions, not {allowed}",
+            f"reshape around it so that its input has {allowed} dimensions",
+        )
+    for index in operator.constant:
+        value = node.inputs[index] if index < len(node.inputs) else None
+        if value is not None and not is_constant(value):
+            yield Unmet(f"input {value.name!r} is not constant", f"make {value.name!r} a constant of the model")
+    for name, expected in operator.attributes.items():
+        found = _attribute(node, name)
+        if found is not None and found != expected:
+            yield Unmet(f"{name} is {found}, not {expected}", f"export it with {name} = {expected}")
+    if table.fixed_shapes:
+        for value in node.inputs:
+            if value is not None and value.shape is not None and not value.shape.is_static():
+                yield Unmet(f"the shape of {value.name!r} is not fixed", "fix the inputs' shapes with --dim or --shape")
+
+
+def is_constant(value: ir.Value) -> bool:
+    """Whether a value is a weight, also one that is stored quantized."""
+    if value.is_initializer() or value.const_value is not None:
+        return True
+    producer = value.producer()
+    if producer is None or producer.domain:
+        return False
+    if producer.op_type == "DequantizeLinear" and producer.inputs[0] is not None:
+        return is_constant(producer.inputs[0])
+    return producer.op_type == "Constant"
+
+
+def _version(node: ir.Node, operator: Operator, opset: int) -> Iterator[Unmet]:
+    version = since_version(node, opset)
+    if version is None or not operator.opsets:
+        return
+    if not any(first <= version and (last is None or version <= last) for first, last in operator.opsets):
+        taken = ", ".join(_span(first, last) for first, last in operator.opsets)
+        yield Unmet(
+            f"version {version} of the operator is not among those that are taken ({taken})",
+            f"export the model with an opset whose {node.op_type} has one of the versions {taken}",
+        )
+
+
+def _span(first: int, last: int | None) -> str:
+    if last is None:
+        return f"{first} and newer"
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def _attribute(node: ir.Node, name: str) -> Any:
+    attribute = node.attributes.get(name)
+    return None if attribute is None else attribute.value

@@ -1,0 +1,126 @@
+"""The devices of the folder ``devices``: a file each, with how the device is named and what is known of its operators.
+
+    {
+      "profile": {"name": …, "description": …, "aliases": […]},
+      "provider": ONNX Runtime's execution provider,
+      "unit": what verdicts call the part of the device that the provider runs on,
+      "fallback": the unit that takes what the provider leaves, by the CPU provider's kernels,
+      "architecture": "arm64", where builds for it differ,
+      "simulator": {…} options of QNN's simulator, which compiles for the device here; or
+      "unknown_because": why nothing is known of its operators; or
+      "source", "version", "date": where the table comes from, what it describes, and when it was taken from there,
+      "fixed_shapes": whether the provider takes only nodes whose shapes are fixed,
+      "operators": {operator with its domain in front where that is not the standard one: {
+          "opsets": [[first, last or null], …] schema versions that it takes; all where there is none,
+          "ranks": […] numbers of dimensions that its first input may have; any where there is none,
+          "constant": [index, …] inputs that must be constant, where they are given,
+          "attributes": {name: the only value that it takes, which is also the value of a node without it},
+          "note": what else the source says, which nobody checks
+      }}
+    }
+
+A file that is added here is a device more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from edgekit.target import Profile
+
+FOLDER = Path(__file__).with_name("devices")
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What a table says of an operator."""
+
+    opsets: tuple[tuple[int, int | None], ...] = ()
+    ranks: tuple[int, ...] = ()
+    constant: tuple[int, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Operator:
+        """The operator as a device file has it."""
+        return cls(
+            tuple((first, last) for first, last in data.get("opsets", ())),
+            tuple(data.get("ranks", ())),
+            tuple(data.get("constant", ())),
+            data.get("attributes", {}),
+            data.get("note", ""),
+        )
+
+
+@dataclass(frozen=True)
+class Table:
+    """A list of the operators that a provider takes."""
+
+    source: str
+    version: str
+    date: str
+    fixed_shapes: bool
+    operators: Mapping[str, Operator]
+    """By name in lower case: tables do not agree with the standard on capitals."""
+
+    def find(self, operator: str) -> Operator | None:
+        """What the table says of an operator (``com.microsoft.Gelu``); None where it does not have it."""
+        return self.operators.get(operator.casefold())
+
+    def __str__(self) -> str:
+        return f"{self.source}, {self.version}, {self.date}"
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device file."""
+
+    profile: Profile
+    unit: str
+    fallback: str
+    table: Table | None
+    simulator: Mapping[str, str] | None
+    unknown_because: str
+
+
+def read_device(file: Path) -> Device:
+    """The device that a file describes.
+
+    Raises:
+        ValueError: The file does not have the form that this module tells, or claims two kinds of knowledge at once.
+    """
+    data = json.loads(file.read_text(encoding="utf-8"))
+    known = [kind for kind in ("operators", "simulator", "unknown_because") if kind in data]
+    if len(known) != 1:
+        raise ValueError(f"{file.name}: has to have one of operators, simulator and unknown_because, has {known}")
+    try:
+        named = data["profile"]
+        options = {"provider": data["provider"], "device": named["name"]}
+        if "architecture" in data:
+            options["architecture"] = data["architecture"]
+        profile = Profile(
+            named["name"], named["description"], options, tuple(named.get("aliases", ())), accelerator=data["unit"]
+        )
+        table = None
+        if "operators" in data:
+            operators = {name.casefold(): Operator.of(entry) for name, entry in data["operators"].items()}
+            fixed_shapes = data.get("fixed_shapes", False)
+            table = Table(data["source"], data["version"], data["date"], fixed_shapes, operators)
+        return Device(
+            profile, data["unit"], data["fallback"], table, data.get("simulator"), data.get("unknown_because", "")
+        )
+    except KeyError as error:
+        raise ValueError(f"{file.name}: lacks {error}") from error
+
+
+@cache
+def devices(folder: Path = FOLDER) -> Mapping[str, Device]:
+    """Every device of a folder, by the profile's name, in the order of the files' names."""
+    found = [read_device(file) for file in sorted(folder.glob("*.json"))]
+    return {device.profile.name: device for device in found}
