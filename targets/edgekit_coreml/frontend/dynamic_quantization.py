@@ -25,6 +25,12 @@ def dynamically_quantized(x: Var) -> tuple[Var, Var, Var]:
     return _level(mb.real_div(x=x, y=scale, name=EXACT), zero), scale, zero
 
 
+def dynamically_rounded(x: Var) -> Var:
+    """What 8-bit levels of the range of x make of it, in floats again."""
+    levels, scale, zero = dynamically_quantized(x)
+    return mb.mul(x=mb.cast(x=mb.sub(x=levels, y=zero), dtype="fp32"), y=scale, name=EXACT)
+
+
 def _level(steps: Var, zero: Var | None) -> Var:
     """Steps rounded, moved by the zero point, and held within the levels."""
     rounded = mb.cast(x=mb.clip(x=mb.round(x=steps, name=EXACT), alpha=-512.0, beta=512.0), dtype="int32")

@@ -55,6 +55,8 @@ class Layer:
     activations: Sequence[Activation]
     """Those of one direction after those of the other."""
     clip: float | None
+    entering: Callable[[Var], Var] | None = None
+    """What is done to the input and to the state before they are multiplied; None for nothing."""
 
     @property
     def passes(self) -> Sequence[bool]:
@@ -89,7 +91,11 @@ class Layer:
         """Whether Core ML's layer computes a direction: plain activations, constant weights, full sequences."""
         plain = all(activation.name in OWN_ACTIVATIONS for activation in self.activations_of(direction))
         known = all(value is None or value.is_constant for value in (self.w, self.r, self.b))
-        return plain and known and self.clip is None and self.lengths is None
+        return plain and known and self.clip is None and self.lengths is None and self.entering is None
+
+    def product(self, x: Var, weight: Any, *biases: Any) -> Var:
+        """What enters times the weights, plus the biases that there are."""
+        return affine(x if self.entering is None else self.entering(x), weight, *biases)
 
     def weights(self, direction: int) -> Weights:
         """The weights of a direction."""

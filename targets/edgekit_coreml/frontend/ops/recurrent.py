@@ -165,6 +165,18 @@ def lstm(
     names = activations or ["Sigmoid", "Tanh", "Tanh"] * len(passes(direction))
     functions = activations_of(names, activation_alpha, activation_beta, clip)
     layer = Layer(x, w, r, b, sequence_lens, direction, layout, functions, clip)
+    return lstm_outputs(layer, [initial_h, initial_c], p, input_forget=bool(input_forget))
+
+
+def lstm_outputs(layer: Layer, initial: Sequence[Value | None], p: Value | None, *, input_forget: bool) -> list[Var]:
+    """All outputs of a long short-term memory, and its last states.
+
+    Args:
+        layer: Its inputs and attributes.
+        initial: The first output and cell state; None for zeros.
+        p: Peepholes [directions, 3 H]; None where there are none.
+        input_forget: Whether what is not taken in is kept.
+    """
 
     def one(index: int, sequence: Var, states: States) -> tuple[Var, States]:
         gate, cell_input, cell_output = layer.activations_of(index)
@@ -198,16 +210,17 @@ def lstm(
 
         def cell(contribution: Var, before: States) -> States:
             h, c = before
-            total = mb.add(x=contribution, y=affine(h, weights.r))
+            total = mb.add(x=contribution, y=layer.product(h, weights.r))
             i, o, f, z = mb.split(x=total, num_splits=4, axis=1)
             taken = gate(peep(i, p_i, c))
             kept = mb.sub(x=1.0, y=taken) if input_forget else gate(peep(f, p_f, c))
             c = mb.add(x=mb.mul(x=kept, y=c), y=mb.mul(x=taken, y=cell_input(z)))
             return mb.mul(x=gate(peep(o, p_o, c)), y=cell_output.function(c)), c
 
-        return run_steps(cell, affine(sequence, weights.w, weights.w_bias, weights.r_bias), states, layer.lengths)
+        contributions = layer.product(sequence, weights.w, weights.w_bias, weights.r_bias)
+        return run_steps(cell, contributions, states, layer.lengths)
 
-    return layer.run([initial_h, initial_c], one)
+    return layer.run(initial, one)
 
 
 def rows(values: Var | np.ndarray, begin: int, end: int) -> Var | np.ndarray:
