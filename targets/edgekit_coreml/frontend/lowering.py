@@ -14,12 +14,14 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from edgekit.errors import EdgeKitError, InternalError, OpGap
+from edgekit.errors import EdgeKitError, InputError, InternalError, OpGap
 from edgekit_coreml.frontend import feasibility, folding, functions, registry, symbolic, wide
 from edgekit_coreml.frontend.context import Context, output_values
 from edgekit_coreml.frontend.mil import ct, drop_unfinished
 from edgekit_coreml.frontend.values import HIGHEST_RANK, Infeasible, Unsupported, Value, constant
 
+PROCESSOR_LAYOUTS = frozenset({"com.microsoft.nchwc", "com.ms.internal.nhwc"})
+"""Domains of operators that ONNX Runtime puts in for the processor that it optimizes a model on."""
 PATH_SEPARATOR = " > "
 """Between the names of a node and of the nodes whose bodies it is in; names themselves are full of slashes."""
 
@@ -55,7 +57,17 @@ class GraphLowering:
         self._infeasible = 0
 
     def lower_main(self, inputs: Sequence[Value]) -> list[Value | None]:
-        """Lower the main graph; returns the outputs' values, None for one behind a gap."""
+        """Lower the main graph; returns the outputs' values, None for one behind a gap.
+
+        Tools append nodes that belong further up, and runtimes take that: the nodes are sorted first.
+
+        Raises:
+            edgekit.errors.InputError: Nodes wait for each other.
+        """
+        try:
+            self._model.graph.sort()
+        except ValueError as error:
+            raise InputError("the graph has a cycle", found=str(error)) from error
         scope = Scope({}, dict(self._model.opset_imports))
         return self._lower_graph(self._model.graph, inputs, scope)
 
@@ -258,6 +270,11 @@ class GraphLowering:
         if known:
             listed = ", ".join(map(str, known))
             return f"version {version} has no lowering; there are: {listed}", "convert the model to another opset"
+        if node.domain in PROCESSOR_LAYOUTS:
+            return (
+                "computes in a memory layout of one processor",
+                "save the optimized model at ONNX Runtime's level extended or lower",
+            )
         if node.domain not in functions.STANDARD_DOMAINS:
             return f"no lowering in domain {node.domain}", "export the model with standard operators only"
         return "no lowering", "replace the operator, or cut the model with `edgekit extract`"

@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx.helper import make_function, make_node, make_opsetid
 
-from edgekit.errors import UnsupportedOpsError
+from edgekit.errors import InputError, UnsupportedOpsError
 
 X = np.linspace(-3, 3, 12, dtype=np.float32).reshape(3, 4)
 LOCAL = "test.functions"
@@ -71,3 +71,24 @@ def test_standard_domain_by_its_full_name(convert_graph):
     node = make_node("Neg", ["x"], ["y"], domain="ai.onnx")
     runner = convert_graph([node], {"x": X}, {"y": "float32"})
     np.testing.assert_array_equal(runner.run({"x": X})["y"], -X)
+
+
+def test_nodes_in_any_order(graph_agrees):
+    nodes = [
+        make_node("Relu", ["b"], ["y"]),
+        make_node("Neg", ["a"], ["b"]),
+        make_node("Abs", ["x"], ["a"]),
+    ]
+    graph_agrees(nodes, {"x": X}, {"y": "float32"})
+
+
+def test_nodes_that_wait_for_each_other_are_refused(convert_graph):
+    nodes = [make_node("Add", ["x", "b"], ["a"]), make_node("Relu", ["a"], ["b"])]
+    with pytest.raises(InputError, match="cycle"):
+        convert_graph(nodes, {"x": X}, {"b": "float32"})
+
+
+def test_layouts_of_a_processor_are_refused_with_what_can_be_done(convert_graph):
+    nodes = [make_node("ReorderInput", ["x"], ["y"], domain="com.microsoft.nchwc")]
+    with pytest.raises(UnsupportedOpsError, match="at ONNX Runtime's level extended or lower"):
+        convert_graph(nodes, {"x": X}, {"y": "float32"})
