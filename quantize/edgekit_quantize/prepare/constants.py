@@ -23,33 +23,40 @@ MOVES_WEIGHTS = (
     "Identity",
 )
 """Operators by which exporters bring weights into shape."""
+COUNTS = ("Equal", "Where", "ConstantOfShape", "Add", "Sub", "Mul", "Gather", "Not", "And", "Or")
+"""Operators by which exporters compute shapes and indices; they are exact on whole numbers."""
 LARGEST_GROWTH = 4096
 """Bytes that a folded constant may have beyond those of its inputs."""
 
 
-def fold_constants(model: ir.Model) -> None:
-    """Replace Shape of static values and moves of constants in the main graph by what they give.
+def fold_constants(model: ir.Model) -> int:
+    """Replace Shape of static values, and moves and counts of constants, in the main graph by what they give.
 
     Nothing that rounds is computed here, so the model's numbers do not change. What has been quantized already (Q/DQ
     over constants) stays.
+
+    Returns:
+        How many nodes were replaced.
     """
+    folded = 0
     for node in list(model.graph):
         if node.graph is None or node.domain not in {"", "ai.onnx"} or not node.inputs:
             continue
         results = _shape(node) if node.op_type == "Shape" else _moved(node, model.opset_imports.get("", 0))
-        if results is None:
-            continue
-        _replace(model.graph, node, results)
+        if results is not None:
+            folded += _replace(model.graph, node, results)
+    return folded
 
 
-def _replace(graph: ir.Graph, node: ir.Node, results: list[np.ndarray]) -> None:
+def _replace(graph: ir.Graph, node: ir.Node, results: list[np.ndarray]) -> bool:
     if any(value.is_graph_output() or _enters_control_flow(value) for value in node.outputs):
-        return
+        return False
     for value, array in zip(node.outputs, results, strict=True):
         name = value.name or ""
         value.name = f"{name}_computed"
         value.replace_all_uses_with(add_initializer(graph, name, np.ascontiguousarray(array)))
     graph.remove(node, safe=True)
+    return True
 
 
 def _enters_control_flow(value: ir.Value) -> bool:
@@ -70,7 +77,7 @@ def _shape(node: ir.Node) -> list[np.ndarray] | None:
 
 
 def _moved(node: ir.Node, opset: int) -> list[np.ndarray] | None:
-    if not is_standard(node, *MOVES_WEIGHTS):
+    if not is_standard(node, *MOVES_WEIGHTS, *COUNTS):
         return None
     arrays = [constant(value) for value in node.inputs]
     if any(array is None and value is not None for array, value in zip(arrays, node.inputs, strict=True)):
@@ -84,6 +91,8 @@ def _moved(node: ir.Node, opset: int) -> list[np.ndarray] | None:
         return None  # it would have to be kept beside what is made of it
     if node.op_type == "Cast" and not _cast_is_exact(node, next(iter(present.values()))):
         return None
+    if node.op_type in COUNTS and not _counts(node, list(present.values())):
+        return None
     results = _evaluate(node, present, opset)
     made = sum(array.nbytes for array in results)
     return results if made <= _bytes(present) + LARGEST_GROWTH else None
@@ -96,6 +105,17 @@ def _is_large_and_shared(value: ir.Value | None) -> bool:
 
 def _bytes(arrays: Mapping[str, np.ndarray]) -> int:
     return sum(array.nbytes for array in arrays.values())
+
+
+def _counts(node: ir.Node, arrays: list[np.ndarray]) -> bool:
+    """Whether the node computes a few whole numbers from whole numbers."""
+    if any(array.dtype.kind not in "iub" or array.nbytes > LARGEST_GROWTH for array in arrays):
+        return False
+    if node.op_type != "ConstantOfShape":
+        return True
+    value = node.attributes.get("value")
+    whole = value is not None and value.as_tensor().numpy().dtype.kind in "iub"
+    return whole and int(np.prod(arrays[0])) <= LARGEST_GROWTH
 
 
 def _cast_is_exact(node: ir.Node, array: np.ndarray) -> bool:

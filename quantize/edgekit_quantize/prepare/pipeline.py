@@ -11,6 +11,7 @@ from edgekit_quantize.graph import drop_unused_initializers, is_standard
 from edgekit_quantize.prepare.affine import fold_backward, fold_forward, shifts_to_convolutions
 from edgekit_quantize.prepare.batchnorm import fold_batchnorm
 from edgekit_quantize.prepare.constants import fold_constants
+from edgekit_quantize.prepare.expand import drop_expands
 from edgekit_quantize.prepare.hardsigmoid import clip_hardsigmoids
 from edgekit_quantize.prepare.hardswish import fuse_hardswish
 from edgekit_quantize.prepare.opset import modern
@@ -34,7 +35,10 @@ def prepared(model: ir.Model, *, padded_shifts_as_convolutions: bool = False) ->
     graph = model.graph
     _drop_identities(graph)
     _name_nodes(graph)
-    fold_constants(model)
+    while fold_constants(model):  # shapes may follow from what is constant now
+        model = _with_shapes(model)
+    graph = model.graph
+    drop_expands(graph)
     fold_batchnorm(graph)
     fold_backward(graph)
     fuse_hardswish(model)
