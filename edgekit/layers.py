@@ -55,9 +55,9 @@ def layer_errors(original: Model, built: Model, feeds: Mapping[str, np.ndarray])
     """
     both = tuple(infer_shapes(model, strict=False) for model in (original, built))
     sizes = _shared_floats(*both)
-    compared = _within(sizes, MOST_BYTES)
+    compared = within(sizes, MOST_BYTES)
     found: dict[str, float] = {}
-    for names in _portions(compared, AT_ONCE_BYTES):
+    for names in portions(compared, AT_ONCE_BYTES):
         wanted, got = (Reference(with_outputs(model, names)).run(feeds) for model in both)
         for name in names:
             comparison = OutputComparison(name)
@@ -117,7 +117,7 @@ def _shared_floats(original: Model, built: Model) -> dict[str, int]:
     return sizes
 
 
-def _within(sizes: Mapping[str, int], most: int) -> dict[str, int]:
+def within(sizes: Mapping[str, int], most: int) -> dict[str, int]:
     """The values without the largest, so that they are ``most`` bytes at most together."""
     kept: set[str] = set()
     total = 0
@@ -129,7 +129,7 @@ def _within(sizes: Mapping[str, int], most: int) -> dict[str, int]:
     return {name: size for name, size in sizes.items() if name in kept}
 
 
-def _portions(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
+def portions(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
     """The names in groups of ``most`` bytes at most; a larger value is alone."""
     group: list[str] = []
     total = 0
@@ -144,8 +144,13 @@ def _portions(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
 
 
 def with_outputs(model: Model, names: Sequence[str]) -> Model:
-    """The model with values as its outputs."""
+    """The model with values as its outputs; names that it does not have are left out."""
     copy = model.graph_model.clone()
     values = ir.convenience.create_value_mapping(copy.graph, include_subgraphs=False)
-    copy.graph.outputs[:] = [values[name] for name in names]
+    copy.graph.outputs[:] = [values[name] for name in names if name in values]
     return model.with_graph(copy)
+
+
+def showing(file: Path, names: Sequence[str]) -> Model:
+    """The model of an ONNX file with values inside it as its outputs; names that it does not have are left out."""
+    return with_outputs(infer_shapes(Model(ir.load(file), file), strict=False), names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ import numpy as np
 
 from edgekit.accuracy import Accuracy, Floors, Kind, compare
 from edgekit.bundle import Bundle, check_integrity
-from edgekit.devices.device import Device
+from edgekit.devices.device import Device, Session
 from edgekit.devices.local import LocalDevice
 from edgekit.dimensions import defaults
+from edgekit.divergence import DivergedError, Divergence, compare_layers, shipped_graph
 from edgekit.errors import InputError, RequirementError
 from edgekit.fingerprint import model_files
 from edgekit.metrics import Comparison, LabelCount, OutputAccuracy, class_output
@@ -50,6 +51,8 @@ class Verification:
     """On the further data, against the original."""
     labels: LabelsFound | None
     """On the further data, without the original."""
+    divergence: Divergence | None = None
+    """What the device computes inside, where that was asked for."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for ``--json``."""
@@ -60,6 +63,7 @@ class Verification:
             "golden": [output.as_record() for output in self.golden],
             "accuracy": None if self.accuracy is None else self.accuracy.as_record(),
             "labels": None if labels is None else dict(vars(labels)),
+            "layers": None if self.divergence is None else self.divergence.as_record(),
         }
 
 
@@ -70,6 +74,8 @@ def verify_bundle(
     step: Progress | None = None,
     declared: Preprocessing | None = None,
     device: Device | None = None,
+    *,
+    layers: bool = False,
 ) -> Verification:
     """Hashes every file, runs the golden data, and measures the accuracy on ``data`` where there are some.
 
@@ -80,16 +86,34 @@ def verify_bundle(
         step: Told of the samples that are done.
         declared: How pictures or sounds become the input, for a bundle that does not hold it.
         device: What executes the bundle; this machine where nothing is given.
+        layers: Compare what the device computes inside too, on the first golden sample: with the original where
+            ``model`` is given, else with the graph that the bundle ships.
 
     Raises:
-        RequirementError: A file is changed, the bundle is not accurate enough, or the device cannot run it.
+        RequirementError: A file is changed, the bundle is not accurate enough, or the device cannot run it; with
+            ``layers`` it is a :class:`edgekit.divergence.DivergedError` where outputs are wrong.
         InputError: The data or the model do not fit the bundle, or the device cannot be reached.
     """
-    if data is None and model is not None:
-        raise InputError("the original is of use with data only", subject="--model", hint="give --data DIR too")
+    if data is None and model is not None and not layers:
+        raise InputError(
+            "the original is of use with data or --layers only", subject="--model", hint="give --data DIR too"
+        )
     check_integrity(bundle)
     with (device or LocalDevice()).open(bundle) as session:
-        return _verify_executed(bundle, session, data, model, step, declared)
+        if not layers:
+            return _verify_executed(bundle, session, data, model, step, declared)
+        divergence = _divergence(bundle, session, model)
+        try:
+            found = _verify_executed(bundle, session, data, model, step, declared)
+        except RequirementError as error:
+            raise DivergedError(error, divergence) from error
+        return replace(found, divergence=divergence)
+
+
+def _divergence(bundle: Bundle, session: Session, model: Path | None) -> Divergence:
+    reference = shipped_graph(bundle) if model is None else original_of(bundle, model)
+    feeds, _ = next(iter(bundle.golden()))
+    return compare_layers(session, bundle, reference, feeds)
 
 
 def _verify_executed(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from edgekit.cli._bundle_options import (
     BundleArgument,
@@ -10,7 +13,7 @@ from edgekit.cli._bundle_options import (
     DeviceOption,
     OriginalOption,
 )
-from edgekit.cli._bundle_view import show_rows
+from edgekit.cli._bundle_view import show_rows, show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._data import declared_preprocessing
@@ -18,7 +21,14 @@ from edgekit.cli._options import DataOption
 from edgekit.devices.opening import LOCAL
 
 if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+
+    from edgekit.divergence import Divergence, Layer
     from edgekit.verification import Verification
+
+LayersOption = Annotated[
+    bool, typer.Option("--layers", help="Compare intermediate values too, and name the first that diverges.")
+]
 
 
 @command("edgekit verify model-ios18", "edgekit verify model-intel-cpu --data test-samples --model model.onnx")
@@ -30,25 +40,62 @@ def verify(
     model: OriginalOption = None,
     config: DataConfigOption = None,
     device: DeviceOption = LOCAL,
+    layers: LayersOption = False,
 ) -> None:
     """Verify a bundle's files, golden outputs and accuracy.
 
     The files by their SHA-256 sums, the golden outputs by running the model, the accuracy on --data where given.
     With --model the data need no labels: the bundle is compared with the original. Without it the share of labels found
-    is told, beside the original's at packaging.
+    is told, beside the original's at packaging. --layers also compares what the device computes inside, layer by layer:
+    with the model that --model names, else with the graph that the bundle ships.
     """
     from edgekit.bundle import read_bundle
     from edgekit.devices.opening import open_device
+    from edgekit.divergence import DivergedError
     from edgekit.verification import verify_bundle
 
     where, opened = open_device(device), read_bundle(bundle)
     with console.progress.stage("verify"):
         declared = None if data is None else declared_preprocessing(config, data, model)
-        verification = verify_bundle(opened, data, model, console.progress.step, declared, where)
+        try:
+            verification = verify_bundle(opened, data, model, console.progress.step, declared, where, layers=layers)
+        except DivergedError as error:
+            if not console.as_json:  # there the error's record holds them
+                console.show({}, partial(_show_layers, error.divergence))
+            raise
     record = {"bundle": str(bundle), "device": device, **verification.as_record()}
     if verification.accuracy is not None and verification.accuracy.label_doubt is not None:
         console.warn(verification.accuracy.label_doubt)
-    console.show(record, lambda out: show_rows(_rows(verification, len(opened.manifest["files"])), out))
+    console.show(record, partial(_show, verification, len(opened.manifest["files"])))
+
+
+def _show(verification: Verification, files: int, out: RichConsole) -> None:
+    show_rows(_rows(verification, files), out)
+    if verification.divergence is not None:
+        _show_layers(verification.divergence, out)
+
+
+def _show_layers(divergence: Divergence, out: RichConsole) -> None:
+    """Prints every layer that was compared; the first that diverges is marked."""
+    from edgekit.report.summary import decibel_text
+
+    def row(layer: Layer) -> tuple[str, ...]:
+        how = f"{layer.mismatch:.1%} unequal" if layer.sqnr_db is None else decibel_text(layer.sqnr_db)
+        verdict = "ok" if layer.is_near else "recovers" if layer.recovers else "diverges"
+        return (
+            layer.value,
+            layer.op_type,
+            layer.node,
+            how,
+            f"{verdict} ← first" if layer is divergence.first else verdict,
+        )
+
+    show_table(("value", "operator", "node", "against the reference", ""), map(row, divergence.layers), out)
+    floors = f"{divergence.floor_db:g} dB, {divergence.max_mismatch:.0%} unequal"
+    rows = [("reference", divergence.reference), ("floors", floors), ("first diverging", divergence.summary)]
+    if divergence.not_shown:
+        rows.append(("not compared", f"{divergence.not_shown} values that the built model does not have, or too large"))
+    show_rows(rows, out)
 
 
 def _rows(verification: Verification, files: int) -> list[tuple[str, str]]:

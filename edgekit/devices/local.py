@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
 
@@ -13,7 +13,7 @@ from edgekit.bundle import Bundle
 from edgekit.devices.device import Device, Session, Timing
 from edgekit.errors import InputError
 from edgekit.registry import find_profile
-from edgekit.target import Arrays, Runner
+from edgekit.target import Arrays, Inspectable, Runner
 
 
 class LocalDevice(Device):
@@ -57,6 +57,10 @@ class LocalSession(Session):
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
         """Outputs by name for inputs by name."""
         return self._runner.run(feeds)
+
+    def intermediates(self, sample: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays | None:
+        """Values inside the model by their ONNX names; None where the target's runner cannot show them."""
+        return self._runner.intermediates(sample, names) if isinstance(self._runner, Inspectable) else None
 
     def time(self, sample: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Timing:
         """The latency of one sample. Other models share the process, so that its memory says nothing about this one."""

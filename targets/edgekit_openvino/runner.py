@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ class CompiledRunner:
         from edgekit_openvino.report import last_line
 
         core = openvino.Core()
-        config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
+        config = _config(threads)
         try:
             model = core.read_model(path)
             # Not the ports: an output that is an input too cannot bear its name, and compiling adds names.
@@ -58,23 +58,64 @@ class CompiledRunner:
         Raises:
             edgekit.errors.InputError: A name, shape or dtype is not the model's, or an integer needs more than 32 bits.
         """
+        from edgekit_openvino.report import last_line
+
+        self._require_inputs(feeds)
+        try:
+            self._infer(self._request, feeds)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise InputError(f"OpenVINO cannot run the model: {last_line(error)}", subject=self._path) from error
+        return {name: _as_array(self._request.get_output_tensor(n)) for n, name in enumerate(self._outputs)}
+
+    def intermediates(self, feeds: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays:
+        """Values inside the model by the names of its tensors, from a model that has them as outputs too.
+
+        Raises:
+            edgekit.errors.InputError: A name, shape or dtype is not the model's, or OpenVINO cannot show the values.
+        """
         import openvino
 
         from edgekit_openvino.report import last_line
 
+        self._require_inputs(feeds)
+        core = openvino.Core()
+        model = core.read_model(self._path)
+        ports = {
+            name: port
+            for operation in model.get_ordered_ops()
+            if operation.get_type_name() not in ("Parameter", "Constant", "Result")
+            for port in operation.outputs()
+            for name in port.get_names()
+        }
+        shown = [name for name in names if name in ports]
+        model.add_outputs([ports[name] for name in shown])  # adds no output a second time
+        places = {name: place for place, output in enumerate(model.outputs) for name in output.get_names()}
+        try:
+            request = core.compile_model(model, "CPU", _config(self._threads)).create_infer_request()
+            self._infer(request, feeds)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise InputError(f"OpenVINO cannot show the values: {last_line(error)}", subject=self._path) from error
+        return {name: _as_array(request.get_output_tensor(places[name])) for name in shown}
+
+    def _require_inputs(self, feeds: Mapping[str, np.ndarray]) -> None:
         if set(feeds) != set(self._inputs):
             raise InputError(
                 "the inputs' names are not the model's", subject=self._path, expected=self._inputs, found=list(feeds)
             )
         for name, array in feeds.items():
             _require_32_bits(name, np.asarray(array))
-        try:
-            for position, name in enumerate(self._inputs):
-                self._request.set_input_tensor(position, openvino.Tensor(np.array(feeds[name])))
-            self._request.infer()
-        except (RuntimeError, TypeError, ValueError) as error:
-            raise InputError(f"OpenVINO cannot run the model: {last_line(error)}", subject=self._path) from error
-        return {name: _as_array(self._request.get_output_tensor(n)) for n, name in enumerate(self._outputs)}
+
+    def _infer(self, request: Any, feeds: Mapping[str, np.ndarray]) -> None:
+        import openvino
+
+        for position, name in enumerate(self._inputs):
+            request.set_input_tensor(position, openvino.Tensor(np.array(feeds[name])))
+        request.infer()
+
+
+def _config(threads: int) -> dict[str, Any]:
+    """Settings of the plugin that pin what it computes in, and on how many threads."""
+    return {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
 
 
 def _require_32_bits(name: str, array: np.ndarray) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +13,7 @@ import numpy as np
 import edgekit
 from edgekit.errors import InputError
 from edgekit_coreml.runtime.border import Border, Port, border_of, state_types
-from edgekit_coreml.runtime.executor import FunctionPlan, Observer
+from edgekit_coreml.runtime.executor import FunctionPlan, Observer, Step
 from edgekit_coreml.runtime.package import read_package
 from edgekit_coreml.runtime.precision import hold
 from edgekit_coreml.runtime.program import Array, Function, Program, TensorType
@@ -136,6 +137,39 @@ class Runner:
         with self._lock:
             results = self._plan.run(values, observer)
         return self._border.results(results)
+
+    def intermediates(self, feeds: Mapping[str, Array], names: Sequence[str]) -> dict[str, Array]:
+        """Values inside the program by their ONNX names, which the program's operations bear where it computes them.
+
+        Names that the program writes alike are left out, as are those that it does not have. float16 values come as
+        float32.
+
+        Raises:
+            InputError: Inputs that are missing, unknown, or of the wrong shape or type, or the model has states.
+        """
+        written: dict[str, list[str]] = {}
+        for name in names:
+            written.setdefault(_identifier(name), []).append(name)
+        wanted = {identifier: alike[0] for identifier, alike in written.items() if len(alike) == 1}
+        made = {
+            operation.name: [wanted.get(output.name) for output in operation.outputs]
+            for operation in self._function.block.operations
+        }
+        shown: dict[str, Array] = {}
+
+        def observe(step: Step, _frame: Sequence[Any], results: Sequence[Any]) -> None:
+            for name, value in zip(made.get(step.call.name, ()), results, strict=False):
+                if name is not None and isinstance(value, np.ndarray):
+                    shown[name] = value.copy()
+
+        self.run(feeds, observer=observe)
+        return shown
+
+
+def _identifier(name: str) -> str:
+    """An ONNX name as a program may write it: letters, digits and underscores, no digit in front."""
+    text = re.sub(r"[^0-9A-Za-z_]", "_", name)
+    return text if text and not text[0].isdigit() else f"_{text}"
 
 
 def load(

@@ -116,13 +116,46 @@ def test_golden_outputs_that_are_not_computed(edgekit: RunEdgeKit, bundle: Path)
             ["--device", "local:0"],
             "--device: this machine has nothing to choose\nexpected: local\nfound: local:0",
         ),
-        (["--model", "x.onnx"], "--model: the original is of use with data only\nhint: give --data DIR too"),
+        (
+            ["--model", "x.onnx"],
+            "--model: the original is of use with data or --layers only\nhint: give --data DIR too",
+        ),
     ],
 )
 def test_options_that_do_not_fit(edgekit: RunEdgeKit, packaged_digits: Path, options: list[str], text: str) -> None:
     finished = edgekit("verify", packaged_digits, *options, "--quiet")
     assert finished.code == 2
     assert finished.err == f"error: {text}\n"
+
+
+def test_layers_are_compared_with_the_shipped_graph(edgekit: RunEdgeKit, packaged_digits: Path) -> None:
+    finished = edgekit("verify", packaged_digits, "--layers")
+    assert finished.code == 0
+    assert finished.out.startswith("files")
+    assert finished.out.splitlines()[-1].startswith("first diverging  none of ")
+    layers = edgekit("verify", packaged_digits, "--layers", "--json").json["layers"]
+    assert layers["first"] is None
+    assert layers["layers"][-1]["value"] == "logits"
+    assert layers["reference"].startswith("ONNX Runtime")
+
+
+def test_layers_are_compared_with_the_original(edgekit: RunEdgeKit, packaged_digits: Path, digits: Path) -> None:
+    record = edgekit("verify", packaged_digits, "--layers", "--model", digits, "--json").json
+    assert record["layers"]["reference"].endswith(digits.stem)
+
+
+def test_wrong_outputs_come_with_the_layers(edgekit: RunEdgeKit, packaged_digits: Path, tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle"
+    shutil.copytree(packaged_digits, bundle)
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    manifest["golden"]["outputs"][0]["floor_db"] = 300.0  # more than any other order of the sums gives
+    (bundle / "manifest.json").write_text(json.dumps(manifest))
+    finished = edgekit("verify", bundle, "--layers")
+    assert finished.code == 1
+    assert "first diverging  none of " in finished.out
+    assert "; first diverging layer: none of " in finished.err
+    error = edgekit("verify", bundle, "--layers", "--json").json["error"]
+    assert [layer["value"] for layer in error["layers"]["layers"]][-1] == "logits"
 
 
 def test_what_is_no_bundle(edgekit: RunEdgeKit, tmp_path: Path) -> None:

@@ -64,3 +64,17 @@ def test_a_file_that_is_no_ir_is_refused(tmp_path: Path) -> None:
 def test_an_unknown_precision_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="float16"):
         edgekit_openvino.convert(onnx.ModelProto(), tmp_path / "model", precision="int8")
+
+
+def test_it_shows_values_inside_the_model_and_outputs(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]> g (float[2] x) => (float[2] y)'
+        " { a = Neg(x) b = Exp(a) y = Add(b, x) }"
+    )
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+    x = np.array([0.5, -1], np.float32)
+    shown = runner.intermediates({"x": x}, ["b", "y", "nobody"])
+    assert set(shown) == {"b", "y"}
+    np.testing.assert_allclose(shown["b"], np.exp(-x), rtol=1e-6)
+    np.testing.assert_allclose(shown["y"], np.exp(-x) + x, rtol=1e-6)
+    assert set(runner.run({"x": x})) == {"y"}
