@@ -41,8 +41,13 @@ class Granularity:
         """The granularity of a node's scale.
 
         Raises:
-            Unsupported: The scale fits neither the tensor nor its blocks.
+            Unsupported: The scale fits neither the tensor nor its blocks, or is no number.
         """
+        if scale.constant is not None and not np.isfinite(scale.constant.astype(np.float32)).all():
+            raise Unsupported(
+                "a scale is infinite or no number, and runtimes differ in what that gives",
+                "quantize the model again, leaving out tensors that have infinite values (masks of -inf)",
+            )
         if block_size:
             shape = x.static_shape
             axis %= len(shape)
