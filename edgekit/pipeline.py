@@ -33,7 +33,7 @@ from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.layers import MeasureLayers
 from edgekit.stages.load import Load
 from edgekit.stages.precheck import PreCheck
-from edgekit.stages.quantize import NONE, Quantize, Quantized, require_scheme
+from edgekit.stages.quantize import NONE, Quantize, Quantized, refused, require_scheme
 from edgekit.stages.simplify import Simplify
 from edgekit.stages.verify import InaccurateError, Verified, Verify
 from edgekit.target import BuildOptions, Profile, Target
@@ -134,7 +134,9 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     """
     target, profile = find_profile(request.target)
     own_schemes = target.weight_schemes(profile)
-    require_scheme(request.scheme, own_schemes, available=request.data is not None)
+    require_scheme(
+        request.scheme, own_schemes, available=request.data is not None, refused=refused(target, profile)
+    )
     require_options(request.target_options, target)
     require_open_dimensions(request.shapes, target, profile)
     if request.precision not in PRECISIONS:

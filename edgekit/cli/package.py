@@ -25,8 +25,8 @@ QuantizeOption = Annotated[
     typer.Option(
         "--quantize",
         metavar="SCHEME",
-        help="auto, int8, int8-weights, none, or what the target has of its own (Core ML: int4-weights, palette4, "
-        "palette6, palette8). By default auto with --data, none without.",
+        help="auto, int8, int8-weights, int4-weights, int8-dynamic, float16, none, or what the target has of its own "
+        "(Core ML: palette4, palette6, palette8). By default auto with --data, none without.",
         show_default=False,
     ),
 ]

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from edgekit.stages import StageResult
 
 SchemeOption = Annotated[
-    str, typer.Option("--scheme", metavar="SCHEME", help="auto, int8 or int8-weights; only the last needs no --data.")
+    str,
+    typer.Option(
+        "--scheme",
+        metavar="SCHEME",
+        help="auto or int8, which need --data; int8-weights, int4-weights, int8-dynamic or float16, which do not.",
+    ),
 ]
 ExplainOption = Annotated[
     bool,
@@ -74,7 +79,8 @@ def quantize(
 
     if scheme == NONE:
         raise InputError("would leave the model as it is", subject=f"--scheme {NONE}")
-    require_scheme(scheme, available=data is not None, option="--scheme")
+    reasons = {} if target is None else _refused(target)
+    require_scheme(scheme, available=data is not None, refused=reasons, option="--scheme")
     drop, request = parse_max_drop(max_drop), shapes.request()
     evaluation = search.evaluation(samples=data is not None)
     walk = Walk(console.progress)
@@ -111,6 +117,16 @@ def quantize(
     }
     console.show(record, lambda out: _render(record, out, explain=explain))
     console.note(f"wrote {output}")
+
+
+def _refused(target: str) -> Mapping[str, str]:
+    """The schemes that do not work for a target here, and why."""
+    from edgekit.registry import find_profile
+    from edgekit.stages.quantize import refused
+
+    plugin, profile = find_profile(target)
+    why = f"{plugin.name} stores weights so when it builds: `edgekit package` takes it"
+    return {**refused(plugin, profile), **dict.fromkeys(plugin.weight_schemes(profile), why)}
 
 
 def _quantized(console: Console, request: QuantizationRequest, target: str | None) -> StageResult:

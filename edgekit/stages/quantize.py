@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +21,10 @@ from edgekit.stages import Stage, StageResult
 from edgekit.target import BuildOptions, Profile, Runner, Target
 
 NONE = "none"
-SCHEMES = ("auto", "int8", "int8-weights", NONE)
-"""What every target takes; it may have schemes of its own, which it applies when it builds."""
+HALF = "float16"
+SCHEMES = ("auto", "int8", "int8-weights", "int8-dynamic", "int4-weights", HALF, NONE)
+"""What a quantizer does. A target may refuse some of it (``refuses`` in its :meth:`Target.placement`), and it may have
+schemes of its own, which it applies when it builds."""
 NEED_SAMPLES = ("auto", "int8")
 
 
@@ -31,6 +33,7 @@ class Quantized(StageResult):
     """The model, quantized or left as it was."""
 
     quantized: bool
+    """Whether it has integers in place of floats; half precision is judged as such, not as quantized."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,12 @@ class Quantize(Stage[Model]):
         Raises:
             InputError: It is not, or there are none.
         """
-        require_scheme(self._scheme, self._own_schemes, available=self._samples is not None)
+        require_scheme(
+            self._scheme,
+            self._own_schemes,
+            available=self._samples is not None,
+            refused=refused(self._target, self._profile),
+        )
 
     def run(self, given: Model) -> Quantized:
         """The quantized model.
@@ -126,7 +134,7 @@ class Quantize(Stage[Model]):
                 executor=self._executor,
             )
         )
-        return Quantized(result.model, result.record, quantized=result.record.get("scheme") != NONE)
+        return Quantized(result.model, result.record, quantized=result.record.get("scheme") not in (NONE, HALF))
 
     def ensures(self, given: Model, result: StageResult) -> None:
         """Inputs and outputs are those of the float model.
@@ -144,8 +152,19 @@ class Quantize(Stage[Model]):
         return self._target.weight_schemes(self._profile)
 
 
+def refused(target: Target, profile: Profile) -> Mapping[str, str]:
+    """The schemes of a quantizer that the device cannot take, and why."""
+    reasons: Mapping[str, str] = target.placement(profile).get("refuses", {})
+    return reasons
+
+
 def require_scheme(
-    scheme: str, own_schemes: Sequence[str] = (), *, available: bool, option: str = "--quantize"
+    scheme: str,
+    own_schemes: Sequence[str] = (),
+    *,
+    available: bool,
+    refused: Mapping[str, str] | None = None,
+    option: str = "--quantize",
 ) -> None:
     """Checks a scheme before any work starts.
 
@@ -153,12 +172,21 @@ def require_scheme(
         scheme: What was asked for.
         own_schemes: What the target has beyond :data:`SCHEMES`.
         available: Whether there are samples.
+        refused: The schemes that the target cannot take, and why.
         option: Which option asked for it.
 
     Raises:
-        InputError: Neither the quantizer nor the target has it, or it needs samples and there are none.
+        InputError: Neither the quantizer nor the target has it, the target cannot take it, or it needs samples and
+            there are none.
     """
-    known = (*SCHEMES, *own_schemes)
+    if scheme in own_schemes:
+        return
+    reasons = refused or {}
+    known = (*(name for name in SCHEMES if name not in reasons), *own_schemes)
+    if scheme in reasons:
+        raise InputError(
+            "the target cannot take it", subject=f"{option} {scheme}", expected=" | ".join(known), found=reasons[scheme]
+        )
     if scheme not in known:
         raise InputError("unknown scheme", subject=option, expected=" | ".join(known), found=scheme)
     if scheme in NEED_SAMPLES and not available:

@@ -5,15 +5,25 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from edgekit_quantize.graph import Names, add_initializer
+from edgekit_quantize.graph import Names, add_initializer, integer
 from edgekit_quantize.layers import Layer
 from edgekit_quantize.qparams import TYPES
 from edgekit_quantize.weights import symmetric_weights
 
+KINDS = ("MatMul", "Gemm")
+
 
 def fits(layer: Layer) -> bool:
-    """Whether the layer is a plain product of an activation with a constant matrix."""
+    """Whether the layer is a plain product of an activation with a constant matrix, with or without a bias."""
+    if layer.kind == "Gemm":
+        plain = not integer(layer.node, "transA", 0)
+        return plain and all(_factor(layer.node, name) == 1.0 for name in ("alpha", "beta"))
     return layer.kind == "MatMul" and layer.data_index == 0 and layer.weights().ndim == 2
+
+
+def _factor(node: ir.Node, name: str) -> float:
+    attribute = node.attributes.get(name)
+    return 1.0 if attribute is None else attribute.as_float()
 
 
 class DynamicWriter:
@@ -27,25 +37,39 @@ class DynamicWriter:
         self._graph = graph
         self._names = Names(graph)
         self._quantized: dict[str, ir.Node] = {}
+        self._matrices: dict[tuple[str, int], tuple[ir.Value, ir.Value, ir.Value]] = {}
 
     def multiply(self, layer: Layer) -> None:
         """Let a layer that :func:`fits` multiply integers; weights have one scale an output."""
-        weights = layer.weights()
-        params = symmetric_weights(weights, TYPES["int8"], layer.channel_axis)
-        name, output = layer.weight.name or "", layer.output
+        output = layer.output
         integers, scale, zero = self._activation(layer).outputs
-        matrix = add_initializer(self._graph, self._names.fresh(f"{name}_int8"), params.quantize(weights))
-        matrix_zero = add_initializer(self._graph, self._names.fresh(f"{name}_zero_point"), np.zeros((), np.int8))
-        steps = add_initializer(self._graph, self._names.fresh(f"{name}_scale"), params.scale)
+        matrix, matrix_zero, steps = self._matrix(layer)
         product = self._node("MatMulInteger", [integers, matrix, zero, matrix_zero], f"{output.name}_int32")
         wide = self._node("Cast", [product.outputs[0]], f"{output.name}_float", {"to": ir.DataType.FLOAT.value})
         both = self._node("Mul", [scale, steps], f"{output.name}_scale")
         result = self._node("Mul", [wide.outputs[0], both.outputs[0]], f"{output.name}_scaled")
         self._graph.insert_before(layer.node, [product, wide, both, result])
+        if layer.bias is not None:
+            result = self._node("Add", [result.outputs[0], layer.bias], f"{output.name}_sum")
+            self._graph.insert_before(layer.node, result)
         result.outputs[0].shape, result.outputs[0].type = output.shape, output.type
         output.replace_all_uses_with(result.outputs[0], replace_graph_outputs=True)
         self._graph.remove(layer.node, safe=True)
         result.outputs[0].name, output.name = output.name, None
+
+    def _matrix(self, layer: Layer) -> tuple[ir.Value, ir.Value, ir.Value]:
+        """The layer's weights as integers with inputs first, their zero point, and their scales; written once."""
+        name = layer.weight.name or ""
+        key = name, layer.channel_axis
+        if key not in self._matrices:
+            weights = layer.weights() if layer.channel_axis == 1 else np.ascontiguousarray(layer.weights().T)
+            params = symmetric_weights(weights, TYPES["int8"], 1)
+            self._matrices[key] = (
+                add_initializer(self._graph, self._names.fresh(f"{name}_int8"), params.quantize(weights)),
+                add_initializer(self._graph, self._names.fresh(f"{name}_zero_point"), np.zeros((), np.int8)),
+                add_initializer(self._graph, self._names.fresh(f"{name}_scale"), params.scale),
+            )
+        return self._matrices[key]
 
     def _activation(self, layer: Layer) -> ir.Node:
         name = layer.data.name or ""

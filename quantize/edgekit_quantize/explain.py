@@ -12,16 +12,18 @@ import onnx_ir as ir
 from edgekit.metrics import decibels, json_number
 from edgekit_quantize.calibration.histogram import Histogram
 from edgekit_quantize.calibration.statistics import TensorStatistics
-from edgekit_quantize.graph import constant, node_name
+from edgekit_quantize.float16 import half_db
+from edgekit_quantize.graph import constant, is_standard, node_name
 from edgekit_quantize.layers import Layer, layer_of
 from edgekit_quantize.placement import Plan, Settings, place
 from edgekit_quantize.qparams import TYPES, QParams
 from edgekit_quantize.sensitivity import LayerError, layer_errors, stored_db
-from edgekit_quantize.stored import FEWEST, RECURRENT, layer_params, recurrent_weights, tables
+from edgekit_quantize.stored import FEWEST, RECURRENT, layer_params, recurrent_weights, stored_form, tables
 from edgekit_quantize.weights import symmetric_weights
 from edgekit_quantize.writing import Written
 
 INTEGERS, DYNAMIC, STORED, FLOAT = "integers", "dynamic integers", "stored as integers", "float"
+HALF = "stored as float16"
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class LayerAccount:
     kind: str
     done: str
     """``integers``; ``dynamic integers``: the input is quantized by its own range every time; ``stored as integers``:
-    its weights alone are; ``float``."""
+    its weights alone are; ``stored as float16``; ``float``."""
     how: str
     """By which methods, or why not."""
     source: str
@@ -88,7 +90,35 @@ def account(
     found += [LayerAccount(node_name(node), "MatMul", INTEGERS, "of two activations", "") for node in plan.products]
     found += _tables(prepared, settings)
     found += _recurrent(prepared, settings)
+    lstms = {node_name(node) for node in prepared.graph.all_nodes() if is_standard(node, "LSTM")}
+    found += [
+        LayerAccount(name, "LSTM", DYNAMIC, "int8, a scale a channel", "")
+        for name in written.quantized
+        if name in lstms
+    ]
     found += _in_float(prepared, plan, {entry.layer for entry in found})
+    return sorted(found, key=lambda entry: (entry.done == FLOAT, _error_of(entry)))
+
+
+def account_halves(prepared: ir.Model, written: Written) -> list[LayerAccount]:
+    """An account of every constant of a model whose constants are stored in half precision, the largest error first.
+
+    Args:
+        prepared: The model that it was written from.
+        written: The model, and the names of its constants.
+    """
+    found = []
+    for graph in prepared.graphs():
+        for value in graph.initializers.values():
+            name = value.name or ""
+            array = constant(value)
+            if array is None or (name not in written.stored and name not in written.kept_float):
+                continue
+            error = half_db(array)
+            readers = sorted({node.op_type for node, _ in value.uses()})
+            done = HALF if name in written.stored else FLOAT
+            how = written.kept_float.get(name, "")
+            found.append(LayerAccount(name, ", ".join(readers), done, how, "", sqnr_db=error, weights_db=error))
     return sorted(found, key=lambda entry: (entry.done == FLOAT, _error_of(entry)))
 
 
@@ -141,7 +171,7 @@ def _stored(plan: Plan, tensors: Mapping[str, TensorStatistics]) -> Iterator[Lay
         if layer.weights().size < FEWEST:
             yield LayerAccount(layer.name, layer.kind, FLOAT, "its weights are few", layer.data.name or "", **known)
             continue
-        params = layer_params(layer, plan.settings.weights, plan.settings.block)
+        params = layer_params(layer, *stored_form(layer, plan.settings.weights, plan.settings.block))
         error = stored_db(layer, params, tensor)
         why = plan.kept_float.get(layer.name)
         how = _form(params) if why is None else f"{_form(params)}; {why}"

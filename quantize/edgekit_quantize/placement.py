@@ -5,7 +5,8 @@ A target keeps ``placement.json`` beside its module::
     {"format": 1, "default": {SETTINGS}, "profiles": {"<profile name>": {SETTINGS that differ}}}
 
 SETTINGS are the fields of :class:`Settings`. Beside them ``candidates`` lists what is worth measuring, each an object
-with a ``name`` and the settings in which it differs from those around it.
+with a ``name`` and the settings in which it differs from those around it; ``refuses`` tells why a scheme cannot be
+taken, by its name; ``dynamic`` lists the kinds of layers that ``int8-dynamic`` is for.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from edgekit_quantize.layers import Layer, layers
 MODES = ("float", "weights", "input", "both", "dynamic")
 """A layer stays float; only its weights are quantized; its activation input is as well; its output is as well; its
 activation input is quantized by its own range every time (plain matrix products only; for others ``weights``)."""
+
+BESIDE = ("candidates", "name", "refuses", "dynamic")
+"""What stands beside settings in a target's data: what is worth measuring, a candidate's name, schemes that the target
+cannot take with the reasons, and the kinds of layers that it computes with ranges of the moment."""
 
 DEFAULT_RULE = "percentile"
 
@@ -60,7 +65,7 @@ class Settings:
     )
     """Mode of every kind of layer (see :data:`MODES`); kinds that are not named stay float. Beside the kinds of
     :mod:`edgekit_quantize.layers` there are ``Gather`` (tables) and ``LSTM``, ``GRU`` and ``RNN``, for which only
-    ``weights`` is known."""
+    ``weights`` is known, and of LSTM ``dynamic`` (:mod:`edgekit_quantize.dynamic_lstm`)."""
     activation_products: bool = False
     """Whether a MatMul of two activations is quantized."""
     fused: tuple[str, ...] = ("Relu", "Clip")
@@ -77,13 +82,13 @@ class Settings:
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Settings:
-        """The settings that a target's data file gives; ``candidates`` and ``name`` are passed over.
+        """The settings that a target's data file gives; what is none (:data:`BESIDE`) is passed over.
 
         Raises:
             edgekit.errors.InternalError: The data have a field that is none.
         """
         known = {f.name for f in fields(cls)}
-        given = {name: value for name, value in data.items() if name not in {"candidates", "name"}}
+        given = {name: value for name, value in data.items() if name not in BESIDE}
         for name in given:
             if name not in known:
                 raise InternalError(f"no setting {name!r}", subject="placement data", expected=", ".join(sorted(known)))

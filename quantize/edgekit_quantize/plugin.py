@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -15,11 +15,14 @@ from edgekit.errors import InputError
 from edgekit.quantizer import BudgetError, QuantizationRequest, QuantizationResult, Quantizer
 from edgekit.samples import Samples
 from edgekit_quantize.bias_correction import input_axis
+from edgekit_quantize.blocks import inputs_first
 from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds
-from edgekit_quantize.calibration.statistics import Calibration, Scale, calibrate, largest_inputs
+from edgekit_quantize.calibration.statistics import Calibration, Scale, TensorStatistics, calibrate, largest_inputs
 from edgekit_quantize.careful import careful_rounding
+from edgekit_quantize.dynamic import KINDS
 from edgekit_quantize.equalize import equalize
-from edgekit_quantize.explain import account
+from edgekit_quantize.explain import account, account_halves
+from edgekit_quantize.float16 import in_half_precision
 from edgekit_quantize.layers import WEIGHTED, layers
 from edgekit_quantize.per_channel import by_channel, channel_scales
 from edgekit_quantize.placement import Settings, candidates, place
@@ -41,9 +44,12 @@ FIRST_LOOK = 48
 """Samples that are looked at before calibration, where something has to be known of all channels first."""
 DYNAMIC = "int8-dynamic"
 """The scheme whose matrix products quantize their activations anew every time."""
+HALF = "float16"
+"""The scheme that stores weights in half precision."""
 STORED = {"int8-weights": ("int8", 0), "int4-weights": ("int4", 32)}
 """Schemes that only store weights as integers: the type, and how many inputs of a matrix share a scale."""
-SCHEMES = ("auto", "int8", DYNAMIC, *STORED)
+WITHOUT_SAMPLES = (*STORED, DYNAMIC, HALF)
+SCHEMES = ("auto", "int8", *WITHOUT_SAMPLES)
 
 
 class PostTrainingQuantizer(Quantizer):
@@ -51,8 +57,8 @@ class PostTrainingQuantizer(Quantizer):
 
     Schemes: ``auto`` and ``int8`` measure the candidates of the target; ``auto`` never gives a model slower than the
     float one, ``int8`` none that only stores its weights as integers where the target has another. ``int8-weights``
-    and ``int4-weights`` store weights as integers; ``int8-dynamic`` multiplies matrices with activations that are
-    quantized anew every time. These three need no samples.
+    and ``int4-weights`` store weights as integers, ``float16`` in half precision; ``int8-dynamic`` multiplies matrices
+    with activations that are quantized anew every time. These four need no samples; given some, the budget counts.
     """
 
     name: ClassVar[str] = "edgekit"
@@ -69,33 +75,27 @@ class _Run:
 
     def __init__(self, request: QuantizationRequest) -> None:
         self._request = request
-        self._candidates = candidates(request.placement)
-        if request.scheme in STORED:
-            self._candidates = [("weights", _only_stored(self._candidates[0][1], *STORED[request.scheme]))]
-        elif request.scheme == DYNAMIC:
-            stored = _only_stored(self._candidates[0][1], "int8", 0)
-            self._candidates = [("dynamic", replace(stored, layers={**stored.layers, "MatMul": "dynamic"}))]
-        elif request.scheme == "int8":
-            integer = [(name, settings) for name, settings in self._candidates if settings.quantizes_activations]
-            self._candidates = integer or self._candidates
+        self._candidates = _asked(request, candidates(request.placement))
         self._model = prepared(
             request.model.graph_model,
             padded_shifts_as_convolutions=self._candidates[0][1].padded_shifts_as_convolutions,
         )
-        if self._candidates[0][1].equalize:
+        if request.scheme != HALF and self._candidates[0][1].equalize:
             equalize(self._model.graph)
+        if self._candidates[0][1].block:
+            inputs_first(self._model)
 
     def result(self) -> QuantizationResult:
         request = self._request
         if request.samples is None:
-            if request.scheme not in {DYNAMIC, *STORED}:
+            if request.scheme not in WITHOUT_SAMPLES:
                 raise InputError(
                     "quantization of activations needs samples",
                     hint="give a folder of samples, or ask for int8-weights, which needs none",
                 )
-            settings = self._candidates[0][1]
-            written = write(self._model, settings, {})
-            layers = [entry.as_record() for entry in account(self._model, settings, written, {})]
+            ((_, settings),) = self._candidates
+            written = in_half_precision(self._model) if request.scheme == HALF else write(self._model, settings, {})
+            layers = self._accounts(settings, written, {})
             return self._done(written, {"scheme": request.scheme, "layers": layers, "samples": 0, "warnings": []})
         calibration = self._calibrate(request.samples)
         scorer = self._scorer(calibration, request.samples)
@@ -188,6 +188,8 @@ class _Run:
         rounding: dict[str, np.ndarray] = {}
 
         def written(settings: Settings, keep_float: Collection[str], careful: bool) -> Written:
+            if request.scheme == HALF:
+                return in_half_precision(self._model)
             if careful and not rounding:
                 plan = place(self._model.graph, settings)
                 rounding.update(careful_rounding(self._model, plan, calibration.tensors, self._feeds()))
@@ -218,11 +220,34 @@ class _Run:
         )
 
     def _layers(self, trial: Trial, calibration: Calibration) -> list[dict[str, Any]]:
+        return self._accounts(trial.settings, trial.written, calibration.tensors, careful=trial.careful)
+
+    def _accounts(
+        self, settings: Settings, written: Written, tensors: Mapping[str, TensorStatistics], *, careful: bool = False
+    ) -> list[dict[str, Any]]:
         """What became of every layer of a candidate, the largest error first, as plain data."""
-        accounts = account(
-            self._model, trial.settings, trial.written, calibration.tensors, rounded_with_care=trial.careful
-        )
+        if self._request.scheme == HALF:
+            accounts = account_halves(self._model, written)
+        else:
+            accounts = account(self._model, settings, written, tensors, rounded_with_care=careful)
         return [entry.as_record() for entry in accounts]
+
+
+def _asked(request: QuantizationRequest, of_target: Sequence[tuple[str, Settings]]) -> list[tuple[str, Settings]]:
+    """The candidates of a scheme, from those of the target."""
+    scheme, first = request.scheme, of_target[0][1]
+    if scheme in STORED:
+        return [("weights", _only_stored(first, *STORED[scheme]))]
+    if scheme == DYNAMIC:
+        stored = _only_stored(first, "int8", 0)
+        kinds = dict.fromkeys(request.placement.get("dynamic", KINDS), "dynamic")
+        return [("dynamic", replace(stored, layers={**stored.layers, **kinds}))]
+    if scheme == HALF:
+        return [(HALF, replace(first, layers={}, activation_products=False))]
+    if scheme == "int8":
+        integer = [(name, settings) for name, settings in of_target if settings.quantizes_activations]
+        return integer or list(of_target)
+    return list(of_target)
 
 
 def _only_stored(settings: Settings, weights: str, block: int) -> Settings:

@@ -120,13 +120,20 @@ class StoredWeights:
         return add_initializer(self._graph, fresh, integers, dtype)
 
 
-def layer_params(layer: Layer, dtype: str, block: int = 0) -> QParams:
-    """Parameters for a layer's weights: per output channel, or block-wise along the inputs of a matrix."""
-    weights = layer.weights()
-    if block and weights.ndim == 2:
-        inputs = 1 - layer.channel_axis
-        return symmetric_weights(weights, TYPES[dtype], inputs, block)
-    return symmetric_weights(weights, TYPES["int8" if block else dtype], layer.channel_axis)
+def stored_form(layer: Layer, dtype: str, block: int) -> tuple[str, int]:
+    """The type and block that a layer's weights get where ``dtype`` and ``block`` are asked for.
+
+    Blocks are for matrices that one layer alone reads. Other weights get int8 and a scale a channel: runtimes turn a
+    matrix in blocks that several read into floats, anew for every product.
+    """
+    alone = layer.weights().ndim == 2 and len(tuple(layer.weight.uses())) == 1
+    return (dtype, block) if alone or not block else ("int8", 0)
+
+
+def layer_params(layer: Layer, dtype: str, block: int) -> QParams:
+    """Parameters for a layer's weights: per output channel, or with ``block`` along the inputs of a matrix."""
+    axis = 1 - layer.channel_axis if block else layer.channel_axis
+    return symmetric_weights(layer.weights(), TYPES[dtype], axis, block)
 
 
 def tables(model: ir.Model) -> Iterator[ir.Node]:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from edgekit_quantize.bias_correction import correction, input_axis
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.dynamic import DynamicWriter
+from edgekit_quantize.dynamic_lstm import quantize_lstms
 from edgekit_quantize.graph import (
     add_initializer,
     constant,
@@ -33,6 +34,7 @@ from edgekit_quantize.stored import (
     StoredWeights,
     layer_params,
     recurrent_weights,
+    stored_form,
     tables,
 )
 from edgekit_quantize.weights import symmetric_weights
@@ -75,13 +77,13 @@ def write(
     if settings.block:
         model = upgraded(model, BLOCKED_OPSET)
     plan = place(model.graph, settings, keep_float)
-    names = [layer.name for layer in (*plan.layers, *plan.dynamic)]
     params = {name: activation_params(tensors[name], settings, plan.rule(name)) for name in plan.observed()}
-    _Writer(model, plan, params, tensors, rounding or {}).run()
+    writer = _Writer(model, plan, params, tensors, rounding or {})
+    writer.run()
     drop_unused_initializers(model.graph)
     return Written(
         model,
-        names,
+        writer.quantized,
         [layer.name for layer in plan.stored],
         dict(plan.kept_float),
     )
@@ -110,6 +112,10 @@ class _Writer:
         self._params, self._tensors, self._rounding = params, tensors, rounding
         self._qdq = QDQWriter(model.graph)
         self._stored = StoredWeights(model, plan.settings.weights_form)
+        self._forms = {
+            layer.name: stored_form(layer, plan.settings.weights, plan.settings.block) for layer in plan.stored
+        }
+        self.quantized = [layer.name for layer in (*plan.layers, *plan.dynamic)]
 
     def run(self) -> None:
         source = {layer.name: layer.data.name or "" for layer in self._plan.layers}
@@ -130,6 +136,8 @@ class _Writer:
                 table = constant(node.inputs[0])
                 if table is not None:
                     self._stored.table(node, symmetric_weights(table, TYPES["int8"], 1))
+        if self._settings.layers.get("LSTM") == "dynamic":
+            self.quantized += quantize_lstms(self._model)
         if any(self._settings.layers.get(kind) == "weights" for kind in RECURRENT):
             for node, index, params in list(recurrent_weights(self._model)):
                 value = node.inputs[index]
@@ -174,7 +182,7 @@ class _Writer:
         if weights.size < FEWEST:
             self._plan.kept_float[layer.name] = "its weights are few"
             return
-        params = layer_params(layer, self._settings.weights, self._settings.block)
+        params = layer_params(layer, *self._forms[layer.name])
         integers = params.quantize(weights)
         self._correct(layer, params.dequantize(integers), layer.data.name or "", stored=True)
         layer.node.replace_input_with(layer.weight_index, self._stored.store(layer.weight, params, integers))

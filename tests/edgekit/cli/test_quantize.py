@@ -120,8 +120,26 @@ def test_the_scheme_none(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> No
 
 def test_an_unknown_scheme(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
     assert refusal(edgekit, model, "--scheme", "int3", "-o", tmp_path / "int8.onnx") == (
-        "error: --scheme: unknown scheme\nexpected: auto | int8 | int8-weights | none\nfound: int3\n"
+        "error: --scheme: unknown scheme\n"
+        "expected: auto | int8 | int8-weights | int8-dynamic | int4-weights | float16 | none\nfound: int3\n"
     )
+
+
+def test_a_scheme_that_is_for_the_build(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
+    options = ["--target", "ios18", "--scheme", "int4-weights", "--dim", "N=1", "-o", tmp_path / "int4.onnx"]
+    assert refusal(edgekit, model, *options) == (
+        "error: --scheme int4-weights: the target cannot take it\nexpected: auto | int8 | int8-weights | none\n"
+        "found: coreml stores weights so when it builds: `edgekit package` takes it\n"
+    )
+
+
+@pytest.mark.parametrize(("scheme", "share"), [("int8-weights", 0.3), ("int4-weights", 0.3), ("float16", 0.55)])
+def test_what_needs_no_data(edgekit: RunEdgeKit, model: Path, tmp_path: Path, scheme: str, share: float) -> None:
+    output = tmp_path / "small.onnx"
+    found = edgekit("quantize", model, "--scheme", scheme, "--dim", "N=1", "-o", output, "--json").json
+    assert found["scheme"] == scheme
+    assert found["weight_bytes"] < share * found["weight_bytes_before"] + 1300  # the smaller matrix stays in float
+    assert difference(model, output) < 0.1
 
 
 def test_a_max_drop_that_is_none(edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path) -> None:
@@ -207,7 +225,7 @@ def test_a_budget_that_nothing_holds(edgekit: RunEdgeKit, model: Path, data: Pat
     assert finished.out.startswith("    SQNR  weights   inputs ")
     head, *lines = finished.err.splitlines()
     assert head == "error: no candidate holds the accuracy budget"
-    assert re.match(r"  int8, weights rounded with care +explained +(99|100)\.\d\d% +100\.00% +0\.00\d+% ", lines[2])
+    assert re.match(r"  int8, weights rounded with care +explained +(99|100)\.\d\d% +100\.00% +0\.0\d+% ", lines[2])
     assert lines[-2:] == [
         "expected: at most 0.00% lost",
         "hint: allow more with --max-drop, or give more and more typical samples; "

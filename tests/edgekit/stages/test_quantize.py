@@ -114,7 +114,34 @@ def test_schemes_of_the_targets_own_are_left_to_its_build(model: Model) -> None:
     assert result.record == {"scheme": "palette4", "applied_by": "the target, when it builds"}
 
 
-@pytest.mark.parametrize(("target", "known"), [("onnxruntime", "none\nfound"), ("ios17", "none . palette4 . palette6")])
+@pytest.mark.parametrize(
+    ("target", "known"),
+    [("onnxruntime", "int4-weights . float16 . none\nfound"), ("ios17", "int8-weights . none . palette4 . palette6")],
+)
 def test_a_scheme_that_the_target_lacks_is_refused_with_those_it_has(target: str, known: str, model: Model) -> None:
     with pytest.raises(InputError, match=rf"--quantize: unknown scheme\nexpected: .*{known}"):
-        Quantize("int4-weights", *find_profile(target), BuildOptions(), None)(model)
+        Quantize("int3-weights", *find_profile(target), BuildOptions(), None)(model)
+
+
+@pytest.mark.parametrize(
+    ("target", "scheme", "reason"),
+    [
+        ("ios17", "int4-weights", "iOS stores 4-bit integers from version 18 on"),
+        ("ios18", "int8-dynamic", "Core ML has no product of integers whose ranges are found as it runs"),
+        ("ios18", "float16", "--precision float16"),
+        ("intel-cpu", "int8-dynamic", "OpenVINO computes it in float"),
+    ],
+)
+def test_a_scheme_that_the_target_cannot_take_is_refused_with_the_reason(
+    target: str, scheme: str, reason: str, model: Model
+) -> None:
+    with pytest.raises(InputError) as caught:
+        Quantize(scheme, *find_profile(target), BuildOptions(), None)(model)
+    text = str(caught.value)
+    assert text.startswith(f"--quantize {scheme}: the target cannot take it\nexpected: auto | int8 | int8-weights | ")
+    assert reason in text.partition("found: ")[2]
+
+
+def test_half_precision_is_not_judged_as_quantized(model: Model) -> None:
+    assert not quantized(model, "float16").quantized
+    assert quantized(model, "int8-weights").quantized
