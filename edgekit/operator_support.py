@@ -17,7 +17,7 @@ import onnx_ir as ir
 from edgekit.cost import node_macs
 from edgekit.model import Model, bodies, node_name
 from edgekit.shapes import infer_shapes
-from edgekit.target import NodeVerdict, Profile, Support
+from edgekit.target import Evidence, NodeVerdict, Profile, Support
 
 
 class Fit(StrEnum):
@@ -52,6 +52,8 @@ class OperatorSupport:
     partitions: int | None
     """Number of parts that run on it without a break; None where the unit of some node is not known."""
     fit: Fit
+    evidence: Evidence
+    """The weakest by which a unit is known; ``unknown`` where none is."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest; ``gate`` judges by ``accelerator_share`` and ``partitions``."""
@@ -61,6 +63,7 @@ class OperatorSupport:
             "accelerator_macs_share": self.macs_share,
             "partitions": self.partitions,
             "fit": str(self.fit),
+            "unit_evidence": str(self.evidence),
         }
 
     def __str__(self) -> str:
@@ -71,7 +74,7 @@ class OperatorSupport:
             parts.append(f"{self.macs_share:.0%} of the MACs")
         if self.partitions is not None:
             parts.append(f"{self.partitions} partition{'s' if self.partitions != 1 else ''}")
-        return ", ".join(parts) + f"; fit {self.fit}"
+        return ", ".join(parts) + f"; fit {self.fit} (evidence: {self.evidence})"
 
 
 def summarize(model: Model, verdicts: Sequence[NodeVerdict], profile: Profile) -> OperatorSupport:
@@ -84,7 +87,8 @@ def summarize(model: Model, verdicts: Sequence[NodeVerdict], profile: Profile) -
     """
     graph = infer_shapes(model, strict=False).graph
     by_name = {verdict.node: verdict for verdict in verdicts}
-    units = {node: unit for node, unit in _units(graph, by_name, "") if (node.domain, node.op_type) != _CONSTANT}
+    judged = {node: v for node, v in _judged(graph, by_name, None) if (node.domain, node.op_type) != _CONSTANT}
+    units = {node: _unit(verdict) for node, verdict in judged.items()}
     macs = {node: node_macs(node) for node in units}
     on = {node for node, unit in units.items() if unit == profile.accelerator}
     unknown = {node for node, unit in units.items() if not unit}
@@ -102,24 +106,40 @@ def summarize(model: Model, verdicts: Sequence[NodeVerdict], profile: Profile) -
         None if nothing_known or not any(macs.values()) else _share_of_work(on, macs),
         None if unknown else partitions,
         fit,
+        _weakest(judged.values()),
     )
 
 
 _CONSTANT = ("", "Constant")
 
 
-def _units(graph: ir.Graph, by_name: Mapping[str, NodeVerdict], holders: str) -> Iterator[tuple[ir.Node, str]]:
-    """Every node with its unit, those of bodies too; empty where it is not known."""
-    for node in graph:
-        verdict = by_name.get(node_name(node))
-        unit = holders if verdict is None else verdict.unit
-        # What runs nowhere does not run on the accelerator: that much is known of it.
-        yield node, _NOWHERE if verdict is not None and verdict.support is Support.UNSUPPORTED else unit
-        for body in bodies(node):
-            yield from _units(body, by_name, unit)
-
-
 _NOWHERE = "nowhere"
+
+
+def _judged(
+    graph: ir.Graph, by_name: Mapping[str, NodeVerdict], holders: NodeVerdict | None
+) -> Iterator[tuple[ir.Node, NodeVerdict | None]]:
+    """Every node with its verdict, those of bodies too."""
+    for node in graph:
+        verdict = by_name.get(node_name(node), holders)
+        yield node, verdict
+        for body in bodies(node):
+            yield from _judged(body, by_name, verdict)
+
+
+def _unit(verdict: NodeVerdict | None) -> str:
+    """Where a node runs; empty where that is not known."""
+    if verdict is None:
+        return ""
+    # What runs nowhere does not run on the accelerator: that much is known of it.
+    return _NOWHERE if verdict.support is Support.UNSUPPORTED else verdict.unit
+
+
+def _weakest(verdicts: Collection[NodeVerdict | None]) -> Evidence:
+    """The weakest evidence for a unit, :class:`Evidence` naming the strongest first."""
+    order = list(Evidence)
+    known = [verdict.unit_evidence or verdict.evidence for verdict in verdicts if verdict is not None and verdict.unit]
+    return max(known, key=order.index, default=Evidence.UNKNOWN)
 
 
 def _share_of_work(on: Collection[ir.Node], macs: Mapping[ir.Node, int]) -> float:

@@ -34,7 +34,7 @@ class Support(StrEnum):
 
 
 class Evidence(StrEnum):
-    """How a verdict is known."""
+    """How a verdict is known, the strongest first."""
 
     EXECUTED = "executed"
     """The target's runtime ran the node here."""

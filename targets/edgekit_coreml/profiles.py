@@ -6,6 +6,7 @@ import platform
 
 from edgekit.target import Profile
 from edgekit_coreml.deployment import TARGETS
+from edgekit_coreml.units import NEURAL_ENGINE
 
 _EXECUTED = "" if platform.system() == "Darwin" else "; executed here by EdgeKit's reference runtime, not by Core ML"
 
@@ -18,6 +19,7 @@ def _profile(deployment_target: str, *aliases: str) -> Profile:
         {"deployment_target": deployment_target},
         aliases=aliases,
         runs_here=False,
+        accelerator=NEURAL_ENGINE,
     )
 
 

@@ -6,50 +6,64 @@ from typing import Any
 
 import onnx_ir as ir
 
-from edgekit.errors import UnsupportedOpsError
+from edgekit.errors import OpGap, UnsupportedOpsError
 from edgekit.model import Model, node_name, op_name
+from edgekit.operator_hints import replacement_hint
 from edgekit.target import Evidence, NodeVerdict, Profile, Support
 
 
 def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
-    """What becomes of every node, subgraphs' nodes included: by the frontend, then by the device's plugin."""
+    """What becomes of every node, subgraphs' nodes included: by the frontend, then by the device's plugin.
+
+    The plugin is asked which operations it takes, and then has to compile the model: a claim alone does not count.
+    """
     import openvino
 
     from edgekit_openvino.frontend import convert_model
+    from edgekit_openvino.report import last_line
 
     nodes = list(model.graph.all_nodes())
     device = profile.options["device"]
     try:
         conversion = convert_model(model)
     except UnsupportedOpsError as error:
-        reasons = {gap.node: gap.reason for gap in error.gaps}
-        return [_by_frontend(node, reasons) for node in nodes]
+        gaps = {gap.node: gap for gap in error.gaps}
+        return [_by_frontend(node, gaps, model.opset) for node in nodes]
     core = openvino.Core()
     if device not in core.available_devices:
         detail = f"OpenVINO converts it; the {device} plugin compiles beside the hardware only, and there is none here"
-        return [_verdict(node, Support.UNKNOWN, Evidence.UNKNOWN, detail=detail) for node in nodes]
+        hint = f"run `edgekit check` on a machine with the {device}"
+        return [_verdict(node, Support.UNKNOWN, Evidence.UNKNOWN, detail=detail, hint=hint) for node in nodes]
     refused = _refused(core.query_model(conversion.network, device), conversion.network)
+    if not refused:
+        try:
+            core.compile_model(conversion.network, device)
+        except RuntimeError as error:
+            detail = f"the {device} plugin cannot compile the model: {last_line(error)}"
+            return [_verdict(node, Support.UNKNOWN, Evidence.UNKNOWN, detail=detail) for node in nodes]
     return [
         _verdict(node, Support.DECOMPOSED, Evidence.COMPILED, device, "replaced by its definition in the ONNX standard")
         if op_name(node) in conversion.expanded
-        else _by_plugin(node, refused, device)
+        else _by_plugin(node, refused, device, model.opset)
         for node in nodes
     ]
 
 
-def _by_frontend(node: ir.Node, reasons: dict[str, str]) -> NodeVerdict:
-    reason = reasons.get(node_name(node))
-    if reason is None:
+def _by_frontend(node: ir.Node, gaps: dict[str, OpGap], opset: int) -> NodeVerdict:
+    gap = gaps.get(node_name(node))
+    if gap is None:
         return _verdict(
             node, Support.UNKNOWN, Evidence.UNKNOWN, detail="other nodes keep the model from being compiled"
         )
-    return _verdict(node, Support.UNSUPPORTED, Evidence.COMPILED, detail=reason)
+    hint = gap.hint or replacement_hint(node, opset)
+    return _verdict(node, Support.UNSUPPORTED, Evidence.COMPILED, detail=gap.reason, hint=hint)
 
 
-def _by_plugin(node: ir.Node, refused: set[str], device: str) -> NodeVerdict:
+def _by_plugin(node: ir.Node, refused: set[str], device: str, opset: int) -> NodeVerdict:
     """What the plugin says of the operations that the node became: they bear the name of the node or of an output."""
     if refused & {node.name, *(value.name for value in node.outputs)}:
-        return _verdict(node, Support.UNSUPPORTED, Evidence.COMPILED, detail=f"the {device} plugin does not take it")
+        detail, hint = f"the {device} plugin does not take it", replacement_hint(node, opset)
+        return _verdict(node, Support.UNSUPPORTED, Evidence.COMPILED, detail=detail, hint=hint)
     return _verdict(node, Support.SUPPORTED, Evidence.COMPILED, device)
 
 
@@ -60,5 +74,7 @@ def _refused(taken: dict[str, str], converted: Any) -> set[str]:
     return values | {operation.get_friendly_name() for operation in operations}
 
 
-def _verdict(node: ir.Node, support: Support, evidence: Evidence, unit: str = "", detail: str = "") -> NodeVerdict:
-    return NodeVerdict(node_name(node), op_name(node), support, evidence, unit, detail)
+def _verdict(
+    node: ir.Node, support: Support, evidence: Evidence, unit: str = "", detail: str = "", hint: str = ""
+) -> NodeVerdict:
+    return NodeVerdict(node_name(node), op_name(node), support, evidence, unit, detail, hint)

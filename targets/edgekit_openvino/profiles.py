@@ -17,11 +17,13 @@ PROFILES = (
         "Intel GPU (Iris Xe, Arc), OpenVINO's GPU plugin; checked here on the CPU",
         {"device": "GPU", "precision": "float16"},
         aliases=("openvino-gpu",),
+        accelerator="GPU",
     ),
     Profile(
         "intel-npu",
         "Intel NPU (Core Ultra), OpenVINO's NPU plugin; checked here on the CPU",
         {"device": "NPU", "precision": "float16"},
         aliases=("openvino-npu",),
+        accelerator="NPU",
     ),
 )

@@ -100,8 +100,17 @@ def test_shares_count_nodes_and_macs(make: Make) -> None:
         "accelerator_macs_share": 16 / 24,
         "partitions": 1,
         "fit": "fair",
+        "unit_evidence": "compiled",
     }
-    assert str(found) == "NPU: 67% of the nodes, 67% of the MACs, 1 partition; fit fair"
+    assert str(found) == "NPU: 67% of the nodes, 67% of the MACs, 1 partition; fit fair (evidence: compiled)"
+
+
+def test_the_weakest_evidence_for_a_unit_is_told(make: Make) -> None:
+    placed = NodeVerdict("act", "Relu", Support.SUPPORTED, Evidence.REGISTRY, "NPU", unit_evidence=Evidence.HEURISTIC)
+    open_one = NodeVerdict("large", "MatMul", Support.UNKNOWN, Evidence.UNKNOWN)
+    found = summarize(make(PRODUCTS, **WEIGHTS), [verdict("small", "CPU"), placed, open_one], NPU)
+    assert found.evidence is Evidence.HEURISTIC
+    assert summarize(make(PRODUCTS, **WEIGHTS), [open_one], NPU).evidence is Evidence.UNKNOWN
 
 
 @pytest.mark.parametrize(

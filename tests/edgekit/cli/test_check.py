@@ -44,7 +44,8 @@ def test_check_json(edgekit: RunEdgeKit, model: Path) -> None:
 
 def test_check_for_people_counts_and_lists_on_request(edgekit: RunEdgeKit, model: Path) -> None:
     short = edgekit("check", model, "--target", "onnxruntime", "--dim", "N=1")
-    assert short.out == "2 supported\nCPU: 100% of the nodes, 100% of the MACs, 1 partition; fit good\n"
+    fit = "CPU: 100% of the nodes, 100% of the MACs, 1 partition; fit good (evidence: compiled)"
+    assert short.out == f"2 supported\n{fit}\n"
     long = edgekit("check", model, "--target", "onnxruntime", "--dim", "N=1", "--all")
     assert "product   MatMul     supported" in long.out
 

@@ -41,3 +41,17 @@ def test_nodes_that_the_frontend_cannot_convert_are_unsupported_on_every_device(
 def test_an_operator_that_is_replaced_by_its_definition_is_decomposed() -> None:
     found = verdicts("(float16[4] x) => (float16[4] y) { h = Relu(x) y = Celu(h) }", "intel-cpu", opset=28)
     assert [verdict.support for verdict in found] == [Support.SUPPORTED, Support.DECOMPOSED]
+
+
+def test_what_the_plugin_claims_has_to_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    import openvino
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("Exception from src/x.cpp:1:\nout of memory")
+
+    monkeypatch.setattr(openvino.Core, "compile_model", refuse)
+    (verdict,) = verdicts("(float[3] x) => (float[3] y) { y = Relu(x) }", "intel-cpu")
+    assert (verdict.support, verdict.detail) == (
+        Support.UNKNOWN,
+        "the CPU plugin cannot compile the model: out of memory",
+    )

@@ -1,0 +1,53 @@
+"""Which unit of an Apple device runs a node: a rule of thumb, since Core ML decides when it loads a program.
+
+The rules and where they come from are in ``units.json``. What they do not name is taken for the Neural Engine's.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+NEURAL_ENGINE = "Neural Engine"
+ELSEWHERE = "GPU or CPU"
+
+_FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, ir.DataType.BFLOAT16)
+_CONVOLUTIONS = ("Conv", "ConvTranspose")
+_QUANTIZERS = ("QuantizeLinear", "DynamicQuantizeLinear")
+"""They make integers of which the program makes floats again, or 8-bit arithmetic."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a node probably runs, and why not on the Neural Engine."""
+
+    unit: str
+    because: str = ""
+
+
+def placement(node: ir.Node) -> Placement:
+    """The unit of a node whose types were inferred."""
+    rules = _rules()
+    if node.domain == "" and node.op_type in rules["elsewhere"]:
+        return _elsewhere(rules["elsewhere"][node.op_type])
+    if node.domain == "" and node.op_type in _CONVOLUTIONS and max(node.attributes.get_ints("dilations", [1])) > 1:
+        return _elsewhere(rules["dilated_convolutions"])
+    types = [value.dtype for value in node.outputs if value.dtype is not None]
+    if types and not any(dtype in _FLOATS for dtype in types) and node.op_type not in _QUANTIZERS:
+        return _elsewhere(rules["no_floats"])
+    return Placement(NEURAL_ENGINE)
+
+
+def _elsewhere(rule: dict[str, str]) -> Placement:
+    return Placement(ELSEWHERE, f"{rule['because']} ({_rules()['sources'][rule['source']]['source']})")
+
+
+@cache
+def _rules() -> dict[str, Any]:
+    rules: dict[str, Any] = json.loads(Path(__file__).with_name("units.json").read_text(encoding="utf-8"))
+    return rules
