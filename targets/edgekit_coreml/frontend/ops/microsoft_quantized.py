@@ -16,7 +16,7 @@ from edgekit_coreml.frontend.movement import choose
 from edgekit_coreml.frontend.ops import integer_products, pooling, quantization, softmax
 from edgekit_coreml.frontend.quantized import zero_point_or_zero
 from edgekit_coreml.frontend.registry import lowering
-from edgekit_coreml.frontend.values import Value, computed
+from edgekit_coreml.frontend.values import Unsupported, Value, computed
 
 DOMAIN = "com.microsoft"
 
@@ -204,6 +204,8 @@ def average_pool(
     strides: Sequence[int] | None = None,
 ) -> Value:
     """Mean of each window."""
+    if ceil_mode and count_include_pad:  # ONNX Runtime counts what is beyond the padding here, and not in AveragePool
+        raise Unsupported("counts the padding, and what is beyond it", "round output sizes down, or count no padding")
 
     def pool(data: Value) -> Var:
         return pooling.average_pool(

@@ -3,6 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from edgekit.errors import UnsupportedOpsError
+
 SCALE, RESULT_SCALE = np.float32(0.0313157), np.float32(0.0471239)
 """Of no simple ratio, so that no result is halfway between two levels."""
 
@@ -79,6 +81,13 @@ def test_average_pool(check, rng, channels_last, settings):
     x = levels(rng, 1, 6, 7, 3) if channels_last else levels(rng, 1, 3, 6, 7)
     inputs = [x, SCALE, np.uint8(40), RESULT_SCALE, np.uint8(90)]
     check("QLinearAveragePool", inputs, kernel_shape=[2, 3], channels_last=channels_last, **settings)
+
+
+def test_average_pool_that_counts_what_is_beyond_the_padding_is_refused(lower, rng):
+    inputs = [levels(rng, 1, 3, 6, 7), SCALE, np.uint8(40), RESULT_SCALE, np.uint8(90)]
+    settings = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1}
+    with pytest.raises(UnsupportedOpsError, match="beyond it"):
+        lower("QLinearAveragePool", inputs, outputs=["uint8"], domain="com.microsoft", **settings)
 
 
 @pytest.mark.parametrize("channels_last", [0, 1])
