@@ -13,14 +13,13 @@ import onnx
 import onnx_ir as ir
 
 from edgekit.atomic import atomic_directory
-from edgekit.dimensions import OpenDims, defaults
+from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError, UnsupportedOpsError
-from edgekit.inputs import index_limits, seeded_inputs
 from edgekit.model import Model
-from edgekit.shape_request import at_sizes
 from edgekit.target import Feature
 from edgekit_coreml.deployment import compression_schemes, deployment_target
 from edgekit_coreml.frontend.interface import Interface
+from edgekit_coreml.trial_inputs import TrialInputs, random_trials
 
 PRECISIONS = ("auto", "float16", "float32")
 
@@ -73,7 +72,7 @@ def convert(
         out: The package to write; ``.mlpackage`` is added where it is missing. An existing package is replaced.
         deployment_target: The earliest system that has to run it, ``iOS16`` to ``iOS26``.
         precision: What the program computes in: ``float32``; ``float16``; or ``auto``, which is float16 but for the
-            operations that overflow or lose too much in it, as executing both on random inputs shows.
+            operations that overflow or lose too much in it, as executing both on random inputs of several kinds shows.
         dimensions: The sizes that dimensions may take that stay open, by the names that the model gives them:
             ``range(1, 9)`` for any of 1 to 8, ``(224, 320)`` for one of these. The first is the default.
         states: Inputs that the program is to keep from one run to the next (Core ML's states, in float16, zero at
@@ -157,7 +156,8 @@ def convert_graph(
     path = out if out.suffix == ".mlpackage" else out.with_name(f"{out.name}.mlpackage")
     with atomic_directory(path, what="package", may_replace=is_package) as folder:
         if precision == "auto":
-            conversion = _write_mixed(job, folder, examples or _random_examples(graph_model, job.dimensions))
+            trials = [TrialInputs(examples)] if examples else random_trials(Model(graph_model), job.dimensions)
+            conversion = _write_mixed(job, folder, trials)
         else:
             conversion = _write(job, folder, None if precision == "float32" else frozenset())
     return replace(conversion, package=path)
@@ -197,10 +197,10 @@ def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conv
     )
 
 
-def _write_mixed(job: _Job, folder: Path, examples: Sequence[Mapping[str, np.ndarray]]) -> Conversion:
+def _write_mixed(job: _Job, folder: Path, trials: Sequence[TrialInputs]) -> Conversion:
     """Write the package in float16, but for the operations that have to stay in float32.
 
-    They are found in the plain program: that takes the examples, and its weights are whole.
+    They are found in the plain program: that takes the trial inputs, and its weights are whole.
     """
     from edgekit_coreml.mixed_precision import choose
 
@@ -213,25 +213,12 @@ def _write_mixed(job: _Job, folder: Path, examples: Sequence[Mapping[str, np.nda
             conversions[kept] = _write(plain, package, kept)
             return package
 
-        choice = choose(attempt(None), attempt, examples)
+        choice = choose(attempt(None), attempt, trials)
         kept = None if choice.everything else choice.kept
         if job != plain:
             return _write(job, folder, kept)
         shutil.copytree(conversions[kept].package, folder, dirs_exist_ok=True)
     return conversions[kept]
-
-
-def _random_examples(graph_model: ir.Model, dimensions: OpenDims) -> list[Mapping[str, np.ndarray]]:
-    """Inputs to judge the precision by where the caller has none.
-
-    Indices come from their whole range and, since an input of few different symbols has little variance for a
-    normalization to divide by, from zero and one alone.
-    """
-    model = Model(graph_model)
-    inputs = at_sizes(model.inputs, defaults(dimensions))
-    limits = index_limits(model)
-    narrow = {spec.name: 2 for spec in model.inputs if np.issubdtype(np.dtype(spec.dtype), np.integer)}
-    return [seeded_inputs(inputs, 0, limits), seeded_inputs(inputs, 1, narrow)]
 
 
 def is_package(path: Path) -> bool:

@@ -7,6 +7,9 @@ operations that feed them, since rounding on the way in is what hurts there. How
 from the most lenient choice on, the program is built and executed until its outputs are near enough to the float32
 program's. Where no single operation is to blame, the noise of many adds up; then the end of the program stays in
 float32, as short an end as will do, so that what computes in float16 remains one piece.
+
+All of a program stays in float32 where the sizes of its outputs follow from what it computes and there are random
+inputs alone to go by, or where its outputs change as much when the inputs change in their last bits.
 """
 
 from __future__ import annotations
@@ -19,12 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.metrics import OutputComparison, decibels
+from edgekit.metrics import QUIET_SAMPLE, OutputComparison, decibels
 from edgekit_coreml.runtime.executor import Step
 from edgekit_coreml.runtime.precision import round_to_half
 from edgekit_coreml.runtime.runner import Runner, load
-
-Arrays = Mapping[str, np.ndarray]
+from edgekit_coreml.trial_inputs import Arrays, TrialInputs
 
 FLOOR_DB = 27.0
 """What the outputs have to reach on the examples, in dB: what verification asks of a float16 program (25 dB), and a
@@ -37,6 +39,8 @@ TRIALS = ((-math.inf, 0), (20.0, 1), (30.0, 2), (40.0, 3), (50.0, 4), (60.0, 6))
 operations upstream of it stay there too."""
 RESOLUTION = 8
 """Into how many parts the program is divided where its end stays in float32."""
+NUDGE = 2.0**-22
+"""Of what share numbers are changed to see how far rounding alone moves the outputs: two of float32's last places."""
 NOT_REPEATABLE = ("list_", "make_list", "read_state", "write_state", "coreml_update_state", "random_")
 """Operations, by the beginning of their names, that must not be executed a second time."""
 
@@ -64,7 +68,7 @@ class Choice:
     """The operations that stay in float32, and what that gives."""
 
     kept: frozenset[str]
-    """By name; empty where all of the program computes in float16."""
+    """By name; empty where all of the program computes in float16, or none of it was looked at."""
     everything: bool
     """Whether no mixture was near enough, so that the whole program stays in float32."""
     worst_db: float
@@ -131,10 +135,98 @@ def must_stay(ranges: Mapping[str, OperationRange], threshold_db: float, depth: 
     return frozenset(kept | {name for name, found in ranges.items() if found.largest > LARGEST})
 
 
+class Yardstick:
+    """What the float32 program computes, and how far a float16 program is from it.
+
+    Args:
+        runner: Executes the float32 program.
+        trials: The inputs.
+    """
+
+    def __init__(self, runner: Runner, trials: Sequence[TrialInputs]) -> None:
+        self._trials = trials
+        self._expected = [[runner.run(feeds) for feeds in trial.compared] for trial in trials]
+        self._quiet = [
+            [{name: _energy(array) for name, array in runner.run(feeds).items()} for feeds in trial.further]
+            for trial in trials
+        ]
+
+    def agreement_db(self, runner: Runner) -> float:
+        """The worst output's signal-to-noise ratio between the float32 program and itself on inputs rounded once more.
+
+        Where that is low, rounding alone decides what the outputs are.
+        """
+        return min(
+            (
+                worst_db(want, runner.run({name: _nudged(array) for name, array in feeds.items()}))
+                for trial, expected in zip(self._trials, self._expected, strict=True)
+                for feeds, want in zip(trial.compared, expected, strict=True)
+            )
+        )
+
+    def worst_db(self, runner: Runner) -> float:
+        """The signal-to-noise ratio of the worst output, as it was found and as it is to be expected.
+
+        Where an output of few elements happens to be near zero, the same noise weighs more than elsewhere. So the noise
+        that the compared inputs of a kind show on average is held against what the output is on the further inputs,
+        too.
+        """
+        return min(
+            self._worst_of(runner, *each) for each in zip(self._trials, self._expected, self._quiet, strict=True)
+        )
+
+    def _worst_of(
+        self,
+        runner: Runner,
+        trial: TrialInputs,
+        expected: Sequence[Arrays],
+        further: Sequence[Mapping[str, float]],
+    ) -> float:
+        found = [runner.run(feeds) for feeds in trial.compared]
+        worst = min(worst_db(want, got) for want, got in zip(expected, found, strict=True))
+        if worst == -math.inf or not further:
+            return worst
+        for name in [name for name, array in expected[0].items() if array.dtype.kind == "f"]:
+            pairs = [(want[name], got[name]) for want, got in zip(expected, found, strict=True)]
+            noise = sum(_energy(got.astype(np.float64) - want) for want, got in pairs) / len(pairs)
+            signals = [_energy(want) for want, _ in pairs] + [energies[name] for energies in further]
+            least = max(min(signals), QUIET_SAMPLE * sum(signals) / len(signals))
+            worst = min(worst, decibels(least, noise))
+        return worst
+
+
+def decides_shapes(runner: Runner) -> bool:
+    """Whether the sizes of outputs follow from what the program computes: from when a loop ends, or from what is found.
+
+    Rounding moves such a decision where it is close, and on random inputs it may be close anywhere.
+    """
+    shapes = [port.shape or () for port in (*runner.inputs, *runner.outputs)]
+    inputs = len(runner.inputs)
+    return all(isinstance(size, int) for shape in shapes[:inputs] for size in shape) and any(
+        not isinstance(size, int) for shape in shapes[inputs:] for size in shape
+    )
+
+
+def _nudged(array: np.ndarray) -> np.ndarray:
+    """An array with every second number changed in its last bits."""
+    if array.dtype != np.float32:
+        return array
+    changed = array.copy()
+    changed.reshape(-1)[::2] *= np.float32(1 + NUDGE)
+    return changed
+
+
+def _energy(array: np.ndarray) -> float:
+    """The sum of squares of what is finite; 0 for other than numbers."""
+    if array.dtype.kind not in "fiu":
+        return 0.0
+    return float(np.square(array[np.isfinite(array)], dtype=np.float64).sum())
+
+
 def choose(
     float32_package: Path,
     build: Callable[[frozenset[str]], Path],
-    examples: Sequence[Arrays],
+    trials: Sequence[TrialInputs],
     floor_db: float = FLOOR_DB,
 ) -> Choice:
     """Find the smallest set of operations to keep in float32 among those that the thresholds give.
@@ -142,25 +234,29 @@ def choose(
     Args:
         float32_package: The program in float32.
         build: Builds the program in float16 but for the operations of these names, and returns the package.
-        examples: Inputs by ONNX name.
+        trials: Inputs by ONNX name.
         floor_db: What the worst output has to reach against the float32 program.
     """
     runner = load(float32_package)
-    expected = [runner.run(feeds) for feeds in examples]
-    ranges = study(runner, examples)
+    if decides_shapes(runner) and any(trial.further for trial in trials):
+        return Choice(frozenset(), everything=True, worst_db=math.inf, total=0)
+    yardstick = Yardstick(runner, trials)
+    ranges = study(runner, [feeds for trial in trials for feeds in trial.compared[: 1 if trial.further else None]])
     order = list(ranges)
+    all_of_it = Choice(frozenset(order), everything=True, worst_db=math.inf, total=len(order))
 
     def reached(kept: frozenset[str]) -> float:
-        candidate = load(build(kept))
-        return min(worst_db(want, candidate.run(feeds)) for want, feeds in zip(expected, examples, strict=True))
+        return yardstick.worst_db(load(build(kept)))
 
     kept = frozenset[str]()
-    for trial, (threshold, depth) in enumerate(TRIALS):
+    for number, (threshold, depth) in enumerate(TRIALS):
         previous, kept = kept, must_stay(ranges, threshold, depth)
-        if trial == 0 or kept != previous:
+        if number == 0 or kept != previous:
             worst = reached(kept)
             if worst >= floor_db:
                 return Choice(kept, everything=False, worst_db=worst, total=len(order))
+        if number == 0 and yardstick.agreement_db(runner) < floor_db:
+            return all_of_it
     kept = must_stay(ranges, *TRIALS[0])
     too_short, enough, worst = 0, len(order), math.inf
     while enough - too_short > max(1, len(order) // RESOLUTION):

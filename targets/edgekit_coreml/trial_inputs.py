@@ -1,0 +1,79 @@
+"""Inputs to judge a float16 program by.
+
+Nobody knows what a model will be fed; so where there are no samples, several kinds of random numbers stand in. A
+program that is near enough on one kind may lose far more on another: what a normalization divides by, or what a sum
+cancels to, follows the distribution.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgekit.dimensions import OpenDims, defaults
+from edgekit.inputs import index_limits, seeded_inputs
+from edgekit.model import Model, ValueSpec
+from edgekit.shape_request import at_sizes
+
+Arrays = Mapping[str, np.ndarray]
+
+COMPARED, FURTHER = 2, 2
+"""How many inputs of each kind float16 programs are executed on, and how many more the float32 program alone is."""
+FEW_SYMBOLS = 2
+"""Below what integers stay in every other input: with few different symbols there is little variance for a
+normalization to divide by."""
+
+
+@dataclass(frozen=True)
+class TrialInputs:
+    """Inputs of one kind."""
+
+    compared: Sequence[Arrays]
+    """What programs are compared on."""
+    further: Sequence[Arrays] = ()
+    """What the float32 program alone is executed on: how quiet its outputs become there tells what noise they bear."""
+
+
+def random_trials(model: Model, dimensions: OpenDims) -> list[TrialInputs]:
+    """Random inputs of several kinds: standard normal, uniform from 0 to 1, and uniform from -1 to 1.
+
+    Integers come from their whole range or from a few, in turns. A model without floating-point inputs gets one kind.
+
+    Args:
+        model: What they are for.
+        dimensions: The sizes of its open dimensions; the inputs have the default ones.
+    """
+    inputs = at_sizes(model.inputs, defaults(dimensions))
+    limits = index_limits(model)
+    few = {spec.name: FEW_SYMBOLS for spec in inputs if np.dtype(spec.dtype).kind in "iu"}
+    has_floats = any(np.dtype(spec.dtype).kind == "f" for spec in inputs)
+    trials = []
+    for number, draw in enumerate(_KINDS if has_floats else _KINDS[:1]):
+        first = number * (COMPARED + FURTHER)
+        drawn = [
+            _drawn(inputs, seed, few if seed % 2 else limits, draw) for seed in range(first, first + COMPARED + FURTHER)
+        ]
+        trials.append(TrialInputs(drawn[:COMPARED], drawn[COMPARED:]))
+    return trials
+
+
+Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+
+_KINDS: tuple[Draw, ...] = (
+    lambda rng, shape: rng.standard_normal(shape),
+    lambda rng, shape: rng.random(shape),
+    lambda rng, shape: rng.uniform(-1.0, 1.0, shape),
+)
+
+
+def _drawn(inputs: Sequence[ValueSpec], seed: int, limits: Mapping[str, int], draw: Draw) -> Arrays:
+    """One value for every input."""
+    arrays = seeded_inputs(inputs, seed, limits)
+    for name, array in arrays.items():
+        if array.dtype.kind == "f":
+            rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+            arrays[name] = draw(rng, array.shape).astype(array.dtype)
+    return arrays
