@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 TESTABLE := $(VENV)/.testable
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick lint types tools clean
+.PHONY: help install demo test quick lint types tools qemu clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 10
@@ -28,7 +28,7 @@ $(TESTABLE): $(INSTALLED)
 demo: $(INSTALLED) ## Package the sample model for iOS, Intel and ONNX Runtime, and show what came of it.
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh sample_apps/digits/demo.sh
 
-test: $(TESTABLE) tools lint types ## All tests, lint and types.
+test: $(TESTABLE) tools qemu lint types ## All tests, lint and types.
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -q
 
 quick: $(TESTABLE) ## The fast tests.
@@ -43,6 +43,9 @@ types: $(TESTABLE) ## mypy --strict.
 
 tools: ## What the tests of the sample apps run with: Chromium, CMake, a C++ compiler. Tests without them are skipped.
 	sh tests/install_tools.sh
+
+qemu: $(INSTALLED) ## QEMU and the arm64 runtimes, in ~/.cache/edgekit. Tests without them are skipped.
+	-$(BIN)/python -m edgekit.devices.qemu_install
 
 clean: ## Remove the virtual environment and the caches.
 	rm -rf $(VENV) sample_apps/*/bundles .mypy_cache .pytest_cache .ruff_cache

@@ -15,6 +15,7 @@ SCHEMES: Mapping[str, tuple[str, str, str]] = {
     LOCAL: ("local", "edgekit.devices.local", "LocalDevice"),
     "ssh": ("ssh://user@host[:port]", "edgekit.devices.ssh", "SshDevice"),
     "browser": ("browser:[wasm|webgpu|jsep]", "edgekit.devices.browser", "BrowserDevice"),
+    "qemu": ("qemu:arm64", "edgekit.devices.qemu", "QemuDevice"),
     "macos": ("macos", "edgekit.devices.macos", "MacosDevice"),
     "xcode": ("xcode", "edgekit.devices.xcode", "XcodeDevice"),
 }

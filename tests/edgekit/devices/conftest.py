@@ -64,7 +64,7 @@ def zoo_bundle(
     def make(name: str, target: str, quantize: str) -> Bundle:
         if (name, target, quantize) not in made:
             source, folder = zoo_model(name), tmp_path_factory.mktemp(name)
-            (declared,) = onnx.load(source, load_external_data=False).graph.input
+            declared = onnx.load(source, load_external_data=False).graph.input[0]  # others may be weights
             random, data = np.random.default_rng(0), folder / "data"
             data.mkdir()
             shape = ZOO_SHAPES[name]

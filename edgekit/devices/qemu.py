@@ -1,0 +1,72 @@
+"""An arm64 processor emulated by QEMU's user mode: ``qemu:arm64``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Self
+
+from edgekit.bundle import Bundle
+from edgekit.devices.channel import Channel
+from edgekit.devices.device import Device, Session
+from edgekit.devices.qemu_install import PYTHON, RECORD, qemu_folder
+from edgekit.devices.service_session import ServiceSession, require_python_check
+from edgekit.errors import InputError
+from edgekit.python_check import PROGRAM
+
+URL = "qemu:arm64"
+CPU = "cortex-a76"
+"""The emulated one. With the scalable vectors of later ones OpenVINO computes wrong in QEMU."""
+
+
+class QemuDevice(Device):
+    """The arm64 builds of the runtimes, on this machine: their arithmetic, not their speed."""
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """The device.
+
+        Raises:
+            InputError: It is another processor.
+        """
+        if url != URL:
+            raise InputError("no other processor is emulated", subject="--device", expected=URL, found=url)
+        return cls()
+
+    @contextmanager
+    def open(self, bundle: Bundle) -> Iterator[Session]:
+        """The bundle's check, in an emulated process in the bundle's own folder.
+
+        Raises:
+            InputError: QEMU and the arm64 runtimes are not installed.
+            RequirementError: The bundle has no check for Python, or its model cannot be loaded.
+        """
+        require_python_check(bundle, URL)
+        folder = qemu_folder()
+        if not (folder / RECORD).is_file():
+            raise InputError(
+                "QEMU and the arm64 runtimes are not installed",
+                subject="--device",
+                expected=folder,
+                hint="`python -m edgekit.devices.qemu_install` installs them (about 150 MB are downloaded)",
+            )
+        sysroot = folder / "sysroot"
+        python = sysroot / "usr" / "bin" / f"python{PYTHON}"
+        command = [folder / "usr" / "bin" / "qemu-aarch64", "-L", sysroot, python, "-s", PROGRAM, "--serve"]
+        environment = {"QEMU_CPU": CPU, "PYTHONPATH": str(folder / "site")}
+        with Channel([str(part) for part in command], self.timeout, folder=bundle.path, environment=environment) as run:
+            yield EmulatedSession(run, bundle, URL)
+
+
+class EmulatedSession(ServiceSession):
+    """A check that an emulator runs."""
+
+    @property
+    def executed_by(self) -> str:
+        """What the check says, and what emulated it."""
+        return f"{super().executed_by}, {CPU} in QEMU"
+
+    @property
+    def is_stand_in(self) -> bool:
+        """An emulator's times say nothing about a processor."""
+        return True
