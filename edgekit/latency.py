@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,22 @@ ENOUGH_SECONDS = 1.5
 """When it ends once they have."""
 
 
+LEAST_TURNS = 5
+"""Fewer turns are no sample of how much the turns differ."""
+RESAMPLES = 1000
+
+Interval = tuple[float, float]
+Timer = Callable[[int, int], Sequence[float]]
+"""The milliseconds of so many runs, after so many that do not count."""
+
+
 @dataclass(frozen=True)
 class Latency:
     """The times that one model took."""
 
     milliseconds: tuple[float, ...]
+    runs_a_turn: int = 1
+    """So many of them were made one right after the other: they share what else the machine did then."""
 
     def percentile(self, percent: float) -> float:
         """The time that ``percent`` of the runs did not exceed, in ms, interpolated between the nearest two."""
@@ -40,14 +52,54 @@ class Latency:
             "quantiles_ms": [round(self.percentile(100 * step / QUANTILES), 6) for step in range(QUANTILES + 1)],
         }
 
+    @property
+    def turns(self) -> np.ndarray:
+        """The times in ms, a row a turn."""
+        return np.asarray(self.milliseconds).reshape(-1, self.runs_a_turn)
+
+
+def median_interval(latency: Latency, confidence: float = 0.95) -> Interval | None:
+    """In which interval the median lies, in ms: by the percentile bootstrap over turns.
+
+    Turns are drawn, not runs: the runs of one turn resemble one another, so that each by itself tells less than it
+    seems to. Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapters 8 and 13.
+
+    Args:
+        latency: The measured times.
+        confidence: How often such an interval holds the true median.
+
+    Returns:
+        None where there are fewer than :data:`LEAST_TURNS` turns.
+    """
+    turns = latency.turns
+    return _bootstrap(len(turns), lambda drawn: float(np.median(turns[drawn])), confidence)
+
+
+def ratio_interval(latency: Latency, to: Latency, confidence: float = 0.95) -> Interval | None:
+    """Likewise for the ratio of two medians, of models that took turns: those of a round are drawn together.
+
+    Raises:
+        ValueError: They had different numbers of turns.
+    """
+    turns, others = latency.turns, to.turns
+    if len(turns) != len(others):
+        raise ValueError(f"{len(turns)} and {len(others)} turns were not taken in turns")
+    return _bootstrap(len(turns), lambda drawn: float(np.median(turns[drawn]) / np.median(others[drawn])), confidence)
+
+
+def _bootstrap(turns: int, statistic: Callable[[np.ndarray], float], confidence: float) -> Interval | None:
+    if turns < LEAST_TURNS:
+        return None
+    random = np.random.default_rng(0)  # the same times give the same interval
+    values = [statistic(random.integers(turns, size=turns)) for _ in range(RESAMPLES)]
+    lower, upper = np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(lower), float(upper)
+
 
 def measure_in_turns(
     run: Mapping[str, Callable[[], object]], step: Callable[[str, int, int], None] | None = None
 ) -> dict[str, Latency]:
-    """Times the callables, which take turns; every second round goes in reverse order.
-
-    Each is run :data:`WARM_UP_RUNS` times first. A turn is as many runs as take :data:`TURN_SECONDS`, after one that
-    does not count, since the model before has left its own data in the caches.
+    """Times callables of this process, which take turns as in :func:`time_in_turns`.
 
     Args:
         run: What to time, by name; each call is one run.
@@ -56,36 +108,52 @@ def measure_in_turns(
     Returns:
         At least one time for each name.
     """
-    turns = {name: max(1, math.ceil(TURN_SECONDS / max(_warm_up(call), 1e-7))) for name, call in run.items()}
-    times: dict[str, list[float]] = {name: [] for name in run}
+    return time_in_turns({name: partial(_time_calls, call) for name, call in run.items()}, step)
+
+
+def time_in_turns(
+    timers: Mapping[str, Timer], step: Callable[[str, int, int], None] | None = None
+) -> dict[str, Latency]:
+    """Times models that take turns; every second round goes in reverse order.
+
+    Each is run :data:`WARM_UP_RUNS` times first. A turn is as many runs as take :data:`TURN_SECONDS`, after one that
+    does not count, since the model before has left its own data in the caches.
+
+    Args:
+        timers: What times a model, by name.
+        step: Told how many turns are done.
+
+    Returns:
+        At least one time for each name.
+    """
+    runs = {name: max(1, math.ceil(TURN_SECONDS / max(_warm_up(timer), 1e-7))) for name, timer in timers.items()}
+    times: dict[str, list[float]] = {name: [] for name in timers}
     start, rounds = time.perf_counter(), 0
     while True:
-        for name in list(run)[:: -1 if rounds % 2 else 1]:
-            times[name].extend(_turn(run[name], turns[name]))
+        for name in list(timers)[:: -1 if rounds % 2 else 1]:
+            times[name].extend(timers[name](runs[name], 1 if runs[name] > 1 else 0))
         rounds += 1
         if step is not None:
             step("turn", rounds, 0)
         elapsed = time.perf_counter() - start
-        enough = elapsed >= ENOUGH_SECONDS and all(len(runs) >= LEAST_RUNS for runs in times.values())
+        enough = elapsed >= ENOUGH_SECONDS and all(len(made) >= LEAST_RUNS for made in times.values())
         if enough or elapsed >= MOST_SECONDS:
-            return {name: Latency(tuple(runs)) for name, runs in times.items()}
+            return {name: Latency(tuple(made), runs[name]) for name, made in times.items()}
 
 
-def _warm_up(call: Callable[[], object]) -> float:
+def _warm_up(timer: Timer) -> float:
     """Seconds of the last of the first runs; one alone where it takes its time."""
     seconds = 0.0
     for _ in range(WARM_UP_RUNS):
-        start = time.perf_counter()
-        call()
-        seconds = time.perf_counter() - start
+        (milliseconds,) = timer(1, 0)
+        seconds = milliseconds / 1e3
         if seconds > MOST_SECONDS / LEAST_RUNS:
             break
     return seconds
 
 
-def _turn(call: Callable[[], object], runs: int) -> list[float]:
-    """Milliseconds of each run."""
-    if runs > 1:
+def _time_calls(call: Callable[[], object], runs: int, warm_up: int) -> list[float]:
+    for _ in range(warm_up):
         call()
     times = []
     for _ in range(runs):
