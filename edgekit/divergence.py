@@ -123,7 +123,7 @@ class DivergedError(RequirementError):
             error.message,
             subject=error.subject,
             expected=error.expected,
-            found=f"{error.found}; first diverging layer: {divergence.summary}",
+            found="; ".join([*filter(None, [error.found]), f"first diverging layer: {divergence.summary}"]),
             hint=error.hint,
         )
         self.divergence = divergence

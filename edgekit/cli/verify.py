@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,6 +30,15 @@ if TYPE_CHECKING:
 LayersOption = Annotated[
     bool, typer.Option("--layers", help="Compare intermediate values too, and name the first that diverges.")
 ]
+ResultsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--results",
+        metavar="FILE",
+        help="Judge what the bundle's check wrote on a device that is not reached from here.",
+        show_default=False,
+    ),
+]
 
 
 @command("edgekit verify model-ios18", "edgekit verify model-intel-cpu --data test-samples --model model.onnx")
@@ -41,6 +51,7 @@ def verify(
     config: DataConfigOption = None,
     device: DeviceOption = LOCAL,
     layers: LayersOption = False,
+    results: ResultsOption = None,
 ) -> None:
     """Verify a bundle's files, golden outputs and accuracy.
 
@@ -51,10 +62,12 @@ def verify(
     """
     from edgekit.bundle import read_bundle
     from edgekit.devices.opening import open_device
+    from edgekit.devices.results import ResultsDevice
     from edgekit.divergence import DivergedError
     from edgekit.verification import verify_bundle
 
-    where, opened = open_device(device), read_bundle(bundle)
+    where = open_device(device) if results is None else ResultsDevice(results)
+    opened = read_bundle(bundle)
     with console.progress.stage("verify"):
         declared = None if data is None else declared_preprocessing(config, data, model)
         try:
@@ -63,7 +76,7 @@ def verify(
             if not console.as_json:  # there the error's record holds them
                 console.show({}, partial(_show_layers, error.divergence))
             raise
-    record = {"bundle": str(bundle), "device": device, **verification.as_record()}
+    record = {"bundle": str(bundle), "device": device if results is None else str(results), **verification.as_record()}
     if verification.accuracy is not None and verification.accuracy.label_doubt is not None:
         console.warn(verification.accuracy.label_doubt)
     console.show(record, partial(_show, verification, len(opened.manifest["files"])))

@@ -1,0 +1,160 @@
+"""What a device computed where EdgeKit does not reach: a results file that the bundle's own check wrote there.
+
+The file is JSON::
+
+    format            1
+    manifest_sha256   of the manifest of the bundle that was run, which holds the SHA-256 of all its files
+    executed_by       runtime, device, system and units, as the device says
+    load_ms           from the model's file to a model that is ready
+    samples           one a golden sample, in order:
+      milliseconds      of one run
+      outputs           one an output of the manifest, in order:
+        name              the ONNX name
+        values            the elements row by row, as 64-bit floats, little-endian, in Base64
+
+The outputs are judged here, not there, by the same floors as any other device's.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgekit.bundle import MANIFEST, Bundle
+from edgekit.devices.device import Device, Session, Timing
+from edgekit.errors import InputError, RequirementError
+from edgekit.onnx_file import sha256
+from edgekit.schema import find_flaw
+from edgekit.target import Arrays
+
+SCHEMA_FILE = "devices/results.schema.json"
+MOST_SHOWN = 4
+"""How many elements an error shows."""
+
+
+class ResultsDevice(Device):
+    """A device that has done its work already.
+
+    Args:
+        file: What it wrote.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    @contextmanager
+    def open(self, bundle: Bundle) -> Iterator[Session]:
+        """The results, if they are this bundle's.
+
+        Raises:
+            InputError: The file is missing, is none, or belongs to another bundle.
+        """
+        record = self._read()
+        expected = sha256(bundle.path / MANIFEST)
+        if record["manifest_sha256"] != expected:
+            raise InputError(
+                "these are the results of another bundle",
+                subject=self._file,
+                expected=f"those of a {MANIFEST} with SHA-256 {expected}",
+                found=record["manifest_sha256"],
+                hint="run the check of this very bundle on the device",
+            )
+        yield ResultsSession(self._file, record, bundle)
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            record: dict[str, Any] = json.loads(self._file.read_text(encoding="utf-8"))
+            flaw = find_flaw(record, SCHEMA_FILE)
+        except (OSError, ValueError) as error:
+            flaw = str(error)
+        if flaw is not None:
+            raise InputError(
+                "is no results file",
+                subject=self._file,
+                expected="what the check of a bundle wrote on the device",
+                found=flaw,
+            )
+        return record
+
+
+class ResultsSession(Session):
+    """Outputs that are known of the golden samples, and of nothing else.
+
+    Args:
+        file: What errors name.
+        record: The content of the file.
+        bundle: The bundle that it belongs to.
+
+    Raises:
+        InputError: The samples or outputs in it are not the bundle's.
+    """
+
+    def __init__(self, file: Path, record: Mapping[str, Any], bundle: Bundle) -> None:
+        self._file = file
+        self._record = record
+        self._known = [
+            (inputs, self._outputs(sample["outputs"], outputs))
+            for sample, (inputs, outputs) in zip(record["samples"], self._golden(bundle), strict=True)
+        ]
+
+    @property
+    def executed_by(self) -> str:
+        """What the device said."""
+        return str(self._record["executed_by"])
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        """Outputs by name for the inputs of a golden sample.
+
+        Raises:
+            RequirementError: The inputs are others.
+        """
+        for inputs, outputs in self._known:
+            if feeds.keys() == inputs.keys() and all(np.array_equal(feeds[name], inputs[name]) for name in inputs):
+                return outputs
+        raise RequirementError(
+            "the results tell of the golden samples only", subject=self._file, hint="leave --data and --layers out"
+        )
+
+    def time(self, sample: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Timing:
+        """What the device measured: one run a golden sample, whatever is asked for."""
+        times = tuple(float(sample["milliseconds"]) for sample in self._record["samples"])
+        return Timing(times, float(self._record["load_ms"]), None, {})
+
+    def _golden(self, bundle: Bundle) -> list[tuple[Arrays, Arrays]]:
+        golden = list(bundle.golden())
+        if len(golden) != len(self._record["samples"]):
+            raise self._foreign("golden samples", len(golden), len(self._record["samples"]))
+        return golden
+
+    def _outputs(self, recorded: list[Mapping[str, str]], golden: Arrays) -> Arrays:
+        names = [output["name"] for output in recorded]
+        if names != list(golden):
+            raise self._foreign("outputs", ", ".join(golden), ", ".join(names))
+        return {output["name"]: self._values(output, golden[output["name"]]) for output in recorded}
+
+    def _values(self, output: Mapping[str, str], golden: np.ndarray) -> np.ndarray:
+        try:
+            values = np.frombuffer(base64.b64decode(output["values"], validate=True), "<f8")
+        except (binascii.Error, ValueError) as error:
+            raise InputError(f"is damaged: {error}", subject=self._file) from error
+        if values.size != golden.size:
+            raise self._foreign(f"elements of output {output['name']!r}", golden.size, values.size)
+        if golden.dtype.kind != "f" and not (np.isfinite(values) & (values == np.rint(values))).all():
+            raise InputError(
+                f"output {output['name']!r} holds what is no whole number",
+                subject=self._file,
+                expected=golden.dtype.name,
+                found=", ".join(str(value) for value in values[:MOST_SHOWN]),
+            )
+        with np.errstate(over="ignore"):  # what is too large for the type is infinite in it
+            return values.astype(golden.dtype).reshape(golden.shape)
+
+    def _foreign(self, what: str, expected: object, found: object) -> InputError:
+        return InputError(f"has other {what} than the bundle", subject=self._file, expected=expected, found=found)

@@ -1,0 +1,151 @@
+"""Results that a device wrote, judged here."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from edgekit.bundle import Bundle, read_bundle
+from edgekit.devices.opening import open_device
+from edgekit.devices.results import ResultsDevice
+from edgekit.errors import InputError, RequirementError
+from edgekit.pipeline import PackageRequest, package
+from edgekit.progress import Progress
+from edgekit.verification import verify_bundle
+
+Write = Callable[[Mapping[str, Any]], Path]
+
+
+@pytest.fixture
+def bundle(onnx_model: Callable[..., onnx.ModelProto], tmp_path: Path) -> Bundle:
+    model = onnx_model(
+        "g (float[1, 4] x) => (float[1, 4] y, int64[1] c) { y = Exp(x) c = ArgMax <axis=1, keepdims=0> (y) }"
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    package(PackageRequest(tmp_path / "model.onnx", "ios18", tmp_path / "bundle"), Progress())
+    return read_bundle(tmp_path / "bundle")
+
+
+def recorded(bundle: Bundle, change: Callable[[np.ndarray], np.ndarray] = lambda array: array) -> dict[str, Any]:
+    """What a device writes that computes the golden outputs, or something else."""
+    samples = [
+        {
+            "milliseconds": 1.5,
+            "outputs": [
+                {"name": name, "values": base64.b64encode(change(array).astype("<f8").tobytes()).decode()}
+                for name, array in outputs.items()
+            ],
+        }
+        for _, outputs in bundle.golden()
+    ]
+    digest = hashlib.sha256((bundle.path / "manifest.json").read_bytes()).hexdigest()
+    return {"format": 1, "manifest_sha256": digest, "executed_by": "Core ML, iPhone", "load_ms": 20, "samples": samples}
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def written(record: Mapping[str, Any]) -> Path:
+        file = tmp_path / "results.json"
+        file.write_text(json.dumps(record))
+        return file
+
+    return written
+
+
+def test_right_results_pass(bundle: Bundle, write: Write) -> None:
+    verification = verify_bundle(bundle, device=ResultsDevice(write(recorded(bundle))))
+    assert verification.executed_by == "Core ML, iPhone"
+    assert [output.exact for output in verification.golden] == [True, True]
+
+
+def test_wrong_results_are_refused(bundle: Bundle, write: Write) -> None:
+    with pytest.raises(RequirementError, match="executed by Core ML, iPhone"):
+        verify_bundle(bundle, device=ResultsDevice(write(recorded(bundle, np.flip))))
+
+
+def nan_in_floats(array: np.ndarray) -> np.ndarray:
+    return array * np.nan if array.dtype.kind == "f" else array
+
+
+def test_what_is_no_number_is_none_of_the_right_ones(bundle: Bundle, write: Write) -> None:
+    with pytest.raises(RequirementError, match="golden outputs"):
+        verify_bundle(bundle, device=ResultsDevice(write(recorded(bundle, nan_in_floats))))
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 0.5])
+def test_integers_are_whole_numbers(wrong: float, bundle: Bundle, write: Write) -> None:
+    file = write(recorded(bundle, lambda array: array if array.dtype.kind == "f" else np.full(array.shape, wrong)))
+    with pytest.raises(InputError, match=r"no whole number|cannot"), ResultsDevice(file).open(bundle):
+        pass
+
+
+def test_results_of_another_bundle_are_refused(bundle: Bundle, write: Write) -> None:
+    file = write(recorded(bundle) | {"manifest_sha256": "0" * 64})
+    with pytest.raises(InputError, match="another bundle"), ResultsDevice(file).open(bundle):
+        pass
+
+
+def test_times_are_the_devices(bundle: Bundle, write: Write) -> None:
+    with ResultsDevice(write(recorded(bundle))).open(bundle) as session:
+        timing = session.time(next(bundle.golden())[0], 5, 1)
+    assert set(timing.milliseconds) == {1.5}
+    assert timing.load_ms == 20
+
+
+def test_other_inputs_than_the_golden_ones_are_not_known(bundle: Bundle, write: Write) -> None:
+    with (
+        ResultsDevice(write(recorded(bundle))).open(bundle) as session,
+        pytest.raises(RequirementError, match="golden samples only"),
+    ):
+        session.run({"x": np.full((1, 4), 77, np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda record: record.update(format=2), "format"),
+        (lambda record: record.pop("samples"), "samples"),
+        (lambda record: record["samples"].pop(), "other golden samples"),
+        (lambda record: record["samples"][0]["outputs"].pop(), "other outputs"),
+        (lambda record: record["samples"][0]["outputs"][0].update(values="AAAAAAAA8D8="), "elements of output 'y'"),
+        (lambda record: record["samples"][0]["outputs"][0].update(values="AAAA"), "damaged"),
+        (lambda record: record["samples"][0]["outputs"][0].update(values="!"), "damaged"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told(
+    spoil: Callable[[dict[str, Any]], object], message: str, bundle: Bundle, write: Write
+) -> None:
+    record = recorded(bundle)
+    spoil(record)
+    with pytest.raises(InputError, match=message), ResultsDevice(write(record)).open(bundle):
+        pass
+
+
+def test_a_file_that_is_none_is_told(bundle: Bundle, tmp_path: Path) -> None:
+    (tmp_path / "no.json").write_text("{")
+    for name in ("no.json", "nowhere.json"):
+        with pytest.raises(InputError, match="no results file"), ResultsDevice(tmp_path / name).open(bundle):
+            pass
+
+
+def test_the_command_line_judges_them(bundle: Bundle, write: Write, edgekit: Callable[..., Any]) -> None:
+    good = edgekit("verify", bundle.path, "--results", write(recorded(bundle)))
+    assert good.code == 0
+    assert "executed by  Core ML, iPhone" in good.out
+    bad = edgekit("verify", bundle.path, "--results", write(recorded(bundle, np.flip)))
+    assert bad.code == 1
+
+
+def test_xcode_itself_is_not_reached(bundle: Bundle) -> None:
+    with pytest.raises(InputError, match="--results FILE"), open_device("xcode").open(bundle):
+        pass
+    with pytest.raises(InputError, match="chooses the device"):
+        open_device("xcode:iPhone")
