@@ -21,6 +21,7 @@ from edgekit.errors import InternalError
 from edgekit_quantize.dynamic import fits
 from edgekit_quantize.graph import constant, is_standard, only_consumer
 from edgekit_quantize.layers import Layer, layers
+from edgekit_quantize.ranges import AROUND_ZERO
 
 MODES = ("float", "weights", "input", "both", "dynamic")
 """A layer stays float; only its weights are quantized; its activation input is as well; its output is as well; its
@@ -31,6 +32,8 @@ BESIDE = ("candidates", "name", "refuses", "dynamic")
 cannot take with the reasons, and the kinds of layers that it computes with ranges of the moment."""
 
 DEFAULT_RULE = "percentile"
+TO_SOFTMAX = ("Add", "Sub", "Mul", "Div", "Where")
+"""What stands between a product and Softmax where exporters scale and mask an attention's scores."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ class Settings:
     :mod:`edgekit_quantize.layers` there are ``Gather`` (tables) and ``LSTM``, ``GRU`` and ``RNN``, for which only
     ``weights`` is known, and of LSTM ``dynamic`` (:mod:`edgekit_quantize.dynamic_lstm`)."""
     activation_products: bool = False
-    """Whether a MatMul of two activations is quantized."""
+    """Whether the MatMul of two activations that gives an attention's scores is quantized, its operands around zero.
+    (The one behind the scores stays float: what Softmax gives has few integers worth the name.)"""
     fused: tuple[str, ...] = ("Relu", "Clip")
     """Operators that the runtime computes inside the layer before them."""
     moves: tuple[str, ...] = ("MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice")
@@ -199,9 +203,21 @@ def _stays_in(graph: ir.Graph, value: ir.Value) -> bool:
 def _products(graph: ir.Graph, plan: Plan, keep_float: Collection[str]) -> None:
     for node in graph:
         operands = [value for value in node.inputs if value is not None and constant(value) is None]
-        if is_standard(node, "MatMul") and len(operands) == 2 and node.name not in keep_float:
-            plan.products.append(node)
-            plan.tensors.update({value.name: value for value in operands if value.name})
+        if not is_standard(node, "MatMul") or len(operands) < 2 or node.name in keep_float or not _gives_scores(node):
+            continue
+        plan.products.append(node)
+        for value in operands:
+            if value.name and value.name not in plan.tensors:
+                plan.tensors[value.name] = value
+                plan.rules[value.name] = AROUND_ZERO
+
+
+def _gives_scores(node: ir.Node) -> bool:
+    """Whether what the node computes goes into Softmax and nowhere else, scaled and masked perhaps."""
+    reader = only_consumer(node.outputs[0])
+    while reader is not None and is_standard(reader, *TO_SOFTMAX):
+        reader = only_consumer(reader.outputs[0])
+    return reader is not None and is_standard(reader, "Softmax")
 
 
 def _moves(plan: Plan) -> None:

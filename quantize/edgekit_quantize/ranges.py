@@ -1,4 +1,4 @@
-"""Which part of a histogram the integers should cover: four rules over the same counts."""
+"""Which part of a histogram the integers should cover: rules over the same counts."""
 
 from __future__ import annotations
 
@@ -102,9 +102,13 @@ def make(low: float, high: float, dtype: IntegerType, symmetric_range: bool) -> 
     return symmetric(low, high, dtype) if symmetric_range else asymmetric(low, high, dtype)
 
 
+AROUND_ZERO = "around zero"
+"""The rule of activations that become int8 with the zero point 0, whatever the type of others, where that costs little:
+a runtime that multiplies integers has no zero point to take off then. Else it is that of the percentile."""
 RULES: dict[str, Callable[[Histogram, IntegerType, bool], Range]] = {
     "minmax": lambda histogram, dtype, symmetric_range: minmax(histogram),
     "percentile": lambda histogram, dtype, symmetric_range: percentile(histogram),
+    AROUND_ZERO: lambda histogram, dtype, symmetric_range: percentile(histogram),
     "mse": least_error,
     "entropy": lambda histogram, dtype, symmetric_range: least_divergence(histogram),
 }

@@ -20,9 +20,9 @@ from edgekit_quantize.writing import Written
 
 NOISE = 0.05
 """Two latencies that differ by less than this share are the same: the machine's own noise is as large."""
-PLAY_OFF = 2.0
+PLAY_OFF = 3.0
 """Candidates that are at most so many times slower than the fastest are timed once more, side by side: on a busy
-machine the first look errs by as much."""
+machine the first look errs by more than a half."""
 FINAL_ROUNDS = 16
 """Rounds of that second timing."""
 FINAL_NOISE = 0.02

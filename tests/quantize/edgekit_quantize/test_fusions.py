@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.resources
 import json
 from collections import Counter
@@ -17,6 +18,7 @@ import pytest
 from edgekit_quantize.bias_correction import input_axis
 from edgekit_quantize.calibration.statistics import Calibration, calibrate
 from edgekit_quantize.layers import layers
+from edgekit_quantize.per_channel import by_channel, channel_scales
 from edgekit_quantize.placement import Settings, candidates, place
 from edgekit_quantize.prepare import prepared
 from edgekit_quantize.writing import write
@@ -36,6 +38,26 @@ g (float[1, 16, 32] x) => (float[1, 16, 32] y) {
   r = Relu(a)
   n = MatMul(r, w2)
   y = Add(b2, n)
+}"""
+
+SEPARABLE = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 8, 16, 16] x) => (float[1, 16, 8, 8] y) {
+  c = Conv(x, w1)
+  h = HardSwish(c)
+  d = Conv<group = 16, pads = [1, 1, 1, 1], strides = [2, 2]>(h, w2)
+  s = HardSwish(d)
+  y = Conv(s, w3)
+}"""
+ATTENTION = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 4, 16, 32] x) => (float[1, 4, 16, 32] y) <float scale = {0.2}> {
+  q = MatMul(x, wq)
+  k = MatMul(x, wk)
+  v = MatMul(x, wv)
+  t = Transpose<perm = [0, 1, 3, 2]>(k)
+  p = MatMul(q, t)
+  m = Mul(p, scale)
+  s = Softmax(m)
+  y = MatMul(s, v)
 }"""
 
 
@@ -63,7 +85,11 @@ def _calibrated(model: ir.Model, settings: Settings, rng: np.random.Generator) -
         wanted.setdefault(layer.data.name or "", set()).add(input_axis(layer))
     shape = [int(dim) for dim in model.graph.inputs[0].shape or ()]
     feeds = [({"x": rng.normal(size=shape).astype(np.float32)}, None) for _ in range(4)]
-    return calibrate(model, wanted, feeds, len(feeds))
+    scales = {
+        name: functools.partial(channel_scales, readers=readers, settings=settings)
+        for name, readers in by_channel([place(model.graph, settings)]).items()
+    }
+    return calibrate(model, wanted, feeds, len(feeds), by_channel=scales)
 
 
 def _optimized(model: ir.Model, folder: Path) -> Counter[str]:
@@ -139,3 +165,45 @@ def test_openvino_multiplies_matrices_of_integers(
     types = _compiled(written.model, tmp_path)
     integers = types["FullyConnected", "i8"] + types["FullyConnected", "u8"]
     assert integers == 2, types
+
+
+def test_openvino_convolves_depthwise_between_integers(
+    parse: Callable[..., ir.Model], rng: np.random.Generator, tmp_path: Path
+) -> None:
+    shapes = {"w1": (16, 8, 1, 1), "w2": (16, 1, 3, 3), "w3": (16, 16, 1, 1)}
+    arrays = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    model = prepared(parse(SEPARABLE, **arrays))
+    _, settings = candidates(_placement("edgekit_openvino"))[0]
+    calibration = _calibrated(model, settings, rng)
+
+    written = write(model, settings, calibration.tensors)
+
+    types = _compiled(written.model, tmp_path)
+    assert types["Convolution", "u8"] == 3, types
+    assert not types["Subgraph", "f32"] - 1, types  # what quantizes the input; all else is done by the convolutions
+    assert calibration.tensors["h"].smoothing is not None
+
+
+def test_openvino_scores_attention_with_integers(
+    parse: Callable[..., ir.Model], rng: np.random.Generator, tmp_path: Path
+) -> None:
+    arrays = {name: (rng.normal(size=(32, 32)) / 6).astype(np.float32) for name in ("wq", "wk", "wv")}
+    model = prepared(parse(ATTENTION, **arrays))
+    _, settings = candidates(_placement("edgekit_openvino"))[0]
+
+    written = write(model, settings, _calibrated(model, settings, rng).tensors)
+
+    types = _compiled(written.model, tmp_path)
+    assert types["FullyConnected", "i8"] == 3, types
+    assert types["Subgraph", "i8"] + types["MatMul", "i8"] == 1, types
+
+
+def test_only_the_product_before_softmax_is_one_of_integers(parse: Callable[..., ir.Model]) -> None:
+    arrays = {name: np.ones((32, 32), np.float32) for name in ("wq", "wk", "wv")}
+    model = parse(ATTENTION, **arrays)
+
+    plan = place(model.graph, Settings(activation_products=True))
+
+    assert [node.outputs[0].name for node in plan.products] == ["p"]
+    assert {"q", "t"} <= plan.tensors.keys()
+    assert not {"s", "v"} & plan.tensors.keys()

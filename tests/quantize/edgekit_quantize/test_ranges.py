@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from edgekit_quantize.calibration.histogram import Histogram
+from edgekit_quantize.calibration.statistics import TensorStatistics
+from edgekit_quantize.placement import Settings
 from edgekit_quantize.qparams import TYPES, asymmetric
-from edgekit_quantize.ranges import RULES, least_error, percentile, squared_error
+from edgekit_quantize.ranges import AROUND_ZERO, RULES, least_error, percentile, squared_error
+from edgekit_quantize.writing import activation_params
 
 
 @pytest.fixture
@@ -70,3 +73,14 @@ def test_least_divergence_keeps_all_of_even_numbers() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_nothing_seen_is_an_empty_range(rule: str) -> None:
     assert RULES[rule](Histogram(), TYPES["uint8"], False) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(("shift", "dtype"), [(0.0, "int8"), (3.0, "uint8")])
+def test_the_zero_point_is_zero_where_that_costs_little(rng: np.random.Generator, shift: float, dtype: str) -> None:
+    histogram = Histogram()
+    histogram.update((rng.normal(size=5000) + shift).astype(np.float32))
+
+    params = activation_params(TensorStatistics(histogram), Settings(), AROUND_ZERO)
+
+    assert params.dtype is TYPES[dtype]
+    assert (int(params.zero_point) == 0) == (dtype == "int8")

@@ -13,7 +13,7 @@ from edgekit.errors import InputError
 from edgekit.evaluation import Evaluation
 from edgekit.samples import Sample
 from edgekit_quantize.calibration.statistics import Reference
-from edgekit_quantize.scoring import Scorer
+from edgekit_quantize.scoring import AGREEMENT, Score, Scorer
 
 EYE = np.eye(4, dtype=np.float32)
 
@@ -109,3 +109,7 @@ def test_of_nothing_no_share_can_be_lost(evaluation: Evaluation) -> None:
 
     with pytest.raises(InputError, match="gives 0 for the float model"):
         Scorer.by_evaluation(_references([None]), evaluation, samples, _same)
+
+
+def test_one_of_a_hundred_is_one_percent() -> None:
+    assert Score(AGREEMENT, 0.99, 1.0, 30.0).drop <= 0.01
