@@ -124,7 +124,7 @@ class Gate:
         ratio = None
         if candidate.model is not None and counts_here(bundle):
             with self.progress.stage(f"measure {bundle.name}"):
-                ratio = ratio_to_original(bundle, candidate.model, precise_enough, self._stopwatch())
+                ratio = ratio_to_original(bundle, candidate.model, self._stopwatch(), precise_enough)
             if not ratio.known:
                 self.progress.warn(f"{bundle.name}: its latency is not clear after {ratio.seconds:.0f} s: left out")
                 ratio = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from edgekit.config import Budget
 from edgekit.devices.local import open_runner
 from edgekit.gate.baseline import MachineRatio
 from edgekit.gate.machine import Machine
-from edgekit.gate.measuring import Limit, Ratio, limits_settled, measure_ratio
+from edgekit.gate.measuring import Limit, Ratio, measure_ratio
 from edgekit.gate.verdict import Outcome, Verdict, verdict_on
 from edgekit.quantizer import Progress
 from edgekit.reference import Reference
@@ -66,6 +66,20 @@ class Rivals:
     """An earlier build's figures."""
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """One limit, and the words for it."""
+
+    budget: str
+    text: str
+    limit: Limit
+
+
+Clear = Callable[[Ratio], bool]
+Way = Callable[[Clear], Ratio] | str
+"""Measures a ratio until it is clear enough; or says why it cannot be measured."""
+
+
 def judge_latency(
     bundle: Bundle, budget: Budget, growth_asked: bool, rivals: Rivals, stopwatch: Stopwatch
 ) -> tuple[list[Verdict], list[Ratio]]:
@@ -83,37 +97,50 @@ def judge_latency(
         InputError: ``rivals.original`` is not the bundle's original.
     """
     runs_here = counts_here(bundle)
-    to_original: dict[str, tuple[str, Limit]] = {}
-    verdicts: list[Verdict] = []
-    ratios: list[Ratio] = []
-    if budget.latency_ratio is not None:
-        text = f"at most {budget.latency_ratio:.2f} of the float model's"
-        to_original[_RATIO] = text, Limit(budget.latency_ratio, budget.latency_ratio)
     growth = budget.latency_growth if runs_here or growth_asked else None
-    if growth is not None and rivals.bundle is None and rivals.baseline is not None:
-        known = rivals.baseline.here
-        if known is not None:
-            to_original[_GROWTH] = _above_baseline(growth, known)
-        elif rivals.baseline.elsewhere or growth_asked:
-            verdicts.append(_unknown_machine(growth, rivals.baseline))
-    if to_original:
-        if not runs_here or rivals.original is None:
-            missing = NO_ORIGINAL if runs_here else STAND_IN
-            verdicts += [verdict_on(name, text, missing, False) for name, (text, _) in to_original.items()]
-        else:
-            limits = {name: limit for name, (_, limit) in to_original.items()}
-            ratio = ratio_to_original(bundle, rivals.original, limits_settled(limits), stopwatch)
-            ratios.append(ratio)
-            verdicts += [_judged(name, text, limit, ratio) for name, (text, limit) in to_original.items()]
+    original: Way = NO_ORIGINAL
+    if not runs_here:
+        original = STAND_IN
+    elif rivals.original is not None:
+        original = partial(ratio_to_original, bundle, rivals.original, stopwatch)
+    verdicts, ratios = _judged(_asked_of_original(budget, growth, rivals), original)
     if growth is not None and rivals.bundle is not None:
         text, limit = f"at most {growth:.1%} above {rivals.bundle.path}", Limit(1 + growth, 1 + growth)
-        if runs_here:
-            ratio = _ratio_to_bundle(bundle, rivals.bundle, limit.settled_by, stopwatch)
-            ratios.append(ratio)
-            verdicts.append(_judged(_GROWTH, text, limit, ratio))
-        else:
-            verdicts.append(verdict_on(_GROWTH, text, STAND_IN, False))
+        other = partial(_ratio_to_bundle, bundle, rivals.bundle, stopwatch) if runs_here else STAND_IN
+        more_verdicts, more_ratios = _judged([_Asked(_GROWTH, text, limit)], other)
+        verdicts, ratios = verdicts + more_verdicts, ratios + more_ratios
+    elif growth is not None and (baseline := rivals.baseline) is not None and baseline.here is None:
+        verdicts += [_unknown_machine(growth, baseline)] if baseline.elsewhere or growth_asked else []
     return verdicts, ratios
+
+
+def _asked_of_original(budget: Budget, growth: float | None, rivals: Rivals) -> list[_Asked]:
+    """The limits of the ratio to the original."""
+    asked = []
+    if budget.latency_ratio is not None:
+        text = f"at most {budget.latency_ratio:.2f} of the float model's"
+        asked.append(_Asked(_RATIO, text, Limit(budget.latency_ratio, budget.latency_ratio)))
+    known = None if rivals.baseline is None or rivals.bundle is not None else rivals.baseline.here
+    if growth is not None and known is not None:  # the baseline's ratio is known within bounds, and so is the limit
+        text = f"at most {growth:.1%} above {known.ratio:.3f} ({known.lower:.3f} – {known.upper:.3f})"
+        asked.append(_Asked(_GROWTH, text, Limit(known.lower * (1 + growth), known.upper * (1 + growth))))
+    return asked
+
+
+def _judged(asked: Sequence[_Asked], way: Way) -> tuple[list[Verdict], list[Ratio]]:
+    """A verdict for each limit, by one measurement for all of them."""
+    if not asked:
+        return [], []
+    if isinstance(way, str):
+        return [verdict_on(one.budget, one.text, way, False) for one in asked], []
+    ratio = way(lambda ratio: all(one.limit.settled_by(ratio) for one in asked))
+    return [Verdict(one.budget, one.text, ratio_text(ratio), _outcome(one.limit, ratio)) for one in asked], [ratio]
+
+
+def _outcome(limit: Limit, ratio: Ratio) -> Outcome:
+    if limit.kept_by(ratio):
+        return Outcome.KEPT
+    return Outcome.BROKEN if limit.broken_by(ratio) else Outcome.INCONCLUSIVE
 
 
 def counts_here(bundle: Bundle) -> bool:
@@ -122,7 +149,7 @@ def counts_here(bundle: Bundle) -> bool:
     return profile.runs_here
 
 
-def ratio_to_original(bundle: Bundle, original: Path, clear: Callable[[Ratio], bool], stopwatch: Stopwatch) -> Ratio:
+def ratio_to_original(bundle: Bundle, original: Path, stopwatch: Stopwatch, clear: Clear) -> Ratio:
     """The bundle's time as a multiple of the original's in ONNX Runtime, on the first golden sample.
 
     Raises:
@@ -138,7 +165,7 @@ def precise_enough(ratio: Ratio) -> bool:
     return not ratio.contradictory and ratio.spread <= BASELINE_SPREAD
 
 
-def _ratio_to_bundle(bundle: Bundle, other: Bundle, clear: Callable[[Ratio], bool], stopwatch: Stopwatch) -> Ratio:
+def _ratio_to_bundle(bundle: Bundle, other: Bundle, stopwatch: Stopwatch, clear: Clear) -> Ratio:
     check_integrity(other)
     built = partial(open_runner(bundle).run, _feeds(bundle))
     return stopwatch.ratio(built, partial(open_runner(other).run, _feeds(other)), clear)
@@ -150,26 +177,10 @@ def _feeds(bundle: Bundle) -> Arrays:
     return inputs
 
 
-def _above_baseline(growth: float, known: MachineRatio) -> tuple[str, Limit]:
-    """The limit that a baseline's ratio makes; as that is known within bounds only, so is the limit."""
-    limit = Limit(known.lower * (1 + growth), known.upper * (1 + growth))
-    return f"at most {growth:.1%} above {known.ratio:.3f} ({known.lower:.3f} – {known.upper:.3f})", limit
-
-
 def _unknown_machine(growth: float, baseline: EarlierRatios) -> Verdict:
     known = "; ".join(map(str, baseline.elsewhere)) or "no machine"
     found = f"the baseline was measured on {known}, not on {baseline.machine}"
     return Verdict(_GROWTH, f"at most {growth:.1%} above the baseline's", found, Outcome.INCONCLUSIVE)
-
-
-def _judged(name: str, text: str, limit: Limit, ratio: Ratio) -> Verdict:
-    if limit.kept_by(ratio):
-        outcome = Outcome.KEPT
-    elif limit.broken_by(ratio):
-        outcome = Outcome.BROKEN
-    else:
-        outcome = Outcome.INCONCLUSIVE
-    return Verdict(name, text, ratio_text(ratio), outcome)
 
 
 def ratio_text(ratio: Ratio) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,7 +14,11 @@ from edgekit.gate.evidence import ConfidenceSequence
 from edgekit.quantizer import Progress
 
 TURN_SECONDS = 0.02
-"""A turn runs one model for about this long; one that takes longer runs once."""
+"""A turn runs one model for about this long, and :data:`TURN_RUNS` times at least."""
+TURN_RUNS = 10
+"""Of so many runs one is hardly ever interrupted, on a machine with four times the work that it can do at a time."""
+LONGEST_TURN_SECONDS = 0.2
+"""A model that is so slow that its turn would take longer runs fewer times, and once at least."""
 WARM_UP_RUNS = 3
 _LOOKS_GROW_BY = 1.02
 """Looking costs time too: it is done after every pair at first, and then whenever there are so many times the pairs."""
@@ -45,9 +48,10 @@ class Limit:
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times as long one model takes as another: the median over pairs of turns, and what is proven of it."""
+    """How many times as long one model takes as another, and what is proven of it."""
 
     median: float
+    """Over the pairs of turns."""
     lower: float
     """0 where nothing is proven."""
     upper: float
@@ -87,16 +91,20 @@ class _Model:
         """Warms it up."""
         fastest = math.inf
         for _ in range(WARM_UP_RUNS):
-            fastest = min(fastest, self._time())
-            if fastest > TURN_SECONDS:
+            fastest = max(min(fastest, self._time()), 1e-7)
+            if fastest > LONGEST_TURN_SECONDS:
                 break
-        self.runs_a_turn = max(1, math.ceil(TURN_SECONDS / max(fastest, 1e-7)))
+        wanted = max(TURN_RUNS, math.ceil(TURN_SECONDS / fastest))
+        self.runs_a_turn = max(1, min(wanted, int(LONGEST_TURN_SECONDS / fastest)))
 
     def turn(self) -> float:
-        """Median seconds of a turn's runs, after one that does not count: the other's data are in the caches."""
+        """Seconds of the fastest of a turn's runs: whatever interrupts a run can only make it longer.
+
+        One run goes before them that does not count: the other model's data are in the caches.
+        """
         if self.runs_a_turn > 1:
             self.run()
-        return statistics.median(self._time() for _ in range(self.runs_a_turn))
+        return min(self._time() for _ in range(self.runs_a_turn))
 
     def _time(self) -> float:
         start = time.perf_counter()
@@ -151,8 +159,3 @@ def measure_ratio(
         )
         if clear(ratio) or elapsed >= seconds:
             return ratio
-
-
-def limits_settled(limits: Mapping[str, Limit]) -> Callable[[Ratio], bool]:
-    """Whether all limits are settled, as :func:`measure_ratio` asks it."""
-    return lambda ratio: all(limit.settled_by(ratio) for limit in limits.values())
