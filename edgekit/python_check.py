@@ -7,6 +7,10 @@ from importlib.resources import files
 from edgekit.target import DeviceCheck
 
 PROGRAM = "check.py"
+SERVE = (PROGRAM, "--serve")
+"""Its arguments when a host is to be served."""
+IN_DEFAULT_PRECISION = "--device-precision"
+"""A further one: in the precision that the runtime chooses by itself."""
 _BESIDE_IT = ("golden_check.py", "check_service.py")
 
 

@@ -40,7 +40,22 @@ MaxDropOption = Annotated[
     ),
 ]
 DeviceOption = Annotated[
-    str, typer.Option("--device", metavar="DEVICE", help="Where to execute it: `local` is this machine.")
+    str,
+    typer.Option(
+        "--device",
+        metavar="DEVICE",
+        help="Where to execute it: `local` is this machine; `ssh://user@host`, `browser:`, `qemu:arm64`, …",
+    ),
+]
+DeviceTimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--device-timeout",
+        metavar="SECONDS",
+        min=1,
+        help="How long the device may be silent; by default 120.",
+        show_default=False,
+    ),
 ]
 OriginalOption = Annotated[
     Path | None,

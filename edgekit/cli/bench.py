@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgekit.cli._bundle_options import BundleArgument, DeviceOption, OriginalOption
-from edgekit.cli._bundle_view import show_table
+from edgekit.cli._bundle_options import BundleArgument, DeviceOption, DeviceTimeoutOption, OriginalOption
+from edgekit.cli._bundle_view import show_rows, show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.devices.opening import LOCAL
 
 if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+
     from edgekit.benchmark import Candidate
 
 AgainstOption = Annotated[
@@ -30,34 +34,65 @@ def bench(
     against: AgainstOption = None,
     model: OriginalOption = None,
     device: DeviceOption = LOCAL,
+    device_timeout: DeviceTimeoutOption = None,
 ) -> None:
-    """Measure a bundle's latency on this machine.
+    """Measure a bundle's latency, load time and memory, on this machine or on a device.
 
     It is measured in turns with another bundle or with the original model, so that what else the machine does hits all
-    of them; each is warmed up. The original is executed by ONNX Runtime with its optimizations. Times are those of the
-    first golden sample, on one thread; a stand-in for the device's own runtime may use more, and its times do not
-    count.
+    of them; each is warmed up. The original is executed by ONNX Runtime with its optimizations, on this machine only.
+    Times are those of the first golden sample, on one thread; a stand-in for the device's own runtime may use more, and
+    its times do not count. Where the runtime is pinned to another precision than its own choice, that is measured too.
     """
     from edgekit.benchmark import bench_bundle
     from edgekit.bundle import read_bundle
     from edgekit.devices.opening import open_device
 
-    where = open_device(device)
+    where = open_device(device, device_timeout)
     opened, other = read_bundle(bundle), None if against is None else read_bundle(against)
     with console.progress.stage("bench"):
         candidates = bench_bundle(opened, other, model, console.progress.step, where)
     first = candidates[0]
     record = {"device": device, "candidates": [candidate.as_record(first) for candidate in candidates]}
-    console.show(record, lambda out: show_table(_HEAD, (_row(candidate, first) for candidate in candidates), out))
+    console.show(record, partial(_show, candidates))
     for candidate in candidates:
         if not candidate.of_device:
             console.warn(f"{candidate.name} was executed by a stand-in: its time says nothing about the device")
 
 
-_HEAD = ("model", "P50", "P90", "P99", "runs", "of the first", "executed by")
+_HEAD = ("model", "P50 in ms", "P90", "P99", "of the first", "load", "memory")
+
+
+def _show(candidates: Sequence[Candidate], out: RichConsole) -> None:
+    first = candidates[0]
+    show_table(_HEAD, (_row(candidate, first) for candidate in candidates), out)
+    show_rows([(candidate.name, f"{candidate.executed_by}, {_runs(candidate)}") for candidate in candidates], out)
 
 
 def _row(candidate: Candidate, first: Candidate) -> tuple[str, ...]:
-    times = (f"{candidate.latency.percentile(percent):.3g} ms" for percent in (50, 90, 99))
-    runs = str(len(candidate.latency.milliseconds))
-    return candidate.name, *times, runs, f"{candidate.ratio_to(first):.2f}", candidate.executed_by
+    from edgekit.report.summary import bytes_text
+
+    ratio = "1" if candidate is first else _with_interval(candidate.ratio_to(first), candidate.ratio_interval_to(first))
+    return (
+        candidate.name,
+        _with_interval(candidate.latency.percentile(50), candidate.interval),
+        *(_three_digits(candidate.latency.percentile(percent)) for percent in (90, 99)),
+        ratio,
+        f"{_three_digits(candidate.load_ms)} ms",
+        "" if candidate.peak_memory is None else bytes_text(candidate.peak_memory),
+    )
+
+
+def _with_interval(value: float, interval: tuple[float, float] | None) -> str:
+    """A figure, and the 95 % interval that it lies in."""
+    if interval is None:
+        return _three_digits(value)
+    return f"{_three_digits(value)} [{' – '.join(_three_digits(end) for end in interval)}]"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def _runs(candidate: Candidate) -> str:
+    count = len(candidate.latency.milliseconds)
+    return f"{count} run{'s' if count != 1 else ''}"

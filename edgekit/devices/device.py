@@ -61,6 +61,11 @@ class Session(ABC):
         """Whether something executes in the device's stead, so that its times say nothing about the device."""
         return False
 
+    @property
+    def default_precision(self) -> str | None:
+        """What the runtime would compute in by itself; None where that is what it computes in."""
+        return None
+
     def intermediates(self, sample: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays | None:
         """Values inside the model by their ONNX names; None where the device cannot show them."""
         return None
@@ -80,3 +85,10 @@ class Device(ABC):
             edgekit.errors.InputError: The device cannot be reached, or the URL is wrong.
             edgekit.errors.RequirementError: It can, but cannot run this bundle: a runtime is missing there, or a unit.
         """
+
+    def open_in_default_precision(self, bundle: Bundle) -> AbstractContextManager[Session]:
+        """Likewise, in the precision that the runtime chooses by itself.
+
+        Only devices whose sessions name a :attr:`Session.default_precision` have to.
+        """
+        raise NotImplementedError(type(self).__name__)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from typing import Self
 
 import numpy as np
 
 from edgekit.bundle import Bundle
+from edgekit.check_service import run_times
+from edgekit.devices.channel import Channel
 from edgekit.devices.device import Device, Session, Timing
+from edgekit.devices.service_session import ServiceSession, require_python_check
 from edgekit.errors import InputError
+from edgekit.python_check import IN_DEFAULT_PRECISION, SERVE
 from edgekit.registry import find_profile
 from edgekit.target import Arrays, Inspectable, Runner
 
+LOCAL = "local"
+
 
 class LocalDevice(Device):
-    """This machine, in this process."""
+    """This machine."""
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -26,8 +34,8 @@ class LocalDevice(Device):
         Raises:
             InputError: Something follows the scheme.
         """
-        if url != "local":
-            raise InputError("this machine has nothing to choose", subject="--device", expected="local", found=url)
+        if url != LOCAL:
+            raise InputError("this machine has nothing to choose", subject="--device", expected=LOCAL, found=url)
         return cls()
 
     @contextmanager
@@ -39,15 +47,31 @@ class LocalDevice(Device):
         """
         start = time.perf_counter()
         runner = open_runner(bundle)
-        yield LocalSession(runner, (time.perf_counter() - start) * 1e3)
+        load_ms = (time.perf_counter() - start) * 1e3
+        if not bundle.manifest["target"]["runs_here"]:
+            yield StandInSession(runner, load_ms)
+            return
+        with ExitStack() as processes:
+            yield LocalSession(runner, lambda: processes.enter_context(self._open_process(bundle, SERVE)))
+
+    @contextmanager
+    def open_in_default_precision(self, bundle: Bundle) -> Iterator[Session]:
+        """The bundle's check in a process of its own, in the precision that the runtime chooses by itself."""
+        with self._open_process(bundle, (*SERVE, IN_DEFAULT_PRECISION)) as session:
+            yield session
+
+    @contextmanager
+    def _open_process(self, bundle: Bundle, arguments: Sequence[str]) -> Iterator[Session]:
+        require_python_check(bundle, LOCAL)
+        with Channel([sys.executable, *arguments], self.timeout, folder=bundle.path) as channel:
+            yield ServiceSession(channel, bundle, LOCAL)
 
 
-class LocalSession(Session):
+class _RunnerSession(Session):
     """A runner of this process."""
 
-    def __init__(self, runner: Runner, load_ms: float) -> None:
+    def __init__(self, runner: Runner) -> None:
         self._runner = runner
-        self._load_ms = load_ms
 
     @property
     def executed_by(self) -> str:
@@ -62,16 +86,48 @@ class LocalSession(Session):
         """Values inside the model by their ONNX names; None where the target's runner cannot show them."""
         return self._runner.intermediates(sample, names) if isinstance(self._runner, Inspectable) else None
 
+
+class LocalSession(_RunnerSession):
+    """The device's own runtime: it runs samples in this process, and is timed in one of its own, by the bundle's check.
+
+    Args:
+        runner: The bundle's model in this process.
+        start: Starts the other process.
+    """
+
+    def __init__(self, runner: Runner, start: Callable[[], Session]) -> None:
+        super().__init__(runner)
+        self._start = start
+
+    @cached_property
+    def _process(self) -> Session:
+        return self._start()
+
+    @property
+    def default_precision(self) -> str | None:
+        """What the runtime would compute in by itself; None where that is what it computes in."""
+        return self._process.default_precision
+
+    def time(self, sample: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Timing:
+        """The latency of one sample, with the memory and the load time of nothing but this model."""
+        return self._process.time(sample, runs, warm_up)
+
+
+class StandInSession(_RunnerSession):
+    """What executes in the device's stead here."""
+
+    def __init__(self, runner: Runner, load_ms: float) -> None:
+        super().__init__(runner)
+        self._load_ms = load_ms
+
+    @property
+    def is_stand_in(self) -> bool:
+        """It is."""
+        return True
+
     def time(self, sample: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Timing:
         """The latency of one sample. Other models share the process, so that its memory says nothing about this one."""
-        for _ in range(warm_up):
-            self._runner.run(sample)
-        return Timing(tuple(self._timed(sample) for _ in range(runs)), self._load_ms, None, {})
-
-    def _timed(self, sample: Mapping[str, np.ndarray]) -> float:
-        start = time.perf_counter()
-        self._runner.run(sample)
-        return (time.perf_counter() - start) * 1e3
+        return Timing(tuple(run_times(lambda: self._runner.run(sample), runs, warm_up)), self._load_ms, None, {})
 
 
 def open_runner(bundle: Bundle) -> Runner:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Self
 
 from edgekit.bundle import Bundle
@@ -12,7 +12,7 @@ from edgekit.devices.device import Device, Session
 from edgekit.devices.qemu_install import PYTHON, RECORD, qemu_folder
 from edgekit.devices.service_session import ServiceSession, require_python_check
 from edgekit.errors import InputError
-from edgekit.python_check import PROGRAM
+from edgekit.python_check import IN_DEFAULT_PRECISION, SERVE
 
 URL = "qemu:arm64"
 CPU = "cortex-a76"
@@ -33,14 +33,21 @@ class QemuDevice(Device):
             raise InputError("no other processor is emulated", subject="--device", expected=URL, found=url)
         return cls()
 
-    @contextmanager
-    def open(self, bundle: Bundle) -> Iterator[Session]:
+    def open(self, bundle: Bundle) -> AbstractContextManager[Session]:
         """The bundle's check, in an emulated process in the bundle's own folder.
 
         Raises:
             InputError: QEMU and the arm64 runtimes are not installed.
             RequirementError: The bundle has no check for Python, or its model cannot be loaded.
         """
+        return self._open(bundle, SERVE)
+
+    def open_in_default_precision(self, bundle: Bundle) -> AbstractContextManager[Session]:
+        """Likewise, in the precision that the runtime chooses for that processor."""
+        return self._open(bundle, (*SERVE, IN_DEFAULT_PRECISION))
+
+    @contextmanager
+    def _open(self, bundle: Bundle, arguments: Sequence[str]) -> Iterator[Session]:
         require_python_check(bundle, URL)
         folder = qemu_folder()
         if not (folder / RECORD).is_file():
@@ -52,7 +59,7 @@ class QemuDevice(Device):
             )
         sysroot = folder / "sysroot"
         python = sysroot / "usr" / "bin" / f"python{PYTHON}"
-        command = [folder / "usr" / "bin" / "qemu-aarch64", "-L", sysroot, python, "-s", PROGRAM, "--serve"]
+        command = [folder / "usr" / "bin" / "qemu-aarch64", "-L", sysroot, python, "-s", *arguments]
         environment = {"QEMU_CPU": CPU, "PYTHONPATH": str(folder / "site")}
         with Channel([str(part) for part in command], self.timeout, folder=bundle.path, environment=environment) as run:
             yield EmulatedSession(run, bundle, URL)

@@ -73,7 +73,8 @@ def install(folder: Path) -> bool:
             expected=" or ".join(ARCHITECTURES),
             found=f"{sys.platform}, {platform.machine()}",
         )
-    wanted = {"suite": SUITE, "wheels": {name: importlib.metadata.version(name) for name in WHEELS}}
+    wheels = {name: importlib.metadata.version(name) for name in WHEELS}
+    wanted = {"suite": SUITE, "wheels": wheels}
     if folder.is_dir() and _record(folder).get("wanted") == wanted:
         return False
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +87,7 @@ def install(folder: Path) -> bool:
             **_unpack(["qemu-user"], ARCHITECTURES[platform.machine()], unfinished, "./usr/bin/qemu-aarch64"),
             **_unpack(SYSROOT_PACKAGES, "arm64", sysroot, "./usr"),
         }
-        _install_wheels(wanted["wheels"], unfinished / "site")
+        _install_wheels(wheels, unfinished / "site")
         (unfinished / RECORD).write_text(json.dumps({"wanted": wanted, "packages": versions}, indent=2))
         if folder.is_dir():
             shutil.rmtree(folder)

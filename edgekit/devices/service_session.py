@@ -45,7 +45,12 @@ class ServiceSession(Session):
     @property
     def executed_by(self) -> str:
         """What the check says: runtime, version, unit, threads, machine."""
-        return str(self._greeting["runtime"])
+        return f"{self._greeting['runtime']}, on {self._greeting['machine']}"
+
+    @property
+    def default_precision(self) -> str | None:
+        """What the runtime would compute in by itself; None where that is what it computes in."""
+        return self._greeting["default_precision"] or None
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
         """Outputs by name for inputs by name.

@@ -9,8 +9,8 @@ import shutil
 import subprocess
 import time
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
@@ -21,7 +21,7 @@ from edgekit.devices.channel import Channel, HungUpError, SilentError
 from edgekit.devices.device import Device, Session
 from edgekit.devices.service_session import ServiceSession, require_python_check, silent
 from edgekit.errors import EdgeKitError, InputError, RequirementError
-from edgekit.python_check import PROGRAM
+from edgekit.python_check import IN_DEFAULT_PRECISION, SERVE
 
 FORM = "ssh://[user@]host[:port][?python=COMMAND&folder=FOLDER&config=FILE]"
 _PARAMETERS = {"python", "folder", "config"}
@@ -103,14 +103,21 @@ class SshDevice(Device):
             url.partition("?")[0], destination, port, query.get("python", "python3"), query.get("folder"), config
         )
 
-    @contextmanager
-    def open(self, bundle: Bundle) -> Iterator[Session]:
+    def open(self, bundle: Bundle) -> AbstractContextManager[Session]:
         """The bundle's check, copied there and started; it and its folder go when the context is left.
 
         Raises:
             InputError: The device cannot be reached.
             RequirementError: It has no Python, or not the bundle's runtime, or no room.
         """
+        return self._open(bundle, SERVE)
+
+    def open_in_default_precision(self, bundle: Bundle) -> AbstractContextManager[Session]:
+        """Likewise, in the precision that the runtime there chooses by itself."""
+        return self._open(bundle, (*SERVE, IN_DEFAULT_PRECISION))
+
+    @contextmanager
+    def _open(self, bundle: Bundle, arguments: Sequence[str]) -> Iterator[Session]:
         require_python_check(bundle, self._url)
         if shutil.which("ssh") is None:
             raise InputError("`ssh` is not installed", subject="--device", hint="install OpenSSH's client")
@@ -118,7 +125,7 @@ class SshDevice(Device):
         ended_in_order = False
         try:
             with channel:
-                channel.send({"arguments": [PROGRAM, "--serve"]})
+                channel.send({"arguments": arguments})
                 yield ServiceSession(channel, bundle, self._url)
                 ended_in_order = channel.close() == 0
         finally:

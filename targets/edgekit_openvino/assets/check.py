@@ -30,18 +30,26 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenM
             # Some CPUs compute in bfloat16 or float16 by default, which says nothing about the conversion.
             config["INFERENCE_PRECISION_HINT"] = "f32"
     path = BUNDLE / manifest["model"]["main"]
-    compiled = openvino.Core().compile_model(path, device, config)
+    core = openvino.Core()
+    default_precision = core.get_property(device, "INFERENCE_PRECISION_HINT").to_string()
+    compiled = core.compile_model(path, device, config)
     precision = compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
 
+    request = compiled.create_infer_request()
+
     def execute(inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        results = compiled(list(inputs))
-        return [results[position] for position in range(len(compiled.outputs))]
+        for position, array in enumerate(inputs):
+            request.set_input_tensor(position, openvino.Tensor(array))
+        request.infer()
+        # Copies: the next inference overwrites them.
+        return [np.array(request.get_output_tensor(position).data) for position in range(len(compiled.outputs))]
 
     settings = {"precision": precision}
+    runtime = f"OpenVINO {openvino.__version__.split('-')[0]}, {device}, {precision}"
     if device == "CPU":
         settings["threads"] = str(arguments.threads)
-    pinned = "".join(f", {name} {value}" for name, value in settings.items())
-    return OpenModel(execute, f"OpenVINO {openvino.__version__.split('-')[0]}, {device}{pinned}", settings)
+        runtime += f", {arguments.threads} thread{'s' if arguments.threads != 1 else ''}"
+    return OpenModel(execute, runtime, settings, default_precision if default_precision != precision else "")
 
 
 if __name__ == "__main__":

@@ -1,3 +1,4 @@
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ def test_a_bundle_alone(edgekit: RunEdgeKit, packaged_digits: Path) -> None:
     finished = edgekit("bench", packaged_digits)
     assert finished.code == 0
     assert str(packaged_digits) in finished.out
-    assert "executed by" in finished.out
+    assert re.search(rf"{packaged_digits} +ONNX Runtime \S+, CPU, onnx, 1 thread, \d+ runs\n", finished.out)
     assert finished.err.startswith("bench\n")
 
 
@@ -25,6 +26,9 @@ def test_in_turns_with_another_bundle_and_the_original(edgekit: RunEdgeKit, bund
         assert one["runs"] >= 20
         assert abs(one["ratio_to_first"] - one["p50_ms"] / first["p50_ms"]) < 1e-3
         assert one["of_device"] is True
+        assert one["settings"]["threads"] == "1"
+        assert one["load_ms"] > 0
+        assert 10e6 < one["peak_memory"] < 2e9
 
 
 def test_a_stand_in_is_called_so(edgekit: RunEdgeKit, tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
@@ -42,6 +46,11 @@ def test_refused(edgekit: RunEdgeKit, packaged_digits: Path, bundle: Path, tmp_p
         ([tmp_path / "empty"], 2, f"error: {tmp_path / 'empty'}: is not a bundle"),
         ([packaged_digits, "--against", tmp_path / "empty"], 2, f"error: {tmp_path / 'empty'}: is not a bundle"),
         ([packaged_digits, "--against", packaged_digits], 2, "error: --against: is the bundle itself"),
+        (
+            [packaged_digits, "--model", digits, "--device", "qemu:arm64"],
+            2,
+            "error: --model: the original is measured on this machine only",
+        ),
         ([packaged_digits, "--device", "usb:"], 2, "error: --device: there is no such kind of device"),
         (
             [packaged_digits, "--model", tmp_path / "no.onnx"],

@@ -22,11 +22,14 @@ from typing import Self
 from urllib.parse import urlencode
 
 import numpy as np
+import openvino
 import pytest
 
+from edgekit.benchmark import bench_bundle
 from edgekit.bundle import Bundle, file_records, read_bundle
 from edgekit.devices.opening import open_device
 from edgekit.errors import EdgeKitError, InputError, RequirementError
+from edgekit.latency import LEAST_RUNS
 from edgekit.verification import verify_bundle
 
 pytestmark = pytest.mark.xdist_group("ssh-device")
@@ -232,6 +235,23 @@ def test_time_is_measured_there(onnxruntime_bundle: Bundle, ssh_server: SshServe
     assert first.load_ms > 0
     assert first.peak_memory is not None
     assert 10e6 < first.peak_memory < 2e9
+
+
+def test_two_bundles_take_turns_there(digits_bundle: DigitsBundle, ssh_server: SshServer) -> None:
+    first, second = (read_bundle(digits_bundle("digits-onnxruntime", quantize)) for quantize in ("none", "int8"))
+    candidates = bench_bundle(first, second, device=open_device(ssh_server.url()))
+    assert [candidate.name for candidate in candidates] == [str(first.path), str(second.path)]
+    for candidate in candidates:
+        assert candidate.of_device
+        assert candidate.executed_by.endswith(f"on Linux {platform.machine()}")
+        assert len(candidate.latency.milliseconds) >= LEAST_RUNS
+
+
+def test_the_runtimes_own_precision_is_measured_there_too(digits_bundle: DigitsBundle, ssh_server: SshServer) -> None:
+    bundle, device = read_bundle(digits_bundle("digits-intel-cpu", "none")), open_device(ssh_server.url())
+    own = openvino.Core().get_property("CPU", "INFERENCE_PRECISION_HINT").to_string()
+    with device.open_in_default_precision(bundle) as session:
+        assert f", CPU, {own}, 1 thread" in session.executed_by
 
 
 def test_inputs_that_the_model_refuses_end_nothing(onnxruntime_bundle: Bundle, ssh_server: SshServer) -> None:
@@ -474,6 +494,7 @@ def test_a_command_that_is_ended(
 OPEN = """
 import sys
 from pathlib import Path
+from edgekit.benchmark import bench_bundle
 from edgekit.bundle import read_bundle
 from edgekit.cli._signals import interrupted_by_signals
 from edgekit.devices import ssh
