@@ -39,13 +39,13 @@ def cost(model: Model) -> Cost:
     return _graph_cost(model.graph)
 
 
-def node_macs(node: ir.Node) -> int:
-    """Multiply-accumulate operations of one node without its bodies; 0 where its shapes are not known."""
+def node_macs(node: ir.Node) -> int | None:
+    """Multiply-accumulate operations of one node without its bodies; None where its shapes are not known."""
     count = _COUNTERS.get((node.domain, node.op_type))
     try:
         return 0 if count is None else count(node)
     except _UnknownShapeError:
-        return 0
+        return None
 
 
 def _graph_cost(graph: ir.Graph) -> Cost:

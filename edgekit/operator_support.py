@@ -48,7 +48,7 @@ class OperatorSupport:
     share: float | None
     """Share of the nodes that are known to run on it; None where no node's unit is known."""
     macs_share: float | None
-    """Likewise of the multiply-accumulate operations; None also where the model has none that can be counted."""
+    """Likewise of the multiply-accumulate operations; None also where there are none, or not all can be counted."""
     partitions: int | None
     """Number of parts that run on it without a break; None where the unit of some node is not known."""
     fit: Fit
@@ -89,7 +89,7 @@ def summarize(model: Model, verdicts: Sequence[NodeVerdict], profile: Profile) -
     by_name = {verdict.node: verdict for verdict in verdicts}
     judged = {node: v for node, v in _judged(graph, by_name, None) if (node.domain, node.op_type) != _CONSTANT}
     units = {node: _unit(verdict) for node, verdict in judged.items()}
-    macs = {node: node_macs(node) for node in units}
+    work = _work(units)
     on = {node for node, unit in units.items() if unit == profile.accelerator}
     unknown = {node for node, unit in units.items() if not unit}
     partitions = count_partitions(graph, on)
@@ -97,13 +97,13 @@ def summarize(model: Model, verdicts: Sequence[NodeVerdict], profile: Profile) -
     if any(verdict.support is Support.UNSUPPORTED for verdict in verdicts):
         fit = Fit.UNSUPPORTED
     else:
-        fit = _grade(partitions, _share_of_work(on, macs))
-        if unknown and fit is not _grade(count_partitions(graph, on | unknown), _share_of_work(on | unknown, macs)):
+        fit = _grade(partitions, _share(on, work))
+        if unknown and fit is not _grade(count_partitions(graph, on | unknown), _share(on | unknown, work)):
             fit = Fit.UNKNOWN
     return OperatorSupport(
         profile.accelerator,
         None if nothing_known else len(on) / len(units),
-        None if nothing_known or not any(macs.values()) else _share_of_work(on, macs),
+        None if nothing_known or not any(work.values()) else _share(on, work),
         None if unknown else partitions,
         fit,
         _weakest(judged.values()),
@@ -142,10 +142,16 @@ def _weakest(verdicts: Collection[NodeVerdict | None]) -> Evidence:
     return max(known, key=order.index, default=Evidence.UNKNOWN)
 
 
-def _share_of_work(on: Collection[ir.Node], macs: Mapping[ir.Node, int]) -> float:
-    """The share of the MACs that nodes do; the nodes' own share in a model without any."""
-    total = sum(macs.values())
-    return sum(macs[node] for node in on) / total if total else len(on) / max(len(macs), 1)
+def _work(nodes: Collection[ir.Node]) -> Mapping[ir.Node, int]:
+    """The MACs of each node; 0 for all where some node's cannot be counted, so that no share of them is told."""
+    macs = {node: node_macs(node) for node in nodes}
+    return {node: 0 if None in macs.values() else count or 0 for node, count in macs.items()}
+
+
+def _share(on: Collection[ir.Node], work: Mapping[ir.Node, int]) -> float:
+    """The share of the work that nodes do; of the nodes where there is no work to count."""
+    total = sum(work.values())
+    return sum(work[node] for node in on) / total if total else len(on) / max(len(work), 1)
 
 
 def _grade(partitions: int, share: float) -> Fit:

@@ -73,7 +73,8 @@ def _placed(converted: NodeVerdict, typed: ir.Node, opset: int) -> NodeVerdict:
 
     place = placement(typed)
     if place.unit != ELSEWHERE:
-        return replace(converted, unit=place.unit, unit_evidence=Evidence.HEURISTIC)
+        evidence = Evidence.HEURISTIC if place.unit else Evidence.UNKNOWN
+        return replace(converted, unit=place.unit, unit_evidence=evidence)
     return replace(
         converted,
         support=Support.FALLS_BACK,

@@ -20,6 +20,8 @@ _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, ir.DataTy
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _QUANTIZERS = ("QuantizeLinear", "DynamicQuantizeLinear")
 """They make integers of which the program makes floats again, or 8-bit arithmetic."""
+_INTEGER_PRODUCTS = ("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul")
+"""Where they run hangs on the precision that they are converted in."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Placement:
     """Where a node probably runs, and why not on the Neural Engine."""
 
     unit: str
+    """Empty where not even a rule of thumb tells."""
     because: str = ""
 
 
@@ -37,6 +40,8 @@ def placement(node: ir.Node) -> Placement:
         return _elsewhere(rules["elsewhere"][node.op_type])
     if node.domain == "" and node.op_type in _CONVOLUTIONS and max(node.attributes.get_ints("dilations", [1])) > 1:
         return _elsewhere(rules["dilated_convolutions"])
+    if node.op_type in _INTEGER_PRODUCTS:
+        return Placement("")
     types = [value.dtype for value in node.outputs if value.dtype is not None]
     if types and not any(dtype in _FLOATS for dtype in types) and node.op_type not in _QUANTIZERS:
         return _elsewhere(rules["no_floats"])

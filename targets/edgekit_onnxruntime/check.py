@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -96,37 +97,39 @@ def _by_compiler(
                 return [v if v.support is Support.UNSUPPORTED else _unknown([v], str(error), "")[0] for v in local]
             hint = "`edgekit extract` cuts out parts, each of which may compile"
             return _unknown(local, f"the compiler does not take the model: {error}", hint)
-    on_cpu = {
-        name: operator
-        for provider, nodes in assignment.subgraphs
-        if provider == CPU_PROVIDER
-        for name, operator in nodes
-    }
-    placed = {name for _, nodes in assignment.subgraphs for name, _ in nodes}
-    anonymous = {operator for name, operator in on_cpu.items() if not _is_ours(name, len(local))}
+    on_cpu = [node for provider, nodes in assignment.subgraphs if provider == CPU_PROVIDER for node in nodes]
+    left = {_original_name(name) for name, _ in on_cpu}
+    placed = {_original_name(name) for _, nodes in assignment.subgraphs for name, _ in nodes}
+    anonymous = {operator for name, operator in on_cpu if not _original_name(name)}
 
     def verdict(position: int, on_this_cpu: NodeVerdict, original: ir.Node) -> NodeVerdict:
         name = f"node{position}"
         if on_this_cpu.op_type == CONSTANT:
             return on_this_cpu
-        if name in on_cpu:
+        if name in left:
             detail, hint = f"the {device.unit}'s compiler left it", replacement_hint(original, model.opset)
             return _fallen_back(on_this_cpu, device, Evidence.COMPILED, detail, hint)
         node, op_type = on_this_cpu.node, on_this_cpu.op_type
-        if name not in placed and original.op_type in anonymous:
-            detail = "ONNX Runtime gave it another form, and did not tell where that runs"
+        if name in placed:
+            return NodeVerdict(node, op_type, Support.SUPPORTED, Evidence.COMPILED, device.unit)
+        if original.op_type in anonymous:
+            detail = "ONNX Runtime put something else in its place, and did not tell where that runs"
             return NodeVerdict(node, op_type, Support.UNKNOWN, Evidence.UNKNOWN, detail=detail)
-        # A node that got the provider's memory layout has lost its name: it is in none of the CPU's parts.
-        return NodeVerdict(node, op_type, Support.SUPPORTED, Evidence.COMPILED, device.unit)
+        detail = f"merged with others when they got the {device.unit}'s memory layout"
+        return NodeVerdict(node, op_type, Support.DECOMPOSED, Evidence.COMPILED, device.unit, detail)
 
     nodes = model.graph.all_nodes()
     return [verdict(position, *each) for position, each in enumerate(zip(local, nodes, strict=True))]
 
 
-def _is_ours(name: str, count: int) -> bool:
-    """Whether a name is one of those that :func:`_with_unique_names` gave."""
-    number = name.removeprefix("node")
-    return name.startswith("node") and number.isdigit() and int(number) < count
+OURS = re.compile(r"(?P<name>node\d+)(_token_\d+|/duplicated)*")
+"""A name that :func:`_with_unique_names` gave, and what ONNX Runtime appends for a node's copy in another layout."""
+
+
+def _original_name(name: str) -> str:
+    """The name of the node that a node of the session stands for; empty for one that ONNX Runtime added."""
+    match = OURS.fullmatch(name)
+    return match["name"] if match else ""
 
 
 def cpu_verdicts(model: Model) -> list[NodeVerdict]:

@@ -144,6 +144,17 @@ def test_a_node_that_runs_nowhere_decides(make: Make) -> None:
     assert (found.fit, found.share, found.partitions) == (Fit.UNSUPPORTED, 2 / 3, 2)
 
 
+def test_macs_that_cannot_all_be_counted_decide_nothing(make: Make) -> None:
+    """The large product is elsewhere, and its size is not known: of the nodes, half are on the accelerator."""
+    model = make(
+        "g (float[1, 4] x, float[N, M] z, float[M, 9] u) => (float[1, 2] y, float[N, 9] w)"
+        " { [small] y = MatMul (x, v) [large] w = MatMul (z, u) }",
+        v=np.zeros((4, 2), np.float32),
+    )
+    found = summarize(model, [verdict("small", "NPU"), verdict("large", "CPU")], NPU)
+    assert (found.share, found.macs_share, found.fit) == (0.5, None, Fit.POOR)
+
+
 def test_constants_count_nowhere(make: Make) -> None:
     model = make("g (float[4] x) => (float[4] y) { [c] k = Constant <value_float = 2.0> () [a] y = Mul (x, k) }")
     found = summarize(model, [verdict("c", "CPU"), verdict("a", "NPU")], NPU)

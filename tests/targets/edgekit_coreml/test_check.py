@@ -62,6 +62,12 @@ def test_quantizing_stays_on_the_neural_engine() -> None:
     assert [verdict.unit for verdict in verdicts(body)] == ["Neural Engine", "Neural Engine"]
 
 
+def test_where_integer_products_run_is_unknown() -> None:
+    body = "(uint8[1, 2] a) => (int32[1, 1] y) <uint8[2, 1] b = {1, 2}> { y = MatMulInteger (a, b) }"
+    (found,) = verdicts(body)
+    assert (found.support, found.unit, found.unit_evidence) == (Support.SUPPORTED, "", Evidence.UNKNOWN)
+
+
 def test_every_rule_of_thumb_names_a_source_that_is_told() -> None:
     from edgekit_coreml.units import _rules
 
