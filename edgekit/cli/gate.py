@@ -108,7 +108,7 @@ def gate(
     place = config or find_config(Path.cwd())
     project = None if place is None else read_config(place)
     settings = GateSettings() if project is None else project.gate
-    file = baseline or (settings.baseline if against is None else None)
+    file = baseline or (settings.baseline if against is None or update else None)
     _check_usage(bundle, project, file, baseline, against, model, update=update)
     candidates = candidates_of(project, bundle, model)
     judge = Gate(

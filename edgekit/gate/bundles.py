@@ -24,6 +24,7 @@ from edgekit.gate.latency import (
 from edgekit.gate.machine import Machine
 from edgekit.gate.measuring import Ratio
 from edgekit.gate.verdict import Outcome, Verdict
+from edgekit.onnx_file import sha256
 from edgekit.progress import Progress
 
 
@@ -164,7 +165,7 @@ class Gate:
         place = self.against if is_bundle(self.against) else self.against / bundle.path.name
         if place.resolve() == bundle.path.resolve():
             raise InputError("is the bundle itself", subject="--against", found=place)
-        return read_bundle(place)
+        return _whole(place)
 
     def _earlier_figures(self, bundle: Bundle) -> Figures | None:
         """What the baseline file knows of the bundle."""
@@ -208,9 +209,24 @@ def _candidate(config: Config | None, path: Path, model: Path | None) -> Candida
 
 
 def _opened(candidate: Candidate) -> Bundle:
-    """The bundle, if it is whole."""
+    """The bundle, if it is whole and of the model that is at hand."""
     if candidate.name is not None and not candidate.path.exists():
         raise InputError("has not been built", subject=candidate.path, hint="`edgekit build` builds it")
-    bundle = read_bundle(candidate.path)
+    bundle = _whole(candidate.path)
+    source = bundle.manifest["source"]["files"][0]
+    model = candidate.model
+    if model is not None and model.is_file() and sha256(model) != source["sha256"]:
+        raise InputError(
+            "was made from another model",
+            subject=candidate.path,
+            expected=model,
+            found=f"{source['path']} with SHA-256 {source['sha256']}",
+            hint="build it again, or name its own model",
+        )
+    return bundle
+
+
+def _whole(path: Path) -> Bundle:
+    bundle = read_bundle(path)
     check_integrity(bundle)
     return bundle

@@ -16,7 +16,7 @@ GROWTH = Budget(size_growth=0.01, accuracy_fall=0.005, latency_growth=0.05)
 latency."""
 
 NO_LABELS = "not measured: the samples had no labels"
-NOT_COUNTED = "not measured: the bundle's check of operators does not tell"
+NO_UNITS = "not known: the bundle's check of operators does not tell"
 
 
 def judge_manifest(manifest: Mapping[str, Any], budget: Budget) -> Iterator[Verdict]:
@@ -26,7 +26,7 @@ def judge_manifest(manifest: Mapping[str, Any], budget: Budget) -> Iterator[Verd
         size = manifest["size"]["bytes"]
         yield verdict_on("size", f"at most {bytes_text(budget.size)}", bytes_text(size), size <= budget.size)
     if budget.accuracy is not None:
-        yield _least_share("accuracy", budget.accuracy, None if task is None else task["built"], NO_LABELS)
+        yield _least_accuracy("accuracy", budget.accuracy, None if task is None else task["built"])
     if budget.accuracy_drop is not None:
         drop = None if task is None else task["drop"]
         found = NO_LABELS if drop is None else f"{drop:.2%}"
@@ -40,10 +40,12 @@ def judge_manifest(manifest: Mapping[str, Any], budget: Budget) -> Iterator[Verd
     operators = stage_record(manifest, CheckOperators.name)
     if budget.accelerator_share is not None:
         share = operators.get("accelerator_share")
-        yield _least_share("on the accelerator", budget.accelerator_share, share, NOT_COUNTED)
+        found = NO_UNITS if share is None else f"{share:.2%} on {operators['accelerator']}{_evidence(operators)}"
+        kept = share is not None and share >= budget.accelerator_share
+        yield verdict_on("on the accelerator", f"at least {budget.accelerator_share:.2%} of the nodes", found, kept)
     if budget.partitions is not None:
         count = operators.get("partitions")
-        found = NOT_COUNTED if count is None else str(count)
+        found = NO_UNITS if count is None else f"{count}{_evidence(operators)}"
         yield verdict_on(
             "partitions", f"at most {budget.partitions}", found, count is not None and count <= budget.partitions
         )
@@ -57,9 +59,13 @@ def judge_growth(figures: Figures, budget: Budget, earlier: Figures) -> Iterator
         yield verdict_on("size growth", limit, bytes_text(figures.size), kept)
     if budget.accuracy_fall is not None and earlier.accuracy is not None:
         least = earlier.accuracy - budget.accuracy_fall
-        yield _least_share("accuracy fall", least, figures.accuracy, NO_LABELS)
+        yield _least_accuracy("accuracy fall", least, figures.accuracy)
 
 
-def _least_share(budget: str, least: float, found: float | None, missing: str) -> Verdict:
-    text = missing if found is None else f"{found:.2%}"
+def _least_accuracy(budget: str, least: float, found: float | None) -> Verdict:
+    text = NO_LABELS if found is None else f"{found:.2%}"
     return verdict_on(budget, f"at least {least:.2%}", text, found is not None and found >= least)
+
+
+def _evidence(operators: Mapping[str, Any]) -> str:
+    return f" (evidence: {operators['unit_evidence']})"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from edgekit.bundle import Bundle, check_integrity
+from edgekit.bundle import Bundle
 from edgekit.config import Budget
 from edgekit.devices.local import open_runner
 from edgekit.gate.baseline import MachineRatio
@@ -16,7 +16,7 @@ from edgekit.gate.machine import Machine
 from edgekit.gate.measuring import Limit, Ratio, measure_ratio
 from edgekit.gate.verdict import Outcome, Verdict, verdict_on
 from edgekit.quantizer import Progress
-from edgekit.reference import Reference
+from edgekit.recurrence import reference_of
 from edgekit.registry import find_profile
 from edgekit.target import Arrays
 from edgekit.verification import original_of
@@ -93,7 +93,6 @@ def judge_latency(
         stopwatch: How it is measured.
 
     Raises:
-        RequirementError: The other bundle's files are changed.
         InputError: ``rivals.original`` is not the bundle's original.
     """
     runs_here = counts_here(bundle)
@@ -156,7 +155,7 @@ def ratio_to_original(bundle: Bundle, original: Path, stopwatch: Stopwatch, clea
         InputError: ``original`` is not the bundle's original.
     """
     feeds = _feeds(bundle)
-    reference = Reference(original_of(bundle, original), fast=True)
+    reference = reference_of(original_of(bundle, original), fast=True)
     return stopwatch.ratio(partial(open_runner(bundle).run, feeds), partial(reference.run, feeds), clear)
 
 
@@ -166,7 +165,6 @@ def precise_enough(ratio: Ratio) -> bool:
 
 
 def _ratio_to_bundle(bundle: Bundle, other: Bundle, stopwatch: Stopwatch, clear: Clear) -> Ratio:
-    check_integrity(other)
     built = partial(open_runner(bundle).run, _feeds(bundle))
     return stopwatch.ratio(built, partial(open_runner(other).run, _feeds(other)), clear)
 

@@ -179,7 +179,7 @@ def test_a_bundle_that_breaks_its_budget_is_no_baseline(
 def test_against_an_earlier_bundle(edgekit: RunEdgeKit, bundle: Path, exp_bundles: Path, tmp_path: Path) -> None:
     shutil.copytree(bundle, tmp_path / "main" / "digits")
     for against in (tmp_path / "main", tmp_path / "main" / "digits"):
-        finished = edgekit("gate", bundle, "--against", against, "--json")
+        finished = edgekit("gate", bundle, "--against", against, "--time-limit", 5, "--json")
         assert finished.code == 0
         found = outcomes(finished)
         assert found.pop("latency growth") in ("kept", "inconclusive")
@@ -301,7 +301,10 @@ def test_another_model_than_the_bundle_s_is_refused(
     project("[budget]\nlatency_ratio = 1\n")
     finished = edgekit("gate", packaged_digits, "--model", exp_bundles / "model.onnx", "--quiet")
     assert finished.code == 2
-    assert "model.onnx: is not the model that the bundle was made from" in finished.err
+    assert f"{packaged_digits}: was made from another model\nexpected: {exp_bundles}/model.onnx\n" in finished.err
+    finished = edgekit("gate", packaged_digits, "--model", "gone.onnx", "--quiet")
+    assert finished.code == 2
+    assert "gone.onnx: there is no such file" in finished.err
 
 
 def test_latency_that_cannot_be_measured_does_not_pass(
@@ -328,3 +331,19 @@ def test_growth_that_nobody_asked_for_is_left_out_where_it_cannot_be_measured(
     finished = edgekit("gate", exp_bundles / "npu", "--against", tmp_path, "--json")
     assert finished.code == 0
     assert outcomes(finished) == {"size growth": "kept"}
+
+
+def test_operators_on_the_accelerator(edgekit: RunEdgeKit, exp_bundles: Path, project: WriteProject) -> None:
+    project("[budget]\naccelerator_share = 1\npartitions = 1\n")
+    finished = edgekit("gate", exp_bundles / "exp", "--json")
+    assert finished.code == 0
+    found = {verdict["budget"]: verdict["found"] for verdict in finished.json["bundles"][0]["verdicts"]}
+    assert found["on the accelerator"].startswith("100.00% on CPU (evidence: ")
+    assert found["partitions"].startswith("1 (evidence: ")
+
+
+def test_a_tampered_earlier_bundle(edgekit: RunEdgeKit, packaged_digits: Path, bundle: Path) -> None:
+    (bundle / "report.md").write_text("all is well")
+    finished = edgekit("gate", packaged_digits, "--against", bundle, "--quiet")
+    assert finished.code == 1
+    assert f"{bundle}: the bundle is not as it was written" in finished.err

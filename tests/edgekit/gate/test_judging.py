@@ -28,14 +28,24 @@ def manifest(**operators: Any) -> dict[str, Any]:
         (Budget(accuracy_drop=0.01), False, "accuracy drop: 2.00%, at most 1.00%"),
         (Budget(sqnr_db=30), True, "worst output: 30.0 dB, at least 30.0 dB"),
         (Budget(sqnr_db=31), False, "worst output: 30.0 dB, at least 31.0 dB"),
-        (Budget(accelerator_share=0.95), True, "on the accelerator: 95.00%, at least 95.00%"),
-        (Budget(accelerator_share=0.96), False, "on the accelerator: 95.00%, at least 96.00%"),
-        (Budget(partitions=3), True, "partitions: 3, at most 3"),
-        (Budget(partitions=2), False, "partitions: 3, at most 2"),
+        (
+            Budget(accelerator_share=0.95),
+            True,
+            "on the accelerator: 95.00% on NPU (evidence: table), at least 95.00% of the nodes",
+        ),
+        (
+            Budget(accelerator_share=0.96),
+            False,
+            "on the accelerator: 95.00% on NPU (evidence: table), at least 96.00% of the nodes",
+        ),
+        (Budget(partitions=3), True, "partitions: 3 (evidence: table), at most 3"),
+        (Budget(partitions=2), False, "partitions: 3 (evidence: table), at most 2"),
     ],
 )
 def test_each_budget_by_itself(budget: Budget, kept: bool, text: str) -> None:
-    (verdict,) = judge_manifest(manifest(accelerator_share=0.95, partitions=3), budget)
+    (verdict,) = judge_manifest(
+        manifest(accelerator="NPU", accelerator_share=0.95, partitions=3, unit_evidence="table"), budget
+    )
     assert (verdict.outcome == "kept") is kept
     assert f"{verdict.budget}: {verdict.found}, {verdict.limit}" == text
 
@@ -47,7 +57,7 @@ def test_what_was_not_measured_does_not_pass() -> None:
     assert {verdict.found: verdict.outcome for verdict in judge_manifest(unmeasured, budget)} == {
         "not measured: the samples had no labels": "broken",
         "no floating-point output": "broken",
-        "not measured: the bundle's check of operators does not tell": "broken",
+        "not known: the bundle's check of operators does not tell": "broken",
     }
 
 
