@@ -25,8 +25,9 @@ operator with neither is a gap: the conversion names every node with a gap, and 
 are all known are computed during the conversion, whatever the operator.
 
 Tensors are carried in float32, float16, int32 and bool. Integers of 8 and 16 bits wrap around as ONNX has it; those of
-32 and 64 bits, signed or not, have to fit int32, which is checked for constants and for the model's inputs. Tensors of
-more than five dimensions are computed with dimensions merged, where the operator allows it.
+32 and 64 bits, signed or not, have to fit int32, which is checked for constants and for the model's inputs, and for
+results of 64 bits when the reference runtime executes the program. Tensors of more than five dimensions are computed
+with dimensions merged, where the operator allows it.
 
 What stays out, and why:
 
