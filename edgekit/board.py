@@ -40,9 +40,12 @@ class Board:
     def finished(self, name: str, seconds: float, error: str | None) -> None:
         """A job has ended: well, or with an error."""
 
+    def ending(self, count: int) -> None:
+        """Somebody wants all to end; so many jobs are still running."""
+
 
 class WarningsBoard(Board):
-    """Warnings alone."""
+    """Warnings, and why it takes a while to end."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -50,6 +53,10 @@ class WarningsBoard(Board):
     def warn(self, name: str, text: str) -> None:
         """Prints the warning."""
         print(f"warning: {name}: {text}", file=self._stream, flush=True)
+
+    def ending(self, count: int) -> None:
+        """Says what is going on: it may take a while."""
+        print(_ending_text(count), file=self._stream, flush=True)
 
 
 class PlainBoard(WarningsBoard):
@@ -134,6 +141,14 @@ class LiveBoard(Board):
         self._display.refresh()
         mark = ("✓", "green") if error is None else ("✗", "red")
         self._console.print(Text.assemble(mark, f" {name} ", (f"{seconds:.1f} s", "dim")))
+
+    def ending(self, count: int) -> None:
+        """Says what is going on: it may take a while."""
+        self._console.print(_ending_text(count), highlight=False)
+
+
+def _ending_text(count: int) -> str:
+    return f"ending {count} process{'es' if count != 1 else ''}; another Ctrl-C ends them at once"
 
 
 def _step_text(what: str, done: int, total: int) -> str:

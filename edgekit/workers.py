@@ -25,7 +25,7 @@ from edgekit.board import Board
 from edgekit.errors import EdgeKitError, InternalError
 from edgekit.progress import Progress
 
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 5.0
 """How long a process may take to clean up before it is killed."""
 SECONDS_BETWEEN_STEPS = 0.1
 """Steps that follow each other faster are not told."""
@@ -91,6 +91,9 @@ def run_jobs(jobs: Sequence[tuple[str, Job]], count: int, board: Board, explain:
                 results[one.name] = _result(one)
                 failure = results[one.name]
                 board.finished(one.name, time.monotonic() - one.start, None if failure is None else failure.text)
+    except KeyboardInterrupt:
+        board.ending(len(running))
+        raise
     finally:
         _stop(running)
     return results

@@ -8,6 +8,8 @@ import pytest
 from edgekit import board as board_module
 from edgekit.board import Board, LiveBoard, PlainBoard, board_on
 
+ENDING = "ending 1 process; another Ctrl-C ends them at once"
+
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
@@ -33,6 +35,8 @@ def work(board: Board) -> None:
         board.stage_ended("first", "quantize", 1.26)
         board.finished("first", 2.5, None)
         board.finished("second", 3.5, "something is missing")
+        board.ending(1)
+        board.ending(2)
 
 
 def test_a_pipe_gets_lines_that_name_the_job() -> None:
@@ -45,6 +49,8 @@ def test_a_pipe_gets_lines_that_name_the_job() -> None:
         "first: quantize: 1.3 s",
         "first: done after 2.5 s",
         "second: FAILED after 3.5 s",
+        ENDING,
+        "ending 2 processes; another Ctrl-C ends them at once",
     ]
 
 
@@ -66,13 +72,14 @@ def test_a_terminal_shows_all_that_run_and_keeps_a_line_of_each_that_ended(termi
     assert "✓ first 2.5 s" in shown
     assert "✗ second 3.5 s" in shown
     assert "warning: second: few samples" in shown
+    assert ENDING in shown
     assert any(re.search(r"first +quantize +calibrating 3/10 +0:00:00", line) for line in shown)
     assert any(re.search(r"second +build +0:00:00", line) for line in shown)
 
 
 def test_quiet_leaves_warnings_alone(terminal: Terminal) -> None:
     work(board_on(terminal, quiet=True))
-    assert terminal.getvalue() == "warning: second: few samples\n"
+    assert terminal.getvalue().splitlines()[:2] == ["warning: second: few samples", ENDING]
 
 
 def test_a_dumb_terminal_gets_lines(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from edgekit.board import Board
 from edgekit.cli._errors import as_edgekit_error
-from edgekit.workers import run_jobs
+from edgekit.workers import GRACE_SECONDS, run_jobs
 
 
 class Recorder(Board):
@@ -72,6 +72,10 @@ def write(progress):
         Path(sys.argv[1], "pid").write_text(str(os.getpid()))
         with progress.stage("writing"):
             time.sleep(60)
+
+def stubborn(progress):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    write(progress)
 
 def well(progress):
     pass
@@ -149,6 +153,8 @@ def test_an_interrupt_ends_the_processes_and_leaves_nothing(tmp_path: Path, numb
     assert is_gone(writer)
     assert unfinished(tmp_path) == []
     assert err.count("Traceback") <= 1  # the script's own: the jobs' processes end in silence
+    if number is signal.SIGINT:
+        assert "ending 1 process; another Ctrl-C ends them at once\n" in err
 
 
 def test_when_the_first_process_is_killed_the_others_clean_up_and_end(tmp_path: Path) -> None:
@@ -159,3 +165,17 @@ def test_when_the_first_process_is_killed_the_others_clean_up_and_end(tmp_path: 
     process.communicate(timeout=60)
     assert is_gone(writer)
     assert unfinished(tmp_path) == []
+
+
+def test_another_interrupt_ends_them_at_once(tmp_path: Path) -> None:
+    process = started(tmp_path, "stubborn")
+    writer = writer_of(tmp_path)
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    while "ending 1 process" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert time.monotonic() - start < GRACE_SECONDS
+    assert is_gone(writer)
