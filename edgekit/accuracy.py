@@ -35,6 +35,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from edgekit.metrics import Comparison, LabelCount, OutputAccuracy, TaskAccuracy, class_output, json_number
+from edgekit.recurrence import restart
 from edgekit.samples import Samples
 from edgekit.target import Arrays
 
@@ -225,7 +226,7 @@ def compare(
     outputs: tuple[str, ...],
     step: Callable[[str, int, int], None] | None = None,
 ) -> tuple[tuple[OutputAccuracy, ...], TaskAccuracy | None]:
-    """Runs both models on all samples.
+    """Runs both models on all samples; to models with states, they are the steps of one sequence.
 
     Args:
         samples: What to run them on.
@@ -243,6 +244,8 @@ def compare(
         edgekit.errors.InputError: A sample cannot be read, or its label is no class.
     """
     comparison = Comparison(outputs)
+    restart(original)
+    restart(built)
     counts: tuple[LabelCount, LabelCount] | None = None
     for done, sample in enumerate(samples, 1):
         wanted, got = original.run(sample.feeds), built.run(sample.feeds)

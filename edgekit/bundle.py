@@ -71,6 +71,11 @@ class Bundle:
         return tuple(feature_from_record(record) for record in self.manifest["outputs"])
 
     @property
+    def states(self) -> Mapping[str, str]:
+        """What the built model keeps from one run to the next: the original's inputs, each with what replaces it."""
+        return {record["name"]: record["replaced_by"] for record in self.manifest.get("states", ())}
+
+    @property
     def open_dims(self) -> OpenDims:
         """The sizes that dimensions of the inputs may take."""
         return {name: from_record(record) for name, record in self.manifest.get("dimensions", {}).items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from edgekit.accuracy import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Accuracy, Executor, Kind
 from edgekit.metrics import Comparison, OutputAccuracy
 from edgekit.model import ValueSpec
+from edgekit.recurrence import GOLDEN_STEPS, Restartable, restart
 from edgekit.samples import Sample, Samples
 from edgekit.sized_samples import SizedSamples
 from edgekit.target import Arrays, Feature
@@ -35,8 +36,8 @@ def write_golden(
 ) -> dict[str, Any]:
     """Writes ``<sample>/inputs/<i>.npy`` and ``<sample>/outputs/<i>.npy``: one sample a folder.
 
-    They are the first :data:`GOLDEN_SAMPLES`, and one for each size of open dimensions that the accuracy was measured
-    at, up to :data:`MOST_GOLDEN_SIZES`.
+    They are the first :data:`GOLDEN_SAMPLES` (of a sequence :data:`edgekit.recurrence.GOLDEN_STEPS`), and one for each
+    size of open dimensions that the accuracy was measured at, up to :data:`MOST_GOLDEN_SIZES`.
 
     Args:
         folder: Where to write; it is made.
@@ -53,7 +54,10 @@ def write_golden(
         has to reach that floor; a quantized build has to be as accurate as here, save for :data:`DEVICE_MARGIN_DB`.
     """
     comparison, count = Comparison(tuple(feature.name for feature in outputs)), 0
-    for sample in _chosen(samples, inputs, accuracy):
+    restart(original)
+    restart(built)
+    first = islice(samples, GOLDEN_STEPS if isinstance(built, Restartable) else GOLDEN_SAMPLES)
+    for sample in chain(first, _of_other_sizes(samples, inputs, accuracy)):
         wanted = original.run(sample.feeds)
         comparison.add(wanted, built.run(sample.feeds))
         _save(folder / str(count) / "inputs", sample.feeds, inputs)
@@ -62,9 +66,8 @@ def write_golden(
     return {"samples": count, "outputs": [_floor(output, kind, accuracy) for output in comparison.results()]}
 
 
-def _chosen(samples: Samples, inputs: tuple[Feature, ...], accuracy: Accuracy) -> Iterator[Sample]:
-    """The golden samples: the last size is the greatest, so it stays where there are too many."""
-    yield from islice(samples, GOLDEN_SAMPLES)
+def _of_other_sizes(samples: Samples, inputs: tuple[Feature, ...], accuracy: Accuracy) -> Iterator[Sample]:
+    """A sample for each size; the last one is the greatest, so it stays where there are too many."""
     specs = [ValueSpec(feature.name, feature.dtype, feature.shape) for feature in inputs]
     others = [size.sizes for size in accuracy.sizes[1:]]
     kept = others if len(others) <= MOST_GOLDEN_SIZES else [*others[: MOST_GOLDEN_SIZES - 1], others[-1]]

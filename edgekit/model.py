@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,6 +55,8 @@ class Model:
     """The file that it was loaded from."""
     open_dims: OpenDims = field(default_factory=dict)
     """The sizes that dimensions may take that were asked to stay open."""
+    states: Mapping[str, str] = field(default_factory=dict)
+    """Inputs that the built model is to keep from one run to the next, each with the output that replaces it."""
 
     @property
     def graph(self) -> ir.Graph:
@@ -71,6 +73,16 @@ class Model:
     def outputs(self) -> tuple[ValueSpec, ...]:
         """What comes out."""
         return tuple(value_spec(value) for value in self.graph.outputs)
+
+    @property
+    def fed_inputs(self) -> tuple[ValueSpec, ...]:
+        """The inputs without the states."""
+        return tuple(spec for spec in self.inputs if spec.name not in self.states)
+
+    @property
+    def returned_outputs(self) -> tuple[ValueSpec, ...]:
+        """The outputs without those that replace states."""
+        return tuple(spec for spec in self.outputs if spec.name not in self.states.values())
 
     @property
     def opset(self) -> int:
@@ -107,7 +119,7 @@ class Model:
         return any(value.dtype in halves for value in (*self.graph.inputs, *self.graph.initializers.values(), *made))
 
     def with_graph(self, graph_model: ir.Model) -> Model:
-        """The same model by origin and open dimensions, with another graph."""
+        """The same model by origin, open dimensions and states, with another graph."""
         return replace(self, graph_model=graph_model)
 
     def proto(self) -> onnx.ModelProto:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, overload
+
+import numpy as np
 
 from edgekit.atomic import atomic_directory
 from edgekit.bundle import Bundle, is_bundle, read_bundle
@@ -21,6 +23,8 @@ from edgekit.labels import check_class_names, read_class_names
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
+from edgekit.recurrence import SEEDED_STEPS, FedBack, with_states
+from edgekit.reference import Reference
 from edgekit.registry import find_profile
 from edgekit.samples import Samples, SeededSamples, open_samples
 from edgekit.shape_request import ShapeRequest, at_sizes
@@ -76,6 +80,8 @@ class PackageRequest:
     labels: Path | None = None
     """File with a class name a line."""
     preprocessing: Preprocessing | None = None
+    states: Mapping[str, str] = field(default_factory=dict)
+    """Inputs that the built model is to keep from one run to the next, each with the output that replaces it."""
     target_options: Mapping[str, str] = field(default_factory=dict)
     """Options of the target's own."""
 
@@ -84,7 +90,7 @@ class PackageRequest:
         """The quantization scheme."""
         if self.quantize is not None:
             return self.quantize
-        return NONE if self.data is None else "auto"
+        return NONE if self.data is None or self.states else "auto"
 
     def options(self) -> dict[str, Any]:
         """The manifest's ``options``."""
@@ -94,6 +100,7 @@ class PackageRequest:
             "metric": None if self.evaluation is None else self.evaluation.name,
             "precision": self.precision,
             **self.shapes.as_record(),
+            "states": dict(self.states),
             "target": dict(self.target_options),
         }
 
@@ -134,11 +141,10 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     """
     target, profile = find_profile(request.target)
     own_schemes = target.weight_schemes(profile)
-    require_scheme(
-        request.scheme, own_schemes, available=request.data is not None, refused=refused(target, profile)
-    )
+    require_scheme(request.scheme, own_schemes, available=request.data is not None, refused=refused(target, profile))
     require_options(request.target_options, target)
     require_open_dimensions(request.shapes, target, profile)
+    _require_states(request, target, profile)
     if request.precision not in PRECISIONS:
         raise InputError(
             "unknown type", subject="--precision", expected=" | ".join(PRECISIONS), found=request.precision
@@ -148,16 +154,17 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     with atomic_directory(request.output, what="bundle", may_replace=is_bundle) as folder:
         loaded = walk.through(Load(), request.model).model
         fixed = walk.through(FixShapes(request.shapes), loaded).model
-        original = loaded if _takes_the_same(loaded, fixed) else fixed
+        fixed = with_states(fixed, request.states)
+        original = loaded if not fixed.states and _takes_the_same(loaded, fixed) else fixed
         if request.labels is not None:
             check_class_names(class_names, request.labels, fixed.outputs)
-        at_defaults = at_sizes(fixed.inputs, defaults(fixed.open_dims))
+        at_defaults = at_sizes(fixed.fed_inputs, defaults(fixed.open_dims))
         preprocessing = resolve_preprocessing(request.preprocessing, at_defaults)
         options = BuildOptions(
             request.precision, request.target_options, labels=class_names, preprocessing=preprocessing
         )
         calibration, verification = _samples(request, fixed, preprocessing, class_names)
-        options = replace(options, examples=tuple(sample.feeds for sample in islice(verification, EXAMPLES)))
+        options = replace(options, examples=tuple(_examples(original, verification)))
         simplified = walk.through(Simplify(), fixed).model
         walk.through(PreCheck(target, profile), simplified)
         quantize = Quantize(
@@ -243,6 +250,30 @@ def require_open_dimensions(shapes: ShapeRequest, target: Target, profile: Profi
         )
 
 
+def _require_states(request: PackageRequest, target: Target, profile: Profile) -> None:
+    """Checks that states can be kept, where some are asked for.
+
+    Raises:
+        InputError: They cannot.
+    """
+    if not request.states:
+        return
+    flag = "--state " + next("=".join(pair) for pair in request.states.items())
+    if not target.takes_states(profile):
+        raise InputError(
+            f"{profile.name} has no states",
+            subject=flag,
+            hint="leave --state out: the app then feeds the states, as the original model has it",
+        )
+    if request.scheme not in (NONE, *target.weight_schemes(profile)):
+        raise InputError(
+            "a model with states cannot be calibrated: the samples hold no states",
+            subject=f"--quantize {request.scheme}",
+            expected=" | ".join((NONE, *target.weight_schemes(profile))),
+            hint="or quantize first, with `edgekit quantize` on samples of all inputs, and package what it writes",
+        )
+
+
 class Walk:
     """Runs stage after stage, tells of it, and keeps the records."""
 
@@ -319,9 +350,23 @@ def _samples(
     """The samples to calibrate on, if any, and those to verify on."""
 
     def opened(folder: Path) -> Samples:
-        return open_samples(folder, model.inputs, preprocessing, class_names, model.open_dims)
+        return open_samples(folder, model.fed_inputs, preprocessing, class_names, model.open_dims)
 
     calibration = None if request.data is None else opened(request.data)
     if request.verify_data is not None:
         return calibration, opened(request.verify_data)
-    return calibration, calibration or SeededSamples(model, SEEDED_SAMPLES, preprocessing)
+    return calibration, calibration or SeededSamples(
+        model, SEEDED_STEPS if model.states else SEEDED_SAMPLES, preprocessing
+    )
+
+
+def _examples(original: Model, samples: Samples) -> Iterator[Mapping[str, np.ndarray]]:
+    """The first samples, completed by states as they are in a sequence."""
+    first = (sample.feeds for sample in islice(samples, EXAMPLES))
+    if not original.states:
+        yield from first
+        return
+    reference = FedBack(Reference(original), original)
+    for feeds in first:
+        yield reference.completed(feeds)
+        reference.run(feeds)

@@ -124,7 +124,7 @@ class SeededSamples:
     ) -> None:
         from edgekit.preprocessing import ImagePreprocessing
 
-        self._inputs = at_sizes(model.inputs, defaults(model.open_dims) if sizes is None else sizes)
+        self._inputs = at_sizes(model.fed_inputs, defaults(model.open_dims) if sizes is None else sizes)
         self._image = preprocessing if isinstance(preprocessing, ImagePreprocessing) else None
         self._limits = index_limits(model)
         self._count = count

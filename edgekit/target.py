@@ -109,7 +109,7 @@ class BuildOptions:
     preprocessing: Preprocessing | None = None
     """How a picture or a sound becomes the model's only input, where that is declared."""
     examples: tuple[Mapping[str, np.ndarray], ...] = ()
-    """A few inputs by name, like those that the build will be verified on; ``auto`` decides by them."""
+    """A few inputs by name, states among them, like those that the build is verified on; ``auto`` decides by them."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,8 @@ class Artifact:
     """Everything that ships, ``main`` included; folders stand for all that is in them."""
     inputs: tuple[Feature, ...]
     outputs: tuple[Feature, ...]
+    states: tuple[Feature, ...] = ()
+    """What it keeps from one run to the next, by the names of the inputs; these are not among ``inputs``."""
     precision: str = "float32"
     """``float16`` where weights or arithmetic are half precision somewhere, so that only that accuracy can be asked."""
     alternatives: tuple[Path, ...] = ()
@@ -194,6 +196,13 @@ class Target(ABC):
 
     def takes_open_dimensions(self, profile: Profile) -> bool:
         """Whether a model with :attr:`edgekit.model.Model.open_dims` can be built for the profile's device."""
+        return False
+
+    def takes_states(self, profile: Profile) -> bool:
+        """Whether a model with :attr:`edgekit.model.Model.states` can be built for the profile's device.
+
+        What :meth:`load` gives for one has to be :class:`edgekit.recurrence.Restartable`.
+        """
         return False
 
     def weight_schemes(self, profile: Profile) -> Sequence[str]:

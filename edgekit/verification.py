@@ -22,7 +22,7 @@ from edgekit.model import Model, ValueSpec
 from edgekit.onnx_file import sha256
 from edgekit.preprocessing import Preprocessing, parse_preprocessing, resolve_preprocessing
 from edgekit.quantizer import Progress
-from edgekit.reference import Reference
+from edgekit.recurrence import reference_of, restart, with_states
 from edgekit.samples import Samples, open_samples
 from edgekit.shape_request import ShapeRequest, at_sizes
 from edgekit.stages.fix_shapes import FixShapes
@@ -111,6 +111,12 @@ def verify_bundle(
 
 
 def _divergence(bundle: Bundle, session: Session, model: Path | None) -> Divergence:
+    if bundle.states:
+        raise InputError(
+            "layers of a model with states cannot be compared: the bundle takes no states from outside",
+            subject=bundle.path,
+            hint="package it without --state to look for the layer",
+        )
     reference = shipped_graph(bundle) if model is None else original_of(bundle, model)
     feeds, _ = next(iter(bundle.golden()))
     return compare_layers(session, bundle, reference, feeds)
@@ -160,7 +166,8 @@ def original_of(bundle: Bundle, model: Path) -> Model:
     for file, source in zip(model_files(model)[1:], sources[1:], strict=True):  # the model names the same files
         _require_same(file, source, "the model's data file")
     options = bundle.manifest["options"]
-    return FixShapes(ShapeRequest.declared(options["dims"], options["shapes"]))(Load()(model).model).model
+    fixed = FixShapes(ShapeRequest.declared(options["dims"], options["shapes"]))(Load()(model).model).model
+    return with_states(fixed, bundle.states)
 
 
 def _require_same(file: Path, source: Mapping[str, Any], what: str) -> None:
@@ -177,6 +184,7 @@ def _require_same(file: Path, source: Mapping[str, Any], what: str) -> None:
 def _golden(bundle: Bundle, runner: Runner) -> tuple[OutputAccuracy, ...]:
     floors: list[Mapping[str, Any]] = bundle.manifest["golden"]["outputs"]
     comparison = Comparison(tuple(floor["name"] for floor in floors))
+    restart(runner)
     for feeds, outputs in bundle.golden():
         comparison.add(outputs, runner.run(feeds))
     results = comparison.results()
@@ -207,8 +215,8 @@ def _golden_flaw(floor: Mapping[str, Any], result: OutputAccuracy) -> str | None
 def _against_original(
     bundle: Bundle, runner: Runner, samples: Samples, original: Model, step: Progress | None
 ) -> Accuracy:
-    reference, kind = Reference(original), Kind(bundle.manifest["model"]["kind"])
-    outputs, task = compare(samples, reference, runner, tuple(spec.name for spec in original.outputs), step)
+    reference, kind = reference_of(original), Kind(bundle.manifest["model"]["kind"])
+    outputs, task = compare(samples, reference, runner, tuple(spec.name for spec in original.returned_outputs), step)
     accuracy = Accuracy(
         executed_by=runner.executed_by,
         reference=reference.executed_by,
@@ -230,6 +238,7 @@ def _against_original(
 def _labels_found(bundle: Bundle, runner: Runner, samples: Samples, step: Progress | None) -> LabelsFound:
     task = bundle.manifest["accuracy"]["task"]
     first = runner.run(next(iter(samples)).feeds)
+    restart(runner)
     count = LabelCount(_class_output(bundle, first))
     for done, sample in enumerate(samples, 1):
         if sample.label is not None:

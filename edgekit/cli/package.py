@@ -38,6 +38,16 @@ PrecisionOption = Annotated[
         help="auto, float32 or float16; auto is the target's choice where accurate enough.",
     ),
 ]
+StateOption = Annotated[
+    list[str],
+    typer.Option(
+        "--state",
+        metavar="INPUT=OUTPUT",
+        help="An input that the built model is to keep from one run to the next, and the output that replaces it "
+        "(Core ML, from ios18 on). May be given more than once.",
+        show_default=False,
+    ),
+]
 LabelsOption = Annotated[
     Path | None,
     typer.Option(
@@ -83,6 +93,7 @@ def package(
     search: SearchOptions,
     shapes: ShapeOptions,
     precision: PrecisionOption = "auto",
+    state: StateOption = [],  # noqa: B006 - as `option` below
     labels: LabelsOption = None,
     option: TargetOptionOption = [],  # noqa: B006 - Typer wants the default itself, and does not change it
     config: DataConfigOption = None,
@@ -114,17 +125,18 @@ def package(
         shapes=shapes.request(),
         labels=labels,
         preprocessing=declared_preprocessing(config, data, model),
+        states=parse_options(state, "--state", "INPUT=OUTPUT"),
         target_options=parse_options(option),
     )
-    if quantize is None:
+    if quantize is None and not state:
         console.note(_chosen_scheme(request.scheme))
     with search.executor() as executor:
         bundle = pipeline.package(request, console.progress, executor)
     console.show({"bundle": str(bundle.path), **summary_record(bundle.manifest)}, lambda out: show_summary(bundle, out))
 
 
-def parse_options(texts: Sequence[str]) -> dict[str, str]:
-    """What ``--option NAME=VALUE`` says.
+def parse_options(texts: Sequence[str], flag: str = "--option", form: str = "NAME=VALUE") -> dict[str, str]:
+    """What ``--option NAME=VALUE`` says, or another flag of that kind.
 
     Raises:
         InputError: A text has another form, or a name comes twice.
@@ -135,7 +147,7 @@ def parse_options(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not name or not equals or name in options:
-            raise InputError("cannot be used", subject=f"--option {text}", expected="NAME=VALUE, a name only once")
+            raise InputError("cannot be used", subject=f"{flag} {text}", expected=f"{form}, a name only once")
         options[name] = value
     return options
 

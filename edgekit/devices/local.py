@@ -18,6 +18,7 @@ from edgekit.devices.device import Device, Session, Timing
 from edgekit.devices.service_session import ServiceSession, require_python_check
 from edgekit.errors import InputError
 from edgekit.python_check import IN_DEFAULT_PRECISION, SERVE
+from edgekit.recurrence import restart
 from edgekit.registry import find_profile
 from edgekit.target import Arrays, Inspectable, Runner
 
@@ -77,6 +78,10 @@ class _RunnerSession(Session):
     def executed_by(self) -> str:
         """What the runner says."""
         return self._runner.executed_by
+
+    def restart(self) -> None:
+        """Sets the states to zero, where the model keeps some."""
+        restart(self._runner)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
         """Outputs by name for inputs by name."""

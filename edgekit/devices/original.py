@@ -14,6 +14,7 @@ from edgekit.check_service import OpenModel, serve
 from edgekit.devices.channel import Channel
 from edgekit.devices.device import SILENCE_SECONDS, Session
 from edgekit.devices.service_session import ServiceSession
+from edgekit.recurrence import reference_of
 from edgekit.reference import Reference
 from edgekit.verification import original_of
 
@@ -47,7 +48,7 @@ def main(bundle: str, model: str) -> int:
     original = original_of(opened, Path(model))
 
     def open_model() -> OpenModel:
-        reference = Reference(original, fast=True)
+        reference = reference_of(original, fast=True)
 
         def execute(inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
             feeds = {feature.name: array for feature, array in zip(opened.inputs, inputs, strict=True)}

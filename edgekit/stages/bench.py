@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from edgekit.latency import measure_in_turns
 from edgekit.model import Model
 from edgekit.quantizer import Progress
-from edgekit.reference import Reference
+from edgekit.recurrence import reference_of
 from edgekit.samples import Samples
 from edgekit.stages import Stage
 from edgekit.stages.build import extend
@@ -45,7 +45,7 @@ class Bench(Stage[Verified]):
     def run(self, given: Verified) -> Measured:
         """The same, with its latency."""
         feeds = next(iter(self._samples)).feeds
-        reference = Reference(self._original, fast=True)
+        reference = reference_of(self._original, fast=True)
         times = measure_in_turns(
             {"built": lambda: given.runner.run(feeds), "reference": lambda: reference.run(feeds)}, self._progress
         )

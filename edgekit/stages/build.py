@@ -60,7 +60,7 @@ class Build(Stage[Model]):
         return Built(given, artifact.record, artifact, kind)
 
     def ensures(self, given: Model, result: StageResult) -> None:
-        """The artifact is in the folder, whole, and has the model's inputs and outputs.
+        """The artifact is in the folder, whole, and has the model's inputs, outputs and states.
 
         Raises:
             edgekit.errors.InternalError: It has not.
@@ -73,8 +73,9 @@ class Build(Stage[Model]):
         if missing:
             raise self.broken(f"files are not where they should be: {', '.join(missing)}")
         for what, values, features in (
-            ("inputs", given.inputs, artifact.inputs),
-            ("outputs", given.outputs, artifact.outputs),
+            ("inputs", given.fed_inputs, artifact.inputs),
+            ("outputs", given.returned_outputs, artifact.outputs),
+            ("states", [spec for spec in given.inputs if spec.name in given.states], artifact.states),
         ):
             wanted, got = [value.name for value in values], [feature.name for feature in features]
             if wanted != got:

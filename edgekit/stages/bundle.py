@@ -146,6 +146,10 @@ class WriteBundle(Stage[Measured]):
             },
             "inputs": [feature_record(feature) for feature in artifact.inputs],
             "outputs": [feature_record(feature) for feature in artifact.outputs],
+            "states": [
+                {**feature_record(feature), "replaced_by": given.model.states[feature.name]}
+                for feature in artifact.states
+            ],
             "dimensions": {name: as_record(sizes) for name, sizes in given.model.open_dims.items()},
             "preprocessing": None if facts.preprocessing is None else facts.preprocessing.as_record(),
             "labels": list(facts.class_names) or None,

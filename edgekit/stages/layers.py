@@ -8,6 +8,7 @@ from edgekit.accuracy import Kind
 from edgekit.layers import layer_errors, node_times
 from edgekit.metrics import json_number
 from edgekit.model import Model
+from edgekit.recurrence import zero_states
 from edgekit.reference import NotRunnableError, Reference
 from edgekit.samples import Samples
 from edgekit.stages import Stage
@@ -37,7 +38,7 @@ class MeasureLayers(Stage[Measured]):
             return extend(Measured, given, record={"not_measured": str(error)})
 
     def _measure(self, given: Measured) -> dict[str, Any]:
-        feeds = next(iter(self._samples)).feeds
+        feeds = next(iter(self._samples)).feeds | zero_states(given.model)
         record: dict[str, Any] = {
             "executed_by": Reference(given.model).executed_by,
             "microseconds": {name: round(time, 3) for name, time in node_times(given.model, feeds).items()},

@@ -12,7 +12,8 @@ from edgekit.evaluation import Evaluation, share_lost
 from edgekit.metrics import json_number
 from edgekit.model import Model
 from edgekit.quantizer import Progress
-from edgekit.reference import NotRunnableError, Reference
+from edgekit.recurrence import Original, reference_of
+from edgekit.reference import NotRunnableError
 from edgekit.samples import Samples, SeededSamples
 from edgekit.sized_samples import SizedSamples
 from edgekit.stages import Stage
@@ -30,7 +31,7 @@ class Verified(Built):
     accuracy: Accuracy
     runner: Runner
     """What executed it."""
-    reference: Reference
+    reference: Original
     """What executed the original."""
 
 
@@ -78,7 +79,7 @@ class Verify(Stage[Built]):
             RequirementError: It is not accurate enough.
         """
         runner = self._target.load(given.artifact.main, self._profile)
-        reference = Reference(self._original)
+        reference = reference_of(self._original)
         try:
             accuracy = self._accepted(given, self._samples, reference, runner, self._original.name)
         except NotRunnableError as error:
@@ -118,9 +119,9 @@ class Verify(Stage[Built]):
     def _seeded(self) -> bool:
         return isinstance(self._samples, SeededSamples)
 
-    def _accepted(self, given: Built, samples: Samples, reference: Reference, runner: Runner, subject: str) -> Accuracy:
+    def _accepted(self, given: Built, samples: Samples, reference: Original, runner: Runner, subject: str) -> Accuracy:
         """The accuracy on samples, if it is enough."""
-        names = tuple(output.name for output in self._original.outputs)
+        names = tuple(output.name for output in self._original.returned_outputs)
         outputs, task = compare(samples, reference, runner, names, self._progress)
         measured = Accuracy(
             executed_by=runner.executed_by,
@@ -139,7 +140,7 @@ class Verify(Stage[Built]):
         require_accuracy(accuracy, given.kind, given.artifact.precision, subject)
         return accuracy
 
-    def _evaluated(self, given: Built, reference: Reference, runner: Runner) -> dict[str, Any] | None:
+    def _evaluated(self, given: Built, reference: Original, runner: Runner) -> dict[str, Any] | None:
         """What the project's evaluation function finds, if it is enough; None without one."""
         evaluation = self._evaluation
         if evaluation is None:
@@ -158,11 +159,11 @@ class Verify(Stage[Built]):
             )
         return {"metric": evaluation.name, "reference": original, "built": built, "drop": drop}
 
-    def _at_sizes(self, given: Built, reference: Reference, runner: Runner) -> tuple[SizeAccuracy, ...]:
+    def _at_sizes(self, given: Built, reference: Original, runner: Runner) -> tuple[SizeAccuracy, ...]:
         """The accuracy at each size that is tried of the open dimensions, if it is enough at all of them."""
         found = []
         for sizes in trials(given.model.open_dims) if given.model.open_dims else ():
-            samples = SizedSamples(self._samples, self._original.inputs, sizes, SAMPLES_A_SIZE)
+            samples = SizedSamples(self._samples, self._original.fed_inputs, sizes, SAMPLES_A_SIZE)
             place = ", ".join(f"{name}={size}" for name, size in sizes.items())
             try:
                 accuracy = self._accepted(given, samples, reference, runner, f"{self._original.name} at {place}")
@@ -195,8 +196,8 @@ def with_self_agreement(accuracy: Accuracy, original: Model, samples: Samples) -
     """
     if not accuracy.shortfalls() or accuracy.floors.agreement is not None:
         return accuracy
-    names = tuple(output.name for output in original.outputs)
-    outputs, _ = compare(samples, Reference(original), Reference(original, fast=True), names)
+    names = tuple(output.name for output in original.returned_outputs)
+    outputs, _ = compare(samples, reference_of(original), reference_of(original, fast=True), names)
     limits = {output.name: output.worst_sample_db for output in outputs if output.worst_sample_db is not None}
     limited = {name: limit for name, limit in limits.items() if limit - SELF_MARGIN_DB < accuracy.floors.sqnr_db}
     return replace(accuracy, self_agreement_db=limited)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+from dataclasses import replace
 from pathlib import Path
 
 from edgekit.model import Model
@@ -19,7 +20,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         edgekit.errors.InputError: An input's shape is not fixed, or the options do not fit the model.
     """
     target = profile.options["deployment_target"]
-    interface = interface_of(options)
+    interface = replace(interface_of(options), states=model.states)
     conversion = convert_graph(
         model.graph_model,
         folder / "model.mlpackage",
@@ -41,7 +42,8 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         files=(conversion.package,),
         inputs=conversion.inputs,
         outputs=conversion.outputs,
-        precision=conversion.precision,
+        states=conversion.states,
+        precision="float16" if conversion.states else conversion.precision,
         record={
             "builder": f"coremltools {importlib.metadata.version('coremltools')}",
             "deployment_target": target,

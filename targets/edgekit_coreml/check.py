@@ -52,7 +52,7 @@ def _gaps(model: Model, target: str) -> dict[str, OpGap]:
     from edgekit_coreml.frontend.lowering import PATH_SEPARATOR
     from edgekit_coreml.frontend.program import build_program
 
-    found = build_program(model.graph_model, target, model.source).gaps
+    found = build_program(model.graph_model, target, model.source, model.open_dims).gaps
     return {gap.node.split(PATH_SEPARATOR)[0]: gap for gap in found}
 
 

@@ -31,6 +31,8 @@ class Conversion:
     package: Path
     inputs: tuple[Feature, ...]
     outputs: tuple[Feature, ...]
+    states: tuple[Feature, ...]
+    """What the program keeps from one run to the next."""
     precision: str
     """What the program computes in: ``float32``, or ``float16`` where any operation does."""
     kept_float32: tuple[str, ...] = ()
@@ -190,6 +192,7 @@ def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conv
         folder,
         tuple(built.inputs),
         tuple(built.outputs),
+        tuple(built.states),
         "float32" if kept_float32 is None else "float16",
         tuple(sorted(kept_float32 or ())),
         tuple(compressed),

@@ -7,6 +7,7 @@ from edgekit.errors import InputError
 TARGETS = ("iOS16", "iOS17", "iOS18", "iOS26")
 COMPRESSED_SINCE = {"int4-weights": "iOS18", "palette4": "iOS16", "palette6": "iOS16", "palette8": "iOS16"}
 """Ways to store weights, and the first deployment target that has each."""
+STATES_SINCE = "iOS18"
 
 
 def deployment_target(name: str) -> str:
@@ -19,6 +20,11 @@ def deployment_target(name: str) -> str:
     if found is None:
         raise InputError("unknown deployment target", expected=", ".join(TARGETS), found=name)
     return found
+
+
+def has_states(target: str) -> bool:
+    """Whether programs for a deployment target can keep states."""
+    return TARGETS.index(target) >= TARGETS.index(STATES_SINCE)
 
 
 def compression_schemes(target: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions, DeviceCheck, NodeVerdict, Profile, Runner, Target
-from edgekit_coreml.deployment import compression_schemes
+from edgekit_coreml.deployment import compression_schemes, has_states
 from edgekit_coreml.options import OPTIONS
 from edgekit_coreml.profiles import PROFILES
 
@@ -40,6 +40,10 @@ class CoreMLTarget(Target):
         """Integers in blocks from iOS 18 on, and palettes."""
         return compression_schemes(profile.options["deployment_target"])
 
+    def takes_states(self, profile: Profile) -> bool:
+        """From iOS 18 on."""
+        return has_states(profile.options["deployment_target"])
+
     def takes_open_dimensions(self, profile: Profile) -> bool:
         """As ranges and as lists of shapes."""
         return True
@@ -47,8 +51,10 @@ class CoreMLTarget(Target):
     def load(self, main: Path, profile: Profile) -> Runner:
         """What executes the package in the reference runtime, rounding to float16 where the program does."""
         from edgekit_coreml.runtime.runner import load
+        from edgekit_coreml.sequence import SequenceRunner
 
-        return load(main)
+        runner = load(main)
+        return SequenceRunner(runner) if runner.has_states else runner
 
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
         """A Python program for a Mac that needs NumPy and coremltools only, and asks Core ML itself."""

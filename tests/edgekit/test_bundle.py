@@ -59,9 +59,11 @@ def test_the_manifest_tells_the_bundle_s_history(packaged_digits: Path, digits: 
     assert manifest["options"] == {
         "quantize": "none",
         "max_drop": None,
+        "metric": None,
         "precision": "auto",
         "dims": {"batch": 1},
         "shapes": {},
+        "states": {},
         "target": {},
     }
     assert manifest["preprocessing"]["layout"] == "NCHW"

@@ -258,3 +258,45 @@ def test_a_size_that_the_model_does_not_run_at(tmp_path: Path, onnx_file: Callab
         packaged(tmp_path / "out", model, "onnxruntime", shapes=ShapeRequest({"L": range(2, 9)}))
     assert str(caught.value).startswith("node 'pairs': does not run at L=5: ")
     assert "as a list: --dim NAME=SIZE,SIZE" in str(caught.value)
+
+
+LEAKY_SUM = """g (float[1, 3] x, float[1, 3] h) => (float[1, 3] y, float[1, 3] after) {
+    kept = Mul(h, half)
+    after = Add(x, kept)
+    y = Tanh(after)
+}"""
+
+
+def test_states_are_kept_by_the_program(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    model = onnx_file(LEAKY_SUM, half=np.array(0.5, np.float32))
+    data = tmp_path / "data"
+    data.mkdir()
+    steps = np.random.default_rng(0).standard_normal((12, 1, 3)).astype(np.float32)
+    for number, x in enumerate(steps):
+        np.savez(data / f"{number:02}.npz", x=x)
+    bundle = packaged(tmp_path / "out", model, "ios18", data=data, states={"h": "after"})
+    assert bundle.states == {"h": "after"}
+    assert ([f.name for f in bundle.inputs], [f.name for f in bundle.outputs]) == (["x"], ["y"])
+    assert bundle.manifest["model"]["kind"] == "float16"
+    assert bundle.manifest["accuracy"]["data"] == {"kind": "samples", "samples": 12}
+    held = np.zeros((1, 3))
+    golden = list(bundle.golden())
+    assert len(golden) == 8
+    for x, (feeds, outputs) in zip(steps, golden, strict=False):
+        held = x + held / 2
+        np.testing.assert_array_equal(feeds["x"], x)
+        np.testing.assert_allclose(outputs["y"], np.tanh(held), rtol=1e-5)
+    found = verify_bundle(bundle, data, model)
+    assert found.accuracy is not None
+    assert float(found.accuracy.worst_db or 0) > 40
+
+
+def test_states_where_there_are_none_or_where_calibration_would_need_them(
+    tmp_path: Path, onnx_file: Callable[..., Path]
+) -> None:
+    model = onnx_file(LEAKY_SUM, half=np.array(0.5, np.float32))
+    for target in ("ios17", "intel-cpu", "onnxruntime"):
+        with pytest.raises(InputError, match=f"--state h=after: {target} has no states"):
+            packaged(tmp_path / "out", model, target, states={"h": "after"})
+    with pytest.raises(InputError, match="the samples hold no states"):
+        packaged(tmp_path / "out", model, "ios18", data=tmp_path, quantize="int8", states={"h": "after"})

@@ -29,6 +29,9 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenM
     model = coremltools.models.MLModel(str(path), compute_units=units)
     pictures = {feature.name for feature in model.get_spec().description.input if feature.type.HasField("imageType")}
 
+    # The golden samples of a model with states are the steps of one sequence.
+    states = {"state": model.make_state()} if manifest.get("states") else {}
+
     def execute(inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         feeds = {
             feature["native_name"]: as_picture(array, manifest["preprocessing"])
@@ -36,7 +39,7 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenM
             else as_native(array, feature)
             for feature, array in zip(manifest["inputs"], inputs, strict=True)
         }
-        results = model.predict(feeds)
+        results = model.predict(feeds, **states)
         return [as_golden(results[feature["native_name"]], feature) for feature in manifest["outputs"]]
 
     runtime = f"Core ML, macOS {platform.mac_ver()[0]}, {arguments.units}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ class BuiltProgram:
     inputs: Sequence[Feature]
     outputs: Sequence[Feature]
     gaps: Sequence[OpGap]
+    states: Sequence[Feature] = ()
+    """What the program keeps, by the names of the model's inputs."""
     notes: Sequence[str] = ()
     """What was left out or changed."""
 
@@ -90,7 +92,10 @@ def build_program(
         if interface.image is not None
         else signature.coreml_inputs(inputs, dimensions, target)
     )
-    return BuiltProgram(program, inputs, outputs, lowering.gaps, lowering.notes)
+    kept = [
+        replace(mapping, native_dtype=state.NATIVE_DTYPE) for mapping in mappings if mapping.name in interface.states
+    ]
+    return BuiltProgram(program, inputs, outputs, lowering.gaps, kept, lowering.notes)
 
 
 def _entered(var: Any, mapping: Feature, dtype: ir.DataType, interface: Interface) -> Value:

@@ -9,13 +9,14 @@ import onnx_ir as ir
 
 from edgekit.errors import InputError
 from edgekit.target import Feature
+from edgekit_coreml.deployment import STATES_SINCE
 from edgekit_coreml.frontend.mil import Var, ct, mb, types
 from edgekit_coreml.frontend.signature import native_shape
 from edgekit_coreml.frontend.values import Value, computed
 from edgekit_coreml.frontend.wide import of_shape
 
 STATE_TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
-FIRST_TARGET = "iOS18"
+NATIVE_DTYPE = "float16"
 
 
 def require_states(model: ir.Model, states: Mapping[str, str], target: ct.target) -> None:
@@ -24,8 +25,8 @@ def require_states(model: ir.Model, states: Mapping[str, str], target: ct.target
     Raises:
         edgekit.errors.InputError: The target has no states, or a pair is no input and output of one type and shape.
     """
-    if states and target < ct.target[FIRST_TARGET]:
-        raise InputError("the deployment target has no states", expected=f"{FIRST_TARGET} or later", found=target.name)
+    if states and target < ct.target[STATES_SINCE]:
+        raise InputError("the deployment target has no states", expected=f"{STATES_SINCE} or later", found=target.name)
     inputs = {value.name: value for value in model.graph.inputs}
     outputs = {value.name: value for value in model.graph.outputs}
     twice = sorted({name for name in states.values() if list(states.values()).count(name) > 1})
