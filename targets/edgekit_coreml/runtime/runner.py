@@ -18,6 +18,7 @@ from edgekit_coreml.runtime.package import read_package
 from edgekit_coreml.runtime.precision import hold
 from edgekit_coreml.runtime.program import Array, Function, Program, TensorType
 from edgekit_coreml.runtime.registry import StateBuffer
+from edgekit_coreml.runtime.wide_integers import is_wide, require_fit
 
 Precision = Literal["declared", "float32"]
 
@@ -86,6 +87,7 @@ class Runner:
         self._plan = FunctionPlan(self._function, rounds_to_half=self._rounds, seed=seed, subject=subject)
         self._border: Border = border_of(program, self._function, rounds=self._rounds)
         self._state_types = state_types(self._function)
+        self._is_wide = is_wide(port.dtype for port in (*self._border.inputs, *self._border.outputs))
         self._lock = threading.Lock()
 
     @property
@@ -128,6 +130,8 @@ class Runner:
 
         Raises:
             InputError: Inputs or states that are missing, unknown, or of the wrong shape or type.
+            ExecutionError: An operation cannot take what it was given, or of a model with 64-bit integers at its
+                border, one gives an integer that does not fit int32.
         """
         if self._state_types and state is None:
             raise InputError("the model has states", expected="state=runner.make_state()", found="no state")
@@ -140,7 +144,7 @@ class Runner:
             for declared in self._function.inputs
         ]
         with self._lock:
-            results = self._plan.run(values, observer)
+            results = self._plan.run(values, _both(require_fit, observer) if self._is_wide else observer)
         return self._border.results(results)
 
     def intermediates(self, feeds: Mapping[str, Array], names: Sequence[str]) -> dict[str, Array]:
@@ -169,6 +173,18 @@ class Runner:
 
         self.run(feeds, observer=observe)
         return shown
+
+
+def _both(first: Observer, second: Observer | None) -> Observer:
+    """An observer that calls two."""
+    if second is None:
+        return first
+
+    def observe(step: Step, frame: Sequence[Any], results: Sequence[Any]) -> None:
+        first(step, frame, results)
+        second(step, frame, results)
+
+    return observe
 
 
 def _identifier(name: str) -> str:
