@@ -48,6 +48,7 @@ _REPLACEMENTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "DynamicQuantizeLinear": ("quantize the float model with fixed scales: `edgekit quantize`", ("QuantizeLinear",)),
     "Einsum": ("write it as MatMul between Transpose and Reshape", ("MatMul", "Transpose", "Reshape")),
     "Erf": ("export Gelu with approximate='tanh'", ("Tanh", "Mul", "Add")),
+    "Gather": ("write it as Slice where its indices are constant and follow each other", ("Slice",)),
     "GRU": ("write the steps out as MatMul, Sigmoid, Tanh and Mul", ("MatMul", "Sigmoid", "Tanh", "Mul")),
     "If": ("export the branch that is used alone", ()),
     "LSTM": ("write the steps out as MatMul, Sigmoid, Tanh and Mul", ("MatMul", "Sigmoid", "Tanh", "Mul")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import onnx_ir as ir
@@ -11,12 +12,14 @@ from edgekit.model import Model, node_name, op_name
 from edgekit.operator_hints import replacement_hint
 from edgekit.shapes import infer_shapes
 from edgekit.target import Evidence, NodeVerdict, Profile, Support
+from edgekit_coreml.compute_plan import is_available, planned_units, unit_of
+from edgekit_coreml.units import NEURAL_ENGINE, Placement, placement
 
 
 def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
     """What becomes of every node of the main graph, in graph order; bodies convert with the node that holds them.
 
-    The unit is a rule of thumb: Core ML places operations when it loads a program, on the device.
+    The unit is what Core ML plans, on a Mac; elsewhere a rule of thumb, since it plans when it loads a program.
 
     Raises:
         edgekit.errors.InputError: An input's shape is not fixed.
@@ -26,22 +29,19 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
 
     target = profile.options["deployment_target"]
     gaps = _gaps(model, target)
-    newer = _taken_by_newer(model, target, gaps)
+    planned = planned_units(model, target) if is_available() and not gaps else {}
 
     def verdict(node: ir.Node, typed: ir.Node) -> NodeVerdict:
-        name = node_name(node)
-        gap = gaps.get(name)
+        gap = gaps.get(node_name(node))
         if gap is not None:
-            later = f"it converts from {newer[name]} on" if name in newer else ""
-            hint = later or gap.hint or replacement_hint(node, model.opset)
-            return _verdict(node, Support.UNSUPPORTED, gap.reason, hint)
+            return _verdict(node, Support.UNSUPPORTED, gap.reason, gap.hint or replacement_hint(node, model.opset))
         schema = schema_of(node, model.graph_model.opset_imports)
         version = schema.since_version if schema is not None else 1
         if registry.find(domain_of(node), node.op_type, version) is None:
             converted = _verdict(node, Support.DECOMPOSED, "by the function body that defines it, or folded")
         else:
             converted = _verdict(node, Support.SUPPORTED, f"has a lowering for {target}")
-        return _placed(converted, typed, model.opset)
+        return _placed(converted, typed, model.opset, planned)
 
     typed = infer_shapes(model, strict=False).graph
     return [verdict(*pair) for pair in zip(model.graph, typed, strict=True)]
@@ -56,29 +56,23 @@ def _gaps(model: Model, target: str) -> dict[str, OpGap]:
     return {gap.node.split(PATH_SEPARATOR)[0]: gap for gap in found}
 
 
-def _taken_by_newer(model: Model, target: str, gaps: dict[str, OpGap]) -> dict[str, str]:
-    """The first newer deployment target that takes each node that this one does not."""
-    from edgekit_coreml.deployment import TARGETS
-
-    found: dict[str, str] = {}
-    for newer in TARGETS[TARGETS.index(target) + 1 :] if gaps else ():
-        still = _gaps(model, newer)
-        found |= {name: newer for name in gaps if name not in still and name not in found}
-    return found
-
-
-def _placed(converted: NodeVerdict, typed: ir.Node, opset: int) -> NodeVerdict:
-    """The verdict with the unit that probably runs the node."""
-    from edgekit_coreml.units import ELSEWHERE, placement
-
-    place = placement(typed)
-    if place.unit != ELSEWHERE:
+def _placed(converted: NodeVerdict, typed: ir.Node, opset: int, planned: Mapping[str, str]) -> NodeVerdict:
+    """The verdict with the unit that runs the node, as far as it is planned, or else as a rule of thumb has it."""
+    unit = unit_of([value.name or "" for value in typed.outputs], planned)
+    if unit:
+        place, evidence = (
+            Placement(unit, "" if unit == NEURAL_ENGINE else "Core ML prefers it there"),
+            Evidence.COMPILED,
+        )
+    else:
+        place = placement(typed)
         evidence = Evidence.HEURISTIC if place.unit else Evidence.UNKNOWN
+    if place.unit in (NEURAL_ENGINE, ""):
         return replace(converted, unit=place.unit, unit_evidence=evidence)
     return replace(
         converted,
         support=Support.FALLS_BACK,
-        evidence=Evidence.HEURISTIC,
+        evidence=evidence,
         unit=place.unit,
         detail=place.because,
         hint=replacement_hint(typed, opset),

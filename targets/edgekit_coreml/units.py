@@ -20,8 +20,8 @@ _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, ir.DataTy
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _QUANTIZERS = ("QuantizeLinear", "DynamicQuantizeLinear")
 """They make integers of which the program makes floats again, or 8-bit arithmetic."""
-_INTEGER_PRODUCTS = ("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul")
-"""Where they run hangs on the precision that they are converted in."""
+_OPEN = ("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul", "If", "Loop", "Scan")
+"""Integer products run where the precision that they are converted in can be had; bodies are many operations."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def placement(node: ir.Node) -> Placement:
         return _elsewhere(rules["elsewhere"][node.op_type])
     if node.domain == "" and node.op_type in _CONVOLUTIONS and max(node.attributes.get_ints("dilations", [1])) > 1:
         return _elsewhere(rules["dilated_convolutions"])
-    if node.op_type in _INTEGER_PRODUCTS:
+    if node.domain == "" and node.op_type in _OPEN:
         return Placement("")
     types = [value.dtype for value in node.outputs if value.dtype is not None]
     if types and not any(dtype in _FLOATS for dtype in types) and node.op_type not in _QUANTIZERS:

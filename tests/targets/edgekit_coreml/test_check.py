@@ -62,8 +62,16 @@ def test_quantizing_stays_on_the_neural_engine() -> None:
     assert [verdict.unit for verdict in verdicts(body)] == ["Neural Engine", "Neural Engine"]
 
 
-def test_where_integer_products_run_is_unknown() -> None:
-    body = "(uint8[1, 2] a) => (int32[1, 1] y) <uint8[2, 1] b = {1, 2}> { y = MatMulInteger (a, b) }"
+@pytest.mark.parametrize(
+    "body",
+    [
+        "(uint8[1, 2] a) => (int32[1, 1] y) <uint8[2, 1] b = {1, 2}> { y = MatMulInteger (a, b) }",
+        "(bool c, float[2] x) => (float[2] y) { y = If (c) <"
+        "then_branch = t () => (float[2] l) { l = Exp (x) }, else_branch = e () => (float[2] r) { r = Neg (x) }> }",
+    ],
+    ids=["integer product", "branches"],
+)
+def test_where_no_rule_of_thumb_holds_the_unit_is_unknown(body: str) -> None:
     (found,) = verdicts(body)
     assert (found.support, found.unit, found.unit_evidence) == (Support.SUPPORTED, "", Evidence.UNKNOWN)
 
