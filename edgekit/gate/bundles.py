@@ -199,13 +199,18 @@ def candidates_of(config: Config | None, paths: Iterable[Path], model: Path | No
 
 
 def _candidate(config: Config | None, path: Path, model: Path | None) -> Candidate:
-    declared = None
-    if config is not None:
-        name = read_bundle(path).name if is_bundle(path) else path.name
-        declared = config.declared(path, name)
+    declared = None if config is None else config.declared(path, _name(path))
     if declared is None:
         return Candidate(path, None, Budget() if config is None else config.budget, model)
     return Candidate(path, declared.name, declared.budget, model or declared.model)
+
+
+def _name(path: Path) -> str:
+    """What the bundle calls itself; its folder's name where it cannot be read, which is told when it is judged."""
+    try:
+        return read_bundle(path).name
+    except EdgeKitError:
+        return path.name
 
 
 def _opened(candidate: Candidate) -> Bundle:

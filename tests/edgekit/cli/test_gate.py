@@ -347,3 +347,14 @@ def test_a_tampered_earlier_bundle(edgekit: RunEdgeKit, packaged_digits: Path, b
     finished = edgekit("gate", packaged_digits, "--against", bundle, "--quiet")
     assert finished.code == 1
     assert f"{bundle}: the bundle is not as it was written" in finished.err
+
+
+def test_a_bundle_that_cannot_be_read_does_not_keep_another_from_being_judged(
+    edgekit: RunEdgeKit, packaged_digits: Path, bundle: Path, project: WriteProject
+) -> None:
+    project('[budget]\nsize = "1 MB"\n')
+    (bundle / "manifest.json").write_text('{"schema_version": 1, "edgekit": "0"}')
+    finished = edgekit("gate", bundle, packaged_digits, "--json")
+    assert finished.code == 2
+    assert [one["passed"] for one in finished.json["bundles"]] == [False, True]
+    assert finished.json["bundles"][0]["error"]["message"] == "is no manifest of a bundle"
