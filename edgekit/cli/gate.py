@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BundlesArgument = Annotated[
     list[Path],
     typer.Argument(
-        metavar="[BUNDLE]...", help="Bundles; by default every one that the project declares.", show_default=False
+        metavar="BUNDLE", help="Bundles; by default every one that the project declares.", show_default=False
     ),
 ]
 BaselineOption = Annotated[
