@@ -14,7 +14,7 @@ from edgekit_quantize.layers import Layer
 
 
 def correction(layer: Layer, rounded: np.ndarray, mean: np.ndarray) -> np.ndarray | None:
-    """What to add to the layer's bias, float64 with one entry an output channel.
+    """What to add to the layer's bias, one entry an output channel.
 
     Args:
         layer: A Conv, Gemm or MatMul with two-dimensional weights.
@@ -24,7 +24,8 @@ def correction(layer: Layer, rounded: np.ndarray, mean: np.ndarray) -> np.ndarra
     Returns:
         None for layers whose expected error this does not tell.
     """
-    error = layer.weights().astype(np.float64) - rounded
+    error = layer.weights() - rounded
+    mean = mean.astype(error.dtype)
     if layer.kind in {"Conv", "DepthwiseConv"}:
         groups = integer(layer.node, "group", 1)
         summed = error.sum(axis=tuple(range(2, error.ndim)))  # [N, C / groups]

@@ -16,7 +16,7 @@ from edgekit_quantize.float16 import half_db
 from edgekit_quantize.graph import constant, is_standard, node_name
 from edgekit_quantize.layers import Layer, layer_of
 from edgekit_quantize.placement import Plan, Settings, place
-from edgekit_quantize.qparams import TYPES, QParams
+from edgekit_quantize.qparams import TYPES, QParams, sum_of_squares
 from edgekit_quantize.sensitivity import LayerError, layer_errors, stored_db
 from edgekit_quantize.stored import FEWEST, RECURRENT, layer_params, recurrent_weights, stored_form, tables
 from edgekit_quantize.weights import symmetric_weights
@@ -210,8 +210,7 @@ def _only_weights(node: ir.Node, index: int, params: QParams) -> LayerAccount:
     array = constant(value)
     error = None
     if array is not None:
-        wide = array.astype("float64")
-        error = decibels(float((wide**2).sum()), float(((params.rounded(wide) - wide) ** 2).sum()))
+        error = decibels(sum_of_squares(array), params.squared_error(array))
     name = node_name(node) if index == 0 else f"{node_name(node)}, {'input' if index == 1 else 'recurrence'}"
     return LayerAccount(name, node.op_type, STORED, _form(params), "", sqnr_db=error, weights_db=error)
 

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from edgekit.metrics import decibels
 from edgekit_quantize.graph import Names, constant
+from edgekit_quantize.qparams import row_ranges, sum_of_squares
 from edgekit_quantize.stored import FEWEST
 from edgekit_quantize.writing import Written
 
@@ -48,10 +49,11 @@ def in_half_precision(prepared: ir.Model) -> Written:
 
 def half_db(array: np.ndarray) -> float:
     """Power of the numbers over that of the error that half precision adds, in decibels; ``-inf`` on overflow."""
+    noise = 0.0
     with np.errstate(over="ignore"):
-        half = array.astype(np.float16).astype(np.float64)
-    wide = array.astype(np.float64)
-    return decibels(float(np.sum(wide**2)), float(np.sum((half - wide) ** 2)))
+        for rows in row_ranges(array):
+            noise += sum_of_squares(array[rows].astype(np.float16).astype(np.float64) - array[rows])
+    return decibels(sum_of_squares(array), noise)
 
 
 def _narrow(graph: ir.Graph, value: ir.Value, array: np.ndarray, names: Names) -> None:

@@ -6,12 +6,16 @@ The formulas are those of the ONNX operator specification:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from types import EllipsisType
 
 import numpy as np
 
 TINY = np.finfo(np.float32).tiny
 """A range narrower than this is as good as empty: its scale would be no normal number."""
+PART = 2**22
+"""How many numbers of a large array are worked on at a time."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,30 @@ TYPES = {
         IntegerType("uint16", 0, 65535),
     )
 }
+
+
+def row_ranges(array: np.ndarray, multiple: int = 1) -> Iterator[slice | EllipsisType]:
+    """Where the parts of an array stand that is cut along its first axis into about :data:`PART` numbers each.
+
+    Large weights lie in a mapped file; what is made of them along the way must not take several times their room.
+
+    Args:
+        array: The array; a small one is one part.
+        multiple: Parts begin at multiples of so many rows.
+    """
+    if array.size <= PART:
+        yield ...
+        return
+    rows = max(1, PART * len(array) // array.size)
+    rows = -(-rows // multiple) * multiple
+    for start in range(0, len(array), rows):
+        yield slice(start, start + rows)
+
+
+def sum_of_squares(array: np.ndarray) -> float:
+    """Over all numbers, in double precision without a copy in it."""
+    flats = (array[rows].ravel() for rows in row_ranges(array))
+    return float(sum(np.einsum("i,i->", flat, flat, dtype=np.float64) for flat in flats))
 
 
 @dataclass(frozen=True)
@@ -71,15 +99,34 @@ class QParams:
 
     def quantize(self, array: np.ndarray) -> np.ndarray:
         """The integers of ``array``, in NumPy's type of the same name (4-bit ones in 8 bits)."""
-        scale, zero = self.spread(array.shape)
-        steps = np.rint(array.astype(np.float32) / scale) + zero
         stored = np.int8 if self.dtype.name == "int4" else np.uint8 if self.dtype.name == "uint4" else self.dtype.name
-        return np.asarray(np.clip(steps, self.dtype.low, self.dtype.high), stored)
+        integers = np.empty(array.shape, stored)
+        for place, part, params in self.parts(array):
+            scale, zero = params.spread(part.shape)
+            steps = np.rint(part.astype(np.float32) / scale) + zero
+            integers[place] = np.clip(steps, self.dtype.low, self.dtype.high)
+        return integers
 
     def dequantize(self, integers: np.ndarray) -> np.ndarray:
         """The float32 numbers that ``integers`` stand for."""
         scale, zero = self.spread(integers.shape)
         return np.asarray((integers.astype(np.int32) - zero) * scale, np.float32)
+
+    def parts(self, array: np.ndarray) -> Iterator[tuple[slice | EllipsisType, np.ndarray, QParams]]:
+        """A large array in parts: where each stands, the part, and the parameters that quantize it."""
+        for rows in row_ranges(array, max(1, self.block) if self.axis == 0 else 1):
+            yield rows, array[rows], self._of_rows(rows)
+
+    def _of_rows(self, rows: slice | EllipsisType) -> QParams:
+        if isinstance(rows, EllipsisType) or (self.axis != 0 and not self.block):
+            return self
+        if self.block and self.axis == 0:
+            rows = slice(rows.start // self.block, -(-rows.stop // self.block))
+        return replace(self, scale=self.scale[rows], zero_point=self.zero_point[rows])
+
+    def squared_error(self, array: np.ndarray) -> float:
+        """The sum of the squared errors of a round trip."""
+        return sum(sum_of_squares(params.rounded(part) - part) for _, part, params in self.parts(array))
 
     def rounded(self, array: np.ndarray) -> np.ndarray:
         """``array`` after a round trip, float32."""

@@ -20,7 +20,7 @@ from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph import integer
 from edgekit_quantize.layers import Layer
 from edgekit_quantize.placement import Plan
-from edgekit_quantize.qparams import TYPES, QParams
+from edgekit_quantize.qparams import TYPES, QParams, sum_of_squares
 from edgekit_quantize.ranges import squared_error
 from edgekit_quantize.weights import symmetric_weights
 from edgekit_quantize.writing import activation_params
@@ -103,11 +103,12 @@ def stored_db(layer: Layer, params: QParams, tensor: TensorStatistics | None) ->
         params: How its weights are stored.
         tensor: Statistics of its input; without those of its channels the powers of the weights are compared.
     """
-    weights = layer.weights().astype(np.float64)
-    error = params.rounded(weights) - weights
     channels = tensor.channels.get(input_axis(layer)) if tensor is not None else None
     if tensor is None or channels is None or not channels.count:
-        return decibels(float(np.sum(weights**2)), float(np.sum(error**2)))
+        weights = layer.weights()
+        return decibels(sum_of_squares(weights), params.squared_error(weights))
+    weights = layer.weights().astype(np.float64)
+    error = params.rounded(weights) - weights
     factors = np.float64(1.0) if tensor.smoothing is None else tensor.smoothing.factors.astype(np.float64) ** 2
     variance = np.maximum(channels.mean_square - channels.mean**2, 0.0)
     return decibels(_power(layer, weights, channels.mean_square * factors), _power(layer, error, variance * factors))

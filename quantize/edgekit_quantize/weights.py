@@ -19,23 +19,25 @@ def symmetric_weights(weights: np.ndarray, dtype: IntegerType, axis: int | None,
         axis: The axis of the output channels, or with ``block`` the axis that is cut into blocks; None per tensor.
         block: How many neighbours along ``axis`` share a scale; 0 for one scale a channel.
     """
-    magnitude = np.abs(weights.astype(np.float32, copy=False))
-    if axis is None:
-        largest = np.max(magnitude, initial=0.0)
-    elif block:
-        largest = _block_max(magnitude, axis, block)
+    if block and axis is not None:
+        whole = weights.shape[axis] // block * block
+        before = (slice(None),) * axis
+        blocks = weights[(*before, slice(0, whole))].reshape(
+            *weights.shape[:axis], -1, block, *weights.shape[axis + 1 :]
+        )
+        rest = weights[(*before, slice(whole, None))]
+        ends = [_magnitude(blocks, axis + 1)]
+        if rest.size:
+            ends.append(np.expand_dims(_magnitude(rest, axis), axis))
+        largest = np.concatenate(ends, axis)
     else:
-        largest = magnitude.max(axis=tuple(i for i in range(weights.ndim) if i != axis), initial=0.0)
-    scale = np.asarray(largest / dtype.high, np.float32)
+        largest = _magnitude(weights, None if axis is None else tuple(i for i in range(weights.ndim) if i != axis))
+    scale = np.asarray(largest.astype(np.float32) / dtype.high, np.float32)
     scale = np.where(scale > TINY, scale, np.float32(1.0)).astype(np.float32)
     return QParams(scale, np.zeros(scale.shape, np.int32), dtype, axis, block)
 
 
-def _block_max(magnitude: np.ndarray, axis: int, block: int) -> np.ndarray:
-    length = magnitude.shape[axis]
-    blocks = -(-length // block)
-    padding = [(0, 0)] * magnitude.ndim
-    padding[axis] = (0, blocks * block - length)
-    shape = (*magnitude.shape[:axis], blocks, block, *magnitude.shape[axis + 1 :])
-    largest: np.ndarray = np.pad(magnitude, padding).reshape(shape).max(axis=axis + 1)
+def _magnitude(array: np.ndarray, axis: int | tuple[int, ...] | None) -> np.ndarray:
+    """The largest magnitude along axes, without an array of all of them."""
+    largest: np.ndarray = np.maximum(array.max(axis, initial=0.0), -array.min(axis, initial=0.0))
     return largest

@@ -173,7 +173,7 @@ class _Writer:
         integers = self._rounding.get(layer.name)
         if integers is None:
             integers = params.quantize(weights)
-        self._correct(layer, params.dequantize(integers), source)
+        self._correct(layer, params, integers, source)
         dequantized = self._qdq.weight(layer.weight, params, integers)
         bias = layer.bias
         layer.node.replace_input_with(layer.weight_index, dequantized)
@@ -192,10 +192,12 @@ class _Writer:
             return
         params = layer_params(layer, *self._forms[layer.name])
         integers = params.quantize(weights)
-        self._correct(layer, params.dequantize(integers), layer.data.name or "", stored=True)
+        self._correct(layer, params, integers, layer.data.name or "", stored=True)
         layer.node.replace_input_with(layer.weight_index, self._stored.store(layer.weight, params, integers))
 
-    def _correct(self, layer: Layer, rounded: np.ndarray, source: str, *, stored: bool = False) -> None:
+    def _correct(
+        self, layer: Layer, params: QParams, integers: np.ndarray, source: str, *, stored: bool = False
+    ) -> None:
         tensor = self._tensors.get(source)
         channels = tensor.channels.get(input_axis(layer)) if tensor is not None else None
         if channels is None or not channels.count:
@@ -203,7 +205,7 @@ class _Writer:
         mean = channels.mean
         if tensor is not None and tensor.smoothing is not None and stored:
             mean = mean * tensor.smoothing.factors
-        shift = correction(layer, rounded, mean)
+        shift = correction(layer, params.dequantize(integers), mean)
         if shift is not None:
             add_to_bias(self._graph, layer, shift)
 

@@ -13,6 +13,9 @@ PER_CHANNEL_OPSET = 13
 WISHED_OPSET = 17
 """What a model is converted to that has to be converted; HardSwish is an operator of its own by then."""
 
+LARGE = 4096
+"""Bytes of an initializer that no conversion of an operator has to look into: shapes, axes and scales are smaller."""
+
 
 def modern(model: ir.Model) -> ir.Model:
     """The model; converted to :data:`WISHED_OPSET`, or at least to :data:`PER_CHANNEL_OPSET`, where it is too old.
@@ -37,8 +40,9 @@ def upgraded(model: ir.Model, version: int) -> ir.Model:
     current = model.opset_imports.get("", 0)
     if current >= version:
         return model
+    light, left_out = _without_large_constants(model)
     try:
-        converted = version_converter.convert_version(ir.to_proto(model), version)
+        converted = version_converter.convert_version(ir.to_proto(light), version)
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
         raise InputError(
             f"the model cannot be upgraded: {error}",
@@ -46,4 +50,31 @@ def upgraded(model: ir.Model, version: int) -> ir.Model:
             found=f"opset {current}",
             hint=f"export the model again with opset_version={version} or newer",
         ) from error
-    return ir.from_proto(converted)
+    result: ir.Model = ir.from_proto(converted)
+    for graph in result.graphs():
+        for name, value in graph.initializers.items():
+            value.const_value = left_out.get(name, value.const_value)
+    return result
+
+
+def _without_large_constants(model: ir.Model) -> tuple[ir.Model, dict[str, ir.TensorProtocol]]:
+    """A copy of the model whose large initializers only say that they lie in a file, and these initializers by name.
+
+    A message holds 2 GB at most, and the way through it loses where a model's own files lie.
+    """
+    light = model.clone()
+    left_out: dict[str, ir.TensorProtocol] = {}
+    for graph in light.graphs():
+        for name, value in graph.initializers.items():
+            tensor = value.const_value
+            if tensor is not None and tensor.nbytes > LARGE:
+                left_out[name] = tensor
+                value.const_value = ir.ExternalTensor(
+                    location="left out",
+                    offset=0,
+                    length=tensor.nbytes,
+                    dtype=tensor.dtype,
+                    shape=ir.Shape(tensor.shape.numpy()),
+                    name=name,
+                )
+    return light, left_out

@@ -47,3 +47,23 @@ def test_integers_are_those_of_the_operators(rng: np.random.Generator, axis: int
 
     np.testing.assert_array_equal(params.quantize(array), integers)
     np.testing.assert_array_equal(params.rounded(array), floats)
+
+
+@pytest.mark.parametrize(
+    ("axis", "block", "scales"), [(None, 0, ()), (0, 0, (7,)), (1, 0, (6,)), (0, 2, (4, 6)), (1, 4, (7, 2))]
+)
+def test_large_arrays_are_quantized_in_parts(
+    axis: int | None, block: int, scales: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(1)
+    array = rng.normal(size=(7, 6)).astype(np.float32)
+    scale = rng.uniform(0.01, 0.02, scales).astype(np.float32)
+    params = QParams(scale, np.zeros(scales, np.int32), TYPES["int8"], axis, block)
+    whole, error = params.quantize(array), params.squared_error(array)
+    assert error == pytest.approx(np.sum((params.dequantize(whole).astype(np.float64) - array) ** 2), rel=1e-5)
+
+    monkeypatch.setattr("edgekit_quantize.qparams.PART", 13)  # two rows of six
+
+    assert len(list(params.parts(array))) == 4
+    np.testing.assert_array_equal(params.quantize(array), whole)
+    assert params.squared_error(array) == pytest.approx(error)
