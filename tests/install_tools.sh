@@ -11,6 +11,7 @@ need cmake cmake
 need c++ g++
 need npm npm
 need ssh openssh-client
+need adb adb
 [ -x /usr/sbin/sshd ] || missing="$missing openssh-server"
 [ -f /usr/include/nlohmann/json.hpp ] || missing="$missing nlohmann-json3-dev"
 [ -f /usr/include/stb/stb_image.h ] || missing="$missing libstb-dev"

@@ -12,6 +12,7 @@ from edgekit.cli._bundle_options import (
     BundleArgument,
     DataConfigOption,
     DeviceOption,
+    DeviceTimeoutOption,
     OriginalOption,
 )
 from edgekit.cli._bundle_view import show_rows, show_table
@@ -50,6 +51,7 @@ def verify(
     model: OriginalOption = None,
     config: DataConfigOption = None,
     device: DeviceOption = LOCAL,
+    device_timeout: DeviceTimeoutOption = None,
     layers: LayersOption = False,
     results: ResultsOption = None,
 ) -> None:
@@ -66,7 +68,7 @@ def verify(
     from edgekit.divergence import DivergedError
     from edgekit.verification import verify_bundle
 
-    where = open_device(device) if results is None else ResultsDevice(results)
+    where = open_device(device, device_timeout) if results is None else ResultsDevice(results)
     opened = read_bundle(bundle)
     with console.progress.stage("verify"):
         declared = None if data is None else declared_preprocessing(config, data, model)

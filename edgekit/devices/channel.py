@@ -23,7 +23,7 @@ class HungUpError(Exception):
 
     Args:
         code: Its exit code; negative where a signal ended it.
-        stderr: The end of what it wrote to standard error.
+        stderr: The end of what it wrote to standard error, and of what else than messages it wrote to standard output.
     """
 
     def __init__(self, code: int | None, stderr: str) -> None:
@@ -78,6 +78,7 @@ class Channel:
         os.set_blocking(self._input.fileno(), False)
         os.set_blocking(self._output.fileno(), False)
         self._received = bytearray()
+        self._passed_over = b""
 
     def __enter__(self) -> Self:
         return self
@@ -127,6 +128,7 @@ class Channel:
             if line.startswith(b"{"):
                 message: dict[str, Any] = json.loads(line)
                 return message, self._take(message.get("bytes", 0))
+            self._passed_over = line
 
     def close(self, seconds: float = _SECONDS_TO_END) -> int:
         """Closes the program's input, and ends it after ``seconds``; returns its exit code."""
@@ -179,4 +181,5 @@ class Channel:
             time.sleep(0.01)
         size = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, size - _KEPT_STDERR))
-        return HungUpError(self._process.returncode, self._stderr.read().decode(errors="replace"))
+        said = [self._stderr.read(), self._passed_over, bytes(self._received)]
+        return HungUpError(self._process.returncode, b"\n".join(said).decode(errors="replace"))

@@ -88,9 +88,7 @@ def _take_files(folder: Path, files: list[dict[str, Any]]) -> None:
         rest = file["bytes"] - offset
         with target.open("ab") as stream:
             while rest:
-                data = os.read(0, min(_CHUNK, rest))
-                if not data:
-                    raise _BrokenOffError
+                data = _read(min(_CHUNK, rest))
                 stream.write(data)
                 rest -= len(data)
     changed = [file["path"] for file, target in zip(files, targets, strict=True) if _sha256(target) != file["sha256"]]
@@ -143,11 +141,18 @@ def _read_line() -> bytes:
     """A line of standard input and not a byte more: the rest is for others."""
     line = b""
     while not line.endswith(b"\n"):
-        byte = os.read(0, 1)
-        if not byte:
-            raise _BrokenOffError
-        line += byte
+        line += _read(1)
     return line
+
+
+def _read(most: int) -> bytes:
+    try:
+        data = os.read(0, most)
+    except ConnectionError:  # a connection may end so, too
+        data = b""
+    if not data:
+        raise _BrokenOffError
+    return data
 
 
 def _answer(message: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ LOCAL = "local"
 SCHEMES: Mapping[str, tuple[str, str, str]] = {
     LOCAL: ("local", "edgekit.devices.local", "LocalDevice"),
     "ssh": ("ssh://user@host[:port]", "edgekit.devices.ssh", "SshDevice"),
+    "adb": ("adb:[serial]", "edgekit.devices.adb", "AdbDevice"),
     "browser": ("browser:[wasm|webgpu|jsep]", "edgekit.devices.browser", "BrowserDevice"),
     "qemu": ("qemu:arm64", "edgekit.devices.qemu", "QemuDevice"),
     "macos": ("macos", "edgekit.devices.macos", "MacosDevice"),
