@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 TESTABLE := $(VENV)/.testable
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick lint types tools qemu clean
+.PHONY: help install demo test quick lint types tools qemu swift clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 10
@@ -46,6 +46,10 @@ tools: ## What the tests of the sample apps run with: Chromium, CMake, a C++ com
 
 qemu: $(INSTALLED) ## QEMU and the arm64 runtimes, in ~/.cache/edgekit. Tests without them are skipped.
 	-$(BIN)/python -m edgekit.devices.qemu_install
+
+swift: $(TESTABLE) ## Swift 6 (0.5 GB), and the tests of the Swift sources: compiled and run with stubs of Core ML.
+	sh tests/install_swift.sh
+	$(BIN)/python -m pytest -q tests/targets/edgekit_coreml/test_swift.py
 
 clean: ## Remove the virtual environment and the caches.
 	rm -rf $(VENV) sample_apps/*/bundles .mypy_cache .pytest_cache .ruff_cache

@@ -3,7 +3,7 @@
 The file is JSON::
 
     format            1
-    manifest_sha256   of the manifest of the bundle that was run, which holds the SHA-256 of all its files
+    manifest          the text of the manifest of the bundle that was run, which holds the SHA-256 of all its files
     executed_by       runtime, device, system and units, as the device says
     load_ms           from the model's file to a model that is ready
     samples           one a golden sample, in order:
@@ -22,6 +22,7 @@ import binascii
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,6 @@ import numpy as np
 from edgekit.bundle import MANIFEST, Bundle
 from edgekit.devices.device import Device, Session, Timing
 from edgekit.errors import InputError, RequirementError
-from edgekit.onnx_file import sha256
 from edgekit.schema import find_flaw
 from edgekit.target import Arrays
 
@@ -57,13 +57,14 @@ class ResultsDevice(Device):
             InputError: The file is missing, is none, or belongs to another bundle.
         """
         record = self._read()
-        expected = sha256(bundle.path / MANIFEST)
-        if record["manifest_sha256"] != expected:
+        manifests = ((bundle.path / MANIFEST).read_bytes(), record["manifest"].encode())
+        if manifests[0] != manifests[1]:
+            expected, found = (f"a {MANIFEST} with SHA-256 {sha256(text).hexdigest()}" for text in manifests)
             raise InputError(
                 "these are the results of another bundle",
                 subject=self._file,
-                expected=f"those of a {MANIFEST} with SHA-256 {expected}",
-                found=record["manifest_sha256"],
+                expected=expected,
+                found=found,
                 hint="run the check of this very bundle on the device",
             )
         yield ResultsSession(self._file, record, bundle)

@@ -34,5 +34,5 @@ class XcodeDevice(Device):
             "devices behind Xcode are not reached from here",
             subject="--device xcode",
             expected="--results FILE, with what the bundle's check wrote on the device",
-            hint=f"the report.md in {bundle.path} tells how to run the check in Xcode",
+            hint=f"open a copy of {bundle.path} in Xcode, run its tests, and give the file that they write",
         )

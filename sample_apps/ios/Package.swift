@@ -8,6 +8,6 @@ let package = Package(
     products: [.library(name: "EdgeKitBundle", targets: ["EdgeKitBundle"])],
     targets: [
         .target(name: "EdgeKitBundle"),
-        .testTarget(name: "EdgeKitBundleTests", dependencies: ["EdgeKitBundle"], resources: [.copy("Resources")]),
+        .testTarget(name: "EdgeKitBundleTests", dependencies: ["EdgeKitBundle"]),
     ]
 )

@@ -32,28 +32,21 @@ public struct GoldenReport: Codable, Sendable, Equatable {
 extension ModelBundle {
     /// Runs the golden samples on this device and compares the outputs with the original model's.
     public func runGoldenCheck(computeUnits: MLComputeUnits = .all) async throws -> GoldenReport {
-        let model = try await loadModel(computeUnits: computeUnits)
+        try report(on: try await runGoldenSamples(computeUnits: computeUnits))
+    }
+
+    /// Compares what a device computed with the original model's outputs.
+    public func report(on results: GoldenResults) throws -> GoldenReport {
         var tallies = manifest.golden.outputs.map(OutputTally.init)
-        for sample in 0..<manifest.golden.samples {
-            var arrays: [String: MLMultiArray] = [:]
-            for (position, input) in manifest.inputs.enumerated() {
-                let values = try golden(sample: sample, kind: "inputs", position: position).values
-                arrays[input.nativeName] = try model.inputArray(values, named: input.nativeName)
-            }
-            let results = try model.outputs(for: arrays)
-            for (position, output) in manifest.outputs.enumerated() {
+        for (sample, computed) in results.samples.enumerated() {
+            for (position, output) in computed.outputs.enumerated() {
                 let wanted = try golden(sample: sample, kind: "outputs", position: position).values
-                let found = try results.outputValues(named: output.nativeName)
-                tallies[position].add(wanted: wanted, found: found)
+                tallies[position].add(wanted: wanted, found: output.elements)
             }
         }
         let reports = tallies.map(\.report)
-        let system = ProcessInfo.processInfo.operatingSystemVersionString
         return GoldenReport(
-            passed: reports.allSatisfy(\.passed),
-            executedBy: "Core ML, \(system), compute units \(computeUnits.rawValue)",
-            outputs: reports
-        )
+            passed: reports.allSatisfy(\.passed), executedBy: results.executedBy, outputs: reports)
     }
 }
 

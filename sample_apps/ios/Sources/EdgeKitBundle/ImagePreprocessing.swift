@@ -38,28 +38,35 @@ public struct ImagePreprocessing: Decodable, Sendable {
     /// Core Graphics scales the picture; its filter differs a little from the one that EdgeKit calibrates with.
     public func input(for picture: CGImage) throws -> [Double] {
         let (height, width) = (size[0], size[1])
-        let channels = color == .gray ? 1 : 3
         let pixels = try drawn(picture, height: height, width: width)
-        let sizes: [Character: Int] = ["N": 1, "C": channels, "H": height, "W": width]
-        var strides: [Character: Int] = [:]
-        var count = 1
-        for axis in layout.reversed() {
-            strides[axis] = count
-            count *= sizes[axis, default: 1]
-        }
-        var values = [Double](repeating: 0, count: count)
+        let strides = strides()
+        var values = [Double](repeating: 0, count: height * width * channels)
         for row in 0..<height {
             for column in 0..<width {
                 for channel in 0..<channels {
                     let stored = color == .bgr ? 2 - channel : channel
                     let pixel = Double(pixels[(row * width + column) * (channels == 1 ? 1 : 4) + stored])
                     let value = (pixel * scale - mean[channel % mean.count]) / std[channel % std.count]
-                    let place = row * strides["H", default: 0] + column * strides["W", default: 0]
-                    values[place + channel * strides["C", default: 0]] = value
+                    values[row * strides.row + column * strides.column + channel * strides.channel] = value
                 }
             }
         }
         return values
+    }
+
+    /// How many numbers a pixel has in the model's input.
+    var channels: Int { color == .gray ? 1 : 3 }
+
+    /// How far apart neighbours are in the model's input, along each of its axes.
+    func strides() -> (row: Int, column: Int, channel: Int) {
+        let sizes: [Character: Int] = ["N": 1, "C": channels, "H": size[0], "W": size[1]]
+        var strides: [Character: Int] = [:]
+        var count = 1
+        for axis in layout.reversed() {
+            strides[axis] = count
+            count *= sizes[axis, default: 1]
+        }
+        return (strides["H", default: 0], strides["W", default: 0], strides["C", default: 0])
     }
 
     /// Where a picture of another size is drawn on the input's canvas; Core Graphics counts from the lower left corner.

@@ -11,6 +11,28 @@ public struct Manifest: Decodable, Sendable {
     public struct Feature: Decodable, Sendable {
         public let name: String
         public let nativeName: String
+        /// The sizes that the built model takes; nil for a dimension that is open.
+        public let nativeShape: [Int?]
+
+        private enum CodingKeys: CodingKey {
+            case name, nativeName, nativeShape
+        }
+
+        public init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            name = try container.decode(String.self, forKey: .name)
+            nativeName = try container.decode(String.self, forKey: .nativeName)
+            nativeShape = try container.decode([Dimension].self, forKey: .nativeShape).map(\.size)
+        }
+    }
+
+    /// A size, or the name of an open dimension, which has none.
+    private struct Dimension: Decodable {
+        let size: Int?
+
+        init(from decoder: any Decoder) throws {
+            size = try? decoder.singleValueContainer().decode(Int.self)
+        }
     }
 
     /// How something becomes the model's only input.
@@ -44,10 +66,19 @@ public struct Manifest: Decodable, Sendable {
         public let outputs: [Output]
     }
 
+    static let fileName = "manifest.json"
+
+    /// What the model keeps from one run to the next.
+    public struct State: Decodable, Sendable {
+        public let name: String
+    }
+
     public let name: String
     public let model: Model
     public let inputs: [Feature]
     public let outputs: [Feature]
+    /// Empty or nil where the model keeps nothing.
+    public let states: [State]?
     /// Names of the classes by index.
     public let labels: [String]?
     public let preprocessing: Preprocessing?
@@ -62,7 +93,7 @@ public struct Manifest: Decodable, Sendable {
     public init(folder: URL) throws {
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase
-        let data = try Data(contentsOf: folder.appendingPathComponent("manifest.json"))
+        let data = try Data(contentsOf: folder.appendingPathComponent(Self.fileName))
         self = try decoder.decode(Manifest.self, from: data)
     }
 }

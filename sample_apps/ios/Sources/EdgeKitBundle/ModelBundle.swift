@@ -22,6 +22,11 @@ public struct ModelBundle: Sendable {
         return try await MLModel.load(contentsOf: compiled, configuration: configuration)
     }
 
+    /// The manifest as it stands in its file, which tells this bundle from all others.
+    func manifestText() throws -> String {
+        try String(contentsOf: folder.appendingPathComponent(Manifest.fileName), encoding: .utf8)
+    }
+
     /// A golden sample's array: one of its inputs, or of the original model's outputs.
     func golden(sample: Int, kind: String, position: Int) throws -> NumPyArray {
         try NumPyArray(contentsOf: folder.appendingPathComponent("golden/\(sample)/\(kind)/\(position).npy"))

@@ -5,19 +5,22 @@ public enum ValueError: Error, Equatable {
     case noSuchFeature(String)
     case otherSize(String, expected: Int, found: Int)
     case unsupportedType(String)
+    case noPixelBuffer(String)
 }
 
 extension MLModel {
-    /// The values as the array that the model's input called `name` wants, in its own shape and element type.
-    public func inputArray(_ values: [Double], named name: String) throws -> MLMultiArray {
+    /// The values as the array that the model's input called `name` wants, in its own element type.
+    ///
+    /// - Parameter shape: The array's shape; nil takes the one that the model declares.
+    public func inputArray(_ values: [Double], named name: String, shape: [Int]? = nil) throws -> MLMultiArray {
         guard let constraint = modelDescription.inputDescriptionsByName[name]?.multiArrayConstraint else {
             throw ValueError.noSuchFeature(name)
         }
-        let size = constraint.shape.reduce(1) { $0 * $1.intValue }
+        let shape = shape ?? constraint.shape.map(\.intValue)
+        let size = shape.reduce(1, *)
         guard size == values.count else {
             throw ValueError.otherSize(name, expected: size, found: values.count)
         }
-        let shape = constraint.shape.map(\.intValue)
         switch constraint.dataType {
         case .float32: return MLMultiArray(MLShapedArray(scalars: values.map { Float($0) }, shape: shape))
         case .double: return MLMultiArray(MLShapedArray(scalars: values, shape: shape))
@@ -31,8 +34,8 @@ extension MLModel {
 }
 
 extension MLModel {
-    /// What the model makes of the arrays. Not asynchronous, since Core ML is that only from iOS 17 on.
-    public func outputs(for inputs: [String: MLMultiArray]) throws -> any MLFeatureProvider {
+    /// What the model makes of arrays and pictures. Not asynchronous, since Core ML is that only from iOS 17 on.
+    public func outputs(for inputs: [String: Any]) throws -> any MLFeatureProvider {
         try prediction(from: MLDictionaryFeatureProvider(dictionary: inputs))
     }
 }

@@ -1,0 +1,99 @@
+import Foundation
+
+/// What this package reads of a bundle's `manifest.json`.
+public struct Manifest: Decodable, Sendable {
+    public struct Model: Decodable, Sendable {
+        /// The model's file or folder, relative to the bundle.
+        public let main: String
+    }
+
+    /// An input or output by its ONNX name, and what the built model calls it.
+    public struct Feature: Decodable, Sendable {
+        public let name: String
+        public let nativeName: String
+        /// The sizes that the built model takes; nil for a dimension that is open.
+        public let nativeShape: [Int?]
+
+        private enum CodingKeys: CodingKey {
+            case name, nativeName, nativeShape
+        }
+
+        public init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            name = try container.decode(String.self, forKey: .name)
+            nativeName = try container.decode(String.self, forKey: .nativeName)
+            nativeShape = try container.decode([Dimension].self, forKey: .nativeShape).map(\.size)
+        }
+    }
+
+    /// A size, or the name of an open dimension, which has none.
+    private struct Dimension: Decodable {
+        let size: Int?
+
+        init(from decoder: any Decoder) throws {
+            size = try? decoder.singleValueContainer().decode(Int.self)
+        }
+    }
+
+    /// How something becomes the model's only input.
+    public enum Preprocessing: Decodable, Sendable {
+        case image(ImagePreprocessing)
+        /// A kind that this package does not know.
+        case other(String)
+
+        private enum CodingKeys: CodingKey {
+            case kind
+        }
+
+        public init(from decoder: any Decoder) throws {
+            let kind = try decoder.container(keyedBy: CodingKeys.self).decode(String.self, forKey: .kind)
+            self = kind == "image" ? .image(try ImagePreprocessing(from: decoder)) : .other(kind)
+        }
+    }
+
+    public struct Golden: Decodable, Sendable {
+        /// What an output has to reach against the original model's.
+        public struct Output: Decodable, Sendable {
+            public let name: String
+            /// Least signal-to-noise ratio in dB, of floating-point outputs.
+            public let floorDb: Double?
+            /// Greatest share of unequal elements, of all other outputs.
+            public let maxMismatch: Double?
+        }
+
+        /// Number of samples: the folders `golden/0`, `golden/1`, …
+        public let samples: Int
+        public let outputs: [Output]
+    }
+
+    static let fileName = "manifest.json"
+
+    /// What the model keeps from one run to the next.
+    public struct State: Decodable, Sendable {
+        public let name: String
+    }
+
+    public let name: String
+    public let model: Model
+    public let inputs: [Feature]
+    public let outputs: [Feature]
+    /// Empty or nil where the model keeps nothing.
+    public let states: [State]?
+    /// Names of the classes by index.
+    public let labels: [String]?
+    public let preprocessing: Preprocessing?
+    public let golden: Golden
+
+    /// How a picture becomes the input; nil where the bundle takes something else.
+    public var imagePreprocessing: ImagePreprocessing? {
+        if case .image(let declared) = preprocessing { declared } else { nil }
+    }
+
+    /// Reads the manifest of the bundle in `folder`.
+    public init(folder: URL) throws {
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        let data = try Data(contentsOf: folder.appendingPathComponent(Self.fileName))
+        self = try decoder.decode(Manifest.self, from: data)
+    }
+}

@@ -1,0 +1,51 @@
+import CoreML
+
+/// What keeps a value from being handed to Core ML or taken from it.
+public enum ValueError: Error, Equatable {
+    case noSuchFeature(String)
+    case otherSize(String, expected: Int, found: Int)
+    case unsupportedType(String)
+    case noPixelBuffer(String)
+}
+
+extension MLModel {
+    /// The values as the array that the model's input called `name` wants, in its own element type.
+    ///
+    /// - Parameter shape: The array's shape; nil takes the one that the model declares.
+    public func inputArray(_ values: [Double], named name: String, shape: [Int]? = nil) throws -> MLMultiArray {
+        guard let constraint = modelDescription.inputDescriptionsByName[name]?.multiArrayConstraint else {
+            throw ValueError.noSuchFeature(name)
+        }
+        let shape = shape ?? constraint.shape.map(\.intValue)
+        let size = shape.reduce(1, *)
+        guard size == values.count else {
+            throw ValueError.otherSize(name, expected: size, found: values.count)
+        }
+        switch constraint.dataType {
+        case .float32: return MLMultiArray(MLShapedArray(scalars: values.map { Float($0) }, shape: shape))
+        case .double: return MLMultiArray(MLShapedArray(scalars: values, shape: shape))
+        case .int32: return MLMultiArray(MLShapedArray(scalars: values.map { Int32($0) }, shape: shape))
+        #if arch(arm64)
+        case .float16: return MLMultiArray(MLShapedArray(scalars: values.map { Float16($0) }, shape: shape))
+        #endif
+        default: throw ValueError.unsupportedType(name)
+        }
+    }
+}
+
+extension MLModel {
+    /// What the model makes of arrays and pictures. Not asynchronous, since Core ML is that only from iOS 17 on.
+    public func outputs(for inputs: [String: Any]) throws -> any MLFeatureProvider {
+        try prediction(from: MLDictionaryFeatureProvider(dictionary: inputs))
+    }
+}
+
+extension MLFeatureProvider {
+    /// The elements of the output called `name`, row by row.
+    public func outputValues(named name: String) throws -> [Double] {
+        guard let array = featureValue(for: name)?.multiArrayValue else {
+            throw ValueError.noSuchFeature(name)
+        }
+        return Array(MLShapedArray<Double>(converting: array).scalars)
+    }
+}

@@ -1,0 +1,123 @@
+"""The Swift sources, compiled by Swift 6 and run with stubs in place of Apple's frameworks."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import onnx
+import pytest
+
+from edgekit.bundle import read_bundle
+from edgekit.devices.results import ResultsDevice
+from edgekit.pipeline import PackageRequest, package
+from edgekit.progress import Progress
+from edgekit.verification import verify_bundle
+
+pytestmark = [pytest.mark.slow, pytest.mark.swift, pytest.mark.xdist_group("swift")]
+
+HERE = Path(__file__).parent
+SAMPLE_TESTS = HERE.parents[2] / "sample_apps" / "ios" / "Tests" / "EdgeKitBundleTests"
+ROOT = Path(os.environ.get("EDGEKIT_SWIFT_ROOT") or Path.home() / ".cache" / "edgekit-swift" / "root")
+OLDEST = 6
+ENTER = 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
+"""Swift's programs look for themselves in /proc; the mount is gone with the command."""
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def swift() -> Iterator[tuple[Path, Run]]:
+    """A folder for packages, and what runs a command of Swift's in it: the system's, or the one in :data:`ROOT`."""
+    inside = shutil.which("swift") is None
+    if inside and not ((ROOT / "usr" / "bin" / "swiftc").exists() and os.geteuid() == 0):
+        pytest.skip("Swift is not installed (`make swift` installs it)")
+    prefix = ["unshare", "--mount", "sh", "-c", ENTER, str(ROOT)] if inside else []
+    programs = "/usr/libexec/swift/bin:/usr/bin:/bin" if inside else os.environ["PATH"]
+    path = f"{programs}:{os.environ['PATH']}"
+
+    with tempfile.TemporaryDirectory(dir=ROOT / "tmp" if inside else None) as temporary:
+
+        def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                [*prefix, "env", f"PATH={programs}", *command],
+                env={**os.environ, "PATH": path, "HOME": "/tmp", **environment},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+
+        version = re.search(r"Swift version (\d+)", run("swiftc", "--version").stdout)
+        if version is None or int(version[1]) < OLDEST:
+            pytest.skip(f"Swift {OLDEST} or later is not installed (`make swift` installs it)")
+        yield Path(temporary), run
+
+
+def place_of(folder: Path) -> str:
+    """The path by which Swift knows a folder."""
+    return f"/{folder.relative_to(ROOT)}" if folder.is_relative_to(ROOT) else str(folder)
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 17]> g (float[1, 2, 3] x, float[4] u) => (float[1, 2, 3] y, float[4] v)'
+        " { y = Neg(x) v = Neg(u) }"
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    return package(PackageRequest(tmp_path / "model.onnx", "ios18", tmp_path / "bundle"), Progress()).path
+
+
+def stubbed(bundle: Path, folder: Path, outputs: Sequence[str]) -> Path:
+    """The package of the bundle, with stubs and further tests; the stub of the model negates its inputs."""
+    package_folder = Path(tempfile.mkdtemp(dir=folder))
+    shutil.copytree(HERE / "swift", package_folder, dirs_exist_ok=True)
+    shutil.copytree(SAMPLE_TESTS, package_folder / "EdgeKitBundleTests")
+    shutil.copytree(bundle, package_folder / "bundle")
+    inputs = [{"name": feature.native_name, "shape": feature.native_shape} for feature in read_bundle(bundle).inputs]
+    stub = package_folder / "bundle" / "model.mlpackage" / "stub.json"
+    stub.write_text(json.dumps({"inputs": inputs, "outputs": outputs}))
+    return package_folder
+
+
+def test_the_check_writes_results_that_are_judged(swift: tuple[Path, Run], bundle: Path) -> None:
+    folder, run = swift
+    opened = read_bundle(bundle)
+    natives = [feature.native_name for feature in opened.outputs]
+    stub = stubbed(bundle, folder, natives)
+    done = run("swift", "test", "--package-path", place_of(stub), EDGEKIT_RESULTS=place_of(stub))
+    assert done.returncode == 0, done.stdout + done.stderr
+    for suite in ("GoldenCheckTests", "GoldenResultsTests", "NumPyArrayTests", "OutputTallyTests", "PictureInputTests"):
+        assert f"Test Suite '{suite}' passed" in done.stdout
+    results = ResultsDevice(stub / f"{opened.name}.results.json")
+    verification = verify_bundle(opened, device=results)
+    assert verification.executed_by.startswith("Core ML, ")
+    assert all(output.exact for output in verification.golden)
+
+    model = stub / "bundle" / "model.mlpackage" / "stub.json"
+    model.write_text(json.dumps(json.loads(model.read_text()) | {"outputs": natives[::-1]}))
+    wrong = run("swift", "test", "--package-path", place_of(stub), EDGEKIT_RESULTS=place_of(stub))
+    assert wrong.returncode != 0
+    assert "4 elements instead of 6" in wrong.stdout
+
+
+def test_the_bundles_own_package_is_one(swift: tuple[Path, Run], bundle: Path) -> None:
+    folder, run = swift
+    copy = Path(tempfile.mkdtemp(dir=folder)) / "any-name"
+    shutil.copytree(bundle, copy)
+    done = run("swift", "package", "--package-path", place_of(copy), "describe", "--type", "json")
+    assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr
+    targets = {target["name"]: target for target in json.loads(done.stdout)["targets"]}
+    assert set(targets) == {"EdgeKitBundle", "PackagedBundle", "GoldenCheckTests"}
+    resources = {Path(resource["path"]).name for resource in targets["PackagedBundle"]["resources"]}
+    assert resources == {"manifest.json", "golden", "model.mlpackage"}
+    assert {file.name for file in (copy / "swift" / "EdgeKitBundle").iterdir()} == set(
+        targets["EdgeKitBundle"]["sources"]
+    )
