@@ -16,7 +16,7 @@ import numpy as np
 
 from edgekit_coreml.frontend.affine_fusion import fuse_affine_operations
 from edgekit_coreml.frontend.compaction import drop_output_copies, share_small_constants
-from edgekit_coreml.frontend.exactness import stays_exact
+from edgekit_coreml.frontend.exactness import integers_in_floats, stays_exact
 from edgekit_coreml.frontend.mil import PASS_REGISTRY, Program, block_context_manager, ct, mb
 from edgekit_coreml.frontend.requantization import drop_repeated_quantization
 
@@ -58,9 +58,13 @@ def optimize(program: Program, half: OperationFilter | None) -> None:
     fuse_affine_operations(program)
     run(program, *FUSIONS)
     if half is not None:
-        ct.transform.FP16ComputePrecision(
-            op_selector=lambda op: half(op) and constants_fit_half(op) and not stays_exact(op)
-        ).apply(program)
+        whole = integers_in_floats(program)
+
+        def computes_in_half(operation: Any) -> bool:
+            exact = operation.name in whole or stays_exact(operation)
+            return half(operation) and constants_fit_half(operation) and not exact
+
+        ct.transform.FP16ComputePrecision(op_selector=computes_in_half).apply(program)
         for function in program.functions.values():
             fold_constant_casts(function)
     run(program, *CLEANUP)
