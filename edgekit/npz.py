@@ -57,6 +57,7 @@ def read_npz(file: Path) -> dict[str, np.ndarray]:
                 subject=file,
                 expected=f"numbers in array {name!r}",
                 found=f"{np.count_nonzero(np.isnan(array))} of {array.size} values are NaN",
+                hint="leave the sample out, or mend what wrote it",
             )
     return feeds
 

@@ -123,7 +123,8 @@ def test_a_wrong_element_type(tmp_path: Path) -> None:
 def test_nan(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.array([[1, np.nan, np.nan]], np.float32))
     assert message(tmp_path) == (
-        "a.npz: the sample holds NaN\nexpected: numbers in array 'x'\nfound: 2 of 3 values are NaN"
+        "a.npz: the sample holds NaN\nexpected: numbers in array 'x'\nfound: 2 of 3 values are NaN\n"
+        "hint: leave the sample out, or mend what wrote it"
     )
 
 

@@ -91,7 +91,8 @@ class ConstantInputs:
             )
         if count > 1:
             told += [
-                f"the input {name!r} is the same in all {count} samples: its range and those behind may be too narrow"
+                f"the input {name!r} is the same in all {count} samples: its range and those behind may be too narrow; "
+                "give samples that differ as real ones do"
                 for name in self._first
             ]
         return told

@@ -56,3 +56,4 @@ def test_few_or_equal_samples_are_warned_of() -> None:
 
     assert "5 calibration samples: ranges from fewer than 8" in few
     assert "'same' is the same in all 5 samples" in same
+    assert "give samples that differ" in same
