@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -31,13 +31,16 @@ _KEEPS_VALUES = {
 }
 """Operators whose outputs hold nothing but values of their (first) input."""
 
+Limits = Mapping[str, int | tuple[int, ...]]
+"""By input: what its numbers stay below, or the numbers to choose from."""
 
-def seeded_inputs(specs: Sequence[ValueSpec], seed: int, limits: Mapping[str, int] | None = None) -> Arrays:
+
+def seeded_inputs(specs: Sequence[ValueSpec], seed: int, limits: Limits | None = None) -> Arrays:
     """Inputs that are the same for the same seed, on every machine.
 
     Floating-point inputs are standard normal; bytes take their whole range; other integers, and inputs that have a
-    limit, are drawn from 0 up to below it; booleans are fair coins. An input's values depend on its own name, dtype and
-    shape alone, so another input that comes or goes changes nothing.
+    limit, are drawn from 0 up to below it, or from those that it lists; booleans are fair coins. An input's values
+    depend on its own name, dtype and shape alone, so another input that comes or goes changes nothing.
 
     Args:
         specs: The inputs, with static shapes.
@@ -50,7 +53,7 @@ def seeded_inputs(specs: Sequence[ValueSpec], seed: int, limits: Mapping[str, in
     return {spec.name: _draw(spec, seed, (limits or {}).get(spec.name)) for spec in specs}
 
 
-def _draw(spec: ValueSpec, seed: int, limit: int | None) -> np.ndarray:
+def _draw(spec: ValueSpec, seed: int, limit: int | tuple[int, ...] | None) -> np.ndarray:
     if spec.shape is None or not spec.is_static:
         raise InputError(
             "no input can be drawn while its shape is dynamic", subject=spec, hint="fix it with --dim or --shape"
@@ -65,6 +68,8 @@ def _draw(spec: ValueSpec, seed: int, limit: int | None) -> np.ndarray:
         raise InputError("nothing can be drawn for this element type", subject=spec)
     if dtype == np.bool_:
         return rng.integers(0, 2, shape).astype(dtype)
+    if isinstance(limit, tuple):
+        return rng.choice(limit, shape).astype(dtype)
     if limit is not None:
         return rng.integers(0, limit, shape).astype(dtype)
     if np.issubdtype(dtype, np.integer):
@@ -75,10 +80,11 @@ def _draw(spec: ValueSpec, seed: int, limit: int | None) -> np.ndarray:
     return rng.standard_normal(shape).astype(dtype)
 
 
-def index_limits(model: Model) -> dict[str, int]:
+def index_limits(model: Model) -> dict[str, int | tuple[int, ...]]:
     """The size of the smallest table that each input looks something up in, for the inputs that do.
 
-    An input that holds token ids must stay below the number of rows of the embedding that it feeds.
+    An input that holds token ids must stay below the number of rows of the embedding that it feeds. A single integer
+    that the model compares with numbers (a sampling rate, say) is one of these.
     """
     limits: dict[str, int] = {}
     inputs = {value for value in model.graph.inputs if value.name not in model.graph.initializers}
@@ -87,7 +93,23 @@ def index_limits(model: Model) -> dict[str, int]:
             for source in _sources(indices):
                 if source in inputs and source.name:
                     limits[source.name] = min(size, limits.get(source.name, size))
-    return limits
+    return {**_switches(model, inputs), **limits}
+
+
+def _switches(model: Model, inputs: Collection[ir.Value]) -> dict[str, tuple[int, ...]]:
+    """The numbers that inputs of a single integer are compared with, beyond those that flags have."""
+    found: dict[str, set[int]] = {}
+    for node in model.graph.all_nodes():
+        if node.op_type != "Equal" or node.domain:
+            continue
+        for compared, number in (node.inputs, reversed(node.inputs)):
+            constant = ir.convenience.get_const_tensor(number) if number is not None else None
+            if constant is None or constant.size != 1 or not constant.dtype.is_integer():
+                continue
+            for source in _sources(compared):
+                if source in inputs and source.name and source.shape is not None and set(source.shape) <= {1}:
+                    found.setdefault(source.name, set()).add(int(constant.numpy().item()))
+    return {name: tuple(sorted(numbers)) for name, numbers in found.items() if max(numbers) >= FLAG_LIMIT}
 
 
 def _lookups(node: ir.Node) -> Iterator[tuple[ir.Value, int]]:

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from edgekit.dimensions import as_record
 from edgekit.equivalence import Equivalence
 from edgekit.errors import InputError
+from edgekit.infeasible import without_infeasible_branch
 from edgekit.inputs import index_limits
 from edgekit.model import Dim, Model, ValueSpec
 from edgekit.reference import NotRunnableError, Reference
@@ -105,6 +106,10 @@ class FixShapes(Stage[Model]):
         try:
             return infer_shapes(fixed)
         except ContradictionError as error:
+            pruned = without_infeasible_branch(infer_shapes(fixed, strict=False))
+            if pruned is not None:
+                warnings.append(pruned[1])
+                return infer_shapes(pruned[0])
             if not _contradicts_itself(given):
                 raise _contradiction(error, fixed) from error
             warnings.append(f"shapes inside are known only in part: {error}")
@@ -137,6 +142,10 @@ def _folded(given: Model, fixed: Model, warnings: list[str]) -> Model:
     difference = before.difference(folded)
     if difference is None:
         return folded
+    pruned = without_infeasible_branch(folded)
+    if pruned is not None and before.difference(pruned[0]) is None:
+        warnings.append(pruned[1])
+        return pruned[0]
     warnings.append(f"nothing was folded, because that would change what the model computes: {difference}")
     return fixed
 

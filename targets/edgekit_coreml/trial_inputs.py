@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgekit.dimensions import OpenDims, defaults
-from edgekit.inputs import index_limits, seeded_inputs
+from edgekit.inputs import Limits, index_limits, seeded_inputs
 from edgekit.model import Model, ValueSpec
 from edgekit.shape_request import at_sizes
 
@@ -48,7 +48,11 @@ def random_trials(model: Model, dimensions: OpenDims) -> list[TrialInputs]:
     """
     inputs = at_sizes(model.inputs, defaults(dimensions))
     limits = index_limits(model)
-    few = {spec.name: FEW_SYMBOLS for spec in inputs if np.dtype(spec.dtype).kind in "iu"}
+    few = limits | {
+        spec.name: FEW_SYMBOLS
+        for spec in inputs
+        if np.dtype(spec.dtype).kind in "iu" and not isinstance(limits.get(spec.name), tuple)
+    }
     has_floats = any(np.dtype(spec.dtype).kind == "f" for spec in inputs)
     trials = []
     for number, draw in enumerate(_KINDS if has_floats else _KINDS[:1]):
@@ -69,7 +73,7 @@ _KINDS: tuple[Draw, ...] = (
 )
 
 
-def _drawn(inputs: Sequence[ValueSpec], seed: int, limits: Mapping[str, int], draw: Draw) -> Arrays:
+def _drawn(inputs: Sequence[ValueSpec], seed: int, limits: Limits, draw: Draw) -> Arrays:
     """One value for every input."""
     arrays = seeded_inputs(inputs, seed, limits)
     for name, array in arrays.items():

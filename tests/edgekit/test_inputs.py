@@ -111,3 +111,17 @@ def test_ids_inside_a_branch_count_too(onnx_model: OnnxModel) -> None:
 def test_what_is_computed_with_has_no_limit(onnx_model: OnnxModel) -> None:
     graph = "g (int64[4] x) => (float[4, 3] y) { i = Mul (x, x) y = Gather (table, i) }"
     assert index_limits(Model(ir.from_proto(onnx_model(graph, table=np.zeros((7, 3), np.float32))))) == {}
+
+
+def test_a_single_integer_is_one_of_those_that_it_is_compared_with(onnx_model: OnnxModel) -> None:
+    graph = """g (int64 rate, int64[1, 9] ids, int64 flag) => (bool a, bool[1, 9] b, bool c, bool d) {
+        a = Equal(rate, high)
+        d = Equal(low, rate)
+        b = Equal(ids, high)
+        c = Equal(flag, one)
+    }"""
+    constants = {"high": np.array(16000), "low": np.array(8000), "one": np.array(1)}
+    limits = index_limits(Model(ir.from_proto(onnx_model(graph, **constants))))
+    assert limits == {"rate": (8000, 16000)}
+    specs = [ValueSpec("rate", "int64", ())]
+    assert {int(seeded_inputs(specs, seed, limits)["rate"]) for seed in range(20)} == {8000, 16000}
