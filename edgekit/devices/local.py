@@ -17,7 +17,7 @@ from edgekit.devices.channel import Channel
 from edgekit.devices.device import Device, Session, Timing
 from edgekit.devices.service_session import ServiceSession, require_python_check
 from edgekit.errors import InputError
-from edgekit.python_check import IN_DEFAULT_PRECISION, SERVE
+from edgekit.python_check import IN_DEFAULT_PRECISION, PROGRAM, SERVE
 from edgekit.recurrence import restart
 from edgekit.registry import find_profile
 from edgekit.target import Arrays, Inspectable, Runner
@@ -49,8 +49,9 @@ class LocalDevice(Device):
         start = time.perf_counter()
         runner = open_runner(bundle)
         load_ms = (time.perf_counter() - start) * 1e3
-        if not bundle.manifest["target"]["runs_here"]:
-            yield StandInSession(runner, load_ms)
+        runs_here = bool(bundle.manifest["target"]["runs_here"])
+        if not runs_here or not (bundle.path / PROGRAM).is_file():
+            yield InProcessSession(runner, load_ms, is_stand_in=not runs_here)
             return
         with ExitStack() as processes:
             yield LocalSession(runner, lambda: processes.enter_context(self._open_process(bundle, SERVE)))
@@ -118,17 +119,18 @@ class LocalSession(_RunnerSession):
         return self._process.time(sample, runs, warm_up)
 
 
-class StandInSession(_RunnerSession):
-    """What executes in the device's stead here."""
+class InProcessSession(_RunnerSession):
+    """A runner that is timed in this process, too: a stand-in, or one whose bundle has no check that could be timed."""
 
-    def __init__(self, runner: Runner, load_ms: float) -> None:
+    def __init__(self, runner: Runner, load_ms: float, *, is_stand_in: bool) -> None:
         super().__init__(runner)
         self._load_ms = load_ms
+        self._is_stand_in = is_stand_in
 
     @property
     def is_stand_in(self) -> bool:
-        """It is."""
-        return True
+        """Whether something executes in the device's stead."""
+        return self._is_stand_in
 
     def time(self, sample: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Timing:
         """The latency of one sample. Other models share the process, so that its memory says nothing about this one."""
