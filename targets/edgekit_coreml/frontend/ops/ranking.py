@@ -10,8 +10,9 @@ import onnx_ir as ir
 from edgekit_coreml.frontend.context import Context
 from edgekit_coreml.frontend.mil import Var, mb
 from edgekit_coreml.frontend.movement import empty, normalized_axis
+from edgekit_coreml.frontend.ops.slicing import sliced_at_run_time
 from edgekit_coreml.frontend.registry import lowering
-from edgekit_coreml.frontend.values import Unsupported, Value, computed
+from edgekit_coreml.frontend.values import Unsupported, Value, computed, constant
 
 PAIRS_LIMIT = 1 << 24
 """Unique compares every element with every other one; so many comparisons at most."""
@@ -34,16 +35,25 @@ def top_k_by_attribute(ctx: Context, x: Value, *, k: int, axis: int = -1) -> lis
     return largest_elements(x, k, axis, largest=True)
 
 
-@lowering("TopK", versions=[10], note="k constant")
+@lowering("TopK", versions=[10])
 def top_k_by_input(ctx: Context, x: Value, k: Value, *, axis: int = -1) -> list[Value]:
     """The k largest, in order."""
-    return largest_elements(x, k.ints("k")[0], axis, largest=True)
+    return largest_of_any_number(x, k, axis, largest=True)
 
 
-@lowering("TopK", versions=[11, 24], note="k constant")
+@lowering("TopK", versions=[11, 24])
 def top_k(ctx: Context, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> list[Value]:  # noqa: A002 - ONNX's name
     """The k largest or smallest, in order."""
-    return largest_elements(x, k.ints("k")[0], axis, largest=bool(largest))
+    return largest_of_any_number(x, k, axis, largest=bool(largest))
+
+
+def largest_of_any_number(x: Value, k: Value, axis: int, *, largest: bool) -> list[Value]:
+    """Values and places of the extremes; of a number that only a run tells, all are put in order first."""
+    if k.constant is not None:
+        return largest_elements(x, int(k.constant.reshape(-1)[0]), axis, largest=largest)
+    axis = normalized_axis(axis, x.rank)
+    ordered = largest_elements(x, x.static_shape[axis], axis, largest=largest)
+    return [computed(sliced_at_run_time(part, constant(np.array([0])), k, [axis]), part.dtype) for part in ordered]
 
 
 def largest_elements(x: Value, k: int, axis: int, *, largest: bool) -> list[Value]:

@@ -25,6 +25,13 @@ def test_largest_elements_agree(agrees, rng, largest, axis, dtype):
     agrees("TopK", [x, np.array([3])], outputs=[dtype, "int64"], axis=axis, largest=largest)
 
 
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize("count", [1, 3])
+def test_largest_elements_of_a_computed_number_agree(agrees, rng, axis, count):
+    x = rng.permutation(20).reshape(4, 5).astype(np.float32)
+    agrees("TopK", [x, np.array([count])], fed=[0, 1], outputs=["float32", "int64"], axis=axis)
+
+
 def test_count_from_an_attribute_agrees(agrees, rng):
     agrees("TopK", [rng.standard_normal((2, 6)).astype(np.float32)], opset=9, outputs=["float32", "int64"], k=2)
 
