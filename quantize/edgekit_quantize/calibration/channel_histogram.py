@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgekit_quantize.calibration.histogram import SAMPLED, Histogram
+from edgekit_quantize.calibration.histogram import Histogram, thinning
 
+SAMPLED = 2**18
+"""Of a larger array about so many numbers are counted, evenly spread. Few are not enough: what clipping costs hangs on
+those that are rare."""
 STEPS = 8
 """Bins an octave."""
 OCTAVES = range(-20, 12)
@@ -25,6 +28,15 @@ def _values() -> np.ndarray:
     return np.concatenate([-positive[::-1], positive])
 
 
+def _places() -> np.ndarray:
+    first_bits = np.arange(1 << (32 - SHIFT))
+    sign = 1 << (32 - SHIFT - 1)
+    magnitude = np.clip(first_bits % sign - LOWEST, 0, BINS - 1)
+    return np.where(first_bits >= sign, BINS - 1 - magnitude, BINS + magnitude).astype(np.int32)
+
+
+PLACES = _places()
+"""The bin of a number by its first bits."""
 VALUES = _values()
 """What the bins stand for, from the lowest; float64 ``[2 * BINS]``."""
 ZEROS = slice(BINS - 1, BINS + 1)
@@ -51,16 +63,13 @@ class ChannelHistogram:
             self.counts = np.zeros((channels, 2 * BINS))
             self.low, self.high = np.zeros(channels), np.zeros(channels)
         rows = np.moveaxis(array, axis, 0).reshape(channels, -1).astype(np.float32, copy=False)
-        finite = np.isfinite(rows)
-        if not finite.all():
-            rows = np.where(finite, rows, np.float32(0.0))
-        self.low, self.high = np.minimum(self.low, rows.min(1)), np.maximum(self.high, rows.max(1))
-        thin = -(-rows.size // SAMPLED) | 1  # odd: rows are often even
-        bits = np.ascontiguousarray(rows[:, ::thin]).view(np.uint32) >> SHIFT
-        negative = bits >> (32 - 1 - SHIFT)
-        magnitude = (bits & ((1 << (32 - 1 - SHIFT)) - 1)).astype(np.int32) - LOWEST
-        np.clip(magnitude, 0, BINS - 1, out=magnitude)
-        place = np.where(negative, BINS - 1 - magnitude, BINS + magnitude)
+        low, high = rows.min(1), rows.max(1)
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            rows = np.where(np.isfinite(rows), rows, np.float32(0.0))
+            low, high = rows.min(1), rows.max(1)
+        self.low, self.high = np.minimum(self.low, low), np.maximum(self.high, high)
+        bits = np.ascontiguousarray(rows[:, :: thinning(array.shape, SAMPLED)]).view(np.uint32)
+        place = PLACES[bits >> SHIFT]
         place += np.arange(channels, dtype=place.dtype)[:, None] * (2 * BINS)
         self.counts += np.bincount(place.reshape(-1), minlength=self.counts.size).reshape(self.counts.shape)
 

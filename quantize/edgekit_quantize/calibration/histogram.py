@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,6 +13,17 @@ BINS = 2048
 
 SAMPLED = 2**16
 """Of a larger array about so many numbers are counted, evenly spread; a calibration adds up hundreds of arrays."""
+
+
+def thinning(shape: Sequence[int], wanted: int) -> int:
+    """The distance between the numbers of an array of which at most so many are counted.
+
+    It has no factor in common with any dimension, so that every row and column gets its turn.
+    """
+    step = -(-math.prod(shape) // wanted)
+    while step > 1 and any(math.gcd(step, length) > 1 for length in shape):
+        step += 1
+    return max(step, 1)
 
 
 class Histogram:
@@ -61,8 +73,7 @@ class Histogram:
             self.not_finite += flat.size - int(finite.sum())
             return self.update(flat[finite])
         self.low, self.high = min(self.low, low), max(self.high, high)
-        if flat.size > SAMPLED:
-            flat = np.ascontiguousarray(flat[:: -(-flat.size // SAMPLED) | 1])  # odd: rows are often even
+        flat = np.ascontiguousarray(flat[:: thinning(array.shape, SAMPLED)])
         self.total += flat.size
         self.sum += float(flat.sum(dtype=np.float64))
         self.sum_of_squares += float(np.dot(flat, flat))

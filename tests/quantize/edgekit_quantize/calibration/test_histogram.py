@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgekit_quantize.calibration.histogram import SAMPLED, Histogram
+from edgekit_quantize.calibration.histogram import SAMPLED, Histogram, thinning
 
 
 def test_growing_gives_the_counts_of_one_pass_with_the_last_width(rng: np.random.Generator) -> None:
@@ -52,3 +52,13 @@ def test_of_large_arrays_the_extremes_stay_exact() -> None:
 
     assert (histogram.low, histogram.high) == (-7.0, 9.0)
     assert histogram.total <= SAMPLED
+
+
+@pytest.mark.parametrize("shape", [(1, 240, 12, 80), (1, 64, 112, 112), (1, 3, 320, 320)])
+def test_every_column_of_a_large_array_is_counted(shape: tuple[int, ...]) -> None:
+    columns = np.broadcast_to(np.arange(shape[-1]), shape).reshape(-1)
+
+    step = thinning(shape, SAMPLED)
+
+    assert set(columns[::step]) == set(range(shape[-1]))
+    assert SAMPLED / 4 < columns[::step].size <= SAMPLED
