@@ -20,12 +20,12 @@ ZOO_SHAPES = {"qonnx_mnist_conv": (1, 1, 28, 28), "speech_embedding": (1, 76, 32
 
 
 @pytest.fixture
-def bare_bundle(tmp_path: Path) -> Callable[[onnx.ModelProto], Bundle]:
+def bare_bundle(tmp_path: Path) -> Callable[..., Bundle]:
     """Makes a bundle that holds an ONNX model, and nothing to check it with."""
 
-    def make(model: onnx.ModelProto) -> Bundle:
+    def make(model: onnx.ModelProto, kind: str = "float32") -> Bundle:
         onnx.save(model, tmp_path / "model.onnx")
-        return Bundle(tmp_path, {"model": {"main": "model.onnx"}, "target": {"profile": "web"}})
+        return Bundle(tmp_path, {"model": {"main": "model.onnx", "kind": kind}, "target": {"profile": "web"}})
 
     return make
 

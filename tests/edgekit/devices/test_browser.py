@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import onnx.parser
+import onnx_ir as ir
 import onnxruntime
 import pytest
 
@@ -19,7 +22,9 @@ from edgekit.devices.browser import VARIABLE as LIBRARY_VARIABLE
 from edgekit.devices.browser import BrowserDevice
 from edgekit.devices.browser_process import VARIABLE as CHROMIUM_VARIABLE
 from edgekit.devices.browser_wire import NUMBERS
+from edgekit.divergence import compare_layers
 from edgekit.errors import EdgeKitError, InputError, RequirementError
+from edgekit.model import Model
 from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
 from edgekit.shape_request import ShapeRequest
@@ -30,7 +35,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser-device")]
 ZOO_SHAPES = {"qonnx_mnist_conv": (1, 1, 28, 28), "speech_embedding": (1, 76, 32, 1)}
 
 DigitsBundle = Callable[[str, str], Path]
-BareBundle = Callable[[onnx.ModelProto], Bundle]
+BareBundle = Callable[..., Bundle]
 
 
 @pytest.fixture(autouse=True)
@@ -100,6 +105,70 @@ def test_a_device_that_computes_something_else_is_caught(digits_bundle: DigitsBu
     with pytest.raises(RequirementError, match="golden outputs") as caught:
         verify_bundle(bundle, device=BrowserDevice.from_url("browser:jsep"))
     assert "jsep build" in str(caught.value)
+
+
+def test_the_command_line_refuses_it_and_names_the_first_diverging_layer(
+    digits_bundle: DigitsBundle, edgekit: Callable[..., Any]
+) -> None:
+    bundle = digits_bundle("digits-web", "int8")
+    finished = edgekit("verify", bundle, "--device", "browser:jsep", "--layers", "--json")
+    assert finished.code == 1
+    error = finished.json["error"]
+    assert "first diverging layer: " in error["found"]
+    # The first that dequantizes what a node computes: constants are folded before anything runs.
+    first = error["layers"]["first"]
+    nodes = onnx.load(bundle / "model.onnx").graph.node
+    computed = {name for node in nodes for name in node.output}
+    dequantized = [node for node in nodes if node.op_type == "DequantizeLinear" and node.input[0] in computed]
+    assert (first["op_type"], first["value"]) == ("DequantizeLinear", dequantized[0].output[0])
+    other = edgekit("verify", bundle, "--device", "browser:webgpu", "--layers", "--json")
+    assert other.code == 0
+    assert other.json["layers"]["first"] is None
+
+
+def test_a_weight_that_is_wrong_in_the_bundle_is_found(bare_bundle: BareBundle) -> None:
+    random = np.random.default_rng(3)
+    weights = {name: random.normal(size=(4, 4)).astype(np.float32) for name in ("va", "vb")}
+    original = model(
+        "g (float[1, 4] x) => (float[1, 4] y) { a = MatMul(x, va) b = Tanh(a) c = MatMul(b, vb) y = Neg(c) }"
+    )
+    spoilt = copy.deepcopy(original)
+    for proto, matrix in ((original, weights["vb"]), (spoilt, weights["vb"].T)):
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(weights["va"], "va"))
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(matrix.copy(), "vb"))
+    bundle = bare_bundle(spoilt, kind="float32")
+    with BrowserDevice.from_url("browser:wasm").open(bundle) as session:
+        feeds = {"x": np.ones((1, 4), np.float32)}
+        divergence = compare_layers(session, bundle, Model(ir.from_proto(original)), feeds)
+    assert [layer.diverges for layer in divergence.layers] == [False, False, True, True]
+    assert divergence.first is not None
+    assert divergence.first.value == "c"
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [(["--device", "browser:webgl"], 2), (["--device", "browser:wasm"], 2), (["--device", "browser:webgpu"], 1)],
+)
+def test_exit_codes(
+    options: list[str],
+    code: int,
+    digits_bundle: DigitsBundle,
+    chromium_program: Path,
+    edgekit: Callable[..., Any],
+    tmp_path: Path,
+    temporary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a build that there is not, of a missing library, and of a browser without WebGPU."""
+    without = f'exec {chromium_program} "$@" --disable-gpu --disable-software-rasterizer'
+    monkeypatch.setenv(CHROMIUM_VARIABLE, str(script(tmp_path, without)))
+    if options[1] == "browser:wasm":
+        monkeypatch.setenv(LIBRARY_VARIABLE, str(tmp_path))
+    finished = edgekit("verify", digits_bundle("digits-web", "none"), *options)
+    assert finished.code == code
+    assert "error: " in finished.err
+    assert leftovers(temporary) == []
+    assert browsers() == set()
 
 
 @pytest.mark.slow
