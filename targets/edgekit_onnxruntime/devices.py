@@ -82,6 +82,7 @@ class Device:
     """A device file."""
 
     profile: Profile
+    provider: str
     unit: str
     fallback: str
     table: Table | None
@@ -113,7 +114,13 @@ def read_device(file: Path) -> Device:
             fixed_shapes = data.get("fixed_shapes", False)
             table = Table(data["source"], data["version"], data["date"], fixed_shapes, operators)
         return Device(
-            profile, data["unit"], data["fallback"], table, data.get("simulator"), data.get("unknown_because", "")
+            profile,
+            data["provider"],
+            data["unit"],
+            data["fallback"],
+            table,
+            data.get("simulator"),
+            data.get("unknown_because", ""),
         )
     except KeyError as error:
         raise ValueError(f"{file.name}: lacks {error}") from error

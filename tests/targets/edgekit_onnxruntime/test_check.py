@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -9,7 +10,8 @@ import pytest
 
 from edgekit.model import Model
 from edgekit.target import Evidence, NodeVerdict, Support
-from edgekit_onnxruntime import qnn
+from edgekit_onnxruntime import check, qnn
+from edgekit_onnxruntime.devices import read_device
 from edgekit_onnxruntime.target import ONNXRuntimeTarget
 
 
@@ -165,15 +167,44 @@ def test_the_npus_compiler_takes_a_convolution_in_its_own_layout() -> None:
         (Support.SUPPORTED, Evidence.COMPILED, "NPU"),
         (Support.FALLS_BACK, Evidence.COMPILED, "CPU"),
     ]
+    assert found[1].detail == "the NPU's compiler left it: Operators of type `Erf` are not supported by QNN EP"
     assert found[1].hint == "export Gelu with approximate='tanh'"
 
 
-def test_a_compiler_that_fails_leaves_all_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(path: Path, simulator: Mapping[str, str]) -> qnn.Assignment:
-        raise qnn.CompilerError("out of memory")
+def test_a_provider_that_can_be_had_here_is_asked_before_its_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wheel has Azure's provider, which takes no standard operator."""
+    file = tmp_path / "cloud.json"
+    file.write_text(
+        json.dumps(
+            {
+                "profile": {"name": "cloud", "description": "a cloud"},
+                "provider": "AzureExecutionProvider",
+                "unit": "cloud",
+                "fallback": "CPU",
+                "source": "a page",
+                "version": "1",
+                "date": "2026-01-02",
+                "operators": {"Exp": {}, "Relu": {}},
+            }
+        ),
+        encoding="utf-8",
+    )
+    device = read_device(file)
+    monkeypatch.setattr(check, "devices", lambda: {"cloud": device})
+    text = f'<ir_version: 9, opset_import: ["" : 18]> g {PLAIN}'
+    found = check.verdicts(Model(ir.from_proto(onnx.parser.parse_model(text))), device.profile)
+    assert {(verdict.support, verdict.evidence, verdict.unit) for verdict in found} == {
+        (Support.FALLS_BACK, Evidence.COMPILED, "CPU")
+    }
 
-    monkeypatch.setattr(qnn, "is_installed", lambda: True)
-    monkeypatch.setattr(qnn, "compile_model", fail)
+
+@needs_qnn
+def test_a_compiler_that_fails_leaves_all_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ONNX Runtime goes on without it, and puts every node on the CPU."""
+    device = replace(check.devices()["android-qnn"], simulator={"backend_path": "/no/such/library.so"})
+    monkeypatch.setattr(check, "devices", lambda: {"android-qnn": device})
     found = verdicts(PLAIN, "android-qnn")
     assert {verdict.support for verdict in found} == {Support.UNKNOWN}
-    assert found[0].detail == "the compiler does not take the model: out of memory"
+    assert "/no/such/library.so: cannot open shared object file" in found[0].detail

@@ -1,0 +1,52 @@
+"""Judges nodes by where a session with the device's own provider puts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+from edgekit.model import Model
+from edgekit.operator_hints import replacement_hint
+from edgekit.target import Evidence, NodeVerdict, Support
+from edgekit_onnxruntime.assignment import CompilerError, assign
+from edgekit_onnxruntime.devices import Device
+from edgekit_onnxruntime.fates import CONSTANT, fallen_back, unknown
+
+
+def session_verdicts(
+    model: Model, local: list[NodeVerdict], device: Device, options: Mapping[str, str]
+) -> list[NodeVerdict]:
+    """A verdict for every node.
+
+    Args:
+        model: The model.
+        local: What the CPU provider does with each node.
+        device: The device, whose provider is available here.
+        options: The provider's options.
+    """
+    try:
+        assignment = assign(model, device.provider, options)
+    except CompilerError as error:
+        if any(v.support is Support.UNSUPPORTED for v in local):  # no session takes it, whatever the provider
+            return [v if v.support is Support.UNSUPPORTED else unknown(v, str(error)) for v in local]
+        hint = "`edgekit extract` cuts out parts, each of which may compile"
+        return [unknown(v, f"the compiler does not take the model: {error}", hint) for v in local]
+
+    def verdict(position: int, on_cpu: NodeVerdict, original: ir.Node) -> NodeVerdict:
+        name = f"node{position}"
+        if on_cpu.op_type == CONSTANT:
+            return on_cpu
+        if name in assignment.left_to_cpu:
+            why = assignment.reasons.get(name, "it does not say why")
+            detail = f"the {device.unit}'s compiler left it: {why}"
+            return fallen_back(on_cpu, device, Evidence.COMPILED, detail, replacement_hint(original, model.opset))
+        if name in assignment.accelerated:
+            return NodeVerdict(on_cpu.node, on_cpu.op_type, Support.SUPPORTED, Evidence.COMPILED, device.unit)
+        if original.op_type in assignment.added_on_cpu:
+            return unknown(on_cpu, "ONNX Runtime put something else in its place, and did not tell where that runs")
+        detail = f"merged with others when they got the {device.unit}'s memory layout"
+        return NodeVerdict(on_cpu.node, on_cpu.op_type, Support.DECOMPOSED, Evidence.COMPILED, device.unit, detail)
+
+    nodes = model.graph.all_nodes()
+    return [verdict(position, *each) for position, each in enumerate(zip(local, nodes, strict=True))]

@@ -1,0 +1,42 @@
+"""Judges nodes by the table of a device's file."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from edgekit.model import Model
+from edgekit.operator_hints import replacement_hint
+from edgekit.shapes import infer_shapes
+from edgekit.target import Evidence, NodeVerdict, Support
+from edgekit_onnxruntime.conditions import unmet_conditions
+from edgekit_onnxruntime.devices import Device, Table
+from edgekit_onnxruntime.fates import CONSTANT, fallen_back
+
+
+def table_verdicts(model: Model, local: list[NodeVerdict], device: Device, table: Table) -> list[NodeVerdict]:
+    """A verdict for every node; what the table does not have, the device's fallback takes, if the CPU provider does.
+
+    Args:
+        model: The model.
+        local: What the CPU provider does with each node.
+        device: The device.
+        table: Its table.
+    """
+    typed = infer_shapes(model, strict=False)
+    opsets = typed.graph_model.opset_imports
+
+    def verdict(on_cpu: NodeVerdict, node: ir.Node) -> NodeVerdict:
+        if on_cpu.op_type == CONSTANT:
+            return on_cpu
+        operator = table.find(on_cpu.op_type)
+        if operator is None:
+            hint = replacement_hint(node, model.opset, lambda name: table.find(name) is not None)
+            return fallen_back(on_cpu, device, Evidence.TABLE, f"not in the table of {device.unit}", hint)
+        failed = list(unmet_conditions(node, operator, table, opsets.get(node.domain, 1)))
+        if failed:
+            reason, hint = ("; ".join(texts) for texts in zip(*((u.reason, u.hint) for u in failed), strict=True))
+            return fallen_back(on_cpu, device, Evidence.TABLE, reason, hint)
+        detail = f"{operator.note} (not tested here)" if operator.note else ""
+        return NodeVerdict(on_cpu.node, on_cpu.op_type, Support.SUPPORTED, Evidence.TABLE, device.unit, detail)
+
+    return [verdict(*pair) for pair in zip(local, typed.graph.all_nodes(), strict=True)]

@@ -1,0 +1,25 @@
+"""What all ways to judge a node for a device with a fallback have in common."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edgekit.target import Evidence, NodeVerdict, Support
+from edgekit_onnxruntime.devices import Device
+
+CONSTANT = "Constant"
+"""The operator that becomes an initializer, and runs nowhere."""
+
+
+def unknown(on_cpu: NodeVerdict, reason: str, hint: str = "") -> NodeVerdict:
+    """A node of which nothing is known."""
+    return NodeVerdict(on_cpu.node, on_cpu.op_type, Support.UNKNOWN, Evidence.UNKNOWN, detail=reason, hint=hint)
+
+
+def fallen_back(on_cpu: NodeVerdict, device: Device, evidence: Evidence, detail: str, hint: str) -> NodeVerdict:
+    """A node that the device's provider leaves; where the CPU provider does not have it either, nothing runs it."""
+    if on_cpu.support in (Support.UNSUPPORTED, Support.UNKNOWN):
+        return replace(on_cpu, detail=f"{detail}; {on_cpu.detail}", hint=on_cpu.hint or hint)
+    return replace(
+        on_cpu, support=Support.FALLS_BACK, evidence=evidence, unit=device.fallback, detail=detail, hint=hint
+    )
