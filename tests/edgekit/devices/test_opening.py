@@ -1,0 +1,38 @@
+import pytest
+
+from edgekit.devices.device import SILENCE_SECONDS, Device
+from edgekit.devices.opening import SCHEMES, open_device
+from edgekit.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("local", "LocalDevice"),
+        ("ssh://user@host:22", "SshDevice"),
+        ("adb:", "AdbDevice"),
+        ("browser:wasm", "BrowserDevice"),
+        ("qemu:arm64", "QemuDevice"),
+        ("macos", "MacosDevice"),
+        ("xcode", "XcodeDevice"),
+    ],
+)
+def test_every_scheme_has_a_device(url: str, name: str) -> None:
+    device = open_device(url)
+    assert isinstance(device, Device)
+    assert type(device).__name__ == name
+    assert url.partition(":")[0] in SCHEMES
+
+
+def test_how_long_it_may_be_silent() -> None:
+    assert open_device("local").timeout == SILENCE_SECONDS
+    assert open_device("local", timeout=7).timeout == 7
+
+
+@pytest.mark.parametrize("url", ["", "usb:", "http://host", "LOCAL"])
+def test_what_no_device_has_is_refused_with_what_there_is(url: str) -> None:
+    with pytest.raises(InputError, match="there is no such kind of device") as caught:
+        open_device(url)
+    assert str(caught.value).endswith(f"found: {url}")
+    for form, _, _ in SCHEMES.values():
+        assert form in str(caught.value)
