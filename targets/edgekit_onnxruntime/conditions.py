@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import onnx
 import onnx_ir as ir
 
 from edgekit.operator_hints import since_version
@@ -42,7 +43,7 @@ def unmet_conditions(node: ir.Node, operator: Operator, table: Table, opset: int
         if value is not None and not is_constant(value):
             yield Unmet(f"input {value.name!r} is not constant", f"make {value.name!r} a constant of the model")
     for name, expected in operator.attributes.items():
-        found = _attribute(node, name)
+        found = _attribute(node, name, opset)
         if found is not None and found != expected:
             yield Unmet(f"{name} is {found}, not {expected}", f"export it with {name} = {expected}")
     if table.fixed_shapes:
@@ -81,6 +82,12 @@ def _span(first: int, last: int | None) -> str:
     return str(first) if first == last else f"{first} to {last}"
 
 
-def _attribute(node: ir.Node, name: str) -> Any:
-    attribute = node.attributes.get(name)
-    return None if attribute is None else attribute.value
+def _attribute(node: ir.Node, name: str, opset: int) -> Any:
+    """The attribute's value, the standard's where the node leaves it to default; None where there is neither."""
+    if name in node.attributes:
+        return node.attributes[name].value
+    try:
+        default = onnx.defs.get_schema(node.op_type, opset, node.domain).attributes[name].default_value
+    except (onnx.defs.SchemaError, KeyError):
+        return None
+    return ir.serde.deserialize_attribute(default).value if default.name else None

@@ -14,7 +14,7 @@
           "opsets": [[first, last or null], …] schema versions that it takes; all where there is none,
           "ranks": […] numbers of dimensions that its first input may have; any where there is none,
           "constant": [index, …] inputs that must be constant, where they are given,
-          "attributes": {name: the only value that it takes, which is also the value of a node without it},
+          "attributes": {name: the only value that it takes},
           "note": what else the source says, which nobody checks
       }}
     }
