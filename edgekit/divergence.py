@@ -27,11 +27,12 @@ import onnx_ir as ir
 
 from edgekit.accuracy import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Kind
 from edgekit.bundle import Bundle
-from edgekit.devices.device import Session
+from edgekit.devices.device import Device, Session
 from edgekit.errors import InputError, RequirementError
 from edgekit.layers import AT_ONCE_BYTES, MOST_BYTES, portions, with_outputs, within
 from edgekit.metrics import OutputComparison, json_number
 from edgekit.model import Model, node_name, op_name
+from edgekit.rebuilding import shown_by_rebuilding
 from edgekit.reference import Reference
 from edgekit.shapes import infer_shapes
 from edgekit.target import Arrays
@@ -150,14 +151,23 @@ def shipped_graph(bundle: Bundle) -> Model:
     return Model(ir.load(bundle.main), bundle.main)
 
 
-def compare_layers(session: Session, bundle: Bundle, reference: Model, feeds: Mapping[str, np.ndarray]) -> Divergence:
+def compare_layers(
+    session: Session,
+    bundle: Bundle,
+    reference: Model,
+    feeds: Mapping[str, np.ndarray],
+    device: Device | None = None,
+) -> Divergence:
     """Compares every value that the device shows with the reference's.
+
+    Where the session cannot show values, the reference is built anew so that the device gives them out.
 
     Args:
         session: The bundle on the device.
         bundle: What is on it.
         reference: The shipped graph, or the original with its shapes fixed as the bundle's are.
         feeds: One sample.
+        device: What the session is on; without it nothing is built anew.
 
     Raises:
         RequirementError: The device cannot show what it computes inside, or fails.
@@ -173,12 +183,7 @@ def compare_layers(session: Session, bundle: Bundle, reference: Model, feeds: Ma
     for names in portions(compared, AT_ONCE_BYTES):
         shown = session.intermediates(feeds, names)
         if shown is None:
-            raise RequirementError(
-                "this device cannot show what the model computes inside",
-                subject="--layers",
-                found=session.executed_by,
-                hint="compare the layers where the bundle runs on this machine, with --device local",
-            )
+            shown = shown_by_rebuilding(_rebuilding(device, session, bundle, reference), bundle, graph, feeds, names)
         expected, executed_by = _reference_values(graph, feeds, [name for name in names if name in shown])
         differences = ((name, _difference(name, expected[name], shown[name])) for name in expected)
         found |= {name: difference for name, difference in differences if difference is not None}
@@ -204,6 +209,19 @@ def compare_layers(session: Session, bundle: Bundle, reference: Model, feeds: Ma
             found=f"{len(sizes)} values in the reference, none of them by its name in {bundle.main.name}",
         )
     return Divergence(session.executed_by, executed_by, floor, most_unequal, tuple(layers), len(sizes) - len(layers))
+
+
+def _rebuilding(device: Device | None, session: Session, bundle: Bundle, reference: Model) -> Device:
+    """The device, if it computes of the reference what it computes of the bundle."""
+    quantized_since = bundle.manifest["model"]["kind"] == Kind.QUANTIZED and reference.source != bundle.main
+    if device is None or quantized_since:
+        raise RequirementError(
+            "this device cannot show what the model computes inside",
+            subject="--layers",
+            found=session.executed_by + (", and the original is not what was quantized" if quantized_since else ""),
+            hint="compare the layers where the bundle runs on this machine, with --device local",
+        )
+    return device
 
 
 @dataclass(frozen=True)

@@ -99,10 +99,11 @@ def verify_bundle(
             "the original is of use with data or --layers only", subject="--model", hint="give --data DIR too"
         )
     check_integrity(bundle)
-    with (device or LocalDevice()).open(bundle) as session:
+    where = device or LocalDevice()
+    with where.open(bundle) as session:
         if not layers:
             return _verify_executed(bundle, session, data, model, step, declared)
-        divergence = _divergence(bundle, session, model)
+        divergence = _divergence(bundle, where, session, model)
         try:
             found = _verify_executed(bundle, session, data, model, step, declared)
         except RequirementError as error:
@@ -110,7 +111,7 @@ def verify_bundle(
         return replace(found, divergence=divergence)
 
 
-def _divergence(bundle: Bundle, session: Session, model: Path | None) -> Divergence:
+def _divergence(bundle: Bundle, device: Device, session: Session, model: Path | None) -> Divergence:
     if bundle.states:
         raise InputError(
             "layers of a model with states cannot be compared: the bundle takes no states from outside",
@@ -119,7 +120,7 @@ def _divergence(bundle: Bundle, session: Session, model: Path | None) -> Diverge
         )
     reference = shipped_graph(bundle) if model is None else original_of(bundle, model)
     feeds, _ = next(iter(bundle.golden()))
-    return compare_layers(session, bundle, reference, feeds)
+    return compare_layers(session, bundle, reference, feeds, device)
 
 
 def _verify_executed(

@@ -46,6 +46,8 @@ class Tab:
         self.library_version = ""
         self.unit = ""
         """What computes: the GPU as the browser names it, or WebAssembly."""
+        self.is_software = False
+        """Whether it is a GPU in name only."""
         self.settings: dict[str, str] = {}
 
     def start(self, module: str, provider: str) -> None:
@@ -78,7 +80,8 @@ class Tab:
             )
         self.library_version = started["version"]
         self.unit = "WebAssembly" if adapter is None else f"WebGPU on {adapter['name']}"
-        if adapter is not None and adapter["software"]:
+        self.is_software = adapter is not None and bool(adapter["software"])
+        if self.is_software:
             self.unit += " (software)"
         self.settings = {
             "threads": str(THREADS),
@@ -138,6 +141,11 @@ class BrowserSession(Session):
         """onnxruntime-web, its build, what computes, and the browser; and whether nothing got to the GPU."""
         idle = self._dispatches == 0 and self._tab.settings["provider"] == "webgpu"
         return f"{self._executed_by}{', nothing of the model on the GPU' if idle else ''}"
+
+    @property
+    def is_stand_in(self) -> bool:
+        """Whether software computes in a GPU's stead."""
+        return self._tab.is_software
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
         """Outputs by name for inputs by name.

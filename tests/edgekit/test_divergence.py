@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +12,15 @@ import onnx
 import pytest
 
 from edgekit.bundle import Bundle, read_bundle
-from edgekit.devices.device import Session, Timing
+from edgekit.devices.channel import Channel
+from edgekit.devices.device import Device, Session, Timing
 from edgekit.devices.local import LocalDevice
+from edgekit.devices.service_session import ServiceSession
 from edgekit.divergence import Divergence, compare_layers, shipped_graph
 from edgekit.errors import InputError, RequirementError
 from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
+from edgekit.python_check import PROGRAM
 from edgekit.target import Arrays
 from edgekit.verification import original_of
 
@@ -102,6 +107,58 @@ def test_without_the_original_a_device_is_compared_with_the_shipped_graph(packag
 def test_a_bundle_without_an_onnx_graph_needs_the_original(packaged: Packaged) -> None:
     with pytest.raises(InputError, match="give --model"):
         compared(packaged("intel-cpu"))
+
+
+class CheckDevice(Device):
+    """A device that runs the bundle's own check, whose runtime shows nothing but outputs.
+
+    Args:
+        weight: One that it reads wrongly.
+    """
+
+    def __init__(self, weight: np.ndarray | None = None) -> None:
+        self._weight = weight
+
+    @contextmanager
+    def open(self, bundle: Bundle) -> Iterator[Session]:
+        if self._weight is not None:
+            content = bundle.main.read_bytes()
+            wrong = self._weight.ravel()[::-1].tobytes()
+            bundle.main.write_bytes(content.replace(self._weight.tobytes(), wrong))
+        with Channel([sys.executable, PROGRAM, "--serve"], self.timeout, folder=bundle.path) as channel:
+            yield ServiceSession(channel, bundle, "check")
+
+
+def compared_by_rebuilding(folder: Path, original: Path, device: Device) -> Divergence:
+    bundle = read_bundle(folder)
+    with device.open(bundle) as session:
+        feeds, _ = next(bundle.golden())
+        assert session.intermediates(feeds, ["a"]) is None
+        return compare_layers(session, bundle, original_of(bundle, original), feeds, device)
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "intel-cpu"])
+def test_a_device_that_shows_nothing_gets_models_that_do(target: str, packaged: Packaged, tmp_path: Path) -> None:
+    divergence = compared_by_rebuilding(packaged(target), tmp_path / "model.onnx", CheckDevice())
+    assert [layer.value for layer in divergence.layers] == ["a", "b", "c", "d", "e", "f", "g2", "y"]
+    assert divergence.first is None
+
+
+def test_a_weight_that_the_device_reads_wrongly_is_found_so(packaged: Packaged, tmp_path: Path) -> None:
+    device = CheckDevice(weights()["wc"])
+    divergence = compared_by_rebuilding(packaged("onnxruntime"), tmp_path / "model.onnx", device)
+    assert divergence.first is not None
+    assert divergence.first.value == "c"
+    assert {layer.value for layer in divergence.layers if layer.diverges} <= set(FROM_C)
+
+
+def test_what_was_quantized_since_is_not_built_anew(packaged: Packaged, tmp_path: Path) -> None:
+    bundle = read_bundle(packaged("onnxruntime"))
+    manifest = {**bundle.manifest, "model": {**bundle.manifest["model"], "kind": "quantized"}}
+    quantized, device = Bundle(bundle.path, manifest), CheckDevice()
+    original = original_of(bundle, tmp_path / "model.onnx")
+    with device.open(quantized) as session, pytest.raises(RequirementError, match="not what was quantized"):
+        compare_layers(session, quantized, original, next(bundle.golden())[0], device)
 
 
 class Recorded(Session):

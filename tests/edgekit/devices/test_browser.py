@@ -230,6 +230,7 @@ def test_time_is_measured_by_the_pages_own_clock(digits_bundle: DigitsBundle) ->
     feeds, _ = next(bundle.golden())
     with BrowserDevice.from_url("browser:wasm").open(bundle) as session:
         timing = session.time(feeds, 5, 1)
+        assert not session.is_stand_in
     assert len(timing.milliseconds) == 5
     assert 0 < min(timing.milliseconds) < timing.load_ms
     assert timing.settings["threads"] == "1"
@@ -254,6 +255,7 @@ def test_values_inside_the_model_are_shown(build: str, bare_bundle: BareBundle) 
     with BrowserDevice.from_url(f"browser:{build}").open(bundle) as session:
         shown = session.intermediates({"x": x}, ["a", "b"])
         result = session.run({"x": x})
+        assert session.is_stand_in == ("(software)" in session.executed_by)
     assert shown is not None
     assert set(shown) == {"a", "b"}
     np.testing.assert_allclose(shown["b"], np.exp(-x), rtol=1e-5)
