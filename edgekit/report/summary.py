@@ -8,6 +8,8 @@ from typing import Any
 
 Manifest = Mapping[str, Any]
 
+MOST_SIZES = 6
+"""Of more sizes of open dimensions than this the worst alone is told."""
 STAND_IN = "of a stand-in on the machine that packaged it: says nothing about the device"
 
 
@@ -108,11 +110,19 @@ def worst_output_text(accuracy: Mapping[str, Any]) -> str:
 
 
 def sizes_texts(accuracy: Mapping[str, Any]) -> list[str]:
-    """How near the original the worst output is where open dimensions have other sizes: a text for each of these."""
-    return [
-        f"{', '.join(f'{name}={size}' for name, size in size['sizes'].items())}: {worst_output_text(accuracy | size)}"
-        for size in accuracy.get("sizes", ())
-    ]
+    """How near the original the worst output is at sizes of open dimensions: a text for each, of many for the worst."""
+    sizes: list[Mapping[str, Any]] = list(accuracy.get("sizes", ()))
+    if len(sizes) <= MOST_SIZES:
+        return [size_accuracy_text(accuracy, size) for size in sizes]
+    figures = [worst_db(size) for size in sizes]
+    worst = min(range(len(sizes)), key=lambda place: math.inf if figures[place] is None else float(figures[place] or 0))
+    return [f"{size_accuracy_text(accuracy, sizes[worst])}, the worst of {len(sizes)}"]
+
+
+def size_accuracy_text(accuracy: Mapping[str, Any], size: Mapping[str, Any]) -> str:
+    """How near the original the worst output is at one size."""
+    place = ", ".join(f"{name}={size}" for name, size in size["sizes"].items())
+    return f"{place}: {worst_output_text({**accuracy, **size})}"
 
 
 def data_text(accuracy: Mapping[str, Any]) -> str:

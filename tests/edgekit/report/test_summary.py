@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from edgekit.report.summary import bytes_text, decibel_text, duration_text, worst_db, worst_output_text
+from edgekit.report.summary import bytes_text, decibel_text, duration_text, sizes_texts, worst_db, worst_output_text
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,18 @@ def test_outputs_without_floats_are_told_by_what_differs() -> None:
     accuracy = {"outputs": [output("a", None), output("b", None, 0.25)], "self_agreement_db": {}}
     assert worst_db(accuracy) is None
     assert worst_output_text(accuracy) == "b: 25.00% of the elements differ"
+
+
+def test_of_many_sizes_the_worst_is_told() -> None:
+    def at(size: int, decibels: float) -> dict[str, object]:
+        output = {"name": "y", "sqnr_db": decibels, "worst_sample_db": decibels - 1, "mismatch": 0.0}
+        return {"sizes": {"N": size}, "outputs": [output]}
+
+    few = {"self_agreement_db": {}, "sizes": [at(1, 60.0), at(8, 50.0)]}
+    assert sizes_texts(few) == [
+        "N=1: y: SQNR 60.0 dB, 59.0 dB on its worst sample",
+        "N=8: y: SQNR 50.0 dB, 49.0 dB on its worst sample",
+    ]
+    many = {"self_agreement_db": {}, "sizes": [at(size, 60.0 - (size == 5)) for size in range(1, 9)]}
+    assert sizes_texts(many) == ["N=5: y: SQNR 59.0 dB, 58.0 dB on its worst sample, the worst of 8"]
+    assert sizes_texts({"self_agreement_db": {}}) == []

@@ -49,14 +49,14 @@ def gather(ctx: Context, x: Value, indices: Value, *, axis: int = 0) -> Var | Va
         return of_shape(computed(gathered(around(x, axis), row, 1), x.dtype), shape)
     if x.constant is not None and x.dtype in EIGHT_BITS and ctx.at_least(ct.target.iOS17):
         # A quantized table stays one: in its carrier's type it would be four times as large.
-        places = nonnegative(indices, x.static_shape[axis])
+        places = nonnegative(indices, x.static_sizes([axis])[0])
         return computed(mb.gather(x=x.constant, indices=places, axis=axis), x.dtype)
     return gathered(x, indices, axis)
 
 
 def gathered(x: Value, indices: Value, axis: int) -> Var:
     """Slices of an axis of known size at indices."""
-    places = nonnegative(indices, x.static_shape[axis])
+    places = nonnegative(indices, x.static_sizes([axis])[0])
     return through_int32(x, lambda var: mb.gather(x=var, indices=places, axis=axis))
 
 
@@ -82,23 +82,35 @@ def gather_elements(ctx: Context, x: Value, indices: Value, *, axis: int = 0) ->
 @lowering("GatherND", versions=[11, 12, 13])
 def gather_nd(ctx: Context, x: Value, indices: Value, *, batch_dims: int = 0) -> Var:
     """Slices at index tuples."""
-    places = nonnegative_tuples(indices, x.shape[batch_dims:])
+    places = nonnegative_tuples(indices, x, batch_dims)
     return through_int32(x, lambda var: mb.gather_nd(x=var, indices=places, batch_dims=batch_dims))
 
 
-def nonnegative_tuples(indices: Value, shape: tuple[Any, ...]) -> Var:
+def nonnegative_tuples(indices: Value, x: Value, batch_dims: int = 0) -> Var:
     """Index tuples that count from the front.
 
+    Args:
+        indices: The tuples, along the last axis.
+        x: What they index.
+        batch_dims: How many dimensions of it they do not.
+
     Raises:
-        Unsupported: The length of the tuples, or a size that they index, is only known to a run.
+        Unsupported: The length of the tuples is only known to a run.
     """
     depth = indices.shape[-1]
-    if not isinstance(depth, int | np.integer) or not all(isinstance(size, int | np.integer) for size in shape[:depth]):
-        raise Unsupported("indexes dimensions of sizes that only a run tells", "fix it with --dim or --shape")
-    sizes = np.array(shape[:depth], np.int32)
-    if indices.constant is not None:
-        array = indices.constant
-        return mb.const(val=np.where(array < 0, array + sizes, array).astype(np.int32))
+    if not dynamic.is_number(depth):
+        raise Unsupported("has index tuples of a length that only a run tells", "fix it with --dim or --shape")
+    array = indices.constant
+    if array is not None and not (array < 0).any():
+        return mb.const(val=array.astype(np.int32))
+    indexed = x.shape[batch_dims : batch_dims + int(depth)]
+    if not all(map(dynamic.is_number, indexed)):
+        own = mb.shape(x=x.var)
+        sizes: Any = mb.slice_by_index(x=own, begin=[batch_dims], end=[batch_dims + int(depth)])
+    else:
+        sizes = np.array(indexed, np.int32)
+        if array is not None:
+            return mb.const(val=np.where(array < 0, array + sizes, array).astype(np.int32))
     var = indices.var
     return mb.select(cond=mb.less(x=var, y=0), a=mb.add(x=var, y=sizes), b=var)
 
@@ -146,7 +158,7 @@ def scatter_nd(ctx: Context, data: Value, indices: Value, updates: Value, *, red
     """Slices written, added, multiplied or compared at index tuples."""
     if indices.is_static and 0 in indices.static_shape:
         return data
-    places = nonnegative_tuples(indices, data.static_shape)
+    places = nonnegative_tuples(indices, data)
     x, values = written(data, updates)
     return restored(data, mb.scatter_nd(data=x, indices=places, updates=values, mode=mode_of(reduction)))
 

@@ -329,3 +329,17 @@ def test_range_and_list_in_one_shape_are_refused(tmp_path, rng):
 def test_impossible_sizes_are_refused(tmp_path, rng, sizes):
     with pytest.raises(InputError, match="not the sizes of a dimension"):
         edgekit_coreml.convert(convolutional(["n", 3, 8, 6], rng), tmp_path / "m", dimensions={"n": sizes})
+
+
+@pytest.mark.parametrize("places", [[[0, 1]], [[-1, -2], [0, 0]]], ids=["from the front", "from the end"])
+def test_elements_of_open_dimensions_by_their_places(tmp_path, rng, places):
+    model = network(["n", "w", 2], [make_node("GatherND", ["x", "places"], ["y"])], {"places": np.array(places)})
+    dimensions = {"n": range(1, 4), "w": range(2, 6)}
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
+    assert_agrees(model, package, [(1, 2, 2), (3, 5, 2)], rng)
+
+
+def test_a_fixed_axis_is_gathered_from_beside_open_ones(tmp_path, rng):
+    model = network(["n", 3], [make_node("Gather", ["x", "places"], ["y"], axis=1)], {"places": np.array([2, -3])})
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"n": range(1, 4)})
+    assert_agrees(model, package, [(1, 3), (3, 3)], rng)
