@@ -119,7 +119,7 @@ class BrowserDevice(Device):
         with pages as page, tempfile.TemporaryDirectory(prefix="edgekit-models-") as shown:
             server = PageServer({"page": page, "ort": library / "dist", MODELS: bundle.main.parent, SHOWN: Path(shown)})
             with server.running(), chromium(program, server.url("page", "page.html"), self._build.flags) as browser:
-                tab = Tab(browser, server.exchange, bundle.path)
+                tab = Tab(browser, server.exchange, bundle.path, self.timeout)
                 tab.start(server.url("ort", self._build.module), self._build.provider)
                 executed_by = f"{PACKAGE} {tab.library_version} ({self._build.name} build), {tab.unit}, {version}"
                 yield BrowserSession(tab, server, bundle, executed_by)

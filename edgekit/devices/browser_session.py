@@ -24,8 +24,6 @@ from edgekit.target import Arrays
 
 THREADS = 1
 SECONDS_TO_START = 60
-SECONDS_TO_WORK = 1800
-"""How long one piece of work may take, such as all runs of a measurement, before the page counts as stuck."""
 MODELS, SHOWN = "model", "shown"
 """What the server calls the bundle's folder, and the folder for models that show what they compute inside."""
 
@@ -37,10 +35,12 @@ class Tab:
         browser: What the page is in.
         exchange: The way to the page.
         subject: What errors name: the bundle.
+        timeout: Seconds that one piece of work may take, such as all runs of a measurement.
     """
 
-    def __init__(self, browser: Chromium, exchange: Exchange, subject: Path) -> None:
+    def __init__(self, browser: Chromium, exchange: Exchange, subject: Path, timeout: float) -> None:
         self.browser = browser
+        self._timeout = timeout
         self._exchange = exchange
         self._subject = subject
         self.library_version = ""
@@ -97,7 +97,7 @@ class Tab:
             RequirementError: onnxruntime-web failed, or the page went away, or never answered.
         """
         try:
-            answer = self._exchange.ask(Message(work, dict(arrays or {})), SECONDS_TO_WORK, self.browser.has_ended)
+            answer = self._exchange.ask(Message(work, dict(arrays or {})), self._timeout, self.browser.has_ended)
         except PageGoneError as error:
             raise RequirementError(
                 "the browser's page went away while it worked",
@@ -107,7 +107,9 @@ class Tab:
             ) from error
         except TimeoutError as error:
             raise RequirementError(
-                f"the browser's page gave no answer for {SECONDS_TO_WORK} s", subject=self._subject
+                f"the browser's page gave no answer for {self._timeout:g} s",
+                subject=self._subject,
+                hint="`--device-timeout SECONDS` gives it longer",
             ) from error
         if "error" in answer.record:
             text = " ".join(str(answer.record["error"]).split())

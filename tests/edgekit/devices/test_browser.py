@@ -172,7 +172,7 @@ def test_exit_codes(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "quantize"), itertools.product(ZOO_SHAPES, ("none", "int8")))
+@pytest.mark.parametrize(("name", "quantize"), list(itertools.product(ZOO_SHAPES, ("none", "int8"))))
 def test_models_of_the_zoo_pass(name: str, quantize: str, zoo_model: Callable[[str], Path], tmp_path: Path) -> None:
     source = zoo_model(name)
     declared, shape = onnx.load(source).graph.input[0], ZOO_SHAPES[name]
@@ -287,6 +287,25 @@ def test_a_browser_that_dies_midway_is_told_and_nothing_is_left(
         for process in {leader} if killed == "browser" else pages(leader):
             os.kill(process, signal.SIGKILL)
         with pytest.raises(RequirementError, match="went away"):
+            session.run(feeds)
+    assert leftovers(temporary) == []
+    assert browsers() == set()
+
+
+def test_a_page_that_is_stuck_is_given_up_and_nothing_is_left(bare_bundle: BareBundle, temporary: Path) -> None:
+    endless = model(
+        """g (int64 n, bool c, float x) => (float y) {
+            y = Loop (n, c, x) <body = b (int64 i, bool ci, float v) => (bool co, float w) {
+                co = Identity(ci) w = Neg(v)
+            }>
+        }"""
+    )
+    device = BrowserDevice.from_url("browser:wasm")
+    device.timeout = 3
+    feeds = {"n": np.array(2**40), "c": np.array(True), "x": np.array(1, np.float32)}
+    with device.open(bare_bundle(endless)) as session:
+        assert session.run(feeds | {"n": np.array(3)})["y"] == -1
+        with pytest.raises(RequirementError, match="no answer for 3 s"):
             session.run(feeds)
     assert leftovers(temporary) == []
     assert browsers() == set()
