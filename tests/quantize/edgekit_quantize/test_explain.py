@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
@@ -82,6 +83,35 @@ def test_the_error_of_a_layer_is_what_one_measures(
     assert (layer["done"], layer["how"]) == ("integers", "range by percentile")
     together = -10 * np.log10(10 ** (-layer["weights_db"] / 10) + 10 ** (-layer["inputs_db"] / 10))
     assert layer["sqnr_db"] == pytest.approx(together)
+
+
+LAYERS = {
+    "Conv": ("y = Conv<pads = [1, 1, 1, 1]>(x, w)", (12, 8, 3, 3)),
+    "grouped Conv": ("y = Conv<group = 2>(x, w)", (12, 4, 3, 3)),
+    "DepthwiseConv": ("y = Conv<group = 8, dilations = [2, 2]>(x, w)", (16, 1, 3, 3)),
+    "Gemm": ("f = Flatten<axis = 3>(x)  y = Gemm<transB = 1>(f, w)", (24, 12)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_so_it_is_for_every_kind_of_layer(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator, name: str
+) -> None:
+    graph, shape = LAYERS[name]
+    text = f"""<ir_version: 8, opset_import: ["" : 17]> g (float[1, 8, 12, 12] x) => (y) {{ {graph} }}"""
+    proto = onnx.parser.parse_model(text)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(rng.normal(size=shape).astype(np.float32), "w"))
+    model = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
+    samples = Drawn(lambda drawing: {"x": drawing.normal(0, 2, (1, 8, 12, 12)).astype(np.float32)})
+    layers = {"Conv": "input", "DepthwiseConv": "input", "Gemm": "input"}
+    placement = {"candidates": [{"name": "all", "layers": layers}]}
+    request = QuantizationRequest(Model(model), "int8", samples, 1.0, placement=placement)
+    result = PostTrainingQuantizer().quantize(request)
+    (layer,) = result.record["layers"]
+
+    outputs = [[execute(m, sample.feeds)[0] for m in (model, result.model.graph_model)] for sample in samples]
+    exact, found = (np.array(column) for column in zip(*outputs, strict=True))
+    assert layer["sqnr_db"] == pytest.approx(_sqnr(exact, found - exact), abs=0.7)
 
 
 def test_stored_weights_err_as_one_measures(
