@@ -113,8 +113,9 @@ def load(processes: int) -> Iterator[None]:
 
 
 def bursts() -> None:
-    """Computes and sleeps in turns, for random times, for ever."""
-    while True:
+    """Computes and sleeps in turns, for random times, as long as the first process lives."""
+    first = multiprocessing.parent_process()
+    while first is not None and first.is_alive():
         end = time.perf_counter() + random.uniform(0, LONGEST_BURST)
         while time.perf_counter() < end:
             math.factorial(300)
