@@ -121,3 +121,14 @@ def test_the_bundles_own_package_is_one(swift: tuple[Path, Run], bundle: Path) -
     assert {file.name for file in (copy / "swift" / "EdgeKitBundle").iterdir()} == set(
         targets["EdgeKitBundle"]["sources"]
     )
+
+
+def test_the_sample_app_is_well_formed(swift: tuple[Path, Run]) -> None:
+    """As far as can be told without SwiftUI."""
+    folder, run = swift
+    sources = Path(tempfile.mkdtemp(dir=folder)) / "Sources"
+    shutil.copytree(SAMPLE_TESTS.parents[1] / "Digits.swiftpm" / "Sources", sources)
+    files = [place_of(file) for file in sorted(sources.glob("*.swift"))]
+    assert files
+    done = run("swiftc", "-frontend", "-parse", *files)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -22,6 +22,10 @@ struct ContentView: View {
             check
                 .font(.footnote)
                 .multilineTextAlignment(.center)
+            if let file = classifier.resultsFile {
+                ShareLink("Results for edgekit verify", item: file)
+                    .font(.footnote)
+            }
         }
         .padding()
     }

@@ -24,6 +24,8 @@ final class DigitClassifier {
     private(set) var answer: Answer?
     /// What the golden check found; nil while it runs.
     private(set) var report: GoldenReport?
+    /// What this device computed, for `edgekit verify BUNDLE --results FILE`; nil while the check runs.
+    private(set) var resultsFile: URL?
 
     private var bundle: ModelBundle?
     private var model: MLModel?
@@ -39,10 +41,19 @@ final class DigitClassifier {
             model = try await bundle.loadModel()
             self.bundle = bundle
             state = .ready
-            report = try await bundle.runGoldenCheck()
+            let results = try await bundle.runGoldenSamples()
+            report = try bundle.report(on: results)
+            resultsFile = try saved(results, of: bundle)
         } catch {
             state = .failed(error.localizedDescription)
         }
+    }
+
+    private func saved(_ results: GoldenResults, of bundle: ModelBundle) throws -> URL {
+        let file = FileManager.default.temporaryDirectory
+            .appendingPathComponent("\(bundle.manifest.name).results.json")
+        try results.json().write(to: file)
+        return file
     }
 
     /// Classifies a picture of a digit, white on black.
