@@ -13,7 +13,7 @@ from edgekit.cli._bundle_options import BundleArgument, DeviceOption, DeviceTime
 from edgekit.cli._bundle_view import show_rows, show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
-from edgekit.devices.opening import LOCAL
+from edgekit.devices import LOCAL
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
@@ -36,7 +36,7 @@ def bench(
     device: DeviceOption = LOCAL,
     device_timeout: DeviceTimeoutOption = None,
 ) -> None:
-    """Measure a bundle's latency, load time and memory, on this machine or on a device.
+    """Measure a bundle's latency, load time and memory.
 
     It is measured in turns with another bundle or with the original model, so that what else the machine does hits all
     of them; each is warmed up. The original is executed by ONNX Runtime with its optimizations, on this machine only.
@@ -47,7 +47,7 @@ def bench(
     from edgekit.bundle import read_bundle
     from edgekit.devices.opening import open_device
 
-    where = open_device(device, device_timeout)
+    where = open_device(device, device_timeout, console.progress.step)
     opened, other = read_bundle(bundle), None if against is None else read_bundle(against)
     with console.progress.stage("bench"):
         candidates = bench_bundle(opened, other, model, console.progress.step, where)

@@ -20,7 +20,7 @@ from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._data import declared_preprocessing
 from edgekit.cli._options import DataOption
-from edgekit.devices.opening import LOCAL
+from edgekit.devices import LOCAL
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
@@ -68,7 +68,7 @@ def verify(
     from edgekit.divergence import DivergedError
     from edgekit.verification import verify_bundle
 
-    where = open_device(device, device_timeout) if results is None else ResultsDevice(results)
+    where = open_device(device, device_timeout, console.progress.step) if results is None else ResultsDevice(results)
     opened = read_bundle(bundle)
     with console.progress.stage("verify"):
         declared = None if data is None else declared_preprocessing(config, data, model)

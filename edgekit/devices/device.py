@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgekit.bundle import Bundle
+from edgekit.quantizer import Progress
 from edgekit.target import Arrays
 
 SILENCE_SECONDS = 120.0
@@ -76,6 +77,8 @@ class Device(ABC):
 
     timeout: float = SILENCE_SECONDS
     """Seconds that it may be silent before it counts as gone."""
+    step: Progress | None = None
+    """Told how far the bundle's way to the device is, where that takes a while."""
 
     @abstractmethod
     def open(self, bundle: Bundle) -> AbstractContextManager[Session]:

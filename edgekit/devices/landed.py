@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import secrets
 import shlex
 import shutil
@@ -10,7 +11,7 @@ import subprocess
 import time
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib.resources import files
 from typing import Any
@@ -21,6 +22,7 @@ from edgekit.devices.device import Device, Session
 from edgekit.devices.service_session import ServiceSession, require_python_check, silent
 from edgekit.errors import EdgeKitError, InputError, RequirementError
 from edgekit.python_check import IN_DEFAULT_PRECISION, SERVE
+from edgekit.quantizer import Progress
 
 CONNECT_SECONDS = 15
 RECONNECTS = 3
@@ -29,6 +31,7 @@ PATIENCE_SECONDS = 30
 """How long what has arrived waits on the device for that."""
 _SECONDS_BEFORE_RECONNECT = 1.0
 _CHUNK = 1 << 16
+_MEGABYTE = 10**6
 _NOT_FOUND = (126, 127)
 """What a shell ends with where a command is not there, or is no program."""
 
@@ -100,7 +103,7 @@ class LandedDevice(Device):
                 channel.send(request)
                 answer = self._receive(channel)
                 folder = answer["folder"]
-                channel.send_raw(_rest_of_files(bundle, records, answer["arrived"]))
+                channel.send_raw(_rest_of_files(bundle, records, answer["arrived"], self.step))
                 self._receive(channel)
             except BaseException as problem:
                 channel.close(0)
@@ -158,9 +161,15 @@ class LandedDevice(Device):
         )
 
 
-def _rest_of_files(bundle: Bundle, records: list[dict[str, Any]], arrived: list[int]) -> Iterator[bytes]:
+def _rest_of_files(
+    bundle: Bundle, records: Sequence[Mapping[str, Any]], arrived: Sequence[int], step: Progress | None
+) -> Iterator[bytes]:
+    done, total = sum(arrived), sum(record["bytes"] for record in records)
     for record, offset in zip(records, arrived, strict=True):
         with (bundle.path / record["path"]).open("rb") as stream:
             stream.seek(offset)
             while chunk := stream.read(_CHUNK):
                 yield chunk
+                done += len(chunk)
+                if step is not None:
+                    step("MB copied:", done // _MEGABYTE, math.ceil(total / _MEGABYTE))

@@ -13,6 +13,7 @@ import numpy as np
 
 from edgekit.bundle import Bundle
 from edgekit.check_service import run_times
+from edgekit.devices import LOCAL
 from edgekit.devices.channel import Channel
 from edgekit.devices.device import Device, Session, Timing
 from edgekit.devices.service_session import ServiceSession, require_python_check
@@ -21,8 +22,6 @@ from edgekit.python_check import IN_DEFAULT_PRECISION, PROGRAM, SERVE
 from edgekit.recurrence import restart
 from edgekit.registry import find_profile
 from edgekit.target import Arrays, Inspectable, Runner
-
-LOCAL = "local"
 
 
 class LocalDevice(Device):

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import cast
 
+from edgekit.devices import LOCAL
 from edgekit.devices.device import Device
 from edgekit.errors import InputError
-
-LOCAL = "local"
+from edgekit.quantizer import Progress
 
 SCHEMES: Mapping[str, tuple[str, str, str]] = {
     LOCAL: ("local", "edgekit.devices.local", "LocalDevice"),
@@ -23,12 +23,13 @@ SCHEMES: Mapping[str, tuple[str, str, str]] = {
 """What a URL begins with: how the URL is written, and the module and class that it stands for."""
 
 
-def open_device(url: str, timeout: float | None = None) -> Device:
+def open_device(url: str, timeout: float | None = None, step: Progress | None = None) -> Device:
     """The device that ``url`` names; nothing is started or connected yet.
 
     Args:
         url: Scheme and address, as in :data:`SCHEMES`.
         timeout: Seconds that the device may be silent, where its own default is not what is wanted.
+        step: Told how far the bundle's way to the device is.
 
     Raises:
         InputError: There is no such scheme, or the URL is not written as its scheme asks.
@@ -45,4 +46,5 @@ def open_device(url: str, timeout: float | None = None) -> Device:
     device = cast("Device", getattr(import_module(module), name).from_url(url))
     if timeout is not None:
         device.timeout = timeout
+    device.step = step
     return device

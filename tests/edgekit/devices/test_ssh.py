@@ -329,9 +329,13 @@ def large_bundle(bundle: Path) -> Bundle:
 
 
 def test_a_copy_that_breaks_off_is_taken_up_where_it_was(large_bundle: Bundle, ssh_server: SshServer) -> None:
+    steps: list[tuple[str, int, int]] = []
     with CutOff(ssh_server.port, [SIZE // 2, SIZE // 2]) as way:
-        with open_device(ssh_server.url(way.port)).open(large_bundle) as session:
+        device = open_device(ssh_server.url(way.port), step=lambda *step: steps.append(step))
+        with device.open(large_bundle) as session:
             session.run(next(large_bundle.golden())[0])
+        assert steps[0] == ("MB copied:", 0, SIZE // 10**6 + 1)
+        assert steps[-1][1] >= SIZE // 10**6
         assert len(way.carried) == 3
         assert way.carried[2] < SIZE // 2
 
