@@ -96,6 +96,8 @@ def summarize(model: Model, verdicts: Sequence[NodeVerdict], profile: Profile) -
     nothing_known = len(unknown) == len(units)
     if any(verdict.support is Support.UNSUPPORTED for verdict in verdicts):
         fit = Fit.UNSUPPORTED
+    elif not units:
+        fit = Fit.UNKNOWN
     else:
         fit = _grade(partitions, _share(on, work))
         if unknown and fit is not _grade(count_partitions(graph, on | unknown), _share(on | unknown, work)):
@@ -111,8 +113,6 @@ def summarize(model: Model, verdicts: Sequence[NodeVerdict], profile: Profile) -
 
 
 _CONSTANT = ("", "Constant")
-
-
 _NOWHERE = "nowhere"
 
 
@@ -145,7 +145,8 @@ def _weakest(verdicts: Collection[NodeVerdict | None]) -> Evidence:
 def _work(nodes: Collection[ir.Node]) -> Mapping[ir.Node, int]:
     """The MACs of each node; 0 for all where some node's cannot be counted, so that no share of them is told."""
     macs = {node: node_macs(node) for node in nodes}
-    return {node: 0 if None in macs.values() else count or 0 for node, count in macs.items()}
+    countable = None not in macs.values()
+    return {node: count if countable and count is not None else 0 for node, count in macs.items()}
 
 
 def _share(on: Collection[ir.Node], work: Mapping[ir.Node, int]) -> float:

@@ -159,3 +159,11 @@ def test_constants_count_nowhere(make: Make) -> None:
     model = make("g (float[4] x) => (float[4] y) { [c] k = Constant <value_float = 2.0> () [a] y = Mul (x, k) }")
     found = summarize(model, [verdict("c", "CPU"), verdict("a", "NPU")], NPU)
     assert (found.share, found.macs_share) == (1.0, None)
+
+
+def test_of_a_model_without_nodes_nothing_is_known(make: Make) -> None:
+    model = make("g (float[4] x) => (float[4] y) { y = Exp (x) }")
+    model.graph.outputs[0] = model.graph.inputs[0]
+    model.graph.remove(next(iter(model.graph)))
+    found = summarize(model, [], NPU)
+    assert (found.share, found.macs_share, found.partitions, found.fit) == (None, None, 0, Fit.UNKNOWN)
