@@ -19,6 +19,9 @@ from edgekit.model import Model, node_name, op_name
 AXIS_IS_AN_INPUT = 20
 """Since this opset DFT takes its axis as an input, not as an attribute."""
 
+RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+"""Operators that draw numbers; they have to be an input of the model for the model to be compared with anything."""
+
 
 @dataclass(frozen=True)
 class Misreading:
@@ -140,6 +143,16 @@ def _aligns_corners_by_broken_scales(node: ir.Node, _: int) -> bool:
     return not np.allclose(scales * sizes, np.rint(scales * sizes), rtol=0, atol=1e-6)
 
 
+def _reduces_nothing(node: ir.Node, _: int) -> bool:
+    """Whether there is no element to reduce."""
+    sizes = _sizes(node.inputs[0])
+    return sizes is not None and 0 in sizes
+
+
+def _always(node: ir.Node, _: int) -> bool:
+    return True
+
+
 def _mode_is(mode: str) -> Callable[[ir.Node, int], bool]:
     return lambda node, _: node.attributes.get_string("mode", "") == mode
 
@@ -147,11 +160,13 @@ def _mode_is(mode: str) -> Callable[[ir.Node, int], bool]:
 MISREADINGS = (
     Misreading(("Attention",), _windowed, "it ignores the window"),
     Misreading(("Attention",), _causal_with_past_and_mask, "it misplaces a causal mask beside another mask and a past"),
+    Misreading(RANDOM, _always, "its numbers are drawn at random, and differ from those of other implementations"),
     Misreading(("BitShift",), _shifts_signed_right, "it shifts signed integers as unsigned ones"),
     Misreading(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
     Misreading(("DFT",), _is_set("onesided"), "it gives the one-sided transform another shape"),
     Misreading(("GRU", "LSTM", "RNN"), _has_batch_first, "it ignores that the batch comes first (layout 1)"),
     Misreading(("LSTM",), _has_peepholes, "it ignores peepholes"),
+    Misreading(("ReduceMax",), _reduces_nothing, "it makes the least finite number of nothing, not minus infinity"),
     Misreading(("Resize",), _is_set("antialias"), "it ignores antialias"),
     Misreading(("Resize",), _is_set("exclude_outside"), "it ignores exclude_outside"),
     Misreading(("Resize",), _keeps_aspect_ratio, "it ignores keep_aspect_ratio_policy"),

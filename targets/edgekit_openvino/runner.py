@@ -104,6 +104,7 @@ class CompiledRunner:
             )
         for name, array in feeds.items():
             _require_32_bits(name, np.asarray(array))
+            _require_floats(name, np.asarray(array))
 
     def _infer(self, request: Any, feeds: Mapping[str, np.ndarray]) -> None:
         import openvino
@@ -129,6 +130,19 @@ def _require_32_bits(name: str, array: np.ndarray) -> None:
                 subject=f"input {name!r}",
                 expected=f"numbers from {limits.min} to {limits.max}",
                 found=f"{least} to {greatest}",
+            )
+
+
+def _require_floats(name: str, array: np.ndarray) -> None:
+    """Refuse doubles that the plugin would change: it computes in float32, and makes infinite ones finite."""
+    if array.dtype == np.float64 and array.size:
+        greatest = np.abs(array).max()
+        if not greatest <= np.finfo(np.float32).max:
+            raise InputError(
+                "OpenVINO's CPU plugin computes doubles as finite numbers of 32 bits",
+                subject=f"input {name!r}",
+                expected=f"numbers up to {np.finfo(np.float32).max:g}",
+                found=f"{greatest:g}",
             )
 
 

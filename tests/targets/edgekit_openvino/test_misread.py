@@ -65,6 +65,16 @@ REFUSED = {
         12,
         {"x": floats(1, 1, 2, 2)},
     ),
+    "random numbers": (
+        "(float[8, 8] x) => (float[8, 8] y) { y = RandomNormalLike <dtype = 1> (x) }",
+        15,
+        {"x": np.full((8, 8), 0.5, np.float32)},
+    ),
+    "ReduceMax of nothing": (
+        "(float[2, 0, 3] x) => (float[2, 1, 3] y) <int64[1] a = {1}> { y = ReduceMax(x, a) }",
+        18,
+        {"x": floats(2, 0, 3)},
+    ),
     "Resize antialias": (
         "(float[1, 1, 8, 8] x) => (float[1, 1, 3, 3] y) <int64[4] s = {1, 1, 3, 3}>"
         ' { y = Resize <mode = "linear", antialias = 1> (x, , , s) }',
