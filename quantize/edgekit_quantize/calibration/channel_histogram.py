@@ -55,9 +55,11 @@ class ChannelHistogram:
         self.low = np.zeros(0)
         self.high = np.zeros(0)
         """``[C]``; 0 where no number was lower or higher."""
+        self.not_finite = 0
+        """Numbers that were NaN or infinite, which count as 0."""
 
     def update(self, array: np.ndarray, axis: int) -> None:
-        """Count the numbers of a float tensor with channels along ``axis``; those that are not finite are left out."""
+        """Count the numbers of a float tensor with channels along ``axis``."""
         channels = array.shape[axis]
         if not len(self.counts):
             self.counts = np.zeros((channels, 2 * BINS))
@@ -65,7 +67,9 @@ class ChannelHistogram:
         rows = np.moveaxis(array, axis, 0).reshape(channels, -1).astype(np.float32, copy=False)
         low, high = rows.min(1), rows.max(1)
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            rows = np.where(np.isfinite(rows), rows, np.float32(0.0))
+            finite = np.isfinite(rows)
+            self.not_finite += rows.size - int(finite.sum())
+            rows = np.where(finite, rows, np.float32(0.0))
             low, high = rows.min(1), rows.max(1)
         self.low, self.high = np.minimum(self.low, low), np.maximum(self.high, high)
         bits = np.ascontiguousarray(rows[:, :: thinning(array.shape, SAMPLED)]).view(np.uint32)
@@ -78,4 +82,5 @@ class ChannelHistogram:
         histogram = Histogram()
         low, high = float((self.low / factors).min()), float((self.high / factors).max())
         histogram.update_counted(VALUES / factors[:, None], self.counts, low, high)
+        histogram.not_finite = self.not_finite
         return histogram

@@ -127,7 +127,8 @@ def calibrate(
                 array = array / factors[name].along(array.ndim)
             if name in channels_of:
                 channels_of[name].update(array, 1)
-            tensors[name].histogram.update(array)
+            else:
+                tensors[name].histogram.update(array)
             for axis, channels in tensors[name].channels.items():
                 channels.update(array, axis)
 
@@ -149,9 +150,7 @@ def _divide(tensor: TensorStatistics, channels: ChannelHistogram, scales: Channe
     """Make these the statistics of the tensor with a scale a channel."""
     factors = scales.smoothing.factors
     tensor.smoothing, tensor.params = scales.smoothing, scales.params
-    histogram = channels.divided(factors)
-    histogram.not_finite = tensor.histogram.not_finite
-    tensor.histogram = histogram
+    tensor.histogram = channels.divided(factors)
     for axis in tensor.channels:
         tensor.channels[axis].divide(factors)
 

@@ -47,3 +47,4 @@ def test_what_is_not_finite_counts_as_zero() -> None:
     histogram.update(np.array([[np.nan, 2.0, np.inf]], np.float32), 0)
 
     assert [*histogram.low, *histogram.high] == [0.0, 2.0]
+    assert histogram.not_finite == histogram.divided(np.ones(1)).not_finite == 2
