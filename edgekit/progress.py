@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_LINES = 5.0
 """How often plain output tells of the steps inside a stage."""
+SECONDS_BEFORE_ESTIMATE = 1.0
+"""How long steps are watched before the time that is left is told."""
+MOST_SECONDS = 100
+"""Beyond it the time that is left is told in minutes."""
 
 
 class Progress:
@@ -46,12 +50,34 @@ class WarningsAlone(Progress):
         print(f"warning: {text}", file=self._stream, flush=True)
 
 
+class Pace:
+    """Tells how far some steps are and, once it can be known, how long the rest of them takes."""
+
+    def __init__(self) -> None:
+        self._what = ""
+        self._first = 0
+        self._start = 0.0
+
+    def text(self, what: str, done: int, total: int) -> str:
+        """The step as people read it: ``calibrating 48/512, 12 s left``."""
+        now = time.monotonic()
+        if what != self._what or done < self._first:
+            self._what, self._first, self._start = what, done, now
+        count = f"{done}/{total}" if total else str(done)
+        passed, steps = now - self._start, done - self._first
+        if not total or not steps or passed < SECONDS_BEFORE_ESTIMATE:
+            return f"{what} {count}"
+        left = passed / steps * (total - done)
+        return f"{what} {count}, " + (f"{left:.0f} s left" if left < MOST_SECONDS else f"{left / 60:.0f} min left")
+
+
 class PlainProgress(Progress):
     """One line when a stage starts, one when it ends, and few in between: for logs and pipes."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._last_line = 0.0
+        self._pace = Pace()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -62,8 +88,9 @@ class PlainProgress(Progress):
 
     def step(self, what: str, done: int, total: int) -> None:
         """Prints the step where the last line was printed long enough ago."""
+        text = self._pace.text(what, done, total)
         if time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
-            self._print(f"  {what} {_count(done, total)}")
+            self._print(f"  {text}")
 
     def warn(self, text: str) -> None:
         """Prints the warning."""
@@ -81,6 +108,7 @@ class LiveProgress(Progress):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live: tuple[LiveDisplay, TaskID] | None = None
+        self._pace = Pace()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -107,17 +135,13 @@ class LiveProgress(Progress):
         """Shows the step beside the stage."""
         if self._live is not None:
             display, task = self._live
-            display.update(task, step=f"{what} {_count(done, total)}")
+            display.update(task, step=self._pace.text(what, done, total))
 
     def warn(self, text: str) -> None:
         """Prints the warning above the display."""
         from rich.text import Text
 
         self._console.print(Text.assemble(("warning: ", "yellow"), text), soft_wrap=True)
-
-
-def _count(done: int, total: int) -> str:
-    return f"{done}/{total}" if total else str(done)
 
 
 def progress_on(stream: TextIO, *, quiet: bool = False) -> Progress:

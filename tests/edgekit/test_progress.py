@@ -6,7 +6,7 @@ import re
 import pytest
 
 from edgekit import progress as progress_module
-from edgekit.progress import LiveProgress, PlainProgress, Progress, progress_on
+from edgekit.progress import LiveProgress, Pace, PlainProgress, Progress, progress_on
 
 
 class Terminal(io.StringIO):
@@ -41,6 +41,32 @@ def test_steps_of_long_stages_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         progress.step("calibrating", 3, 10)
         progress.step("searching", 7, 0)
     assert stream.getvalue().splitlines()[1:3] == ["  calibrating 3/10", "  searching 7"]
+
+
+def test_the_time_that_is_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now)
+    pace, told = Pace(), []
+    for seconds, what, done, total in [
+        (100.0, "calibrating", 2, 42),
+        (100.5, "calibrating", 3, 42),  # too early to tell
+        (102.0, "calibrating", 12, 42),  # ten in two seconds: thirty take six
+        (103.0, "searching", 1, 0),
+        (110.0, "searching", 2, 0),
+        (120.0, "rounding", 0, 40),
+        (140.0, "rounding", 1, 40),  # 39 of 20 seconds each
+    ]:
+        now = seconds
+        told.append(pace.text(what, done, total))
+    assert told == [
+        "calibrating 2/42",
+        "calibrating 3/42",
+        "calibrating 12/42, 6 s left",
+        "searching 1",
+        "searching 2",
+        "rounding 0/40",
+        "rounding 1/40, 13 min left",
+    ]
 
 
 def test_a_stage_that_fails_claims_no_time() -> None:
