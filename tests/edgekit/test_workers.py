@@ -102,7 +102,7 @@ def started(folder: Path, *jobs: str) -> subprocess.Popen[str]:
 
 def writer_of(folder: Path) -> int:
     """The process that writes, once it does."""
-    for _ in range(600):
+    for _ in range(1200):
         if (folder / "pid").is_file() and (folder / "pid").read_text():
             return int((folder / "pid").read_text())
         time.sleep(0.05)
