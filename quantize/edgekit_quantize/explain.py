@@ -145,9 +145,12 @@ class _How:
     def __call__(self, layer: Layer) -> str:
         plan, source = self._plan, layer.data.name or ""
         tensor = self._tensors.get(source)
-        parts = [f"range by {plan.rule(plan.range_from.get(source, source))}"]
-        if tensor is not None and tensor.smoothing is not None:
-            parts.append("smoothed")
+        if tensor is not None and tensor.params is not None:
+            parts = ["a range a channel by least error"]
+        else:
+            parts = [f"range by {plan.rule(plan.range_from.get(source, source))}"]
+            if tensor is not None and tensor.smoothing is not None:
+                parts.append("smoothed")
         if layer.output.name in plan.whole:
             parts.append("output too")
         if self._careful:
