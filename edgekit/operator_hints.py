@@ -63,15 +63,15 @@ _REPLACEMENTS: dict[str, tuple[str, tuple[str, ...]]] = {
 CUT_OFF = "if it stands at the model's beginning or end, `edgekit extract` cuts it off"
 
 
-def replacement_hint(node: ir.Node, opset: int, takes: Callable[[str], bool] = lambda _: True) -> str:
+def replacement_hint(node: ir.Node, opset: int, takes: Callable[[str], bool] | None = None) -> str:
     """What could stand in for a node that a device does not take.
 
     Args:
         node: The node.
         opset: The version of the standard operators that the model imports.
-        takes: Whether the device takes an operator of the standard, by its name; any, where that is not known.
+        takes: Whether the device takes an operator of the standard, by its name; None where that is not known.
     """
     text, needs = _REPLACEMENTS.get(node.op_type, ("", ())) if node.domain == "" else ("", ())
-    if text and all(map(takes, needs)):
+    if text and (takes is None or all(map(takes, needs))):
         return text
-    return definition_hint(node, opset, takes) or CUT_OFF
+    return ("" if takes is None else definition_hint(node, opset, takes)) or CUT_OFF

@@ -77,6 +77,16 @@ class OperatorSupport:
         return ", ".join(parts) + f"; fit {self.fit} (evidence: {self.evidence})"
 
 
+def is_about_operator(verdict: NodeVerdict) -> bool:
+    """Whether a verdict has to do with what the node computes; else all nodes alike may share a row, whatever they are.
+
+    What is unknown has another cause, and so has what runs elsewhere without anything that would help.
+    """
+    if verdict.support is Support.FALLS_BACK:
+        return bool(verdict.hint)
+    return verdict.support is not Support.UNKNOWN
+
+
 def summarize(model: Model, verdicts: Sequence[NodeVerdict], profile: Profile) -> OperatorSupport:
     """The verdicts, summed up for the profile's accelerator.
 

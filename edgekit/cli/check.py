@@ -116,16 +116,13 @@ def _rows(verdicts: Iterable[NodeVerdict]) -> list[Row]:
 
 
 def _grouped_rows(verdicts: Iterable[NodeVerdict]) -> list[Row]:
-    """A row for all nodes that fare alike: the first one's name, and how many more there are.
-
-    What is unknown has a cause outside the operators, which share a row then.
-    """
-    from edgekit.target import Support
+    """A row for all nodes that fare alike: the first one's name, and how many more there are."""
+    from edgekit.operator_support import is_about_operator
 
     groups: dict[Row, list[NodeVerdict]] = {}
     for verdict in verdicts:
         operator, *fate = _fate(verdict)
-        groups.setdefault(("" if verdict.support is Support.UNKNOWN else operator, *fate), []).append(verdict)
+        groups.setdefault((operator if is_about_operator(verdict) else "", *fate), []).append(verdict)
     return [(_and_more([v.node for v in group]), _operators(group), *fate) for (_, *fate), group in groups.items()]
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
 
-from edgekit.model import Model
+from edgekit.model import Model, bodies, op_name
 from edgekit.operator_hints import replacement_hint
 from edgekit.target import Evidence, NodeVerdict, Support
 from edgekit_onnxruntime.assignment import CompilerError, assign
@@ -33,13 +33,18 @@ def session_verdicts(
         hint = "`edgekit extract` cuts out parts, each of which may compile"
         return [unknown(v, f"the compiler does not take the model: {error}", hint) for v in local]
 
+    holders = dict(_holders(model.graph))
+
     def verdict(position: int, on_cpu: NodeVerdict, original: ir.Node) -> NodeVerdict:
         name = f"node{position}"
         if on_cpu.op_type == CONSTANT:
             return on_cpu
         if name in assignment.left_to_cpu:
-            why = assignment.reasons.get(name, "it does not say why")
-            detail = f"the {device.unit}'s compiler left it: {why}"
+            why = assignment.reasons.get(name, "")
+            if not why and original in holders:
+                detail = f"the body of {op_name(holders[original])} stays on the {device.fallback}"
+                return fallen_back(on_cpu, device, Evidence.COMPILED, detail, "")
+            detail = f"the {device.unit}'s compiler left it: {why or 'it does not say why'}"
             return fallen_back(on_cpu, device, Evidence.COMPILED, detail, replacement_hint(original, model.opset))
         if name in assignment.accelerated:
             return NodeVerdict(on_cpu.node, on_cpu.op_type, Support.SUPPORTED, Evidence.COMPILED, device.unit)
@@ -50,3 +55,11 @@ def session_verdicts(
 
     nodes = model.graph.all_nodes()
     return [verdict(position, *each) for position, each in enumerate(zip(local, nodes, strict=True))]
+
+
+def _holders(graph: ir.Graph) -> Iterator[tuple[ir.Node, ir.Node]]:
+    """Every node inside a body, with the node that holds the body."""
+    for node in graph:
+        for body in bodies(node):
+            yield from ((inner, node) for inner in body)
+            yield from _holders(body)

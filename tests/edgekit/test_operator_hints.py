@@ -31,6 +31,11 @@ def test_a_replacement_is_advised_only_where_it_runs() -> None:
     assert replacement_hint(node("Clip", "vendor"), 17) == CUT_OFF
 
 
+def test_a_definition_is_advised_only_where_its_operators_are_known_to_run() -> None:
+    assert replacement_hint(node("HardSwish"), 17, {"HardSigmoid", "Mul"}.__contains__).startswith("replace it by its")
+    assert replacement_hint(node("HardSwish"), 17) == CUT_OFF
+
+
 def test_versions_are_those_of_the_standard() -> None:
     assert since_version(node("Softmax"), 12) == 11
     assert since_version(node("Softmax"), 17) == 13

@@ -171,6 +171,21 @@ def test_the_npus_compiler_takes_a_convolution_in_its_own_layout() -> None:
     assert found[1].hint == "export Gelu with approximate='tanh'"
 
 
+@needs_qnn
+def test_nodes_in_a_body_stay_where_the_node_is_that_holds_it() -> None:
+    found = verdicts(
+        "(int64 n, bool c, float[1, 4] x) => (float[1, 4] y) { [around] y = Loop (n, c, x) <"
+        "body = b (int64 i, bool before, float[1, 4] s) => (bool after, float[1, 4] t)"
+        " { [on] after = Identity(before) [inside] t = Sin(s) }> }",
+        "android-qnn",
+    )
+    assert {verdict.node: verdict.unit for verdict in found} == {"around": "CPU", "on": "CPU", "inside": "CPU"}
+    by_node = {verdict.node: verdict for verdict in found}
+    assert by_node["inside"].detail == "the body of Loop stays on the CPU"
+    assert by_node["around"].detail.endswith("Operators of type `Loop` are not supported by QNN EP")
+    assert by_node["around"].hint == "export it unrolled"
+
+
 def test_a_provider_that_can_be_had_here_is_asked_before_its_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
