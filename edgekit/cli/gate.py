@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,8 +17,9 @@ from edgekit.cli._console import Console
 from edgekit.errors import InputError
 
 if TYPE_CHECKING:
-    from edgekit.config import Config
+    from edgekit.config import Config, GateSettings
     from edgekit.gate.bundles import Candidate, Gate, Judged
+    from edgekit.gate.machine import Machine
     from edgekit.gate.verdict import Verdict
 
 BundlesArgument = Annotated[
@@ -74,6 +76,66 @@ ACTIONS_VARIABLE = "GITHUB_ACTIONS"
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 
 
+@dataclass(frozen=True)
+class ComparisonOptions:
+    """What bundles are compared to."""
+
+    baseline: BaselineOption = None
+    against: AgainstOption = None
+    update: UpdateOption = False
+
+    def baseline_file(self, settings: GateSettings) -> Path | None:
+        """The file to compare with, or to write; None where there is none.
+
+        Raises:
+            InputError: Options are missing, or contradict each other.
+        """
+        if self.against is not None and self.baseline is not None:
+            raise InputError(
+                "are two things to compare with", subject="--against and --baseline", hint="give one of them"
+            )
+        file = self.baseline or (settings.baseline if self.against is None or self.update else None)
+        if self.update and file is None:
+            raise InputError("needs a file to write", subject="--update", hint="give --baseline FILE")
+        return file
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """What is written beside the table, for CI."""
+
+    junit: JUnitOption = None
+    summary: SummaryOption = None
+    github: GitHubOption = False
+
+    def write(self, console: Console, judged: Sequence[Judged], machine: Machine, config: Path | None) -> None:
+        """Writes what is asked for, and what GitHub Actions always wants.
+
+        Raises:
+            InputError: A file cannot be written.
+        """
+        from edgekit.atomic import atomic_file
+        from edgekit.gate.annotations import annotation_lines
+        from edgekit.gate.junit import junit_xml
+        from edgekit.gate.markdown import markdown_summary
+
+        if self.junit is not None:
+            with atomic_file(self.junit) as place:
+                place.write_text(junit_xml(judged), encoding="utf-8")
+        told = self.summary or os.environ.get(SUMMARY_VARIABLE)
+        if told:
+            try:
+                with Path(told).open("a", encoding="utf-8") as stream:
+                    stream.write(markdown_summary(judged, machine))
+            except OSError as error:
+                raise InputError(
+                    f"cannot be written: {(error.strerror or str(error)).lower()}", subject=told
+                ) from error
+        if self.github or os.environ.get(ACTIONS_VARIABLE) == "true":
+            for line in annotation_lines(judged, config):
+                console.say(line)
+
+
 @command(
     "edgekit gate",
     "edgekit gate bundles/model-intel-cpu --against main/bundles/model-intel-cpu",
@@ -84,14 +146,10 @@ def gate(
     bundle: BundlesArgument = [],  # noqa: B006 - Typer wants the default itself, and does not change it
     *,
     config: ConfigOption = None,
-    baseline: BaselineOption = None,
-    against: AgainstOption = None,
-    update: UpdateOption = False,
+    comparison: ComparisonOptions,
     model: OriginalOption = None,
     time_limit: TimeLimitOption = None,
-    junit: JUnitOption = None,
-    summary: SummaryOption = None,
-    github: GitHubOption = False,
+    reports: ReportOptions,
 ) -> None:
     """Judge bundles by their budgets; exit code 1 if one breaks its own.
 
@@ -108,29 +166,29 @@ def gate(
     place = config or find_config(Path.cwd())
     project = None if place is None else read_config(place)
     settings = GateSettings() if project is None else project.gate
-    file = baseline or (settings.baseline if against is None or update else None)
-    _check_usage(bundle, project, file, baseline, against, model, update=update)
+    file = comparison.baseline_file(settings)
+    _require_bundles(bundle, project, model)
     candidates = candidates_of(project, bundle, model)
     judge = Gate(
         this_machine(),
         time_limit or settings.time_limit,
         settings.inconclusive,
-        None if file is None or update else read_baseline(file),
-        against,
+        None if file is None or comparison.update else read_baseline(file),
+        comparison.against,
         console.progress,
     )
     judged = judge.judge_all(candidates)
-    if not update:
-        _require_verdicts(judged, bundle, place)
-    if update and file is not None:
+    if comparison.update and file is not None:
         _update(console, judge, file, candidates, judged)
+    else:
+        _require_verdicts(judged, bundle, place)
     record = {
         "passed": all(one.passed for one in judged),
         "machine": judge.machine.as_record(),
         "bundles": [one.as_record() for one in judged],
     }
     console.show(record, lambda out: show_table(*_table(judged), out))
-    _tell_ci(console, judge, judged, place, junit=junit, summary=summary, github=github)
+    reports.write(console, judged, judge.machine, place)
     for one in judged:
         for verdict in one.doubtful:
             console.warn(f"{one.path}: {verdict.budget} is not clear: {verdict.found}")
@@ -139,16 +197,7 @@ def gate(
         console.fail("\nerror: ".join(map(_failure, failed)), max(one.exit_code for one in failed))
 
 
-def _check_usage(
-    bundles: Sequence[Path],
-    project: Config | None,
-    file: Path | None,
-    baseline: Path | None,
-    against: Path | None,
-    model: Path | None,
-    *,
-    update: bool,
-) -> None:
+def _require_bundles(bundles: Sequence[Path], project: Config | None, model: Path | None) -> None:
     if not bundles and (project is None or not project.bundles):
         raise InputError(
             "there is nothing to judge",
@@ -156,10 +205,6 @@ def _check_usage(
             expected="a BUNDLE, or a project file that declares some",
             found="no project file" if project is None else "no [[bundle]]",
         )
-    if update and file is None:
-        raise InputError("needs a file to write", subject="--update", hint="give --baseline FILE")
-    if against is not None and baseline is not None:
-        raise InputError("are two things to compare with", subject="--against and --baseline", hint="give one of them")
     if model is not None and len(bundles) != 1:
         raise InputError(
             "names the original of one bundle", subject="--model", expected="one BUNDLE", found=str(len(bundles))
@@ -188,36 +233,6 @@ def _update(
     if passing:
         write_baseline(file, {name: judge.figures(candidate, before.get(name)) for candidate, name in passing})
         console.note(f"wrote {file}: {', '.join(name for _, name in passing)}")
-
-
-def _tell_ci(
-    console: Console,
-    judge: Gate,
-    judged: Sequence[Judged],
-    config: Path | None,
-    *,
-    junit: Path | None,
-    summary: Path | None,
-    github: bool,
-) -> None:
-    from edgekit.atomic import atomic_file
-    from edgekit.gate.annotations import annotation_lines
-    from edgekit.gate.junit import junit_xml
-    from edgekit.gate.markdown import markdown_summary
-
-    if junit is not None:
-        with atomic_file(junit) as place:
-            place.write_text(junit_xml(judged), encoding="utf-8")
-    told = summary or os.environ.get(SUMMARY_VARIABLE)
-    if told:
-        try:
-            with Path(told).open("a", encoding="utf-8") as stream:
-                stream.write(markdown_summary(judged, judge.machine))
-        except OSError as error:
-            raise InputError(f"cannot be written: {(error.strerror or str(error)).lower()}", subject=told) from error
-    if github or os.environ.get(ACTIONS_VARIABLE) == "true":
-        for line in annotation_lines(judged, config):
-            console.say(line)
 
 
 def _table(judged: Sequence[Judged]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
