@@ -163,13 +163,15 @@ def _render(record: Mapping[str, Any], out: RichConsole, *, explain: bool) -> No
 
     if explain:
         print_layers(record, out)
-        for line in curve_lines(record["curve"]) if record.get("curve") else ():
+    if record.get("curve") and (explain or "reason" in record):
+        for line in curve_lines(record["curve"]):
             out.print(line, soft_wrap=True)
         out.print()
     out.print(f"scheme: {record['scheme']}" + (f" ({record['chosen']})" if "chosen" in record else ""))
     if "reason" in record:
-        out.print(f"because: {record['reason']}")
-    out.print(f"measured: {_measured(record)}", soft_wrap=True)
+        out.print(f"because: {record['reason']}", soft_wrap=True)
+    else:
+        out.print(f"measured: {_measured(record)}", soft_wrap=True)
     out.print(f"weights: {decimal(record['weight_bytes_before'])}, now {decimal(record['weight_bytes'])}")
     out.print(f"file: {decimal(record['bytes_before'])}, now {decimal(record['bytes'])}")
 

@@ -118,7 +118,7 @@ class _Run:
         nearest = min(outcome.curve, key=lambda trial: trial.score.drop)
         common["layers"] = self._layers(nearest, calibration)
         if request.scheme == "auto":
-            reason = _why_float(outcome)
+            reason = _why_float(outcome, max_drop)
             return QuantizationResult(request.model, {"scheme": "none", "reason": reason, **common})
         raise BudgetError(common, max_drop)
 
@@ -258,10 +258,7 @@ def _only_stored(settings: Settings, weights: str, block: int) -> Settings:
     )
 
 
-def _why_float(outcome: Outcome) -> str:
-    return "; ".join(_line(trial) for trial in outcome.curve)
-
-
-def _line(trial: Trial) -> str:
-    speed = f", {trial.speedup:.2f} times as fast as float" if trial.latency_ms else ""
-    return f"{trial.name}: {trial.score.metric} {trial.score.value:.4f} (float {trial.score.reference:.4f}){speed}"
+def _why_float(outcome: Outcome, max_drop: float) -> str:
+    if any(trial.score.drop <= max_drop for trial in outcome.curve):
+        return "the candidates that hold the accuracy budget are slower than float on this machine"
+    return f"no candidate holds the accuracy budget, at most {max_drop:.2%} lost"

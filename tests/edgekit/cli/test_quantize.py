@@ -235,3 +235,22 @@ def test_a_budget_that_nothing_holds(edgekit: RunEdgeKit, model: Path, data: Pat
     assert {layer["kind"] for layer in error["layers"]} == {"Conv", "MatMul"}
     assert error["curve"][0]["candidate"] == "int8"
     assert not output.exists()
+
+
+def test_people_see_why_a_model_stays_in_float(edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path) -> None:
+    output = tmp_path / "float.onnx"
+    lines = edgekit("quantize", model, "--data", data, "--dim", "N=1", "--max-drop", "0", "-o", output).out.splitlines()
+    assert lines[0].split()[:3] == ["candidate", "metric", "value"]
+    assert lines[1].startswith("int8 ")
+    told = lines[lines.index("") + 1 :]
+    assert told[:2] == ["scheme: none", "because: no candidate holds the accuracy budget, at most 0.00% lost"]
+    assert told[2].startswith("weights: ")
+    assert difference(model, output) < 1e-6
+
+
+@pytest.mark.slow
+def test_workers_write_the_same_file(edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path) -> None:
+    options = ["--data", data, "--scheme", "int8", "--dim", "N=1", "--quiet"]
+    assert edgekit("quantize", model, *options, "-o", tmp_path / "here.onnx").code == 0
+    assert edgekit("quantize", model, *options, "--workers", "2", "-o", tmp_path / "there.onnx").code == 0
+    assert (tmp_path / "here.onnx").read_bytes() == (tmp_path / "there.onnx").read_bytes()
