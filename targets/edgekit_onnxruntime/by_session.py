@@ -8,8 +8,10 @@ import onnx_ir as ir
 
 from edgekit.model import Model, bodies, op_name
 from edgekit.operator_hints import replacement_hint
+from edgekit.shapes import infer_shapes
 from edgekit.target import Evidence, NodeVerdict, Support
 from edgekit_onnxruntime.assignment import CompilerError, assign
+from edgekit_onnxruntime.conditions import FIX_SHAPES, has_open_shapes
 from edgekit_onnxruntime.devices import Device
 from edgekit_onnxruntime.fates import CONSTANT, fallen_back, unknown
 
@@ -33,7 +35,8 @@ def session_verdicts(
         hint = "`edgekit extract` cuts out parts, each of which may compile"
         return [unknown(v, f"the compiler does not take the model: {error}", hint) for v in local]
 
-    holders = dict(_holders(model.graph))
+    typed = infer_shapes(model, strict=False).graph
+    holders = dict(_holders(typed))
 
     def verdict(position: int, on_cpu: NodeVerdict, original: ir.Node) -> NodeVerdict:
         name = f"node{position}"
@@ -45,7 +48,8 @@ def session_verdicts(
                 detail = f"the body of {op_name(holders[original])} stays on the {device.fallback}"
                 return fallen_back(on_cpu, device, Evidence.COMPILED, detail, "")
             detail = f"the {device.unit}'s compiler left it: {why or 'it does not say why'}"
-            return fallen_back(on_cpu, device, Evidence.COMPILED, detail, replacement_hint(original, model.opset))
+            hint = FIX_SHAPES if has_open_shapes(original) else replacement_hint(original, model.opset)
+            return fallen_back(on_cpu, device, Evidence.COMPILED, detail, hint)
         if name in assignment.accelerated:
             return NodeVerdict(on_cpu.node, on_cpu.op_type, Support.SUPPORTED, Evidence.COMPILED, device.unit)
         if original.op_type in assignment.added_on_cpu:
@@ -53,8 +57,7 @@ def session_verdicts(
         detail = f"merged with others when they got the {device.unit}'s memory layout"
         return NodeVerdict(on_cpu.node, on_cpu.op_type, Support.DECOMPOSED, Evidence.COMPILED, device.unit, detail)
 
-    nodes = model.graph.all_nodes()
-    return [verdict(position, *each) for position, each in enumerate(zip(local, nodes, strict=True))]
+    return [verdict(position, *each) for position, each in enumerate(zip(local, typed.all_nodes(), strict=True))]
 
 
 def _holders(graph: ir.Graph) -> Iterator[tuple[ir.Node, ir.Node]]:

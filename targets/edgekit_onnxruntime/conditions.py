@@ -46,10 +46,16 @@ def unmet_conditions(node: ir.Node, operator: Operator, table: Table, opset: int
         found = _attribute(node, name, opset)
         if found is not None and found != expected:
             yield Unmet(f"{name} is {found}, not {expected}", f"export it with {name} = {expected}")
-    if table.fixed_shapes:
-        for value in node.inputs:
-            if value is not None and value.shape is not None and not value.shape.is_static():
-                yield Unmet(f"the shape of {value.name!r} is not fixed", "fix the inputs' shapes with --dim or --shape")
+    if table.fixed_shapes and has_open_shapes(node):
+        yield Unmet("a shape that it reads is not fixed", FIX_SHAPES)
+
+
+FIX_SHAPES = "fix the inputs' shapes with --dim or --shape"
+
+
+def has_open_shapes(node: ir.Node) -> bool:
+    """Whether it reads a tensor of which a dimension is known to be open."""
+    return any(value is not None and value.shape is not None and not value.shape.is_static() for value in node.inputs)
 
 
 def is_constant(value: ir.Value) -> bool:

@@ -113,7 +113,7 @@ CONVOLUTION = (
             "android-nnapi",
             "mode is CRD, not DCR",
         ),
-        ("(float[N, 4] x) => (float[N, 4] y) { y = Relu(x) }", "android-nnapi", "the shape of 'x' is not fixed"),
+        ("(float[N, 4] x) => (float[N, 4] y) { y = Relu(x) }", "android-nnapi", "a shape that it reads is not fixed"),
     ],
 )
 def test_a_node_that_fails_a_tables_condition_falls_back(body: str, profile: str, reason: str) -> None:
@@ -169,6 +169,12 @@ def test_the_npus_compiler_takes_a_convolution_in_its_own_layout() -> None:
     ]
     assert found[1].detail == "the NPU's compiler left it: Operators of type `Erf` are not supported by QNN EP"
     assert found[1].hint == "export Gelu with approximate='tanh'"
+
+
+@needs_qnn
+def test_a_shape_that_is_not_fixed_is_to_be_fixed() -> None:
+    (found,) = verdicts("(float[N, 4] x) => (float[N, 4] y) { y = Relu(x) }", "android-qnn")
+    assert (found.support, found.hint) == (Support.FALLS_BACK, "fix the inputs' shapes with --dim or --shape")
 
 
 @needs_qnn
