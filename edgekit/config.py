@@ -122,6 +122,7 @@ class DeclaredBundle:
     """The evaluation function, ``MODULE:FUNCTION``; its module is looked for beside the project file first."""
     precision: str = "auto"
     shapes: ShapeRequest = field(default_factory=ShapeRequest)
+    states: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of the target's own."""
 

@@ -95,6 +95,7 @@ def request_for(declared: DeclaredBundle) -> PackageRequest:
         shapes=declared.shapes,
         labels=declared.labels,
         preprocessing=declared.preprocessing,
+        states=declared.states,
         target_options=declared.options,
     )
 

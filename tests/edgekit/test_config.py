@@ -33,7 +33,8 @@ target = "ios18"
 data = "samples"
 quantize = "int8"
 max_drop = "0.5%"
-dims = { N = 1 }
+dims = { N = 1, W = "8,16" }
+states = { h = "h_next" }
 shapes = { x = [1, 3, 8, 8] }
 labels = "labels.txt"
 options = { image = "yes" }
@@ -70,7 +71,8 @@ def test_bundles_are_read_with_what_holds_for_all(config: Path) -> None:
     )
     assert digits.output == folder / "bundles" / "digits-ios"
     assert (digits.quantize, digits.max_drop, digits.precision) == ("int8", 0.005, "auto")
-    assert digits.shapes.dims == {"N": 1}
+    assert digits.shapes.dims == {"N": 1, "W": (8, 16)}
+    assert request_for(digits).states == {"h": "h_next"}
     assert digits.shapes.shapes == {"x": [1, 3, 8, 8]}
     assert request_for(digits).target_options == {"image": "yes"}
     assert digits.preprocessing == ImagePreprocessing(scale=1 / 255)
