@@ -20,7 +20,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         edgekit.errors.InputError: An input's shape is not fixed, or the options do not fit the model.
     """
     target = profile.options["deployment_target"]
-    interface = replace(interface_of(options), states=model.states)
+    interface = replace(interface_of(options, model.open_dims), states=model.states)
     conversion = convert_graph(
         model.graph_model,
         folder / "model.mlpackage",

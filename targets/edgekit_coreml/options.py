@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError
 from edgekit.preprocessing import ImagePreprocessing
 from edgekit.target import BuildOptions
@@ -20,12 +21,20 @@ OPTIONS = {
 }
 
 
-def interface_of(options: BuildOptions) -> Interface:
+def interface_of(options: BuildOptions, open_dims: OpenDims | None = None) -> Interface:
     """What the program offers to applications beyond arrays.
 
     Raises:
-        edgekit.errors.InputError: Something is asked for that lacks a declaration.
+        edgekit.errors.InputError: Something is asked for that lacks a declaration, or takes one fixed size.
     """
+    for name in ("image", "classifier"):
+        if open_dims and is_on(options.options, name):
+            dim, sizes = next(iter(open_dims.items()))
+            raise InputError(
+                f"is for fixed shapes, and dimension {dim!r} stays open",
+                subject=f"--option {name}=yes",
+                hint=f"fix it with --dim {dim}={sizes[0]}, or leave the option out",
+            )
     image = None
     if is_on(options.options, "image"):
         if not isinstance(options.preprocessing, ImagePreprocessing):

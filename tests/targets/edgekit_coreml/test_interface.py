@@ -201,3 +201,15 @@ def test_pixels_of_a_picture() -> None:
     pixels = np.array([10.0, 20.0, 30.0]).reshape(1, 3, 1, 1)
     fed = np.array([(5 - 1) / 2, (10 - 2) / 4, (15 - 3) / 8], np.float32).reshape(1, 1, 1, 3)
     np.testing.assert_array_equal(picture.pixels(fed), pixels)
+
+
+@pytest.mark.parametrize("name", ["image", "classifier"])
+def test_pictures_and_classes_are_for_fixed_shapes(name: str, tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> f (float[N, 4] x) => (float[N, 4] y) { y = Relu (x) }'
+    )
+    target, profile = find_profile("ios18")
+    open_model = Model(ir.from_proto(model), open_dims={"N": range(1, 9)})
+    with pytest.raises(InputError) as caught:
+        target.build(open_model, profile, tmp_path, BuildOptions(options={name: "yes"}, labels=LABELS))
+    assert str(caught.value).startswith(f"--option {name}=yes: is for fixed shapes, and dimension 'N' stays open")
