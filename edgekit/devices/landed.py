@@ -25,11 +25,10 @@ from edgekit.python_check import IN_DEFAULT_PRECISION, SERVE
 from edgekit.quantizer import Progress
 
 CONNECT_SECONDS = 15
-RECONNECTS = 3
-"""How often a copy that broke off is taken up again."""
 PATIENCE_SECONDS = 30
 """How long what has arrived waits on the device for that."""
-_SECONDS_BEFORE_RECONNECT = 1.0
+_SECONDS_BEFORE_RECONNECTS = (1.0, 2.0, 8.0)
+"""How long a network gets to come back, each time a copy breaks off: then it is taken up again."""
 _CHUNK = 1 << 16
 _MEGABYTE = 10**6
 _NOT_FOUND = (126, 127)
@@ -97,7 +96,7 @@ class LandedDevice(Device):
             "patience": PATIENCE_SECONDS,
         }
         folder: str | None = None
-        for attempts_left in reversed(range(RECONNECTS + 1)):
+        for pause in (*_SECONDS_BEFORE_RECONNECTS, None):
             channel = Channel([*self._reach, self._command()], self.timeout)
             try:
                 channel.send(request)
@@ -107,8 +106,8 @@ class LandedDevice(Device):
                 self._receive(channel)
             except BaseException as problem:
                 channel.close(0)
-                if isinstance(problem, HungUpError) and folder is not None and attempts_left:
-                    time.sleep(_SECONDS_BEFORE_RECONNECT)
+                if isinstance(problem, HungUpError) and folder is not None and pause is not None:
+                    time.sleep(pause)
                     continue
                 if folder is not None:
                     self._remove(folder)
@@ -145,7 +144,7 @@ class LandedDevice(Device):
         """What to say of a connection that did not come about, or broke off."""
         if reached:
             return RequirementError(
-                f"the connection broke off {RECONNECTS + 1} times while the bundle was copied",
+                f"the connection broke off {len(_SECONDS_BEFORE_RECONNECTS) + 1} times while the bundle was copied",
                 subject=self._url,
                 found=end.last_words,
             )

@@ -18,7 +18,7 @@ import venv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlencode
 
 import numpy as np
@@ -27,6 +27,7 @@ import pytest
 
 from edgekit.benchmark import bench_bundle
 from edgekit.bundle import Bundle, file_records, read_bundle
+from edgekit.devices import landed
 from edgekit.devices.opening import open_device
 from edgekit.errors import EdgeKitError, InputError, RequirementError
 from edgekit.latency import LEAST_RUNS
@@ -35,6 +36,7 @@ from edgekit.verification import verify_bundle
 pytestmark = pytest.mark.xdist_group("ssh-device")
 
 DigitsBundle = Callable[[str, str], Path]
+RunEdgeKit = Callable[..., Any]
 
 PRIVILEGE_SEPARATION = Path("/run/sshd")
 
@@ -340,7 +342,10 @@ def test_a_copy_that_breaks_off_is_taken_up_where_it_was(large_bundle: Bundle, s
         assert way.carried[2] < SIZE // 2
 
 
-def test_a_copy_that_breaks_off_again_and_again_is_given_up(large_bundle: Bundle, ssh_server: SshServer) -> None:
+def test_a_copy_that_breaks_off_again_and_again_is_given_up(
+    large_bundle: Bundle, ssh_server: SshServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landed, "_SECONDS_BEFORE_RECONNECTS", (0.1, 0.1, 0.1))
     with CutOff(ssh_server.port, [100_000] * 4) as way:
         with (
             pytest.raises(RequirementError, match="broke off 4 times while the bundle was copied"),
@@ -362,6 +367,30 @@ def test_a_host_that_cannot_be_reached(onnxruntime_bundle: Bundle, ssh_server: S
     assert text.startswith(f"ssh://{getpass.getuser()}@127.0.0.1:{port}: cannot be reached\nfound: ")
     assert text.endswith("Connection refused")
     assert "cannot be reached" in refusal(InputError, onnxruntime_bundle, "ssh://nowhere.invalid")
+
+
+def test_the_command_line_tells_what_happened(edgekit: RunEdgeKit, bundle: Path, ssh_server: SshServer) -> None:
+    url = ssh_server.url()
+    finished = edgekit("verify", bundle, "--device", url, "--json")
+    assert finished.code == 0
+    assert finished.json["device"] == url
+    assert finished.json["executed_by"].endswith(f"on Linux {platform.machine()}")
+
+    port = free_port()
+    finished = edgekit("verify", bundle, "--device", f"ssh://127.0.0.1:{port}", "--quiet")
+    assert (finished.code, finished.out) == (2, "")
+    assert finished.err == (
+        f"error: ssh://127.0.0.1:{port}: cannot be reached\n"
+        f"found: ssh: connect to host 127.0.0.1 port {port}: Connection refused\n"
+    )
+
+    finished = edgekit("bench", bundle, "--device", ssh_server.url(python="/opt/no/python3"), "--quiet")
+    assert (finished.code, finished.out) == (1, "")
+    name = f"ssh://{getpass.getuser()}@127.0.0.1:{ssh_server.port}"
+    first, found, hint = finished.err.splitlines()
+    assert first == f"error: {name}: there is no '/opt/no/python3' there"
+    assert found.endswith("/opt/no/python3: not found") or "No such file" in found
+    assert hint == (f"hint: install Python 3.10 or later there, or name it: {name}?python=/usr/bin/python3.11")
 
 
 def test_a_key_that_the_host_does_not_take(onnxruntime_bundle: Bundle, ssh_server: SshServer) -> None:
