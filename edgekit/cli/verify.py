@@ -97,6 +97,8 @@ def _show_layers(divergence: Divergence, out: RichConsole) -> None:
     def row(layer: Layer) -> tuple[str, ...]:
         how = f"{layer.mismatch:.1%} unequal" if layer.sqnr_db is None else decibel_text(layer.sqnr_db)
         verdict = "ok" if layer.is_near else "recovers" if layer.recovers else "diverges"
+        if layer.floor_db != divergence.floor_db:
+            verdict += f" (at least {decibel_text(layer.floor_db)})"
         return (
             layer.value,
             layer.op_type,
