@@ -123,7 +123,7 @@ def cluster() -> Iterator[str]:
     """The scheduler's address of a Dask cluster of two processes on this machine."""
     distributed = pytest.importorskip("distributed", reason="Dask is not installed (pip install 'edgekit[cluster]')")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
     ) as started:
         yield started.scheduler_address
 

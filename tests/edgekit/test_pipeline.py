@@ -173,7 +173,11 @@ def test_a_failure_leaves_the_older_bundle_as_it_was(bundle: Path, onnx_file: Ca
     ("options", "text"),
     [
         ({"target": "toaster"}, "there is no target 'toaster'"),
-        ({"quantize": "int7"}, "--quantize: unknown scheme\nexpected: auto | int8 | int8-weights | none\nfound: int7"),
+        (
+            {"quantize": "int7"},
+            "--quantize: unknown scheme\n"
+            "expected: auto | int8 | int8-weights | int8-dynamic | int4-weights | float16 | none\nfound: int7",
+        ),
         (
             {"quantize": "int8"},
             "--quantize int8: quantization needs samples to calibrate on\n"

@@ -108,7 +108,7 @@ def cluster(folder: Path) -> Iterator[str]:
     """The scheduler's address of a Dask cluster of two processes on this machine."""
     distributed = pytest.importorskip("distributed", reason="Dask is not installed (pip install 'edgekit[cluster]')")
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
-    with distributed.LocalCluster(**options, dashboard_address=None, silence_logs=50) as started:
+    with distributed.LocalCluster(**options, dashboard_address=":0", silence_logs=50) as started:
         yield started.scheduler_address
 
 
