@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -16,8 +17,11 @@ import openvino
 import pytest
 
 from edgekit.bundle import check_integrity, read_bundle
+from edgekit.devices.local import LocalDevice
+from edgekit.devices.results import ResultsDevice
 from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
+from edgekit.verification import verify_bundle
 
 WITHOUT_EDGEKIT = (
     "import runpy, sys; sys.modules.update(dict.fromkeys(['edgekit', 'edgekit_openvino', 'edgekit_onnxruntime']));"
@@ -61,6 +65,19 @@ def test_it_leaves_the_bundle_as_it_was_written(bundle: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     subprocess.run([sys.executable, "check.py"], cwd=bundle, env=environment, capture_output=True, check=True)
     check_integrity(read_bundle(bundle))
+
+
+def test_what_it_wrote_is_judged_where_edgekit_is(bundle: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    assert check(bundle, "--results", str(results)).returncode == 0
+    opened = read_bundle(bundle)
+    verification = verify_bundle(opened, device=ResultsDevice(results))
+    assert verification.executed_by.endswith(f", 1 thread, on {platform.system()} {platform.machine()}")
+    assert [output.name for output in verification.golden] == ["y", "j"]
+    with ResultsDevice(results).open(opened) as there, LocalDevice().open(opened) as here:
+        for feeds, _ in opened.golden():
+            for name, array in here.run(feeds).items():
+                np.testing.assert_array_equal(there.run(feeds)[name], array)
 
 
 @pytest.mark.parametrize("position", [0, 1])
