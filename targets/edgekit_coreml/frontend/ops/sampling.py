@@ -131,3 +131,25 @@ def _as_pointwise(w: Value, shape: Sequence[int]) -> Var:
     if w.constant is not None:
         return mb.const(val=w.operand.reshape(shape))
     return mb.reshape(x=w.var, shape=list(shape))
+
+
+@lowering("AffineGrid", versions=[20], note="the size constant")
+def affine_grid(ctx: Context, theta: Value, size: Value, *, align_corners: int = 0) -> Var:
+    """Where linear maps theta [N, d, d + 1] put the elements of images of d dimensions: [N, *D, d].
+
+    ONNX defines it by others too, in a way that takes no batch of 1.
+    """
+    batch, _, *sizes = size.ints("the size")
+    if align_corners and 1 in sizes:
+        raise Unsupported("aligns the corners of an image of one element")
+    along = [_centres(count, aligned=bool(align_corners)) for count in sizes]
+    # Coordinates are listed from the last dimension to the first.
+    places = np.stack([*np.meshgrid(*along, indexing="ij")[::-1], np.ones(sizes)], axis=-1)
+    base = places.reshape(1, -1, len(sizes) + 1).astype(np.float32)
+    moved = mb.matmul(x=np.repeat(base, batch, axis=0), y=theta.var, transpose_y=True)
+    return mb.reshape(x=moved, shape=[batch, *sizes, len(sizes)])
+
+
+def _centres(count: int, *, aligned: bool) -> np.ndarray:
+    """Places of elements from -1 to 1: the first and last elements' centres, or the outer edges, are at the ends."""
+    return np.linspace(-1, 1, count) if aligned else (2 * np.arange(count) + 1) / count - 1

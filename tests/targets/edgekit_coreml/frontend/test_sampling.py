@@ -94,3 +94,11 @@ def test_deformable_convolution(agrees, rng, group, offset_group, masked, settin
         offset_group=offset_group,
         **settings,
     )
+
+
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("size", [[1, 3, 4, 5], [2, 1, 6, 3], [1, 2, 3, 4, 5], [2, 2, 2, 4, 3]])
+def test_grid_of_an_affine_map_agrees(agrees, rng, size, align):
+    dims = len(size) - 2
+    theta = rng.standard_normal((size[0], dims, dims + 1)).astype(np.float32)
+    agrees("AffineGrid", [theta, np.array(size)], opset=20, align_corners=align)
