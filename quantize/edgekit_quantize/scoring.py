@@ -80,7 +80,8 @@ def _has_classes(value: ir.Value) -> bool:
 class Scorer:
     """Scores models on the kept samples, and by the project's evaluation function where there is one.
 
-    It can be pickled, where the samples can.
+    An output of another shape than the float model's, such as a text of another length, is wrong as a whole. It can be
+    pickled, where the samples can.
     """
 
     references: Sequence[Reference]
@@ -148,14 +149,17 @@ class Scorer:
             for name, expected in reference.outputs.items():
                 if expected.dtype.kind == "f":
                     wide = expected.astype(np.float64)
+                    signal = float(np.sum(wide**2))
+                    fits = outputs[name].shape == expected.shape
+                    noise = float(np.sum((outputs[name].astype(np.float64) - wide) ** 2)) if fits else signal
                     signal_and_noise = power.setdefault(name, [0.0, 0.0])
-                    signal_and_noise[0] += float(np.sum(wide**2))
-                    signal_and_noise[1] += float(np.sum((outputs[name].astype(np.float64) - wide) ** 2))
+                    signal_and_noise[0] += signal
+                    signal_and_noise[1] += noise
             if self.metric == AGREEMENT:
                 first = next(iter(reference.outputs))
-                agree = reference.outputs[first].argmax(-1) == np.asarray(outputs[first]).argmax(-1)
-                same += int(agree.sum())
-                positions += agree.size
+                wanted, found = reference.outputs[first].argmax(-1), np.asarray(outputs[first]).argmax(-1)
+                same += int((wanted == found).sum()) if wanted.shape == found.shape else 0
+                positions += wanted.size
             if self.metric == LABELS and reference.label is not None:
                 count = count or LabelCount(class_output(reference.outputs) or "")
                 count.add(reference.label, outputs, "calibration sample")

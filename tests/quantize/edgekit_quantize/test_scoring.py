@@ -77,6 +77,17 @@ def test_what_is_not_finite_explains_nothing() -> None:
     assert (score.value, score.sqnr_db) == (0.0, -math.inf)
 
 
+@pytest.mark.parametrize(("classes", "value"), [(True, 0.75), (False, 0.75)])
+def test_an_output_of_another_length_is_wrong_as_a_whole(classes: bool, value: float) -> None:
+    def longer_for_the_last(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        row = feeds["x"].reshape(1, 4)
+        return {"y": np.concatenate([row, row]) if feeds["x"][3] else row}
+
+    rows = [Reference(r.feeds, {"y": r.outputs["y"].reshape(1, 4)}) for r in _references([None] * 4)]
+
+    assert Scorer.by_references(rows, classes=classes)(longer_for_the_last).value == pytest.approx(value)
+
+
 class Listed(list[Sample]):
     has_labels = False
 
