@@ -24,7 +24,11 @@ def correction(layer: Layer, rounded: np.ndarray, mean: np.ndarray) -> np.ndarra
     Returns:
         None for layers whose expected error this does not tell.
     """
-    error = layer.weights() - rounded
+    return through(layer, layer.weights() - rounded, mean)
+
+
+def through(layer: Layer, error: np.ndarray, mean: np.ndarray) -> np.ndarray | None:
+    """What the layer would give for the mean of every input channel with ``error`` for its weights; see above."""
     mean = mean.astype(error.dtype)
     if layer.kind in {"Conv", "DepthwiseConv"}:
         groups = integer(layer.node, "group", 1)

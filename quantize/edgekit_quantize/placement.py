@@ -81,6 +81,9 @@ class Settings:
     into a Gemm that it has no integer kernel for."""
     equalize: bool = False
     """Whether the weights of layers that follow each other are evened out first (:mod:`edgekit_quantize.equalize`)."""
+    correct_rounding: bool = False
+    """Whether biases also take off what the rounding of activations adds on average
+    (:mod:`edgekit_quantize.rounding_error`)."""
     padded_shifts_as_convolutions: bool = False
     """See :func:`edgekit_quantize.prepare.affine.shifts_to_convolutions`."""
 

@@ -27,6 +27,7 @@ from edgekit_quantize.layers import WEIGHTED, layers
 from edgekit_quantize.per_channel import by_channel, channel_scales
 from edgekit_quantize.placement import Settings, candidates, place
 from edgekit_quantize.prepare import prepared
+from edgekit_quantize.rounding_error import measure_rounding
 from edgekit_quantize.scoring import AGREEMENT, EXPLAINED, LABELS, Scorer, decides
 from edgekit_quantize.search import Bench, Outcome, Trial, search
 from edgekit_quantize.sensitivity import layer_errors
@@ -40,6 +41,8 @@ MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, EXPLAINED: 0.003}
 """What of the metric may be lost where the user names no budget; 0.003 of a signal's power is 25 dB."""
 MAX_DROP_OF_EVALUATION = 0.01
 """Likewise, as a share of what the project's evaluation function gives for the float model."""
+SECOND_LOOK = 24
+"""Samples whose rounding errors are measured once ranges are known."""
 FIRST_LOOK = 48
 """Samples that are looked at before calibration, where something has to be known of all channels first."""
 DYNAMIC = "int8-dynamic"
@@ -158,6 +161,9 @@ class _Run:
         calibration = calibrate(self._model, wanted, feeds(), len(samples), done, factors, scales)
         if not calibration.samples:
             raise InputError("there are no samples", hint="the folder is empty")
+        if self._candidates[0][1].correct_rounding:
+            some = itertools.islice(checked_feeds(samples, self._request.model.inputs), SECOND_LOOK)
+            measure_rounding(self._model, plans[0], calibration.tensors, (feeds for feeds, _ in some))
         calibration.warnings = [*constants.warnings(calibration.samples), *calibration.warnings]
         return calibration
 

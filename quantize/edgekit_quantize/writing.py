@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from edgekit_quantize.bias_correction import correction, input_axis
+from edgekit_quantize.bias_correction import correction, input_axis, through
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.dynamic import DynamicWriter
 from edgekit_quantize.dynamic_lstm import quantize_lstms
@@ -205,9 +205,14 @@ class _Writer:
         mean = channels.mean
         if tensor is not None and tensor.smoothing is not None and stored:
             mean = mean * tensor.smoothing.factors
-        shift = correction(layer, params.dequantize(integers), mean)
-        if shift is not None:
-            add_to_bias(self._graph, layer, shift)
+        rounded = params.dequantize(integers)
+        shift = correction(layer, rounded, mean)
+        if shift is None:
+            return
+        if tensor is not None and tensor.rounding is not None and not stored:
+            added = through(layer, rounded, tensor.rounding)
+            shift = shift if added is None else shift - added
+        add_to_bias(self._graph, layer, shift)
 
     def _separate_bias(self, layer: Layer) -> None:
         reader = only_consumer(layer.output)

@@ -67,6 +67,9 @@ class TensorStatistics:
     """What it was divided by; all else here is of what that leaves."""
     params: QParams | None = None
     """How it is quantized, where that was decided channel by channel; else a rule decides by the histogram."""
+    rounding: np.ndarray | None = None
+    """What rounding adds to each channel on average, where that was measured
+    (:mod:`edgekit_quantize.rounding_error`)."""
 
 
 @dataclass(frozen=True)
