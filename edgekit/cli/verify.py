@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from edgekit.divergence import Divergence, Layer
     from edgekit.verification import Verification
 
+XCODE = "xcode"
+"""The device whose results may be told with its name."""
+
 LayersOption = Annotated[
     bool, typer.Option("--layers", help="Compare intermediate values too, and name the first that diverges.")
 ]
@@ -66,8 +69,13 @@ def verify(
     from edgekit.devices.opening import open_device
     from edgekit.devices.results import ResultsDevice
     from edgekit.divergence import DivergedError
+    from edgekit.errors import InputError
     from edgekit.verification import verify_bundle
 
+    if results is not None and device not in (LOCAL, XCODE):
+        raise InputError(
+            "results come from elsewhere", subject="--results", expected=f"no --device, or {XCODE}", found=device
+        )
     where = open_device(device, device_timeout, console.progress.step) if results is None else ResultsDevice(results)
     opened = read_bundle(bundle)
     with console.progress.stage("verify"):

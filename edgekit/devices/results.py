@@ -20,7 +20,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -120,7 +120,17 @@ class ResultsSession(Session):
             if feeds.keys() == inputs.keys() and all(np.array_equal(feeds[name], inputs[name]) for name in inputs):
                 return outputs
         raise RequirementError(
-            "the results tell of the golden samples only", subject=self._file, hint="leave --data and --layers out"
+            "the results tell of the golden samples only", subject=self._file, hint="leave --data out"
+        )
+
+    def intermediates(self, sample: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays | None:
+        """Nothing but outputs is known.
+
+        Raises:
+            RequirementError: Always.
+        """
+        raise RequirementError(
+            "the results tell of outputs only", subject=self._file, hint="leave --layers out, or use --device local"
         )
 
     def time(self, sample: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Timing:

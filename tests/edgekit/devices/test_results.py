@@ -143,6 +143,21 @@ def test_the_command_line_judges_them(bundle: Bundle, write: Write, edgekit: Cal
     assert bad.code == 1
 
 
+def test_results_go_with_no_other_device(bundle: Bundle, write: Write, edgekit: Callable[..., Any]) -> None:
+    file = write(recorded(bundle))
+    assert edgekit("verify", bundle.path, "--results", file, "--device", "xcode").code == 0
+    finished = edgekit("verify", bundle.path, "--results", file, "--device", "macos", "--quiet")
+    assert finished.code == 2
+    assert "found: macos" in finished.err
+
+
+def test_results_show_no_layers(bundle: Bundle, write: Write, edgekit: Callable[..., Any], tmp_path: Path) -> None:
+    arguments = ("--results", write(recorded(bundle)), "--layers", "--model", tmp_path / "model.onnx", "--quiet")
+    finished = edgekit("verify", bundle.path, *arguments)
+    assert finished.code == 1
+    assert "outputs only" in finished.err
+
+
 def test_xcode_itself_is_not_reached(bundle: Bundle) -> None:
     with pytest.raises(InputError, match="--results FILE"), open_device("xcode").open(bundle):
         pass

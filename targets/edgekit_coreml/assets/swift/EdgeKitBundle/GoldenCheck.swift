@@ -2,7 +2,7 @@ import CoreML
 import Foundation
 
 /// How far one output is from the original model's, over all golden samples.
-public struct OutputReport: Codable, Sendable, Equatable {
+public struct OutputReport: Sendable, Equatable {
     public let name: String
     public let passed: Bool
     /// What makes a comparison impossible; empty otherwise.
@@ -15,18 +15,10 @@ public struct OutputReport: Codable, Sendable, Equatable {
 }
 
 /// What a device makes of a bundle's golden samples.
-public struct GoldenReport: Codable, Sendable, Equatable {
+public struct GoldenReport: Sendable, Equatable {
     public let passed: Bool
     public let executedBy: String
     public let outputs: [OutputReport]
-
-    /// The report as JSON, with the names that EdgeKit's other checks use.
-    public func json() throws -> Data {
-        let encoder = JSONEncoder()
-        encoder.keyEncodingStrategy = .convertToSnakeCase
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
-        return try encoder.encode(self)
-    }
 }
 
 extension ModelBundle {
