@@ -36,10 +36,10 @@ JobsOption = Annotated[
 def build(
     console: Console, *, config: ConfigOption = None, jobs: JobsOption = None, force: ForceOption = False
 ) -> None:
-    """Build every bundle that the project file declares, each in a process of its own.
+    """Build every bundle that the project file declares.
 
-    A bundle is skipped when model, data, options and the versions of EdgeKit and its runtimes are what they were, so
-    that a build that was interrupted goes on where it was. One that fails does not end the others; the exit code is
+    Each is built in a process of its own. A bundle is skipped when model, data, options and the versions of EdgeKit and
+    its runtimes are what they were, so that a build that was interrupted goes on where it was. One that fails does not end the others; the exit code is
     that of the worst.
     """
     from edgekit.config import read_config

@@ -151,7 +151,9 @@ def gate(
     time_limit: TimeLimitOption = None,
     reports: ReportOptions,
 ) -> None:
-    """Judge bundles by their budgets; exit code 1 if one breaks its own.
+    """Judge bundles by their budgets.
+
+    The exit code is 1 if one breaks its own.
 
     The budget is the table [bundle.budget] of the project file, or [budget] for all bundles: size, accuracy,
     accuracy_drop, sqnr_db, accelerator_share, partitions and latency_ratio, and against an earlier build size_growth,
