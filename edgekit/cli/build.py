@@ -39,8 +39,8 @@ def build(
     """Build every bundle that the project file declares.
 
     Each is built in a process of its own. A bundle is skipped when model, data, options and the versions of EdgeKit and
-    its runtimes are what they were, so that a build that was interrupted goes on where it was. One that fails does not end the others; the exit code is
-    that of the worst.
+    its runtimes are what they were, so that a build that was interrupted goes on where it was. One that fails does not
+    end the others; the exit code is that of the worst.
     """
     from edgekit.config import read_config
     from edgekit.project import build_project
