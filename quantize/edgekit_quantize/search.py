@@ -23,7 +23,7 @@ NOISE = 0.05
 PLAY_OFF = 3.0
 """Candidates that are at most so many times slower than the fastest are timed once more, side by side: on a busy
 machine the first look errs by more than a half."""
-FINAL_ROUNDS = 16
+FINAL_ROUNDS = 10
 """Rounds of that second timing."""
 FINAL_NOISE = 0.02
 """Two latencies that differ by less than this share there are the same."""
