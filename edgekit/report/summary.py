@@ -22,6 +22,7 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
         ("built as", built_as(manifest)),
         ("size", size_text(manifest)),
     ]
+    rows += [("keeps", f"{state['name']}, replaced by {state['replaced_by']}") for state in manifest.get("states", ())]
     if accuracy["task"] is not None:
         rows.append(("accuracy", task_text(accuracy)))
     rows += [
@@ -50,6 +51,7 @@ def summary_record(manifest: Manifest) -> dict[str, Any]:
             "floors": accuracy["floors"],
             "outputs": accuracy["outputs"],
             "task": accuracy["task"],
+            "sizes": list(accuracy.get("sizes", ())),
         },
         "latency": latency,
         "seconds": round(sum(stage["seconds"] for stage in manifest["stages"]), 3),
