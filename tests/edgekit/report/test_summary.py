@@ -30,7 +30,10 @@ def output(name: str, worst: float | str | None, mismatch: float = 0.0) -> dict[
 
 
 def test_the_worst_output_is_that_of_the_worst_sample() -> None:
-    accuracy: dict[str, Any] = {"outputs": [output("a", "inf"), output("b", 51.0), output("c", 90.0)], "self_agreement_db": {}}
+    accuracy: dict[str, Any] = {
+        "outputs": [output("a", "inf"), output("b", 51.0), output("c", 90.0)],
+        "self_agreement_db": {},
+    }
     assert worst_db(accuracy) == 51.0
     assert worst_output_text(accuracy) == "b: SQNR 51.0 dB, 51.0 dB on its worst sample"
     accuracy["self_agreement_db"] = {"b": 54.0}
