@@ -27,7 +27,7 @@ FINAL_ROUNDS = 10
 """Rounds of that second timing."""
 FINAL_NOISE = 0.02
 """Two latencies that differ by less than this share there are the same."""
-WORTH_A_RESCUE = 1.2
+WORTH_A_RESCUE = 1.5
 """A near miss that is more than so many times as fast as all that hold the budget is brought into it."""
 SAME_SIZE = 1.1
 """Sizes whose ratio is below this do not decide between candidates."""
