@@ -30,9 +30,9 @@ import onnx_ir as ir
 import onnxruntime
 
 import edgekit_coreml
-from edgekit.inputs import index_limits, seeded_inputs
-from edgekit.latency import measure_in_turns
+from edgekit.data.inputs import index_limits, seeded_inputs
 from edgekit.model import Model
+from edgekit.timing.latency import measure_in_turns
 
 THREADS = 2
 ROUNDS = 3

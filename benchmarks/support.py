@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from edgekit.errors import EdgeKitError
+from edgekit.graph.shape_request import ShapeRequest
 from edgekit.model import Model
-from edgekit.operator_support import OperatorSupport, is_about_operator, summarize
+from edgekit.operators.support import OperatorSupport, is_about_operator, summarize
 from edgekit.pipeline import Walk
-from edgekit.progress import Progress
 from edgekit.registry import find_profile
-from edgekit.shape_request import ShapeRequest
 from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load
 from edgekit.stages.simplify import Simplify
 from edgekit.target import NodeVerdict, Support
+from edgekit.terminal.progress import Progress
 
 ROOT = Path(__file__).parents[1]
 TARGETS = ("ios18", "intel-cpu", "android-qnn", "web", "onnxruntime")

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.dimensions import OpenDims, from_record
 from edgekit.errors import InputError, InternalError, RequirementError
+from edgekit.graph.dimensions import OpenDims, from_record
 from edgekit.schema import find_flaw
 from edgekit.target import Arrays, Feature
 

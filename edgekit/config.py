@@ -10,11 +10,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from edgekit.data.labels import CONFIG_FILE
 from edgekit.errors import InputError
-from edgekit.labels import CONFIG_FILE
+from edgekit.graph.shape_request import ShapeRequest
 from edgekit.preprocessing import Preprocessing, parse_preprocessing
 from edgekit.schema import find_flaw
-from edgekit.shape_request import ShapeRequest
 
 BUNDLES_FOLDER = "bundles"
 """Where bundles go whose ``output`` is not declared, beside ``edgekit.toml``."""

@@ -14,7 +14,7 @@ import onnx_ir as ir
 if TYPE_CHECKING:
     import onnx
 
-    from edgekit.dimensions import OpenDims
+    from edgekit.graph.dimensions import OpenDims
 
 Dim = int | str | None
 """A fixed size, the name of a dynamic dimension, or None for a dynamic one without a name."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from edgekit.atomic import remove_abandoned
-from edgekit.board import Board
 from edgekit.bundle import Bundle, check_integrity, read_bundle
+from edgekit.comparison.own_metric import Evaluation
 from edgekit.config import Config, DeclaredBundle
 from edgekit.errors import EdgeKitError, InputError
-from edgekit.evaluation import Evaluation
 from edgekit.pipeline import PackageRequest, package
-from edgekit.progress import Progress
-from edgekit.workers import Explain, Failure, run_jobs
+from edgekit.processes.workers import Explain, Failure, run_jobs
+from edgekit.terminal.board import Board
+from edgekit.terminal.progress import Progress
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from edgekit.comparison.own_metric import Evaluation
+from edgekit.data.samples import Samples
 from edgekit.errors import RequirementError
-from edgekit.evaluation import Evaluation
 from edgekit.model import Model
-from edgekit.samples import Samples
+from edgekit.report.trade_off import curve_lines
 from edgekit.target import Runner
-from edgekit.trade_off import curve_lines
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many steps are done, and how many there are (0 where that is unknown)."""

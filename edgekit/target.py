@@ -201,7 +201,7 @@ class Target(ABC):
     def takes_states(self, profile: Profile) -> bool:
         """Whether a model with :attr:`edgekit.model.Model.states` can be built for the profile's device.
 
-        What :meth:`load` gives for one has to be :class:`edgekit.recurrence.Restartable`.
+        What :meth:`load` gives for one has to be :class:`edgekit.comparison.recurrence.Restartable`.
         """
         return False
 

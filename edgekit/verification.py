@@ -9,22 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.accuracy import Accuracy, Floors, Kind, compare
 from edgekit.bundle import Bundle, check_integrity
+from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare
+from edgekit.comparison.divergence import DivergedError, Divergence, compare_layers, shipped_graph
+from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, class_output
+from edgekit.comparison.recurrence import reference_of, restart, with_states
+from edgekit.data.samples import Samples, open_samples
 from edgekit.devices.device import Device, Session
 from edgekit.devices.local import LocalDevice
-from edgekit.dimensions import defaults
-from edgekit.divergence import DivergedError, Divergence, compare_layers, shipped_graph
 from edgekit.errors import InputError, RequirementError
 from edgekit.fingerprint import model_files
-from edgekit.metrics import Comparison, LabelCount, OutputAccuracy, class_output
+from edgekit.graph.dimensions import defaults
+from edgekit.graph.onnx_file import sha256
+from edgekit.graph.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model, ValueSpec
-from edgekit.onnx_file import sha256
 from edgekit.preprocessing import Preprocessing, parse_preprocessing, resolve_preprocessing
 from edgekit.quantizer import Progress
-from edgekit.recurrence import reference_of, restart, with_states
-from edgekit.samples import Samples, open_samples
-from edgekit.shape_request import ShapeRequest, at_sizes
 from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load
 from edgekit.stages.verify import require_accuracy, with_self_agreement
@@ -91,7 +91,7 @@ def verify_bundle(
 
     Raises:
         RequirementError: A file is changed, the bundle is not accurate enough, or the device cannot run it; with
-            ``layers`` it is a :class:`edgekit.divergence.DivergedError` where outputs are wrong.
+            ``layers`` it is a :class:`edgekit.comparison.divergence.DivergedError` where outputs are wrong.
         InputError: The data or the model do not fit the bundle, or the device cannot be reached.
     """
     if data is None and model is not None and not layers:

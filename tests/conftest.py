@@ -15,7 +15,7 @@ import pytest
 
 from edgekit.config import read_config
 from edgekit.pipeline import PackageRequest, package
-from edgekit.progress import Progress
+from edgekit.terminal.progress import Progress
 
 SAMPLE_APPS = Path(__file__).parents[1] / "sample_apps"
 DIGITS = SAMPLE_APPS / "digits"

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from edgekit.data.samples import Samples
     from edgekit.model import Model
     from edgekit.preprocessing import Preprocessing
-    from edgekit.samples import Samples
 
 
 def declared_preprocessing(config: Path | None, data: Path | None, model: Path | None) -> Preprocessing | None:
@@ -21,10 +21,10 @@ def declared_preprocessing(config: Path | None, data: Path | None, model: Path |
 
 def open_data(data: Path, config: Path | None, model: Model) -> Samples:
     """The samples in ``--data``, for the model's inputs."""
-    from edgekit.dimensions import defaults
+    from edgekit.data.samples import open_samples
+    from edgekit.graph.dimensions import defaults
+    from edgekit.graph.shape_request import at_sizes
     from edgekit.preprocessing import resolve_preprocessing
-    from edgekit.samples import open_samples
-    from edgekit.shape_request import at_sizes
 
     at_defaults = at_sizes(model.inputs, defaults(model.open_dims))
     preprocessing = resolve_preprocessing(declared_preprocessing(config, data, model.source), at_defaults)

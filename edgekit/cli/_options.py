@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from edgekit.shape_request import ShapeRequest
+    from edgekit.graph.shape_request import ShapeRequest
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX model.", show_default=False)]
 ModelOutputOption = Annotated[
@@ -55,6 +55,6 @@ class ShapeOptions:
         Raises:
             InputError: An option has another form.
         """
-        from edgekit.shape_request import ShapeRequest
+        from edgekit.graph.shape_request import ShapeRequest
 
         return ShapeRequest.parse(self.dim, self.shape)

@@ -13,7 +13,7 @@ from edgekit.errors import InputError
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from edgekit.evaluation import Evaluation
+    from edgekit.comparison.own_metric import Evaluation
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class SearchOptions:
         Raises:
             InputError: It cannot be found or called, or there are no samples.
         """
-        from edgekit.evaluation import Evaluation
+        from edgekit.comparison.own_metric import Evaluation
 
         if self.metric is None:
             return None
@@ -67,6 +67,6 @@ class SearchOptions:
 
     def executor(self) -> AbstractContextManager[Executor | None]:
         """Opens what evaluates candidates; None where this process does."""
-        from edgekit.executors import open_executor
+        from edgekit.processes.executors import open_executor
 
         return open_executor(self.workers, self.cluster)

@@ -18,7 +18,7 @@ from edgekit.devices import LOCAL
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
-    from edgekit.benchmark import Candidate
+    from edgekit.timing.benchmark import Candidate
 
 AgainstOption = Annotated[
     Path | None,
@@ -43,9 +43,9 @@ def bench(
     Times are those of the first golden sample, on one thread; a stand-in for the device's own runtime may use more, and
     its times do not count. Where the runtime is pinned to another precision than its own choice, that is measured too.
     """
-    from edgekit.benchmark import bench_bundle
     from edgekit.bundle import read_bundle
     from edgekit.devices.opening import open_device
+    from edgekit.timing.benchmark import bench_bundle
 
     where = open_device(device, device_timeout, console.progress.step)
     opened, other = read_bundle(bundle), None if against is None else read_bundle(against)

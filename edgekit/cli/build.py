@@ -15,8 +15,8 @@ from edgekit.cli._console import Console
 from edgekit.cli._errors import TRACEBACK_VARIABLE, InterruptedByUserError, as_edgekit_error
 
 if TYPE_CHECKING:
-    from edgekit.board import Board
     from edgekit.project import ProjectBundle
+    from edgekit.terminal.board import Board
 
 ForceOption = Annotated[bool, typer.Option("--force", help="Build bundles that are up to date as well.")]
 JobsOption = Annotated[
@@ -66,7 +66,7 @@ _HEAD = ("bundle", "target", "", "built as", "size", "accuracy", "worst output",
 
 
 def _board(console: Console) -> Board:
-    from edgekit.board import Board, board_on
+    from edgekit.terminal.board import Board, board_on
 
     return Board() if console.as_json else board_on(sys.stderr, quiet=console.quiet)
 

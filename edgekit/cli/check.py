@@ -16,8 +16,8 @@ from edgekit.cli._options import ModelArgument, ShapeOptions, TargetOption
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
-    from edgekit.operator_support import OperatorSupport
-    from edgekit.sarif import Finding
+    from edgekit.operators.sarif import Finding
+    from edgekit.operators.support import OperatorSupport
     from edgekit.target import NodeVerdict
 
 AllOption = Annotated[bool, typer.Option("--all", help="List every node, also those that are plainly supported.")]
@@ -44,10 +44,10 @@ def check(
     says how well the model fits the device's accelerator. The exit code is 1 where a node is unsupported.
     """
     from edgekit import __version__
-    from edgekit.operator_support import summarize
+    from edgekit.operators.sarif import sarif_log, write_sarif
+    from edgekit.operators.support import summarize
     from edgekit.pipeline import Walk
     from edgekit.registry import find_profile
-    from edgekit.sarif import sarif_log, write_sarif
     from edgekit.stages.fix_shapes import FixShapes
     from edgekit.stages.load import Load
     from edgekit.stages.simplify import Simplify
@@ -85,8 +85,8 @@ def _findings(
     model: Path, profile: str, verdicts: Iterable[NodeVerdict], support: OperatorSupport
 ) -> Iterator[Finding]:
     """What is not plainly supported, node by node, and the model's fit where that is poor."""
-    from edgekit.operator_support import Fit
-    from edgekit.sarif import Finding, Level, Rule
+    from edgekit.operators.sarif import Finding, Level, Rule
+    from edgekit.operators.support import Fit
     from edgekit.target import Support
 
     rules = {
@@ -117,7 +117,7 @@ def _rows(verdicts: Iterable[NodeVerdict]) -> list[Row]:
 
 def _grouped_rows(verdicts: Iterable[NodeVerdict]) -> list[Row]:
     """A row for all nodes that fare alike: the first one's name, and how many more there are."""
-    from edgekit.operator_support import is_about_operator
+    from edgekit.operators.support import is_about_operator
 
     groups: dict[Row, list[NodeVerdict]] = {}
     for verdict in verdicts:

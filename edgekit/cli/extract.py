@@ -42,8 +42,8 @@ def extract(
 
     Names are those of values: inputs, outputs, or what flows between two nodes. A node's name stands for its outputs.
     """
-    from edgekit.extraction import extract_part
-    from edgekit.onnx_file import write_model
+    from edgekit.graph.extraction import extract_part
+    from edgekit.graph.onnx_file import write_model
     from edgekit.pipeline import Walk
     from edgekit.stages.load import Load
 

@@ -19,7 +19,7 @@ def fix(console: Console, *, model: ModelArgument, shapes: ShapeOptions, output:
     dynamic is listed with the option that would fix it.
     """
     from edgekit.errors import InputError
-    from edgekit.onnx_file import write_model
+    from edgekit.graph.onnx_file import write_model
     from edgekit.pipeline import Walk
     from edgekit.stages.fix_shapes import FixShapes, dynamic_dimensions
     from edgekit.stages.load import Load

@@ -35,7 +35,7 @@ def inspect(console: Console, *, model: ModelArgument, shapes: ShapeOptions) -> 
 
 def _with_shapes(walk: Walk, model: Model, shapes: ShapeOptions) -> Model:
     """The model with all shapes that can be known, to count on."""
-    from edgekit.shapes import fold_shapes, infer_shapes
+    from edgekit.graph.shapes import fold_shapes, infer_shapes
     from edgekit.stages.fix_shapes import FixShapes
 
     if shapes.request():
@@ -46,7 +46,7 @@ def _with_shapes(walk: Walk, model: Model, shapes: ShapeOptions) -> Model:
 def _describe(model: Model, shaped: Model, loaded: Any) -> dict[str, Any]:
     from collections import Counter
 
-    from edgekit.cost import cost, parameter_count
+    from edgekit.graph.cost import cost, parameter_count
     from edgekit.model import op_name
     from edgekit.stages.fix_shapes import dynamic_dimensions
 

@@ -69,7 +69,7 @@ def quantize(
     """
     from edgekit.errors import InputError
     from edgekit.fingerprint import model_files
-    from edgekit.onnx_file import write_model
+    from edgekit.graph.onnx_file import write_model
     from edgekit.pipeline import Walk
     from edgekit.quantizer import BudgetError, QuantizationRequest
     from edgekit.stages.fix_shapes import FixShapes
@@ -159,7 +159,7 @@ def _quantized(console: Console, request: QuantizationRequest, target: str | Non
 def _render(record: Mapping[str, Any], out: RichConsole, *, explain: bool) -> None:
     from rich.filesize import decimal
 
-    from edgekit.trade_off import curve_lines
+    from edgekit.report.trade_off import curve_lines
 
     if explain:
         print_layers(record, out)
@@ -178,7 +178,7 @@ def _render(record: Mapping[str, Any], out: RichConsole, *, explain: bool) -> No
 
 def _measured(record: Mapping[str, Any]) -> str:
     """What the quantizer measured of the candidate that it chose."""
-    from edgekit.trade_off import value_text
+    from edgekit.report.trade_off import value_text
 
     trial = next((trial for trial in record.get("curve", ()) if trial["candidate"] == record.get("chosen")), None)
     if trial is None:

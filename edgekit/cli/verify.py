@@ -25,7 +25,7 @@ from edgekit.devices import LOCAL
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
-    from edgekit.divergence import Divergence, Layer
+    from edgekit.comparison.divergence import Divergence, Layer
     from edgekit.verification import Verification
 
 XCODE = "xcode"
@@ -66,9 +66,9 @@ def verify(
     with the model that --model names, else with the graph that the bundle ships.
     """
     from edgekit.bundle import read_bundle
+    from edgekit.comparison.divergence import DivergedError
     from edgekit.devices.opening import open_device
     from edgekit.devices.results import ResultsDevice
-    from edgekit.divergence import DivergedError
     from edgekit.errors import InputError
     from edgekit.verification import verify_bundle
 

@@ -11,15 +11,15 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.bundle import Bundle
+from edgekit.comparison.layers import with_outputs
 from edgekit.devices.browser_process import Chromium
 from edgekit.devices.browser_server import Exchange, PageGoneError, PageServer
 from edgekit.devices.browser_wire import Message
 from edgekit.devices.device import Session, Timing
 from edgekit.errors import InputError, RequirementError
 from edgekit.fingerprint import model_files
-from edgekit.layers import with_outputs
+from edgekit.graph.shapes import infer_shapes
 from edgekit.model import Model
-from edgekit.shapes import infer_shapes
 from edgekit.target import Arrays
 
 THREADS = 1

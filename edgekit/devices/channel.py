@@ -1,4 +1,7 @@
-"""Messages to and from a program that speaks on its standard input and output, as :mod:`edgekit.check_service` does."""
+"""Messages to and from a program that speaks on its standard input and output, as a bundle's check does with --serve.
+
+The other end is :mod:`edgekit.device_check.check_service`.
+"""
 
 from __future__ import annotations
 

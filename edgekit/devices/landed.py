@@ -17,11 +17,11 @@ from importlib.resources import files
 from typing import Any
 
 from edgekit.bundle import Bundle, file_records
+from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, SERVE
 from edgekit.devices.channel import Channel, HungUpError, SilentError
 from edgekit.devices.device import Device, Session
 from edgekit.devices.service_session import ServiceSession, require_python_check, silent
 from edgekit.errors import EdgeKitError, InputError, RequirementError
-from edgekit.python_check import IN_DEFAULT_PRECISION, SERVE
 from edgekit.quantizer import Progress
 
 CONNECT_SECONDS = 15

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from typing import Self
 
 from edgekit.bundle import Bundle
+from edgekit.device_check.python_check import PROGRAM
 from edgekit.devices.channel import Channel
 from edgekit.devices.device import Device, Session
 from edgekit.devices.service_session import ServiceSession, require_python_check
 from edgekit.errors import InputError
-from edgekit.python_check import PROGRAM
 
 UNITS = ("ALL", "CPU_ONLY", "CPU_AND_GPU", "CPU_AND_NE")
 """What ``check.py`` of a Core ML bundle takes for ``--units``."""

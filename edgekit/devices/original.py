@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from edgekit.bundle import Bundle, read_bundle
-from edgekit.check_service import OpenModel, serve
+from edgekit.comparison.recurrence import reference_of
+from edgekit.comparison.reference import Reference
+from edgekit.device_check.check_service import OpenModel, serve
 from edgekit.devices.channel import Channel
 from edgekit.devices.device import SILENCE_SECONDS, Session
 from edgekit.devices.service_session import ServiceSession
-from edgekit.recurrence import reference_of
-from edgekit.reference import Reference
 from edgekit.verification import original_of
 
 

@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Self
 
 from edgekit.bundle import Bundle
+from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, SERVE
 from edgekit.devices.channel import Channel
 from edgekit.devices.device import Device, Session
 from edgekit.devices.qemu_install import PYTHON, RECORD, qemu_folder
 from edgekit.devices.service_session import ServiceSession, require_python_check
 from edgekit.errors import InputError
-from edgekit.python_check import IN_DEFAULT_PRECISION, SERVE
 
 URL = "qemu:arm64"
 CPU = "cortex-a76"

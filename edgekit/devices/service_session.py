@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from edgekit.bundle import Bundle
-from edgekit.check_service import pack, unpack
+from edgekit.device_check.check_service import pack, unpack
+from edgekit.device_check.python_check import PROGRAM
 from edgekit.devices.channel import Channel, HungUpError, SilentError
 from edgekit.devices.device import Session, Timing
 from edgekit.errors import EdgeKitError, InputError, RequirementError
-from edgekit.python_check import PROGRAM
 from edgekit.target import Arrays
 
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^'.]+)")

@@ -24,8 +24,8 @@ from edgekit.gate.latency import (
 from edgekit.gate.machine import Machine
 from edgekit.gate.measuring import Ratio
 from edgekit.gate.verdict import Outcome, Verdict
-from edgekit.onnx_file import sha256
-from edgekit.progress import Progress
+from edgekit.graph.onnx_file import sha256
+from edgekit.terminal.progress import Progress
 
 
 @dataclass(frozen=True)

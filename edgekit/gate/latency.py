@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from edgekit.bundle import Bundle
+from edgekit.comparison.recurrence import reference_of
 from edgekit.config import Budget
 from edgekit.devices.local import open_runner
 from edgekit.gate.baseline import MachineRatio
@@ -16,7 +17,6 @@ from edgekit.gate.machine import Machine
 from edgekit.gate.measuring import Limit, Ratio, measure_ratio
 from edgekit.gate.verdict import Outcome, Verdict, verdict_on
 from edgekit.quantizer import Progress
-from edgekit.recurrence import reference_of
 from edgekit.registry import find_profile
 from edgekit.target import Arrays
 from edgekit.verification import original_of

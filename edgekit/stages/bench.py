@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from edgekit.latency import measure_in_turns
+from edgekit.comparison.recurrence import reference_of
+from edgekit.data.samples import Samples
 from edgekit.model import Model
 from edgekit.quantizer import Progress
-from edgekit.recurrence import reference_of
-from edgekit.samples import Samples
 from edgekit.stages import Stage
 from edgekit.stages.build import extend
 from edgekit.stages.verify import Verified
 from edgekit.target import Profile
+from edgekit.timing.latency import measure_in_turns
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from edgekit.accuracy import Kind
+from edgekit.comparison.accuracy import Kind
 from edgekit.model import Model
 from edgekit.stages import Stage, StageResult
 from edgekit.target import Artifact, BuildOptions, Profile, Target

@@ -21,14 +21,14 @@ from edgekit.bundle import (
     validate_graph,
     validate_manifest,
 )
-from edgekit.dimensions import as_record
+from edgekit.data.samples import Samples
+from edgekit.device_check.golden import write_golden
 from edgekit.fingerprint import model_files
-from edgekit.golden import write_golden
+from edgekit.graph.dimensions import as_record
+from edgekit.graph.shapes import infer_shapes
 from edgekit.preprocessing import Preprocessing
 from edgekit.report.graph_record import graph_record
 from edgekit.report.markdown import markdown_report
-from edgekit.samples import Samples
-from edgekit.shapes import infer_shapes
 from edgekit.stages import Stage, StageResult
 from edgekit.stages.bench import Measured
 from edgekit.target import Artifact, Profile, Target

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from edgekit.errors import OpGap, UnsupportedOpsError
 from edgekit.model import Model
-from edgekit.operator_support import summarize
+from edgekit.operators.support import summarize
 from edgekit.stages import Stage, StageResult
 from edgekit.target import NodeVerdict, Profile, Support, Target
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from edgekit.accuracy import Kind
-from edgekit.layers import layer_errors, node_times
-from edgekit.metrics import json_number
+from edgekit.comparison.accuracy import Kind
+from edgekit.comparison.layers import layer_errors, node_times
+from edgekit.comparison.metrics import json_number
+from edgekit.comparison.recurrence import zero_states
+from edgekit.comparison.reference import NotRunnableError, Reference
+from edgekit.data.samples import Samples
 from edgekit.model import Model
-from edgekit.recurrence import zero_states
-from edgekit.reference import NotRunnableError, Reference
-from edgekit.samples import Samples
 from edgekit.stages import Stage
 from edgekit.stages.bench import Measured
 from edgekit.stages.build import extend
 
 
 class MeasureLayers(Stage[Measured]):
-    """Has ONNX Runtime execute the graph, node by node, on one sample; see :mod:`edgekit.layers`.
+    """Has ONNX Runtime execute the graph, node by node, on one sample; see :mod:`edgekit.comparison.layers`.
 
     Args:
         original: The float model, its shapes fixed.

@@ -11,12 +11,12 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
 
+from edgekit.comparison.reference import NotRunnableError, Reference
 from edgekit.errors import InputError, RequirementError
-from edgekit.ir_version import mark_loadable, newest_ir_version
+from edgekit.graph.ir_version import mark_loadable, newest_ir_version
+from edgekit.graph.onnx_file import check_features, check_rules, check_versions, external_files, read_proto, sha256
+from edgekit.graph.opset import OLDEST_OPSET, upgraded
 from edgekit.model import Model, name_nodes, node_name
-from edgekit.onnx_file import check_features, check_rules, check_versions, external_files, read_proto, sha256
-from edgekit.opset import OLDEST_OPSET, upgraded
-from edgekit.reference import NotRunnableError, Reference
 from edgekit.stages import Stage, StageResult
 
 _NAMELESS_DIMENSIONS = ("", "?", "-1", "None")

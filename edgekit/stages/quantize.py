@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from edgekit.comparison.own_metric import Evaluation
+from edgekit.data.samples import Samples
 from edgekit.errors import InputError
-from edgekit.evaluation import Evaluation
 from edgekit.model import Model
 from edgekit.quantizer import Progress, QuantizationRequest
 from edgekit.registry import installed_quantizer
-from edgekit.samples import Samples
 from edgekit.stages import Stage, StageResult
 from edgekit.target import BuildOptions, Profile, Runner, Target
 

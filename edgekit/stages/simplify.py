@@ -20,10 +20,10 @@ from onnx_ir.passes.common import (
 from onnxscript import rewriter
 from onnxscript.optimizer import fold_constants_ir
 
-from edgekit.equivalence import Equivalence
+from edgekit.comparison.equivalence import Equivalence
+from edgekit.comparison.reference import NotRunnableError
+from edgekit.graph.shapes import SHAPE_ELEMENTS, infer_shapes
 from edgekit.model import Model, name_nodes
-from edgekit.reference import NotRunnableError
-from edgekit.shapes import SHAPE_ELEMENTS, infer_shapes
 from edgekit.stages import Stage, StageResult
 
 Rewrite = Callable[[ir.Model], object]

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from edgekit.accuracy import MAX_DROP, SELF_MARGIN_DB, Accuracy, Floors, Kind, SizeAccuracy, compare
-from edgekit.dimensions import trials
+from edgekit.comparison.accuracy import MAX_DROP, SELF_MARGIN_DB, Accuracy, Floors, Kind, SizeAccuracy, compare
+from edgekit.comparison.metrics import json_number
+from edgekit.comparison.own_metric import Evaluation, share_lost
+from edgekit.comparison.recurrence import Original, reference_of
+from edgekit.comparison.reference import NotRunnableError
+from edgekit.data.samples import Samples, SeededSamples
+from edgekit.data.sized_samples import SizedSamples
 from edgekit.errors import InputError, RequirementError
-from edgekit.evaluation import Evaluation, share_lost
-from edgekit.metrics import json_number
+from edgekit.graph.dimensions import trials
 from edgekit.model import Model
 from edgekit.quantizer import Progress
-from edgekit.recurrence import Original, reference_of
-from edgekit.reference import NotRunnableError
-from edgekit.samples import Samples, SeededSamples
-from edgekit.sized_samples import SizedSamples
 from edgekit.stages import Stage
 from edgekit.stages.build import Built, extend
 from edgekit.target import Profile, Runner, Target

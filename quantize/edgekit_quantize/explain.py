@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from edgekit.metrics import decibels, json_number
+from edgekit.comparison.metrics import decibels, json_number
 from edgekit_quantize.calibration.histogram import Histogram
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.float16 import half_db

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.metrics import decibels
+from edgekit.comparison.metrics import decibels
 from edgekit_quantize.graph import Names, constant
 from edgekit_quantize.qparams import row_ranges, sum_of_squares
 from edgekit_quantize.stored import FEWEST

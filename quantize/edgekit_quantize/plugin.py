@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.quantizer import BudgetError, QuantizationRequest, QuantizationResult, Quantizer
-from edgekit.samples import Samples
 from edgekit_quantize.bias_correction import input_axis
 from edgekit_quantize.blocks import inputs_first
 from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds

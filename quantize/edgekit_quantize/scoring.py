@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.evaluation import Evaluation, share_lost
-from edgekit.metrics import LabelCount, TaskAccuracy, class_output, decibels
-from edgekit.samples import Samples
+from edgekit.comparison.metrics import LabelCount, TaskAccuracy, class_output, decibels
+from edgekit.comparison.own_metric import Evaluation, share_lost
+from edgekit.data.samples import Samples
 from edgekit.target import Arrays
 from edgekit_quantize.calibration.statistics import Reference
 from edgekit_quantize.graph import is_standard
@@ -101,7 +101,7 @@ class Scorer:
         """Scores by labels where the samples have some that prove something, else by nearness to the float model.
 
         Labels of which the float model finds no more than a guess prove nothing
-        (:meth:`edgekit.metrics.TaskAccuracy.is_chance`).
+        (:meth:`edgekit.comparison.metrics.TaskAccuracy.is_chance`).
 
         Args:
             references: Samples with the float model's answers; at least one.

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgekit.metrics import json_number
+from edgekit.comparison.metrics import json_number
 from edgekit.model import Model
 from edgekit.quantizer import Progress
 from edgekit.target import Runner

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgekit.metrics import decibels
+from edgekit.comparison.metrics import decibels
 from edgekit_quantize.bias_correction import input_axis
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph import integer

@@ -8,9 +8,9 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from edgekit.errors import OpGap
+from edgekit.graph.shapes import infer_shapes
 from edgekit.model import Model, node_name, op_name
-from edgekit.operator_hints import replacement_hint
-from edgekit.shapes import infer_shapes
+from edgekit.operators.hints import replacement_hint
 from edgekit.target import Evidence, NodeVerdict, Profile, Support
 from edgekit_coreml.compute_plan import is_available, planned_units, unit_of
 from edgekit_coreml.units import NEURAL_ENGINE, Placement, placement

@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from edgekit.python_check import python_check
+from edgekit.device_check.python_check import python_check
 from edgekit.target import DeviceCheck
 
 SWIFT = "swift"

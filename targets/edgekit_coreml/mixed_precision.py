@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.metrics import QUIET_SAMPLE, OutputComparison, decibels
+from edgekit.comparison.metrics import QUIET_SAMPLE, OutputComparison, decibels
 from edgekit_coreml.runtime.executor import Step
 from edgekit_coreml.runtime.precision import round_to_half
 from edgekit_coreml.runtime.runner import Runner, load

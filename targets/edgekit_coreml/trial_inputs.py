@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgekit.dimensions import OpenDims, defaults
-from edgekit.inputs import Limits, index_limits, seeded_inputs
+from edgekit.data.inputs import Limits, index_limits, seeded_inputs
+from edgekit.graph.dimensions import OpenDims, defaults
+from edgekit.graph.shape_request import at_sizes
 from edgekit.model import Model, ValueSpec
-from edgekit.shape_request import at_sizes
 
 Arrays = Mapping[str, np.ndarray]
 

@@ -33,7 +33,7 @@ def convert(model: onnx.ModelProto | Path, out: Path, *, precision: str = "float
     """
     import onnx_ir as ir
 
-    from edgekit.ir_version import mark_loadable
+    from edgekit.graph.ir_version import mark_loadable
     from edgekit.model import Model
     from edgekit_onnxruntime.build import write_ort_format
 

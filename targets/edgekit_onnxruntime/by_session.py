@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
 
+from edgekit.graph.shapes import infer_shapes
 from edgekit.model import Model, bodies, op_name
-from edgekit.operator_hints import replacement_hint
-from edgekit.shapes import infer_shapes
+from edgekit.operators.hints import replacement_hint
 from edgekit.target import Evidence, NodeVerdict, Support
 from edgekit_onnxruntime.assignment import CompilerError, assign
 from edgekit_onnxruntime.conditions import FIX_SHAPES, has_open_shapes

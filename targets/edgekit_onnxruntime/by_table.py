@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from edgekit.graph.shapes import infer_shapes
 from edgekit.model import Model
-from edgekit.operator_hints import replacement_hint
-from edgekit.shapes import infer_shapes
+from edgekit.operators.hints import replacement_hint
 from edgekit.target import Evidence, NodeVerdict, Support
 from edgekit_onnxruntime.conditions import unmet_conditions
 from edgekit_onnxruntime.devices import Device, Table

@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from edgekit.operator_hints import since_version
+from edgekit.operators.hints import since_version
 from edgekit_onnxruntime.devices import Operator, Table
 
 

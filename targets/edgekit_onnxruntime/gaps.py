@@ -16,7 +16,7 @@ from onnx_ir.passes.common import ShapeInferencePass
 
 from edgekit.errors import OpGap
 from edgekit.model import node_name, op_name
-from edgekit.operator_hints import replacement_hint
+from edgekit.operators.hints import replacement_hint
 from edgekit_onnxruntime.session import CPU_PROVIDER, first_line, runtime_errors, session_options
 
 NO_KERNEL = re.compile(r"Could not find an implementation for (?P<op>[\w.]+)\(\d+\) node with name '(?P<node>.*)'")

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from edgekit import reference
+from edgekit.comparison import reference
+from edgekit.comparison.layers import showing
 from edgekit.errors import InputError
-from edgekit.layers import showing
 from edgekit.target import Arrays
 from edgekit_onnxruntime.loading import open_session
 from edgekit_onnxruntime.session import first_line, runtime_errors, session_options

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from edgekit.errors import OpGap, UnsupportedOpsError
 from edgekit.model import Model, node_name, op_name
-from edgekit.operator_hints import replacement_hint
+from edgekit.operators.hints import replacement_hint
 from edgekit.target import Evidence, NodeVerdict, Profile, Support
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgekit.python_check import python_check
+from edgekit.device_check.python_check import python_check
 from edgekit.target import DeviceCheck
 
 

@@ -12,8 +12,8 @@ import onnx
 import onnx.parser
 import pytest
 
-from edgekit import latency
 from edgekit.cli import main
+from edgekit.timing import latency
 
 DIGITS = Path(__file__).parents[2] / "sample_apps" / "digits"
 

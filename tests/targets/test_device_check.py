@@ -20,7 +20,7 @@ from edgekit.bundle import check_integrity, read_bundle
 from edgekit.devices.local import LocalDevice
 from edgekit.devices.results import ResultsDevice
 from edgekit.pipeline import PackageRequest, package
-from edgekit.progress import Progress
+from edgekit.terminal.progress import Progress
 from edgekit.verification import verify_bundle
 
 WITHOUT_EDGEKIT = (

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.model import ValueSpec
-from edgekit.samples import Samples
 
 FEWEST = 8
 """Fewer samples than this say little about the ranges that real data take."""

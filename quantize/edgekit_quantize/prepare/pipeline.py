@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass, RemoveInitializersFromInputsPass
 
+from edgekit.graph.shapes import ContradictionError, infer_shapes
 from edgekit.model import Model
-from edgekit.shapes import ContradictionError, infer_shapes
 from edgekit_quantize.graph import drop_unused_initializers, is_standard
 from edgekit_quantize.prepare.affine import fold_backward, fold_forward, shifts_to_convolutions
 from edgekit_quantize.prepare.batchnorm import fold_batchnorm

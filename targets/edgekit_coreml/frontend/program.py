@@ -9,8 +9,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from edgekit.dimensions import OpenDims
 from edgekit.errors import OpGap
+from edgekit.graph.dimensions import OpenDims
 from edgekit.target import Feature
 from edgekit_coreml.frontend import classifier, picture, signature, state
 from edgekit_coreml.frontend.flexible import checked, symbols_of

@@ -12,9 +12,9 @@ from edgekit.bundle import Bundle
 from edgekit.devices.browser import VARIABLE as LIBRARY_VARIABLE
 from edgekit.devices.browser_process import find_chromium
 from edgekit.errors import InputError
+from edgekit.graph.shape_request import ShapeRequest
 from edgekit.pipeline import PackageRequest, package
-from edgekit.progress import Progress
-from edgekit.shape_request import ShapeRequest
+from edgekit.terminal.progress import Progress
 
 ZOO_SHAPES = {"qonnx_mnist_conv": (1, 1, 28, 28), "speech_embedding": (1, 76, 32, 1)}
 

@@ -18,16 +18,16 @@ import onnxruntime
 import pytest
 
 from edgekit.bundle import Bundle, read_bundle
+from edgekit.comparison.divergence import compare_layers
 from edgekit.devices.browser import VARIABLE as LIBRARY_VARIABLE
 from edgekit.devices.browser import BrowserDevice
 from edgekit.devices.browser_process import VARIABLE as CHROMIUM_VARIABLE
 from edgekit.devices.browser_wire import NUMBERS
-from edgekit.divergence import compare_layers
 from edgekit.errors import EdgeKitError, InputError, RequirementError
+from edgekit.graph.shape_request import ShapeRequest
 from edgekit.model import Model
 from edgekit.pipeline import PackageRequest, package
-from edgekit.progress import Progress
-from edgekit.shape_request import ShapeRequest
+from edgekit.terminal.progress import Progress
 from edgekit.verification import verify_bundle
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser-device")]

@@ -17,7 +17,7 @@ from edgekit.devices.opening import open_device
 from edgekit.devices.results import ResultsDevice
 from edgekit.errors import InputError, RequirementError
 from edgekit.pipeline import PackageRequest, package
-from edgekit.progress import Progress
+from edgekit.terminal.progress import Progress
 from edgekit.verification import verify_bundle
 
 Write = Callable[[Mapping[str, Any]], Path]

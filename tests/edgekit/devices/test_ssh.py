@@ -25,12 +25,12 @@ import numpy as np
 import openvino
 import pytest
 
-from edgekit.benchmark import bench_bundle
 from edgekit.bundle import Bundle, file_records, read_bundle
 from edgekit.devices import landed
 from edgekit.devices.opening import open_device
 from edgekit.errors import EdgeKitError, InputError, RequirementError
-from edgekit.latency import LEAST_RUNS
+from edgekit.timing.benchmark import bench_bundle
+from edgekit.timing.latency import LEAST_RUNS
 from edgekit.verification import verify_bundle
 
 pytestmark = pytest.mark.xdist_group("ssh-device")
@@ -527,7 +527,7 @@ def test_a_command_that_is_ended(
 OPEN = """
 import sys
 from pathlib import Path
-from edgekit.benchmark import bench_bundle
+from edgekit.timing.benchmark import bench_bundle
 from edgekit.bundle import read_bundle
 from edgekit.cli._signals import interrupted_by_signals
 from edgekit.devices import landed

@@ -9,8 +9,8 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from edgekit.errors import InputError
+from edgekit.graph.shape_request import ShapeRequest
 from edgekit.model import Model
-from edgekit.shape_request import ShapeRequest
 from edgekit.stages import StageResult
 from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load

@@ -6,11 +6,11 @@ import onnx_ir as ir
 import pytest
 
 from edgekit import registry
+from edgekit.data.samples import SeededSamples
 from edgekit.errors import InputError, InternalError
 from edgekit.model import Model
 from edgekit.quantizer import QuantizationRequest, QuantizationResult, Quantizer
 from edgekit.registry import find_profile
-from edgekit.samples import SeededSamples
 from edgekit.stages import quantize as stage
 from edgekit.stages.quantize import Quantize, Quantized, require_scheme
 from edgekit.target import BuildOptions

@@ -5,11 +5,11 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from edgekit.accuracy import Kind
+from edgekit.comparison.accuracy import Kind
+from edgekit.data.samples import SeededSamples
 from edgekit.errors import RequirementError
 from edgekit.model import Model
 from edgekit.registry import find_profile
-from edgekit.samples import SeededSamples
 from edgekit.stages.build import Build
 from edgekit.stages.verify import InaccurateError, Verified, Verify
 from edgekit.target import BuildOptions

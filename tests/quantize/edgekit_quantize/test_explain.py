@@ -11,9 +11,9 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from edgekit.data.samples import Sample
 from edgekit.model import Model
 from edgekit.quantizer import BudgetError, QuantizationRequest
-from edgekit.samples import Sample
 from edgekit_quantize.plugin import PostTrainingQuantizer
 
 ONE_PRODUCT = """<ir_version: 8, opset_import: ["" : 17]>

@@ -47,7 +47,7 @@ import numpy as np
 import onnx_ir as ir
 from edgekit.model import Model
 from edgekit.quantizer import QuantizationRequest
-from edgekit.samples import Sample
+from edgekit.data.samples import Sample
 from edgekit_quantize.plugin import PostTrainingQuantizer
 
 class Drawn:

@@ -10,10 +10,10 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
+from edgekit.data.samples import Sample
 from edgekit.model import Model
 from edgekit.quantizer import QuantizationRequest
 from edgekit.registry import find_profile
-from edgekit.samples import Sample
 from edgekit.stages.quantize import Execute
 from edgekit.target import BuildOptions
 from edgekit_quantize.plugin import PostTrainingQuantizer

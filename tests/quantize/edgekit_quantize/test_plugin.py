@@ -11,10 +11,10 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from edgekit.data.samples import Sample
 from edgekit.errors import InputError, RequirementError
 from edgekit.model import Model
 from edgekit.quantizer import QuantizationRequest
-from edgekit.samples import Sample
 from edgekit_quantize.plugin import PostTrainingQuantizer
 
 CNN = """<ir_version: 8, opset_import: ["" : 17]>

@@ -9,10 +9,10 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from edgekit.data.samples import Sample
 from edgekit.model import Model
 from edgekit.quantizer import QuantizationRequest
 from edgekit.registry import find_profile
-from edgekit.samples import Sample
 from edgekit.stages.quantize import refused
 from edgekit_quantize.plugin import PostTrainingQuantizer
 

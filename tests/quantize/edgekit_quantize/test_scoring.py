@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgekit.comparison.own_metric import Evaluation
+from edgekit.data.samples import Sample
 from edgekit.errors import InputError
-from edgekit.evaluation import Evaluation
-from edgekit.samples import Sample
 from edgekit_quantize.calibration.statistics import Reference
 from edgekit_quantize.scoring import AGREEMENT, Score, Scorer
 

@@ -13,12 +13,12 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from edgekit.comparison.own_metric import Evaluation
+from edgekit.data.samples import FolderSamples, open_samples
 from edgekit.errors import InputError, InternalError, OpGap, UnsupportedOpsError
-from edgekit.evaluation import Evaluation
-from edgekit.executors import open_executor
 from edgekit.model import Model
+from edgekit.processes.executors import open_executor
 from edgekit.quantizer import QuantizationRequest
-from edgekit.samples import FolderSamples, open_samples
 from edgekit_quantize.plugin import PostTrainingQuantizer
 
 GRAPH = """<ir_version: 8, opset_import: ["" : 17]>

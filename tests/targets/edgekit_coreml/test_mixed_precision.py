@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from edgekit.metrics import decibels
+from edgekit.comparison.metrics import decibels
 from edgekit_coreml import load
 from edgekit_coreml.conversion import Conversion, convert_graph
 from edgekit_coreml.mixed_precision import Yardstick, worst_db

@@ -17,7 +17,7 @@ import pytest
 from edgekit.bundle import read_bundle
 from edgekit.devices.results import ResultsDevice
 from edgekit.pipeline import PackageRequest, package
-from edgekit.progress import Progress
+from edgekit.terminal.progress import Progress
 from edgekit.verification import verify_bundle
 
 pytestmark = [pytest.mark.slow, pytest.mark.swift, pytest.mark.xdist_group("swift")]

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from edgekit.data.samples import Sample
 from edgekit.errors import InputError
 from edgekit.model import ValueSpec
-from edgekit.samples import Sample
 from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds
 
 INPUTS = (ValueSpec("x", "float32", (1, "n")), ValueSpec("k", "int64", ()))

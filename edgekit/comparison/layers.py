@@ -1,0 +1,156 @@
+"""What the single layers of a graph take in time, and how far their results are from another graph's.
+
+ONNX Runtime executes both on the CPU, node by node, whatever the graph is built for: this tells which layers matter,
+not what they cost on the device.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.comparison.metrics import OutputComparison
+from edgekit.comparison.reference import Reference, open_session
+from edgekit.graph.shapes import infer_shapes
+from edgekit.model import Model, bodies, node_name
+
+MOST_BYTES = 2**28
+"""How much of the results is compared; where there is more, the largest are left out."""
+AT_ONCE_BYTES = 2**27
+"""How much of them each model keeps in memory at a time; a larger one is alone."""
+PROFILED_RUNS = 5
+
+_FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
+_KERNEL = "_kernel_time"
+"""What ONNX Runtime's profile appends to a node's name for the time that its kernel took."""
+
+
+@dataclass(frozen=True)
+class LayerErrors:
+    """How far results are from the float model's."""
+
+    sqnr_db: Mapping[str, float]
+    """By the name of the value; infinite where both are equal."""
+    left_out: int
+    """How many values both graphs compute, and were not compared because there is too much of them."""
+
+
+def layer_errors(original: Model, built: Model, feeds: Mapping[str, np.ndarray]) -> LayerErrors:
+    """Compares the floating-point values that nodes of both main graphs compute under the same name.
+
+    Args:
+        original: The float model.
+        built: What became of it. Values whose shapes cannot be worked out, or differ, are not compared.
+        feeds: One sample.
+
+    Raises:
+        edgekit.comparison.reference.NotRunnableError: ONNX Runtime does not execute one of the graphs.
+    """
+    both = tuple(infer_shapes(model, strict=False) for model in (original, built))
+    sizes = _shared_floats(*both)
+    compared = within(sizes, MOST_BYTES)
+    found: dict[str, float] = {}
+    for names in portions(compared, AT_ONCE_BYTES):
+        wanted, got = (Reference(with_outputs(model, names)).run(feeds) for model in both)
+        for name in names:
+            comparison = OutputComparison(name)
+            comparison.add(wanted[name], got[name])
+            decibels = comparison.result().sqnr_db
+            if decibels is not None:
+                found[name] = decibels
+    return LayerErrors(found, len(sizes) - len(compared))
+
+
+def node_times(model: Model, feeds: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Microseconds that each node takes on one thread, the mean of :data:`PROFILED_RUNS` runs, by the node's name.
+
+    A node that holds subgraphs takes what is left without their nodes. Operators that ONNX Runtime expands into others
+    (HardSwish) are not told; the others are, by the names that it gives them.
+
+    Raises:
+        edgekit.comparison.reference.NotRunnableError: ONNX Runtime does not execute the graph.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.enable_profiling = True
+    with tempfile.TemporaryDirectory() as folder:
+        options.profile_file_prefix = str(Path(folder) / "profile")
+        session = open_session(model, options)
+        for _ in range(PROFILED_RUNS):
+            session.run(None, dict(feeds))
+        events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+    total: dict[str, float] = {}
+    for event in events:
+        if event["cat"] == "Node" and event["name"].endswith(_KERNEL):
+            name = event["name"].removesuffix(_KERNEL)
+            total[name] = total.get(name, 0.0) + event["dur"]
+    inner = {node_name(node): sum(total.get(name, 0.0) for name in _held_by(node)) for node in model.graph.all_nodes()}
+    return {name: max(time - inner.get(name, 0.0), 0.0) / PROFILED_RUNS for name, time in total.items()}
+
+
+def _held_by(node: ir.Node) -> Iterator[str]:
+    """The names of the nodes in a node's subgraphs, without those that stand deeper."""
+    return (node_name(inner) for body in bodies(node) for inner in body)
+
+
+def _shared_floats(original: Model, built: Model) -> dict[str, int]:
+    """Bytes of the floating-point values that both main graphs compute alike, by name, in the order of ``built``."""
+    known = {value.name: value for node in original.graph for value in node.outputs}
+    sizes = {}
+    for node in built.graph:
+        for value in node.outputs:
+            other, shape, dtype = known.get(value.name), value.shape, value.dtype
+            if not value.name or other is None or shape is None or dtype not in _FLOATS or not shape.is_static():
+                continue
+            if (other.shape, other.dtype) == (shape, dtype):
+                sizes[value.name] = int(math.prod(shape.numpy()) * dtype.itemsize)
+    return sizes
+
+
+def within(sizes: Mapping[str, int], most: int) -> dict[str, int]:
+    """The values without the largest, so that they are ``most`` bytes at most together."""
+    kept: set[str] = set()
+    total = 0
+    for name, size in sorted(sizes.items(), key=lambda item: item[1]):
+        total += size
+        if total > most:
+            break
+        kept.add(name)
+    return {name: size for name, size in sizes.items() if name in kept}
+
+
+def portions(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
+    """The names in groups of ``most`` bytes at most; a larger value is alone."""
+    group: list[str] = []
+    total = 0
+    for name, size in sizes.items():
+        if group and total + size > most:
+            yield group
+            group, total = [], 0
+        group.append(name)
+        total += size
+    if group:
+        yield group
+
+
+def with_outputs(model: Model, names: Sequence[str]) -> Model:
+    """The model with values as its outputs; names that it does not have are left out."""
+    copy = model.graph_model.clone()
+    values = ir.convenience.create_value_mapping(copy.graph, include_subgraphs=False)
+    copy.graph.outputs[:] = [values[name] for name in names if name in values]
+    return model.with_graph(copy)
+
+
+def showing(file: Path, names: Sequence[str]) -> Model:
+    """The model of an ONNX file with values inside it as its outputs; names that it does not have are left out."""
+    return with_outputs(infer_shapes(Model(ir.load(file), file), strict=False), names)

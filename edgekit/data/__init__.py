@@ -1,0 +1,1 @@
+"""Samples: where they come from, what they are called, and how they are drawn where there are none."""

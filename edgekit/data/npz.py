@@ -1,0 +1,165 @@
+"""Samples in ``.npz`` files, one a file, with an array for each of the model's inputs."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from edgekit.errors import InputError
+from edgekit.graph.dimensions import OpenDims, written
+from edgekit.model import ValueSpec
+
+LABEL_ARRAY = "label"
+"""Name of the array that holds a sample's label, where no input of the model is called so."""
+
+
+def hold_labels(files: Sequence[Path], inputs: Sequence[ValueSpec], open_dims: OpenDims) -> bool:
+    """Whether the files hold a label each. The headers of all of them are checked against the model; no data is read.
+
+    Args:
+        files: The samples.
+        inputs: What the model wants to be fed.
+        open_dims: The sizes that dimensions of the inputs may take.
+
+    Raises:
+        InputError: A file is damaged or does not fit the model, or only some of them hold a label.
+    """
+    with_label = [LABEL_ARRAY in _checked_headers(file, inputs, open_dims) for file in files]
+    if any(spec.name == LABEL_ARRAY for spec in inputs) or not any(with_label):
+        return False
+    if not all(with_label):
+        raise InputError(
+            "only some of the samples have a label",
+            subject=files[with_label.index(False)],
+            expected=f"an array {LABEL_ARRAY!r}, as in {files[with_label.index(True)].name}",
+            found="none",
+        )
+    return True
+
+
+def read_npz(file: Path) -> dict[str, np.ndarray]:
+    """All arrays of a file.
+
+    Raises:
+        InputError: The file is damaged, or holds NaN.
+    """
+    with _damage_named(file), np.load(file, allow_pickle=False) as arrays:
+        feeds = {name: arrays[name] for name in arrays.files}
+    for name, array in feeds.items():
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            raise InputError(
+                "the sample holds NaN",
+                subject=file,
+                expected=f"numbers in array {name!r}",
+                found=f"{np.count_nonzero(np.isnan(array))} of {array.size} values are NaN",
+                hint="leave the sample out, or mend what wrote it",
+            )
+    return feeds
+
+
+def _checked_headers(file: Path, inputs: Sequence[ValueSpec], open_dims: OpenDims) -> set[str]:
+    """The names of the arrays in a ``.npz`` file, whose headers fit the model."""
+    with _damage_named(file):
+        headers = _headers(file)
+    wanted = {spec.name for spec in inputs}
+    if not wanted <= headers.keys() or headers.keys() - wanted - {LABEL_ARRAY}:
+        raise InputError(
+            "the sample's arrays are not named as the model's inputs",
+            subject=file,
+            expected=", ".join(spec.name for spec in inputs),
+            found=", ".join(headers) or "no array",
+            hint="numpy.savez(FILE, **{INPUT: array, …}) names them",
+        )
+    for spec in inputs:
+        shape, dtype = headers[spec.name]
+        if dtype.name != spec.dtype and not (dtype.kind == "U" and spec.dtype == "str"):
+            raise InputError(
+                "the sample's element type is not the model's",
+                subject=file,
+                expected=str(spec),
+                found=f"{spec.name}: {dtype.name}",
+                hint=f"save array.astype({spec.dtype!r})",
+            )
+        if not _fits(shape, spec):
+            raise InputError(
+                "the sample's shape is not the model's",
+                subject=file,
+                expected=str(spec),
+                found=str(ValueSpec(spec.name, dtype.name, shape)),
+                hint=_shape_hint(shape, spec),
+            )
+    _check_open_dims(file, {spec: headers[spec.name][0] for spec in inputs}, open_dims)
+    return set(headers)
+
+
+def _check_open_dims(file: Path, shapes: Mapping[ValueSpec, tuple[int, ...]], open_dims: OpenDims) -> None:
+    """Refuses sizes that an open dimension does not take, or that differ where one name stands for both."""
+    known: dict[str, tuple[int, str]] = {}
+    for spec, shape in shapes.items():
+        for dim, size in zip(spec.shape or (), shape, strict=False):
+            if not isinstance(dim, str) or dim not in open_dims:
+                continue
+            if size not in open_dims[dim]:
+                raise InputError(
+                    f"the sample has a size that dimension {dim!r} does not take",
+                    subject=file,
+                    expected=written(open_dims[dim]),
+                    found=f"{size} in input {spec.name!r}",
+                    hint="ask for more sizes with --dim, or keep such samples elsewhere",
+                )
+            other, where = known.setdefault(dim, (size, spec.name))
+            if other != size:
+                raise InputError(
+                    f"the sample has two sizes for dimension {dim!r}",
+                    subject=file,
+                    expected=f"{other} in input {spec.name!r}, as in input {where!r}",
+                    found=size,
+                )
+
+
+def _headers(file: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+    """Shape and element type of every array in a ``.npz`` file; no data is read."""
+    headers = {}
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.namelist():
+            with archive.open(member) as stream:
+                version = np.lib.format.read_magic(stream)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(stream)
+            headers[member.removesuffix(".npy")] = shape, dtype
+    return headers
+
+
+@contextmanager
+def _damage_named(file: Path) -> Iterator[None]:
+    """Turns what a damaged file raises into an error that names it."""
+    try:
+        yield
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(
+            f"the sample cannot be read: {error}",
+            subject=file,
+            expected="a .npz file as numpy.savez writes it, without Python objects",
+        ) from error
+
+
+def _fits(shape: tuple[int, ...], spec: ValueSpec) -> bool:
+    if spec.shape is None:
+        return True
+    if len(shape) != len(spec.shape):
+        return False
+    return all(not isinstance(wanted, int) or wanted == given for given, wanted in zip(shape, spec.shape, strict=True))
+
+
+def _shape_hint(shape: tuple[int, ...], spec: ValueSpec) -> str | None:
+    if spec.shape is not None and len(shape) + 1 == len(spec.shape) and _fits((1, *shape), spec):
+        return "the batch dimension is missing: save array[numpy.newaxis]"
+    if spec.shape is not None and len(shape) == len(spec.shape):
+        sizes = ",".join(map(str, shape))
+        return f"fix the model to this shape with --shape {spec.name}={sizes}, or prepare the data anew"
+    return None

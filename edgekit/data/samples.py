@@ -1,0 +1,267 @@
+"""Sample data for calibration and checks: re-iterable, streamed, one sample at a time.
+
+A folder of samples holds files of one kind:
+
+- ``.npz``, one sample each, with an array for each of the model's inputs, of the input's shape and element type;
+- pictures or ``.wav`` files for a model with a single input, which become its values as ``[preprocessing]`` in
+  ``edgekit.toml`` declares. A ``uint8`` picture input needs no declaration.
+
+Labels are optional and come in one of the ways that :mod:`edgekit.labels` describes. Hidden files are passed over.
+Files are taken in the order of their paths.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from edgekit.data.inputs import index_limits, seeded_inputs
+from edgekit.data.labels import CONFIG_FILE, LABEL_FILES, check_label, find_labels
+from edgekit.data.npz import LABEL_ARRAY, hold_labels, read_npz
+from edgekit.errors import InputError
+from edgekit.graph.dimensions import OpenDims, defaults
+from edgekit.graph.shape_request import at_sizes
+from edgekit.model import Model, ValueSpec
+
+if TYPE_CHECKING:
+    from edgekit.preprocessing import Decoder, Preprocessing
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sample: what to feed by input name, and its label where the data has labels."""
+
+    name: str
+    feeds: dict[str, np.ndarray]
+    label: int | None = None
+
+
+class Samples(Protocol):
+    """A set of samples that can be walked more than once; each walk reads the files again, so none is kept."""
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether every sample has a label."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Sample]: ...
+
+
+Read = Callable[[Path], dict[str, np.ndarray]]
+"""What a file feeds to the model; a label may be among the arrays."""
+
+
+class FolderSamples:
+    """The samples of a folder; see :func:`open_samples`.
+
+    Args:
+        folder: What the samples' names are relative to.
+        files: One a sample.
+        read: Reads one of them.
+        labels: The label of every file where the folder or a list tells them; None where the files do, or nobody.
+        labels_inside: Whether the files hold labels themselves.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        files: Sequence[Path],
+        read: Read,
+        labels: Mapping[Path, int] | None,
+        *,
+        labels_inside: bool = False,
+    ) -> None:
+        self._folder = folder
+        self._files = files
+        self._read = read
+        self._labels = labels
+        self._labels_inside = labels_inside
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether every sample has a label."""
+        return self._labels is not None or self._labels_inside
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __iter__(self) -> Iterator[Sample]:
+        for file in self._files:
+            feeds = self._read(file)
+            label = None if self._labels is None else self._labels[file]
+            if self._labels_inside:
+                label = check_label(feeds.pop(LABEL_ARRAY), file)
+            yield Sample(file.relative_to(self._folder).as_posix(), feeds, label)
+
+
+class SeededSamples:
+    """Random inputs, the same on every machine, where there is no data.
+
+    Args:
+        model: What they are drawn for: shapes fixed, or open for known sizes.
+        count: How many there are.
+        preprocessing: How pictures become the only input, where that is declared: pixels are drawn then.
+        sizes: Of the open dimensions; None for their defaults.
+
+    Raises:
+        InputError: Nothing can be drawn, because a shape is dynamic or because of an element type.
+    """
+
+    has_labels = False
+
+    def __init__(
+        self,
+        model: Model,
+        count: int,
+        preprocessing: Preprocessing | None = None,
+        sizes: Mapping[str, int] | None = None,
+    ) -> None:
+        from edgekit.preprocessing import ImagePreprocessing
+
+        self._inputs = at_sizes(model.fed_inputs, defaults(model.open_dims) if sizes is None else sizes)
+        self._image = preprocessing if isinstance(preprocessing, ImagePreprocessing) else None
+        self._limits = index_limits(model)
+        self._count = count
+        seeded_inputs(self._inputs, 0, self._limits)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Sample]:
+        for seed in range(self._count):
+            yield Sample(f"seed {seed}", self._drawn(seed))
+
+    def _drawn(self, seed: int) -> dict[str, np.ndarray]:
+        if self._image is None:
+            return seeded_inputs(self._inputs, seed, self._limits)
+        (spec,) = self._inputs
+        return {spec.name: self._image.decoder(spec).random_picture(seed)}
+
+
+def open_samples(
+    folder: Path,
+    inputs: Sequence[ValueSpec],
+    preprocessing: Preprocessing | None = None,
+    class_names: Sequence[str] = (),
+    open_dims: OpenDims | None = None,
+) -> FolderSamples:
+    """The samples in ``folder`` for a model with these inputs.
+
+    Names, shapes and element types of all ``.npz`` files are checked here, by their headers; what only the values
+    tell, such as NaN, when a sample is read.
+
+    Args:
+        folder: See the module's description.
+        inputs: What the model wants to be fed; dimensions that are not numbers fit any size.
+        preprocessing: How pictures or sounds become the input.
+        class_names: Names of the classes by index, so that labels may be written as names.
+        open_dims: The sizes that dimensions of the inputs may take; pictures and sounds get the default ones.
+
+    Raises:
+        InputError: The folder is missing, empty or mixed, or a file does not fit the model.
+    """
+    files = _files_of(folder)
+    kinds = sorted({_kind(file) for file in files})
+    if len(kinds) > 1:
+        raise InputError(
+            "the data folder holds samples of several kinds",
+            subject=folder,
+            expected="one kind: .npz, pictures or .wav",
+            found=", ".join(f"{next(f for f in files if _kind(f) == kind).relative_to(folder)}" for kind in kinds),
+        )
+    labels = find_labels(folder, files, class_names)
+    if kinds != ["npz"]:
+        at_defaults = at_sizes(inputs, defaults(open_dims or {}))
+        return FolderSamples(folder, files, _media_reader(kinds[0], at_defaults, preprocessing, folder), labels)
+    labels_inside = hold_labels(files, inputs, open_dims or {})
+    if labels_inside and labels is not None:
+        raise InputError(
+            "the samples are labelled twice",
+            subject=folder,
+            expected="one way of labelling",
+            found=f"arrays {LABEL_ARRAY!r}, and a list of labels or folders named as classes",
+        )
+    return FolderSamples(folder, files, read_npz, labels, labels_inside=labels_inside)
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """The samples' files, one level of sub-folders included."""
+    if not folder.is_dir():
+        raise InputError(
+            "the data folder is not there" if not folder.exists() else "the data is not a folder",
+            subject=folder,
+            expected="a folder with a file for each sample: .npz, pictures or .wav",
+        )
+    files = []
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if path.is_dir() or any(part.startswith(".") for part in inside.parts):
+            continue
+        if len(inside.parts) > 2:
+            raise InputError(
+                "samples lie too deep in the data folder", subject=path, expected="FOLDER/CLASS/FILE at most"
+            )
+        if len(inside.parts) > 1 or inside.name not in {*LABEL_FILES, CONFIG_FILE}:
+            files.append(path)
+    if not files:
+        raise InputError(
+            "the data folder holds no samples",
+            subject=folder,
+            expected=".npz files with an array for each input, or pictures or .wav files",
+            found="no such file",
+            hint="numpy.savez(FILE, INPUT=array) writes a sample",
+        )
+    return files
+
+
+def _kind(file: Path) -> str:
+    from edgekit.preprocessing import audio, image
+
+    suffix = file.suffix.casefold()
+    if suffix == ".npz":
+        return "npz"
+    if suffix in image.SUFFIXES:
+        return "image"
+    if suffix in audio.SUFFIXES:
+        return "audio"
+    raise InputError(
+        "the file is no sample",
+        subject=file,
+        expected=".npz, .wav or a picture (" + " ".join(sorted(image.SUFFIXES)) + ")",
+        found=file.suffix or "a file without suffix",
+        hint="keep other files outside the data folder",
+    )
+
+
+def _media_reader(kind: str, inputs: tuple[ValueSpec, ...], declared: Preprocessing | None, folder: Path) -> Read:
+    """Reads pictures or sounds for the model's only input."""
+    from edgekit.preprocessing import AudioPreprocessing, ImagePreprocessing, only_input
+
+    spec = only_input(inputs, "a folder of pictures" if kind == "image" else "a folder of WAV files")
+    if declared is None and kind == "image" and spec.dtype == "uint8":
+        declared = ImagePreprocessing(scale=1.0)
+    wanted = ImagePreprocessing if kind == "image" else AudioPreprocessing
+    if not isinstance(declared, wanted):
+        raise InputError(
+            f"how {'a picture' if kind == 'image' else 'a sound'} becomes the model's input is not declared",
+            subject=folder,
+            expected=f'[preprocessing] with kind = "{kind}" in {CONFIG_FILE}',
+            found="no [preprocessing]" if declared is None else "another kind",
+            hint=(
+                'for instance: kind = "image", scale = "1/255"'
+                if kind == "image"
+                else 'for instance: kind = "audio", sample_rate = 16000'
+            )
+            + f"; --config FILE names an {CONFIG_FILE} that lies neither in the data folder nor above it",
+        )
+    return functools.partial(_decoded, spec.name, declared.decoder(spec))
+
+
+def _decoded(name: str, decode: Decoder, file: Path) -> dict[str, np.ndarray]:
+    return {name: decode(file)}

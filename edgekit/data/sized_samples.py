@@ -1,0 +1,63 @@
+"""Samples of the sizes that open dimensions may take, made of samples of other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+import numpy as np
+
+from edgekit.data.samples import Sample, Samples
+from edgekit.model import ValueSpec
+
+MOST_PARTS = 8
+"""How many samples one larger sample is put together of at most; then they come again."""
+
+
+class SizedSamples:
+    """Samples with every open dimension at a size, made by joining samples and cutting what is too much.
+
+    Along the first open axis of an input, one sample follows the other, so that the items of a batch differ; along
+    the others a sample is repeated. They have no labels.
+
+    Args:
+        base: What they are made of.
+        inputs: The model's inputs, the open dimensions by their names.
+        sizes: The size of each open dimension.
+        count: How many there are.
+    """
+
+    has_labels = False
+
+    def __init__(self, base: Samples, inputs: Sequence[ValueSpec], sizes: Mapping[str, int], count: int) -> None:
+        self._base = base
+        self._inputs = inputs
+        self._sizes = sizes
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Sample]:
+        parts = [sample.feeds for sample in islice(self._base, MOST_PARTS)]
+        at = ", ".join(f"{name}={size}" for name, size in self._sizes.items())
+        for number in range(self._count):
+            turned = [parts[(number + place) % len(parts)] for place in range(len(parts))]
+            feeds = {spec.name: self._made([part[spec.name] for part in turned], spec) for spec in self._inputs}
+            yield Sample(f"sample {number} at {at}", feeds)
+
+    def _made(self, arrays: Sequence[np.ndarray], spec: ValueSpec) -> np.ndarray:
+        """An array of the wanted sizes out of those of several samples."""
+        dims = spec.shape or ()
+        axes = [axis for axis, dim in enumerate(dims) if isinstance(dim, str) and dim in self._sizes]
+        if not axes:
+            return arrays[0]
+        joined, *repeated = axes
+        for axis in repeated:
+            arrays = [_repeated(array, axis, self._sizes[str(dims[axis])]) for array in arrays]
+        return _repeated(np.concatenate(arrays, joined), joined, self._sizes[str(dims[joined])])
+
+
+def _repeated(array: np.ndarray, axis: int, size: int) -> np.ndarray:
+    """The array cut, or repeated from its beginning, to a size along an axis."""
+    return np.take(array, np.arange(size), axis, mode="wrap")

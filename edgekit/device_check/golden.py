@@ -1,0 +1,93 @@
+"""Writes golden data: a few inputs and the original model's outputs, for the check on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgekit.comparison.accuracy import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Accuracy, Executor, Kind
+from edgekit.comparison.metrics import Comparison, OutputAccuracy
+from edgekit.comparison.recurrence import GOLDEN_STEPS, Restartable, restart
+from edgekit.data.samples import Sample, Samples
+from edgekit.data.sized_samples import SizedSamples
+from edgekit.model import ValueSpec
+from edgekit.target import Arrays, Feature
+
+GOLDEN_SAMPLES = 3
+MOST_GOLDEN_SIZES = 8
+DEVICE_MARGIN_DB = 6.0
+"""How much nearer to the original the artifact may be here than on the device, which rounds at other places: twice the
+error."""
+
+
+def write_golden(
+    folder: Path,
+    samples: Samples,
+    original: Executor,
+    built: Executor,
+    inputs: tuple[Feature, ...],
+    outputs: tuple[Feature, ...],
+    kind: Kind,
+    accuracy: Accuracy,
+) -> dict[str, Any]:
+    """Writes ``<sample>/inputs/<i>.npy`` and ``<sample>/outputs/<i>.npy``: one sample a folder.
+
+    They are the first :data:`GOLDEN_SAMPLES` (of a sequence the first
+    :data:`edgekit.comparison.recurrence.GOLDEN_STEPS`), and one for each size of open dimensions that the accuracy was
+    measured at, up to :data:`MOST_GOLDEN_SIZES`.
+
+    Args:
+        folder: Where to write; it is made.
+        samples: What to take the first of; samples of other sizes are made of them.
+        original: Computes the outputs.
+        built: What was built, to see how accurate it is on these samples.
+        inputs: The inputs in the manifest's order.
+        outputs: The outputs likewise.
+        kind: What was built.
+        accuracy: Its accuracy on all samples.
+
+    Returns:
+        The manifest's ``golden``. A device may compute a float build in half precision, whatever it was built as, and
+        has to reach that floor; a quantized build has to be as accurate as here, save for :data:`DEVICE_MARGIN_DB`.
+    """
+    comparison, count = Comparison(tuple(feature.name for feature in outputs)), 0
+    restart(original)
+    restart(built)
+    first = islice(samples, GOLDEN_STEPS if isinstance(built, Restartable) else GOLDEN_SAMPLES)
+    for sample in chain(first, _of_other_sizes(samples, inputs, accuracy)):
+        wanted = original.run(sample.feeds)
+        comparison.add(wanted, built.run(sample.feeds))
+        _save(folder / str(count) / "inputs", sample.feeds, inputs)
+        _save(folder / str(count) / "outputs", wanted, outputs)
+        count += 1
+    return {"samples": count, "outputs": [_floor(output, kind, accuracy) for output in comparison.results()]}
+
+
+def _of_other_sizes(samples: Samples, inputs: tuple[Feature, ...], accuracy: Accuracy) -> Iterator[Sample]:
+    """A sample for each size; the last one is the greatest, so it stays where there are too many."""
+    specs = [ValueSpec(feature.name, feature.dtype, feature.shape) for feature in inputs]
+    others = [size.sizes for size in accuracy.sizes[1:]]
+    kept = others if len(others) <= MOST_GOLDEN_SIZES else [*others[: MOST_GOLDEN_SIZES - 1], others[-1]]
+    for sizes in kept:
+        yield from SizedSamples(samples, specs, sizes, 1)
+
+
+def _save(folder: Path, arrays: Arrays, features: tuple[Feature, ...]) -> None:
+    folder.mkdir(parents=True)
+    for position, feature in enumerate(features):
+        np.save(folder / f"{position}.npy", arrays[feature.name], allow_pickle=False)
+
+
+def _floor(output: OutputAccuracy, kind: Kind, accuracy: Accuracy) -> dict[str, Any]:
+    floor_db = max_mismatch = None
+    if output.sqnr_db is None:
+        max_mismatch = min(1.0, output.mismatch + MAX_DISAGREEMENT) if kind is Kind.QUANTIZED else 0.0
+    elif kind is Kind.QUANTIZED:
+        floor_db = min(output.sqnr_db, SQNR_FLOOR_DB[Kind.FLOAT16]) - DEVICE_MARGIN_DB
+    else:
+        floor_db = min(SQNR_FLOOR_DB[Kind.FLOAT16], accuracy.float_floor(output.name))
+    return {"name": output.name, "floor_db": floor_db, "max_mismatch": max_mismatch}

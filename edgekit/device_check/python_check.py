@@ -1,0 +1,28 @@
+"""What every Python check in a bundle is made of: the target's ``check.py``, and the host's part beside it."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from edgekit.target import DeviceCheck
+
+PROGRAM = "check.py"
+SERVE = (PROGRAM, "--serve")
+"""Its arguments when a host is to be served."""
+IN_DEFAULT_PRECISION = "--device-precision"
+"""A further one: in the precision that the runtime chooses by itself."""
+_BESIDE_IT = ("golden_check.py", "check_service.py")
+
+
+def python_check(package: str) -> DeviceCheck:
+    """The check whose program is ``assets/check.py`` in the target's package.
+
+    The program opens the model with the device's runtime and hands it to ``golden_check.main``, which compares the
+    golden outputs, or with ``--serve`` runs what a host sends.
+
+    Args:
+        package: The target's package, such as ``edgekit_openvino``.
+    """
+    program = files(package).joinpath("assets", PROGRAM).read_text(encoding="utf-8")
+    beside = {name: files("edgekit.device_check").joinpath(name).read_text(encoding="utf-8") for name in _BESIDE_IT}
+    return DeviceCheck(files={PROGRAM: program, **beside}, command=f"python {PROGRAM}")

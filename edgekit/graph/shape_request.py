@@ -1,0 +1,205 @@
+"""What a user asked of a model's input shapes, held against the inputs that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import onnx_ir as ir
+
+from edgekit.errors import InputError
+from edgekit.graph.dimensions import OpenDims, Sizes, parse_size, parse_sizes, written
+from edgekit.model import Dim, ValueSpec
+from edgekit.suggestions import near_names
+
+Value = TypeVar("Value")
+
+AS_IS = None
+"""In a requested shape: leave this dimension as it is."""
+
+
+@dataclass(frozen=True)
+class ShapeRequest:
+    """Sizes by the name of a dynamic dimension, and whole shapes by the name of an input."""
+
+    dims: Mapping[str, int | Sizes] = field(default_factory=dict)
+    """One size fixes the dimension; several leave it open for these."""
+    shapes: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
+    """`AS_IS` at a position leaves that dimension as it is."""
+
+    @classmethod
+    def parse(cls, dims: Iterable[str] = (), shapes: Iterable[str] = ()) -> ShapeRequest:
+        """Reads what the flags ``--dim NAME=SIZES`` and ``--shape INPUT=SIZE,SIZE,…`` say.
+
+        Raises:
+            InputError: A text has another form, or a name occurs twice.
+        """
+        sizes: dict[str, int | Sizes] = {}
+        for text in dims:
+            flag = f"--dim {text}"
+            name, equals, size = text.rpartition("=")
+            if not name or not equals:
+                raise InputError(
+                    "has no size", subject=flag, expected="NAME=SIZES", hint="write it as --dim N=1 or --dim N=1..8"
+                )
+            _set_once(sizes, name, parse_sizes(size, flag), flag)
+        requested: dict[str, tuple[int | None, ...]] = {}
+        for text in shapes:
+            flag = f"--shape {text}"
+            name, equals, shape = text.rpartition("=")
+            if not name or not equals:
+                raise InputError(
+                    "has no shape", subject=flag, expected="INPUT=SIZE,SIZE,…", hint="write it as --shape x=1,3,224,224"
+                )
+            sizes_of_shape = shape.replace("x", ",").split(",") if shape.strip() else []
+            requested_shape = tuple(AS_IS if size.strip() == "?" else parse_size(size, flag) for size in sizes_of_shape)
+            _set_once(requested, name, requested_shape, flag)
+        return cls(sizes, requested)
+
+    @classmethod
+    def declared(cls, dims: Mapping[str, int | str], shapes: Mapping[str, Sequence[int | None]]) -> ShapeRequest:
+        """The request that a project file or a manifest holds: sizes as a number, or as ``--dim`` takes them.
+
+        Raises:
+            InputError: A text has another form.
+        """
+        return cls(
+            {
+                name: parse_sizes(sizes, f"dimension {name!r}") if isinstance(sizes, str) else sizes
+                for name, sizes in dims.items()
+            },
+            shapes,
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.dims or self.shapes)
+
+    @property
+    def open_dims(self) -> OpenDims:
+        """The dimensions that stay open."""
+        return {name: sizes for name, sizes in self.dims.items() if not isinstance(sizes, int)}
+
+    def as_record(self) -> dict[str, dict[str, Any]]:
+        """What :meth:`declared` takes, as plain data."""
+        return {
+            "dims": {name: sizes if isinstance(sizes, int) else written(sizes) for name, sizes in self.dims.items()},
+            "shapes": {name: list(shape) for name, shape in self.shapes.items()},
+        }
+
+    def sizes(self, inputs: Sequence[ValueSpec]) -> FixedSizes:
+        """The size of every dimension that the request names, or fixes through an input's whole shape.
+
+        One name stands for one size in ONNX, so a shape given for one input counts for the others' dimensions too.
+
+        Raises:
+            InputError: A name is unknown, a rank is wrong, or sizes contradict each other.
+        """
+        self._check_names(inputs)
+        sizes = {name: size for name, size in self.dims.items() if isinstance(size, int)}
+        origin = {name: f"--dim {name}={written(size)}" for name, size in self.dims.items()}
+        for spec in inputs:
+            for dim, size in zip(spec.shape or (), self.shapes.get(spec.name, ()), strict=False):
+                if not isinstance(dim, str) or size is AS_IS:
+                    continue
+                flag = f"--shape {spec.name}={_written(self.shapes[spec.name])}"
+                if dim in self.open_dims:
+                    raise InputError(
+                        f"makes the dimension {dim!r} {size}, while {origin[dim]} leaves it open",
+                        subject=flag,
+                        hint="give ? in its place, or --dim one size",
+                    )
+                if sizes.setdefault(dim, size) != size:
+                    raise InputError(
+                        f"makes the dimension {dim!r} {size}, while {origin[dim]} makes it {sizes[dim]}",
+                        subject=flag,
+                        hint="give every dimension one size",
+                    )
+                origin.setdefault(dim, flag)
+        return FixedSizes(sizes, frozenset(_dimension_names(inputs)))
+
+    def shape(self, spec: ValueSpec, sizes: FixedSizes) -> tuple[Dim, ...] | None:
+        """The shape that the input gets."""
+        bound = None if spec.shape is None else tuple(sizes.put_in(dim) for dim in spec.shape)
+        requested = self.shapes.get(spec.name)
+        if requested is None:
+            return bound
+        known = bound if bound is not None else (None,) * len(requested)
+        return tuple(dim if size is AS_IS else size for dim, size in zip(known, requested, strict=True))
+
+    def _check_names(self, inputs: Sequence[ValueSpec]) -> None:
+        known_dims = _dimension_names(inputs)
+        for name, size in self.dims.items():
+            if name not in known_dims:
+                raise InputError(
+                    f"no input has a dynamic dimension {name!r}",
+                    subject=f"--dim {name}={written(size)}",
+                    expected=near_names(name, known_dims) if known_dims else None,
+                    found="; ".join(str(spec) for spec in inputs),
+                    hint=None if known_dims else "no dimension has a name; give whole shapes with --shape",
+                )
+        by_name = {spec.name: spec for spec in inputs}
+        for name, shape in self.shapes.items():
+            flag = f"--shape {name}={_written(shape)}"
+            if name not in by_name:
+                raise InputError(f"there is no input {name!r}", subject=flag, expected=near_names(name, by_name))
+            spec = by_name[name]
+            if spec.shape is not None and len(shape) != len(spec.shape):
+                raise InputError(
+                    "the rank is wrong",
+                    subject=flag,
+                    expected=f"{len(spec.shape)} dimensions ({spec})",
+                    found=f"{len(shape)} dimensions",
+                )
+
+
+@dataclass(frozen=True)
+class FixedSizes:
+    """The sizes that dimensions get by their names."""
+
+    by_name: Mapping[str, int]
+    names: frozenset[str]
+    """All names of the inputs' dimensions; what consists of others is no expression, whatever it looks like."""
+
+    def put_in(self, dim: Dim) -> Dim:
+        """The dimension with the sizes put in; it may be an expression of names (``past + sequence``)."""
+        if not isinstance(dim, str):
+            return dim
+        if dim in self.by_name:
+            return self.by_name[dim]
+        names_in_it = terms(dim)
+        if names_in_it == {dim} or not names_in_it <= self.names:
+            return dim
+        value = ir.SymbolicDim(dim).evaluate(self.by_name)
+        return value if isinstance(value, int) else value.value
+
+
+def at_sizes(specs: Sequence[ValueSpec], sizes: Mapping[str, int]) -> tuple[ValueSpec, ...]:
+    """The inputs with sizes put in for the dimensions of these names."""
+    fixed = FixedSizes(sizes, frozenset(_dimension_names(specs)))
+    return tuple(
+        spec if spec.shape is None else replace(spec, shape=tuple(map(fixed.put_in, spec.shape))) for spec in specs
+    )
+
+
+def terms(dim: str) -> frozenset[str]:
+    """The names that the dimension consists of: its own, or those in it where it is an expression."""
+    try:
+        return ir.SymbolicDim(dim).free_symbols() or frozenset([dim])
+    except ValueError:  # no expression
+        return frozenset([dim])
+
+
+def _set_once(known: dict[str, Value], name: str, value: Value, flag: str) -> None:
+    if name in known:
+        raise InputError(f"{name!r} is given twice", subject=flag)
+    known[name] = value
+
+
+def _written(shape: Sequence[int | None]) -> str:
+    return ",".join("?" if size is AS_IS else str(size) for size in shape)
+
+
+def _dimension_names(inputs: Iterable[ValueSpec]) -> list[str]:
+    names = [dim for spec in inputs for dim in spec.shape or () if isinstance(dim, str)]
+    return list(dict.fromkeys(names))

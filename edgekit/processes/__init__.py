@@ -1,0 +1,1 @@
+"""Work in other processes, on this machine or on others."""

@@ -1,0 +1,229 @@
+"""Does jobs in processes of their own, several at a time: one that fails, or whose process dies, ends no other.
+
+A job is anything that can be pickled and called with a :class:`~edgekit.terminal.progress.Progress`. Each gets a fresh
+process, which ends when this one ends, however that happens: it notices when the other end of its connection is closed.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any, NoReturn
+
+from edgekit.errors import EdgeKitError, InternalError
+from edgekit.terminal.board import Board
+from edgekit.terminal.progress import Progress
+
+GRACE_SECONDS = 5.0
+"""How long a process may take to clean up before it is killed."""
+SECONDS_BETWEEN_STEPS = 0.1
+"""Steps that follow each other faster are not told."""
+
+Job = Callable[[Progress], None]
+Explain = Callable[[Exception], EdgeKitError]
+"""Makes an error that people can read of whatever a job raised."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a job failed, as plain data: not every exception survives the way from one process to another."""
+
+    text: str
+    record: Mapping[str, str]
+    """What :meth:`EdgeKitError.as_record` gives."""
+    exit_code: int
+    trace: str = ""
+    """Python's traceback; empty where the process died."""
+
+    @classmethod
+    def of(cls, error: EdgeKitError, trace: str = "") -> Failure:
+        """What the error says."""
+        return cls(str(error), error.as_record(), error.exit_code, trace)
+
+
+@dataclass
+class _Running:
+    """A job in its process."""
+
+    name: str
+    process: SpawnProcess
+    connection: Connection
+    start: float
+    ended: bool = False
+    failure: Failure | None = None
+
+
+def run_jobs(jobs: Sequence[tuple[str, Job]], count: int, board: Board, explain: Explain) -> dict[str, Failure | None]:
+    """Does every job.
+
+    Args:
+        jobs: Each with a name of its own.
+        count: How many processes work at a time.
+        board: Told how it goes.
+        explain: Called in the job's process with what the job raised; can be pickled.
+
+    Returns:
+        Why each failed, by name; None where it did not.
+    """
+    waiting = deque(jobs)
+    running: list[_Running] = []
+    results: dict[str, Failure | None] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < count:
+                running.append(_started(*waiting.popleft(), board, explain))
+            for connection in wait([one.connection for one in running]):
+                one = next(one for one in running if one.connection is connection)
+                if _heard(one, board):
+                    continue
+                running.remove(one)
+                results[one.name] = _result(one)
+                failure = results[one.name]
+                board.finished(one.name, time.monotonic() - one.start, None if failure is None else failure.text)
+    except KeyboardInterrupt:
+        board.ending(len(running))
+        raise
+    finally:
+        _stop(running)
+    return results
+
+
+def _started(name: str, job: Job, board: Board, explain: Explain) -> _Running:
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_work, args=(there, job, explain), name=name)
+    board.started(name)
+    with _interrupts_put_off():
+        process.start()
+    there.close()
+    return _Running(name, process, here, time.monotonic())
+
+
+@contextmanager
+def _interrupts_put_off() -> Iterator[None]:
+    """Puts off Ctrl-C, and keeps it from what is started meanwhile for good: the first process tells when to end."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _heard(one: _Running, board: Board) -> bool:
+    """Passes on what the process tells; false once it has ended."""
+    try:
+        kind, *rest = one.connection.recv()
+    except (EOFError, OSError):
+        return False
+    if kind == "ended":
+        one.ended, (one.failure,) = True, rest
+        return False
+    getattr(board, kind)(one.name, *rest)
+    return True
+
+
+def _result(one: _Running) -> Failure | None:
+    """How the job ended, once its process has."""
+    one.process.join(GRACE_SECONDS)
+    if one.process.is_alive():
+        one.process.kill()
+        one.process.join()
+    one.connection.close()
+    if one.ended:
+        return one.failure
+    code = one.process.exitcode or 0
+    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    return Failure.of(
+        InternalError(
+            f"its process {how}",
+            subject=one.name,
+            hint="the system ends processes when memory runs out: fewer --jobs need less",
+        )
+    )
+
+
+def _stop(running: Sequence[_Running]) -> None:
+    """Ends the processes: each may clean up, for a while; another interrupt ends them at once."""
+    end = time.monotonic() + GRACE_SECONDS
+    for one in running:
+        one.process.terminate()
+    try:
+        for one in running:
+            one.process.join(max(0.0, end - time.monotonic()))
+    except KeyboardInterrupt:  # somebody is in a hurry, and the first interrupt is on its way up already
+        end = 0.0
+    for one in running:
+        one.process.kill()
+        one.process.join()
+
+
+class _ToldProgress(Progress):
+    """Progress that goes to the process that started this one."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._last_step = 0.0
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Tells of the stage."""
+        start = time.monotonic()
+        self._connection.send(("stage", name))
+        yield
+        self._connection.send(("stage_ended", name, time.monotonic() - start))
+
+    def step(self, what: str, done: int, total: int) -> None:
+        """Tells of the step where the last one was told long enough ago."""
+        now = time.monotonic()
+        if now - self._last_step >= SECONDS_BETWEEN_STEPS:
+            self._last_step = now
+            self._connection.send(("step", what, done, total))
+
+    def warn(self, text: str) -> None:
+        """Tells of the warning."""
+        self._connection.send(("warn", text))
+
+
+def _work(connection: Connection, job: Job, explain: Explain) -> None:
+    """What a process does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where Ctrl-C could not be kept from this process
+    signal.signal(signal.SIGTERM, _interrupt)
+    threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
+    failure = None
+    try:
+        job(_ToldProgress(connection))
+    except KeyboardInterrupt:  # nobody waits for an answer any more
+        sys.exit(1)
+    except Exception as error:  # a job may run foreign code: whatever it raises is told, not lost
+        failure = Failure.of(explain(error), "".join(traceback.format_exception(error)))
+    with suppress(BrokenPipeError):  # likewise
+        connection.send(("ended", failure))
+
+
+def _interrupt(number: int, frame: Any) -> NoReturn:
+    del number, frame
+    raise KeyboardInterrupt
+
+
+def _end_with(connection: Connection) -> None:
+    """Waits until the process that started this one is no more, and then ends this one: in order, or else at once."""
+    try:
+        connection.recv()
+    except (EOFError, OSError):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(GRACE_SECONDS)
+        os._exit(1)

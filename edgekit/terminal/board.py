@@ -1,0 +1,167 @@
+"""Tells people how several jobs go that are done at the same time."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, TextIO
+
+from edgekit.terminal.progress import SECONDS_BETWEEN_LINES
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as LiveDisplay
+    from rich.progress import TaskID
+
+
+class Board:
+    """A silent board, and the interface of the others. Every job has a name of its own."""
+
+    def __enter__(self) -> Board:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Takes the display away."""
+
+    def started(self, name: str) -> None:
+        """A job has begun."""
+
+    def stage(self, name: str, stage: str) -> None:
+        """A job has got to a stage."""
+
+    def stage_ended(self, name: str, stage: str, seconds: float) -> None:
+        """It has passed the stage."""
+
+    def step(self, name: str, what: str, done: int, total: int) -> None:
+        """A step inside the stage; ``total`` is 0 where it is unknown."""
+
+    def warn(self, name: str, text: str) -> None:
+        """Something that people should know although the job goes on."""
+
+    def finished(self, name: str, seconds: float, error: str | None) -> None:
+        """A job has ended: well, or with an error."""
+
+    def ending(self, count: int) -> None:
+        """Somebody wants all to end; so many jobs are still running."""
+
+
+class WarningsBoard(Board):
+    """Warnings, and why it takes a while to end."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def warn(self, name: str, text: str) -> None:
+        """Prints the warning."""
+        print(f"warning: {name}: {text}", file=self._stream, flush=True)
+
+    def ending(self, count: int) -> None:
+        """Says what is going on: it may take a while."""
+        print(_ending_text(count), file=self._stream, flush=True)
+
+
+class PlainBoard(WarningsBoard):
+    """Lines that begin with the job's name: for logs and pipes."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._last_lines: dict[str, float] = {}
+
+    def stage(self, name: str, stage: str) -> None:
+        """Prints the stage's name."""
+        self._print(name, stage)
+
+    def stage_ended(self, name: str, stage: str, seconds: float) -> None:
+        """Prints the time that it took."""
+        self._print(name, f"{stage}: {seconds:.1f} s")
+
+    def step(self, name: str, what: str, done: int, total: int) -> None:
+        """Prints the step where the job's last line was printed long enough ago."""
+        if time.monotonic() - self._last_lines.get(name, 0.0) >= SECONDS_BETWEEN_LINES:
+            self._print(name, f"  {_step_text(what, done, total)}")
+
+    def finished(self, name: str, seconds: float, error: str | None) -> None:
+        """Prints how it ended; the error itself comes with the summary."""
+        self._print(name, f"{'done' if error is None else 'FAILED'} after {seconds:.1f} s")
+
+    def _print(self, name: str, line: str) -> None:
+        print(f"{name}: {line}", file=self._stream, flush=True)
+        self._last_lines[name] = time.monotonic()
+
+
+class LiveBoard(Board):
+    """A line a running job, with its stage and step; every finished one leaves a line with its time."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.progress import Progress as LiveDisplay
+        from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self._console = console
+        self._tasks: dict[str, TaskID] = {}
+        self._display: LiveDisplay = LiveDisplay(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.fields[stage]}", style="cyan", markup=False),
+            TextColumn("{task.fields[step]}", style="dim", markup=False),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+
+    def __enter__(self) -> Board:
+        self._display.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Takes the display away; what is finished stays."""
+        self._display.stop()
+
+    def started(self, name: str) -> None:
+        """Adds the job's line."""
+        self._tasks[name] = self._display.add_task(name, total=None, stage="", step="")
+
+    def stage(self, name: str, stage: str) -> None:
+        """Shows the stage."""
+        self._display.update(self._tasks[name], stage=stage, step="", refresh=True)
+
+    def step(self, name: str, what: str, done: int, total: int) -> None:
+        """Shows the step beside the stage."""
+        self._display.update(self._tasks[name], step=_step_text(what, done, total))
+
+    def warn(self, name: str, text: str) -> None:
+        """Prints the warning above the lines."""
+        from rich.text import Text
+
+        self._console.print(Text.assemble(("warning: ", "yellow"), f"{name}: {text}"), soft_wrap=True)
+
+    def finished(self, name: str, seconds: float, error: str | None) -> None:
+        """Puts a line for good in place of the job's."""
+        from rich.text import Text
+
+        self._display.remove_task(self._tasks.pop(name))
+        self._display.refresh()
+        mark = ("✓", "green") if error is None else ("✗", "red")
+        self._console.print(Text.assemble(mark, f" {name} ", (f"{seconds:.1f} s", "dim")))
+
+    def ending(self, count: int) -> None:
+        """Says what is going on: it may take a while."""
+        self._console.print(_ending_text(count), highlight=False)
+
+
+def _ending_text(count: int) -> str:
+    return f"ending {count} process{'es' if count != 1 else ''}; another Ctrl-C ends them at once"
+
+
+def _step_text(what: str, done: int, total: int) -> str:
+    return f"{what} {done}/{total}" if total else f"{what} {done}"
+
+
+def board_on(stream: TextIO, *, quiet: bool = False) -> Board:
+    """The board that fits ``stream``: live on a terminal, plain lines elsewhere, warnings alone where ``quiet``."""
+    if quiet:
+        return WarningsBoard(stream)
+    if not stream.isatty():
+        return PlainBoard(stream)
+    from rich.console import Console
+
+    console = Console(file=stream)
+    return PlainBoard(stream) if console.is_dumb_terminal else LiveBoard(console)

@@ -1,0 +1,1 @@
+"""How long models take, measured side by side."""

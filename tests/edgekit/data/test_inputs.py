@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from edgekit.data.inputs import index_limits, seeded_inputs
+from edgekit.errors import InputError
+from edgekit.model import Model, ValueSpec
+
+OnnxModel = Callable[..., onnx.ModelProto]
+
+
+def draw(dtype: str, shape: tuple[int, ...] = (1000,), seed: int = 0, **limits: int) -> np.ndarray:
+    return seeded_inputs([ValueSpec("x", dtype, shape)], seed, limits)["x"]
+
+
+def test_the_same_seed_gives_the_same_inputs() -> None:
+    np.testing.assert_array_equal(draw("float32"), draw("float32"))
+    assert not np.array_equal(draw("float32"), draw("float32", seed=1))
+
+
+def test_other_inputs_do_not_matter() -> None:
+    both = seeded_inputs([ValueSpec("z", "float32", (7,)), ValueSpec("x", "float32", (1000,))], 0)
+    np.testing.assert_array_equal(both["x"], draw("float32"))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+def test_floats_are_standard_normal(dtype: str) -> None:
+    values = draw(dtype, (10_000,))
+    assert values.dtype == np.dtype(dtype)
+    assert values.astype(np.float64).mean() == pytest.approx(0, abs=0.05)
+    assert values.astype(np.float64).std() == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "lowest", "highest"),
+    [("int64", 0, 1), ("int32", 0, 1), ("uint8", 0, 255), ("int8", -128, 127), ("bool", 0, 1)],
+)
+def test_the_range_of_other_types(dtype: str, lowest: int, highest: int) -> None:
+    values = draw(dtype, (20_000,))
+    assert values.dtype == np.dtype(dtype)
+    assert (values.min(), values.max()) == (lowest, highest)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "float32"])
+def test_a_limit_holds_for_every_type(dtype: str) -> None:
+    assert set(draw(dtype, x=5)) == {0, 1, 2, 3, 4}
+
+
+def test_a_scalar_has_no_dimensions() -> None:
+    assert draw("int64", ()).shape == ()
+
+
+def test_a_dynamic_shape_is_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        seeded_inputs([ValueSpec("x", "float32", ("N", 3))], 0)
+    assert str(caught.value) == (
+        "x: float32 N×3: no input can be drawn while its shape is dynamic\nhint: fix it with --dim or --shape"
+    )
+
+
+@pytest.mark.parametrize("dtype", ["str", "seq(float32)", "unknown"])
+def test_what_is_no_number_is_refused(dtype: str) -> None:
+    with pytest.raises(InputError) as caught:
+        draw(dtype)
+    assert str(caught.value) == f"x: {dtype} 1000: nothing can be drawn for this element type"
+
+
+@pytest.mark.parametrize(
+    ("body", "limit"),
+    [
+        ("y = Gather (table, x)", 7),
+        ("y = Gather <axis = 1> (table, x)", 3),
+        ("y = Gather <axis = -1> (table, x)", 3),
+        ("c = Cast <to = 7> (x) r = Reshape (c, shape) y = Gather (table, r)", 7),
+        ("c = Concat <axis = 0> (one, x) y = Gather (table, c)", 7),
+        ("y = OneHot (x, depth, values)", 11),
+        ("e = Equal (x, entries) y = Cast <to = 1> (e)", 5),
+        ("a = Gather (table, x) b = Gather <axis = 1> (table, x) y = Einsum <equation = 'ab,cd->ac'> (a, b)", 3),
+    ],
+)
+def test_ids_stay_within_what_they_look_up(onnx_model: OnnxModel, body: str, limit: int) -> None:
+    body = body.replace("'", '"')
+    model = onnx_model(
+        f"g (int64[4] x) => (float[A, B] y) {{ {body} }}",
+        table=np.zeros((7, 3), np.float32),
+        shape=np.array([2, 2]),
+        one=np.array([1]),
+        depth=np.array(11),
+        values=np.array([0, 1], np.float32),
+        entries=np.arange(5).reshape(5, 1),
+    )
+    assert index_limits(Model(ir.from_proto(model))) == {"x": limit}
+
+
+def test_ids_inside_a_branch_count_too(onnx_model: OnnxModel) -> None:
+    graph = """g (int64[4] x, bool flag) => (float[A, B] y) {
+        y = If (flag) <
+            then_branch = t () => (float[4, 3] a) { a = Gather (table, x) },
+            else_branch = e () => (float[4, 3] b) { b = Gather (small, x) }
+        >
+    }"""
+    tables = {"table": np.zeros((7, 3), np.float32), "small": np.zeros((4, 3), np.float32)}
+    assert index_limits(Model(ir.from_proto(onnx_model(graph, **tables)))) == {"x": 4}
+
+
+def test_what_is_computed_with_has_no_limit(onnx_model: OnnxModel) -> None:
+    graph = "g (int64[4] x) => (float[4, 3] y) { i = Mul (x, x) y = Gather (table, i) }"
+    assert index_limits(Model(ir.from_proto(onnx_model(graph, table=np.zeros((7, 3), np.float32))))) == {}
+
+
+def test_a_single_integer_is_one_of_those_that_it_is_compared_with(onnx_model: OnnxModel) -> None:
+    graph = """g (int64 rate, int64[1, 9] ids, int64 flag) => (bool a, bool[1, 9] b, bool c, bool d) {
+        a = Equal(rate, high)
+        d = Equal(low, rate)
+        b = Equal(ids, high)
+        c = Equal(flag, one)
+    }"""
+    constants = {"high": np.array(16000), "low": np.array(8000), "one": np.array(1)}
+    limits = index_limits(Model(ir.from_proto(onnx_model(graph, **constants))))
+    assert limits == {"rate": (8000, 16000)}
+    specs = [ValueSpec("rate", "int64", ())]
+    assert {int(seeded_inputs(specs, seed, limits)["rate"]) for seed in range(20)} == {8000, 16000}

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from edgekit.data.samples import Sample
+from edgekit.data.sized_samples import SizedSamples
+from edgekit.model import ValueSpec
+
+
+class Given:
+    """Samples of arrays."""
+
+    has_labels = True
+
+    def __init__(self, *feeds: dict[str, np.ndarray]) -> None:
+        self._feeds = feeds
+
+    def __len__(self) -> int:
+        return len(self._feeds)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (Sample(str(number), feeds, number) for number, feeds in enumerate(self._feeds))
+
+
+def row(*values: int) -> np.ndarray:
+    return np.array([values])
+
+
+def test_items_of_a_batch_are_different_samples() -> None:
+    base = Given({"x": row(1, 2), "k": np.array(7)}, {"x": row(3, 4), "k": np.array(8)})
+    inputs = [ValueSpec("x", "int64", ("N", 2)), ValueSpec("k", "int64", ())]
+    first, second = SizedSamples(base, inputs, {"N": 3}, 2)
+    np.testing.assert_array_equal(first.feeds["x"], [[1, 2], [3, 4], [1, 2]])
+    np.testing.assert_array_equal(second.feeds["x"], [[3, 4], [1, 2], [3, 4]])
+    assert [int(sample.feeds["k"]) for sample in (first, second)] == [7, 8]
+    assert (first.name, first.label) == ("sample 0 at N=3", None)
+
+
+def test_inputs_that_share_a_dimension_get_the_same_size() -> None:
+    base = Given({"ids": row(1, 2, 3), "mask": row(1, 1, 0)}, {"ids": row(4, 5), "mask": row(1, 0)})
+    inputs = [ValueSpec("ids", "int64", (1, "L")), ValueSpec("mask", "int64", (1, "L"))]
+    (sample,) = SizedSamples(base, inputs, {"L": 4}, 1)
+    np.testing.assert_array_equal(sample.feeds["ids"], [[1, 2, 3, 4]])
+    np.testing.assert_array_equal(sample.feeds["mask"], [[1, 1, 0, 1]])
+
+
+def test_smaller_sizes_are_cut_and_further_axes_repeated() -> None:
+    base = Given({"x": np.arange(6).reshape(2, 3)})
+    (sample,) = SizedSamples(base, [ValueSpec("x", "int64", ("H", "W"))], {"H": 1, "W": 5}, 1)
+    np.testing.assert_array_equal(sample.feeds["x"], [[0, 1, 2, 0, 1]])

@@ -1,0 +1,71 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.reference import Reference
+from edgekit.data.samples import SeededSamples
+from edgekit.device_check.golden import write_golden
+from edgekit.model import Model
+from edgekit.target import Feature
+
+GRAPH = "f (float[1, 4] x) => (float[1, 4] y, int64[1, 4] n) { y = Mul(x, c) r = Round(y) n = Cast<to = 7>(r) }"
+
+
+@pytest.fixture
+def golden(tmp_path: Path, onnx_file: Callable[..., Path]) -> Callable[..., tuple[dict[str, Any], Path]]:
+    """Writes golden data of a model beside what a slightly other one computes."""
+
+    def write(kind: Kind, built: float, own: dict[str, float] | None = None) -> tuple[dict[str, Any], Path]:
+        paths = [onnx_file(GRAPH, name=f"{factor}.onnx", c=np.array(factor, np.float32)) for factor in (10.0, built)]
+        original, other = (Model(ir.load(path), path) for path in paths)
+        features = [
+            tuple(Feature(v.name, v.dtype, v.shape or (), v.name, v.dtype, v.shape or ()) for v in values)
+            for values in (original.inputs, original.outputs)
+        ]
+        floors = Floors.of(kind, labelled=False, max_drop=None)
+        accuracy = Accuracy("it", "the original", True, 5, floors, (), None, own or {})
+        samples = SeededSamples(original, 5)
+        executors = Reference(original), Reference(other)
+        record = write_golden(tmp_path / "golden", samples, *executors, *features, kind, accuracy)
+        return record, tmp_path / "golden"
+
+    return write
+
+
+def test_the_first_samples_and_the_original_s_outputs(golden: Callable[..., tuple[dict[str, Any], Path]]) -> None:
+    record, folder = golden(Kind.FLOAT32, 10.0)
+    assert record["samples"] == 3
+    assert sorted(path.name for path in folder.iterdir()) == ["0", "1", "2"]
+    for sample in "012":
+        x = np.load(folder / sample / "inputs" / "0.npy")
+        np.testing.assert_allclose(np.load(folder / sample / "outputs" / "0.npy"), x * 10, rtol=1e-6)
+        np.testing.assert_array_equal(np.load(folder / sample / "outputs" / "1.npy"), np.rint(x * np.float32(10)))
+
+
+def test_a_device_may_compute_floats_in_half_precision(golden: Callable[..., tuple[dict[str, Any], Path]]) -> None:
+    record, _ = golden(Kind.FLOAT32, 10.0)
+    assert record["outputs"] == [
+        {"name": "y", "floor_db": 25.0, "max_mismatch": None},
+        {"name": "n", "floor_db": None, "max_mismatch": 0.0},
+    ]
+
+
+def test_less_is_asked_of_what_the_original_does_not_reproduce(
+    golden: Callable[..., tuple[dict[str, Any], Path]],
+) -> None:
+    record, _ = golden(Kind.FLOAT32, 10.0, {"y": 27.0})
+    assert record["outputs"][0]["floor_db"] == 21.0
+
+
+def test_a_quantized_build_has_to_stay_as_accurate_as_here(
+    golden: Callable[..., tuple[dict[str, Any], Path]],
+) -> None:
+    record, _ = golden(Kind.QUANTIZED, 11.0)  # 10 % off: 20 dB
+    floor, mismatch = record["outputs"]
+    assert floor["floor_db"] == pytest.approx(20 - 6, abs=1e-3)
+    assert 0.05 < mismatch["max_mismatch"] <= 1

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from edgekit.graph.cost import cost, parameter_count
+from edgekit.graph.shapes import infer_shapes
+from edgekit.model import Model
+
+OnnxModel = Callable[..., onnx.ModelProto]
+
+
+def zeros(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.float32)
+
+
+@pytest.fixture
+def model(onnx_model: OnnxModel) -> Callable[..., Model]:
+    return lambda graph, **rest: infer_shapes(Model(ir.from_proto(onnx_model(graph, **rest))))
+
+
+# Every expected number is the product that the comment beside it spells out.
+COUNTS = {
+    "conv": (
+        "g (float[1, 3, 8, 8] x) => (float[1, 5, 6, 6] y) { y = Conv (x, w) }",
+        {"w": zeros(5, 3, 3, 3)},
+        5 * 6 * 6 * 3 * 3 * 3,  # outputs × inputs of one
+    ),
+    "grouped conv": (
+        "g (float[2, 4, 8, 8] x) => (float[2, 4, 4, 4] y) "
+        "{ y = Conv <group = 4, strides = [2, 2], pads = [1, 1, 1, 1]> (x, w) }",
+        {"w": zeros(4, 1, 3, 3)},
+        2 * 4 * 4 * 4 * 3 * 3,  # every channel on its own
+    ),
+    "transposed conv": (
+        "g (float[1, 3, 4, 4] x) => (float[1, 6, 8, 8] y) { y = ConvTranspose <strides = [2, 2]> (x, w) }",
+        {"w": zeros(3, 6, 2, 2)},
+        3 * 4 * 4 * 6 * 2 * 2,  # every input to all it reaches
+    ),
+    "matrix product": (
+        "g (float[2, 5, 7] x) => (float[2, 5, 3] y) { y = MatMul (x, w) }",
+        {"w": zeros(7, 3)},
+        2 * 5 * 3 * 7,
+    ),
+    "gemm": (
+        "g (float[7, 5] x) => (float[5, 3] y) { y = Gemm <transA = 1, transB = 1> (x, w) }",
+        {"w": zeros(3, 7)},
+        5 * 3 * 7,
+    ),
+    "einsum": (
+        "g (float[2, 4, 5] x, float[2, 5, 6] z) => (float[2, 4, 6] y) "
+        '{ y = Einsum <equation = "bij,bjk->bik"> (x, z) }',
+        {},
+        2 * 4 * 5 * 6,
+    ),
+    "einsum of one": ('g (float[2, 3] x) => (float[3, 2] y) { y = Einsum <equation = "ij->ji"> (x) }', {}, 0),
+    "lstm": (
+        "g (float[9, 2, 4] x) => (float[9, 1, 2, 3] y) { y = LSTM <hidden_size = 3> (x, w, r) }",
+        {"w": zeros(1, 12, 4), "r": zeros(1, 12, 3)},
+        9 * 2 * 4 * (3 * 4 + 3 * 3),  # steps × batch × gates × (input and hidden products)
+    ),
+    "bidirectional gru": (
+        "g (float[9, 2, 4] x) => (float[9, 2, 2, 3] y) "
+        '{ y = GRU <hidden_size = 3, direction = "bidirectional"> (x, w, r) }',
+        {"w": zeros(2, 9, 4), "r": zeros(2, 9, 3)},
+        9 * 2 * 2 * 3 * (3 * 4 + 3 * 3),
+    ),
+    "elementwise": ("g (float[10] x) => (float[10] y) { y = Mul (x, x) }", {}, 0),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_macs_by_hand(model: Callable[..., Model], name: str) -> None:
+    graph, weights, expected = COUNTS[name]
+    counted = cost(model(graph, **weights))
+    assert counted.macs == expected
+    assert counted.uncounted == ()
+
+
+@pytest.mark.parametrize("shape", ["[1, 4, 10, 8]", "[1, 10, 32]"])
+def test_attention_multiplies_queries_by_keys_and_weights_by_values(model: Callable[..., Model], shape: str) -> None:
+    heads = "" if shape.count(",") == 3 else "<q_num_heads = 4, kv_num_heads = 4>"
+    inputs = ", ".join(f"float{shape} {name}" for name in "qkv")
+    counted = cost(model(f"g ({inputs}) => (float{shape} y) {{ y = Attention {heads} (q, k, v) }}", opset=23))
+    assert counted.macs == 4 * 10 * 10 * (8 + 8)
+
+
+def test_the_dearest_branch_counts(model: Callable[..., Model]) -> None:
+    graph = """g (float[1, 4] x, bool flag) => (float[1, 4] y) {
+        y = If (flag) <
+            then_branch = t () => (float[1, 4] a) { a = MatMul (x, w) },
+            else_branch = e () => (float[1, 4] b) { c = MatMul (x, w) b = MatMul (c, w) }
+        >
+    }"""
+    assert cost(model(graph, w=zeros(4, 4))).macs == 2 * 4 * 4
+
+
+def test_what_has_no_fixed_shape_is_named(model: Callable[..., Model]) -> None:
+    counted = cost(model("g (float[N, 4] x) => (float[N, 4] y) { [mm] y = MatMul (x, w) }", w=zeros(4, 4)))
+    assert counted.uncounted == ("mm",)
+
+
+def test_parameters_are_what_was_learned(model: Callable[..., Model]) -> None:
+    graph = "g (float[1, 4] x) => (float[2, 2] y) { m = MatMul (x, w) b = Add (m, c) y = Reshape (b, shape) }"
+    counted = parameter_count(model(graph, w=zeros(4, 4), c=zeros(4), shape=np.array([2, 2])))
+    assert counted == 16 + 4
+
+
+def test_quantized_weights_are_parameters_too(model: Callable[..., Model]) -> None:
+    graph = "g (float[1, 4] x) => (float[1, 4] y) { d = DequantizeLinear (w, s) y = MatMul (x, d) }"
+    assert parameter_count(model(graph, w=np.zeros((4, 4), np.int8), s=np.array(0.1, np.float32))) == 16 + 1

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from operator import attrgetter, methodcaller
+from pathlib import Path
+
+import pytest
+
+from edgekit.cli._errors import as_edgekit_error
+from edgekit.processes.workers import GRACE_SECONDS, run_jobs
+from edgekit.terminal.board import Board
+
+
+class Recorder(Board):
+    def __init__(self) -> None:
+        self.told: list[tuple[object, ...]] = []
+
+    def step(self, name: str, what: str, done: int, total: int) -> None:
+        self.told.append((name, what, done, total))
+
+    def warn(self, name: str, text: str) -> None:
+        self.told.append((name, text))
+
+    def finished(self, name: str, seconds: float, error: str | None) -> None:
+        del seconds
+        self.told.append((name, error))
+
+
+def test_jobs_tell_of_themselves_and_one_that_fails_does_not_end_the_others() -> None:
+    board = Recorder()
+    jobs = [
+        ("bad", attrgetter("no_such_thing")),
+        ("warns", methodcaller("warn", "beware")),
+        ("steps", methodcaller("step", "sample", 1, 2)),
+    ]
+    results = run_jobs(jobs, 2, board, as_edgekit_error)
+    assert (results["warns"], results["steps"]) == (None, None)
+    failure = results["bad"]
+    assert failure is not None
+    assert failure.exit_code == 3
+    assert failure.record["type"] == "InternalError"
+    assert "a fault of EdgeKit itself: AttributeError: " in failure.text
+    assert failure.trace.splitlines()[-1].startswith("AttributeError: ")
+    assert {("warns", "beware"), ("warns", None), ("steps", "sample", 1, 2), ("steps", None)} < set(board.told)
+    assert ("bad", failure.text) in board.told
+
+
+SCRIPT = """
+import os, signal, sys, time
+from pathlib import Path
+from edgekit.atomic import atomic_directory
+from edgekit.terminal.board import PlainBoard
+from edgekit.cli._errors import as_edgekit_error
+from edgekit.errors import OpGap, UnsupportedOpsError
+from edgekit.processes.workers import run_jobs
+
+def die(progress):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def leave(progress):
+    os._exit(7)
+
+def refuse(progress):
+    raise UnsupportedOpsError([OpGap("Exp", "n", "no")], subject="m")
+
+def write(progress):
+    with atomic_directory(Path(sys.argv[1]) / "out"):
+        Path(sys.argv[1], "pid").write_text(str(os.getpid()))
+        with progress.stage("writing"):
+            time.sleep(60)
+
+def stubborn(progress):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    write(progress)
+
+def well(progress):
+    pass
+
+if __name__ == "__main__":
+    jobs = [(name, globals()[name]) for name in sys.argv[2:]]
+    results = run_jobs(jobs, 2, PlainBoard(sys.stderr), as_edgekit_error)
+    for name, failure in results.items():
+        print(f"{name}: {failure.exit_code} {failure.text}" if failure else f"{name}: done")
+"""
+
+
+def started(folder: Path, *jobs: str) -> subprocess.Popen[str]:
+    script = folder / "script.py"
+    script.write_text(SCRIPT)
+    return subprocess.Popen(
+        [sys.executable, script, folder, *jobs],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def writer_of(folder: Path) -> int:
+    """The process that writes, once it does."""
+    for _ in range(1200):
+        if (folder / "pid").is_file() and (folder / "pid").read_text():
+            return int((folder / "pid").read_text())
+        time.sleep(0.05)
+    raise AssertionError("the job has not begun")
+
+
+def is_gone(process: int) -> bool:
+    for _ in range(200):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def unfinished(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir() if path.name.startswith(".edgekit-") or path.name == "out"]
+
+
+def test_a_process_that_dies_is_a_failure_of_its_job_alone(tmp_path: Path) -> None:
+    process = started(tmp_path, "die", "leave", "refuse", "well")
+    out, _ = process.communicate(timeout=60)
+    hint = "hint: the system ends processes when memory runs out: fewer --jobs need less"
+    assert sorted(out.splitlines()) == sorted(
+        [
+            "die: 3 die: its process was ended by SIGKILL",
+            hint,
+            "leave: 3 leave: its process ended with exit code 7",
+            hint,
+            "refuse: 1 m: 1 unsupported node",
+            "  Exp (node 'n'): no",
+            "well: done",
+        ]
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_the_processes_and_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    process = started(tmp_path, "write", "well")
+    writer = writer_of(tmp_path)
+    if number is signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does: every process gets it
+    else:
+        process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == -number
+    assert is_gone(writer)
+    assert unfinished(tmp_path) == []
+    assert err.count("Traceback") <= 1  # the script's own: the jobs' processes end in silence
+    if number is signal.SIGINT:
+        assert "ending 1 process; another Ctrl-C ends them at once\n" in err
+
+
+def test_when_the_first_process_is_killed_the_others_clean_up_and_end(tmp_path: Path) -> None:
+    process = started(tmp_path, "write")
+    writer = writer_of(tmp_path)
+    assert len(unfinished(tmp_path)) == 1
+    process.kill()
+    process.communicate(timeout=60)
+    assert is_gone(writer)
+    assert unfinished(tmp_path) == []
+
+
+def test_another_interrupt_ends_them_at_once(tmp_path: Path) -> None:
+    process = started(tmp_path, "stubborn")
+    writer = writer_of(tmp_path)
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    while "ending 1 process" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert time.monotonic() - start < GRACE_SECONDS
+    assert is_gone(writer)

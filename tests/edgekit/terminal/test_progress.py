@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+
+from edgekit.terminal import progress as progress_module
+from edgekit.terminal.progress import LiveProgress, Pace, PlainProgress, Progress, progress_on
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return Terminal()
+
+
+def work(progress: Progress) -> None:
+    with progress.stage("quantize"):
+        progress.step("calibrating", 3, 10)
+        progress.warn("few samples")
+
+
+def test_a_pipe_gets_plain_lines() -> None:
+    stream = io.StringIO()
+    work(progress_on(stream))
+    assert re.fullmatch(r"quantize\nwarning: few samples\nquantize: 0\.\d s\n", stream.getvalue())
+
+
+def test_steps_of_long_stages_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_module, "SECONDS_BETWEEN_LINES", 0.0)
+    stream = io.StringIO()
+    progress = PlainProgress(stream)
+    with progress.stage("quantize"):
+        progress.step("calibrating", 3, 10)
+        progress.step("searching", 7, 0)
+    assert stream.getvalue().splitlines()[1:3] == ["  calibrating 3/10", "  searching 7"]
+
+
+def test_the_time_that_is_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now)
+    pace, told = Pace(), []
+    for seconds, what, done, total in [
+        (100.0, "calibrating", 2, 42),
+        (100.5, "calibrating", 3, 42),  # too early to tell
+        (102.0, "calibrating", 12, 42),  # ten in two seconds: thirty take six
+        (103.0, "searching", 1, 0),
+        (110.0, "searching", 2, 0),
+        (120.0, "rounding", 0, 40),
+        (140.0, "rounding", 1, 40),  # 39 of 20 seconds each
+    ]:
+        now = seconds
+        told.append(pace.text(what, done, total))
+    assert told == [
+        "calibrating 2/42",
+        "calibrating 3/42",
+        "calibrating 12/42, 6 s left",
+        "searching 1",
+        "searching 2",
+        "rounding 0/40",
+        "rounding 1/40, 13 min left",
+    ]
+
+
+def test_a_stage_that_fails_claims_no_time() -> None:
+    stream = io.StringIO()
+    with pytest.raises(ValueError, match="bad"), progress_on(stream).stage("load"):
+        raise ValueError("bad")
+    assert stream.getvalue() == "load\n"
+
+
+def test_a_terminal_gets_one_line_a_stage(terminal: Terminal) -> None:
+    progress = progress_on(terminal)
+    assert isinstance(progress, LiveProgress)
+    work(progress)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
+    assert "✓ quantize 0.0 s" in text
+    assert "warning: few samples" in text
+
+
+def test_no_color_is_respected(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    work(progress_on(terminal))
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", terminal.getvalue())
+
+
+def test_a_dumb_terminal_gets_plain_lines(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    assert isinstance(progress_on(terminal), PlainProgress)
+
+
+def test_quiet_leaves_the_warnings(terminal: Terminal) -> None:
+    work(progress_on(terminal, quiet=True))
+    assert terminal.getvalue() == "warning: few samples\n"
