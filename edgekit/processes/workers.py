@@ -91,11 +91,16 @@ def run_jobs(jobs: Sequence[tuple[str, Job]], count: int, board: Board, explain:
                 results[one.name] = _result(one)
                 failure = results[one.name]
                 board.finished(one.name, time.monotonic() - one.start, None if failure is None else failure.text)
-    except KeyboardInterrupt:
-        board.ending(len(running))
+    except BaseException as problem:
+        with suppress(KeyboardInterrupt):  # another interrupt: what is below ends the processes at once
+            if isinstance(problem, KeyboardInterrupt):
+                board.ending(len(running))
+            _end_in_order(running)
         raise
     finally:
-        _stop(running)
+        for one in running:
+            one.process.kill()
+            one.process.join()
     return results
 
 
@@ -156,19 +161,13 @@ def _result(one: _Running) -> Failure | None:
     )
 
 
-def _stop(running: Sequence[_Running]) -> None:
-    """Ends the processes: each may clean up, for a while; another interrupt ends them at once."""
+def _end_in_order(running: Sequence[_Running]) -> None:
+    """Asks the processes to end; each may clean up, for a while."""
     end = time.monotonic() + GRACE_SECONDS
     for one in running:
         one.process.terminate()
-    try:
-        for one in running:
-            one.process.join(max(0.0, end - time.monotonic()))
-    except KeyboardInterrupt:  # somebody is in a hurry, and the first interrupt is on its way up already
-        end = 0.0
     for one in running:
-        one.process.kill()
-        one.process.join()
+        one.process.join(max(0.0, end - time.monotonic()))
 
 
 class _ToldProgress(Progress):
