@@ -23,7 +23,7 @@ unfinished="$root.unfinished"
 rm -rf "$unfinished"
 mkdir -p "$(dirname "$root")"
 debootstrap --variant=minbase --include=swiftlang,libstdc++-14-dev,libc6-dev \
-    trixie "$unfinished" http://deb.debian.org/debian >"$root.log" 2>&1 || {
+    trixie "$unfinished" ${EDGEKIT_DEBIAN_MIRROR:+"$EDGEKIT_DEBIAN_MIRROR"} >"$root.log" 2>&1 || {
     tail -n 5 "$root.log" >&2
     echo "swift: Debian's packages cannot be installed; its tests are skipped" >&2
     rm -rf "$unfinished"

@@ -20,6 +20,7 @@ import tarfile
 import tempfile
 import urllib.request
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,7 +28,8 @@ from edgekit.errors import EdgeKitError, InputError, RequirementError
 
 FOLDER_VARIABLE = "EDGEKIT_QEMU_ARM64"
 """Environment variable that names another folder."""
-MIRROR = "https://deb.debian.org/debian"
+MIRROR_VARIABLE = "EDGEKIT_DEBIAN_MIRROR"
+"""Environment variable that names a mirror of Debian's; without it, what this machine's own packages come from."""
 SUITE = "trixie"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """What Debian calls the machines that its QEMU runs on here."""
@@ -60,11 +62,37 @@ def qemu_folder() -> Path:
     return Path(named) if named else Path.home() / ".cache" / "edgekit" / "qemu-arm64"
 
 
+def mirror() -> str:
+    """Where Debian's packages are downloaded from.
+
+    Raises:
+        InputError: No mirror is named, and apt knows none.
+    """
+    address = os.environ.get(MIRROR_VARIABLE) or _mirror_of_apt()
+    if not address:
+        raise InputError(
+            "it is not known where to get Debian's packages from",
+            subject=MIRROR_VARIABLE,
+            expected="the address of a mirror",
+            hint=f"set {MIRROR_VARIABLE} to one; Debian's site lists them",
+        )
+    return address.rstrip("/")
+
+
+@cache
+def _mirror_of_apt() -> str:
+    if shutil.which("apt-get") is None:
+        return ""
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+    return next((address for address in listed if address.rstrip("/").endswith("/debian")), "")
+
+
 def install(folder: Path) -> bool:
     """Installs everything into ``folder``; returns False where it is there already, in these versions.
 
     Raises:
-        InputError: Debian has no QEMU for this machine.
+        InputError: Debian has no QEMU for this machine, or no mirror is known.
         RequirementError: Something cannot be downloaded.
     """
     if sys.platform != "linux" or platform.machine() not in ARCHITECTURES:
@@ -107,10 +135,10 @@ def _unpack(packages: Sequence[str], architecture: str, target: Path, wanted: st
     known = dict(_paragraphs(index, packages))
     for name in packages:
         if name not in known:
-            raise RequirementError(f"Debian's suite {SUITE} has no package {name} for {architecture}", subject=MIRROR)
+            raise RequirementError(f"Debian's suite {SUITE} has no package {name} for {architecture}", subject=mirror())
         archive = _download(known[name]["Filename"])
         if hashlib.sha256(archive).hexdigest() != known[name]["SHA256"]:
-            raise RequirementError("arrived changed", subject=f"{MIRROR}/{known[name]['Filename']}")
+            raise RequirementError("arrived changed", subject=f"{mirror()}/{known[name]['Filename']}")
         with tarfile.open(fileobj=io.BytesIO(_data_of(archive))) as files:
             members = [member for member in files if f"{member.name}/".startswith(f"{wanted}/")]
             files.extractall(target, members, filter="tar")
@@ -128,12 +156,12 @@ def _data_of(package: bytes) -> bytes:
     """The files of a Debian package: the member ``data.tar.*`` of an archive in the format of ``ar``."""
     stream = io.BytesIO(package)
     if stream.read(len(_AR_MAGIC)) != _AR_MAGIC:
-        raise RequirementError("is no Debian package", subject=MIRROR)
+        raise RequirementError("is no Debian package", subject=mirror())
     for name, size in _ar_members(stream):
         data = stream.read(size + size % 2)
         if name.startswith("data.tar"):
             return data
-    raise RequirementError("a Debian package has no files", subject=MIRROR)
+    raise RequirementError("a Debian package has no files", subject=mirror())
 
 
 def _ar_members(stream: BinaryIO) -> Iterator[tuple[str, int]]:
@@ -143,10 +171,10 @@ def _ar_members(stream: BinaryIO) -> Iterator[tuple[str, int]]:
 
 def _download(path: str) -> bytes:
     try:
-        with urllib.request.urlopen(f"{MIRROR}/{path}", timeout=60) as answer:
+        with urllib.request.urlopen(f"{mirror()}/{path}", timeout=60) as answer:
             data: bytes = answer.read()
     except OSError as error:
-        raise RequirementError(f"cannot be downloaded: {error}", subject=f"{MIRROR}/{path}") from error
+        raise RequirementError(f"cannot be downloaded: {error}", subject=f"{mirror()}/{path}") from error
     return data
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgekit.devices import qemu_install
-from edgekit.errors import RequirementError
+from edgekit.errors import InputError, RequirementError
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f"Package: tool\nVersion: 1.2\nDescription: a tool\n that does more\nFilename: tool.deb\nSHA256: {digest}",
     )
     (index / "Packages.xz").write_bytes(lzma.compress("\n\n".join(paragraphs).encode()))
-    monkeypatch.setattr(qemu_install, "MIRROR", root.as_uri())
+    monkeypatch.setenv(qemu_install.MIRROR_VARIABLE, root.as_uri())
     return root
 
 
@@ -76,8 +76,16 @@ def test_what_is_not_there(mirror: Path, tmp_path: Path) -> None:
 def test_it_says_so_where_the_network_is_not_there_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(qemu_install, "MIRROR", "http://127.0.0.1:9")
+    monkeypatch.setenv(qemu_install.MIRROR_VARIABLE, "http://127.0.0.1:9/")
     monkeypatch.setenv(qemu_install.FOLDER_VARIABLE, str(tmp_path / "qemu"))
     assert qemu_install.main() == 1
     assert "cannot be downloaded" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_mirror_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(qemu_install.MIRROR_VARIABLE, raising=False)
+    monkeypatch.setattr(qemu_install, "_mirror_of_apt", str)
+    with pytest.raises(InputError, match="it is not known where to get Debian's packages from") as caught:
+        qemu_install.mirror()
+    assert f"hint: set {qemu_install.MIRROR_VARIABLE} to one" in str(caught.value)
