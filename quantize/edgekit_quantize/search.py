@@ -27,6 +27,10 @@ FINAL_ROUNDS = 10
 """Rounds of that second timing."""
 FINAL_NOISE = 0.02
 """Two latencies that differ by less than this share there are the same."""
+LITTLE_SLOWER = 0.05
+"""What of the latency may be given up there for :data:`FAR_BETTER_DB`."""
+FAR_BETTER_DB = 3.0
+"""Half of the error's power."""
 WORTH_A_RESCUE = 1.5
 """A near miss that is more than so many times as fast as all that hold the budget is brought into it."""
 SAME_SIZE = 1.1
@@ -215,7 +219,8 @@ def _with_more_care(name: str, settings: Settings, order: Sequence[str], write: 
 def _play_off(trials: Sequence[Trial], bench: Bench) -> Trial | None:
     """The fastest; of those that are as fast the smallest, of those that are as small the one with the least error.
 
-    Where no latency counts, computing with integers is taken to be faster than storing them.
+    One that is little slower and has half of the error, or less, is preferred to it. Where no latency counts, computing
+    with integers is taken to be faster than storing them.
     """
     if not trials:
         return None
@@ -229,8 +234,13 @@ def _play_off(trials: Sequence[Trial], bench: Bench) -> Trial | None:
     times = latencies(*runs, rounds=FINAL_ROUNDS)
     for trial, latency in zip(final, times, strict=True):
         trial.final_ms = latency
-    near = [trial for trial, latency in zip(final, times, strict=True) if latency <= min(times) * (1 + FINAL_NOISE)]
-    return _best_of(near)
+    near, little_slower = (
+        [trial for trial, latency in zip(final, times, strict=True) if latency <= min(times) * (1 + share)]
+        for share in (FINAL_NOISE, LITTLE_SLOWER)
+    )
+    best = _best_of(near)
+    far_better = [trial for trial in little_slower if trial.score.sqnr_db >= best.score.sqnr_db + FAR_BETTER_DB]
+    return _best_of(far_better or [best])
 
 
 def _best_of(trials: Sequence[Trial]) -> Trial:

@@ -63,6 +63,8 @@ def _chosen(candidates: dict[str, Slow], *, speed_counts: bool = True, max_drop:
         ({"slower than float": Slow(2 * FLOAT_S, 0.0)}, None),
         ({"wrong": Slow(FLOAT_S / 4, 2.0)}, None),
         ({"worse": Slow(FLOAT_S / 4, 0.09), "better": Slow(FLOAT_S / 4, 0.01)}, "better"),
+        ({"fastest": Slow(FLOAT_S / 4, 0.09), "little slower": Slow(FLOAT_S / 4 * 1.03, 0.01)}, "little slower"),
+        ({"fastest": Slow(FLOAT_S / 4, 0.09), "slower": Slow(FLOAT_S / 4 * 1.2, 0.01)}, "fastest"),
     ],
 )
 def test_the_fastest_that_is_good_enough(candidates: dict[str, Slow], best: str | None) -> None:
