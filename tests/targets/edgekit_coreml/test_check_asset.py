@@ -29,7 +29,8 @@ CHECK = Path(__file__).parents[3] / "targets/edgekit_coreml/assets/check.py"
 def test_pictures_are_those_that_the_golden_data_were_made_from(
     shape: str, color: str, mean: tuple[float, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(str(Path(edgekit.__file__).parent))  # golden_check lies beside it in a bundle
+    folder = Path(edgekit.__file__).parent / "device_check"  # what is in it lies beside the check in a bundle
+    monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr(sys, "dont_write_bytecode", sys.dont_write_bytecode)
     as_picture = runpy.run_path(str(CHECK), run_name="check")["as_picture"]
     model = onnx.parser.parse_model(
