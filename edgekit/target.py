@@ -187,8 +187,14 @@ class Target(ABC):
         """
 
     @abstractmethod
-    def load(self, main: Path, profile: Profile) -> Runner:
-        """Something that executes the artifact whose main file is ``main``, on this machine."""
+    def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
+        """Something that executes the artifact whose main file is ``main``, on this machine.
+
+        Args:
+            main: The file.
+            profile: What it was built for.
+            threads: How many the runtime may use, where it can be told.
+        """
 
     @abstractmethod
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:

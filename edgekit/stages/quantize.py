@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import weakref
@@ -26,6 +27,8 @@ SCHEMES = ("auto", "int8", "int8-weights", "int8-dynamic", "int4-weights", HALF,
 """What a quantizer does. A target may refuse some of it (``refuses`` in its :meth:`Target.placement`), and it may have
 schemes of its own, which it applies when it builds."""
 NEED_SAMPLES = ("auto", "int8")
+MOST_THREADS = 4
+"""Threads on which candidates are timed at most: more add more noise than they tell."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +46,15 @@ class Execute:
     target: Target
     profile: Profile
     options: BuildOptions
+    threads: int = 1
+    """How many the runtime may use."""
 
     def __call__(self, candidate: Model) -> Runner:
         """What executes the candidate. What was built is removed when nobody holds it any more."""
         place = Path(tempfile.mkdtemp(prefix="edgekit-"))
         try:
             artifact = self.target.build(candidate, self.profile, place, self.options)
-            runner = self.target.load(artifact.main, self.profile)
+            runner = self.target.load(artifact.main, self.profile, threads=self.threads)
         except BaseException:
             shutil.rmtree(place)
             raise
@@ -128,7 +133,7 @@ class Quantize(Stage[Model]):
                 max_drop=self._max_drop,
                 evaluation=self._evaluation,
                 placement=self._target.placement(self._profile),
-                execute=Execute(self._target, self._profile, self._options),
+                execute=Execute(self._target, self._profile, self._options, timed_threads()),
                 latency_counts=self._profile.runs_here,
                 progress=self._progress,
                 executor=self._executor,
@@ -150,6 +155,14 @@ class Quantize(Stage[Model]):
     @property
     def _own_schemes(self) -> Sequence[str]:
         return self._target.weight_schemes(self._profile)
+
+
+def timed_threads() -> int:
+    """On how many threads candidates are timed: as many as a user's program has here, up to :data:`MOST_THREADS`.
+
+    Which of two forms of a model is faster depends on it: what a second processor speeds up, and what it waits for.
+    """
+    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, MOST_THREADS)
 
 
 def refused(target: Target, profile: Profile) -> Mapping[str, str]:

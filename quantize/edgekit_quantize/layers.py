@@ -85,6 +85,19 @@ def layer_of(node: ir.Node) -> Layer | None:
     return Layer(node, "DepthwiseConv" if depthwise else "Conv", 0, 1, 0)
 
 
+def is_padded(layer: Layer) -> bool:
+    """Whether zeros join the layer's input, to which a shift of the input is not added."""
+    if layer.node.op_type == "ConvTranspose":
+        return True
+    if layer.node.op_type != "Conv":
+        return False
+    automatic = layer.node.attributes.get("auto_pad")
+    if automatic is not None and automatic.as_string() not in {"NOTSET", "VALID"}:
+        return True
+    pads = layer.node.attributes.get("pads")
+    return pads is not None and any(pads.as_ints())
+
+
 def _matmul(node: ir.Node) -> Layer | None:
     first, second = constant(node.inputs[0]), constant(node.inputs[1])
     if _is_float(second) and second is not None and first is None and second.ndim >= 2:

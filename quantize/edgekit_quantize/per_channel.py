@@ -21,6 +21,7 @@ from edgekit_quantize.calibration.channel_histogram import VALUES, ZEROS, Channe
 from edgekit_quantize.layers import Layer
 from edgekit_quantize.placement import Plan, Settings
 from edgekit_quantize.qparams import TINY, TYPES, IntegerType, QParams
+from edgekit_quantize.ranges import AROUND_ZERO, MOST_LOST
 from edgekit_quantize.smoothquant import Smoothing, sole_readers
 
 SHRINKS = np.geomspace(1.0, 0.08, 16)
@@ -75,6 +76,11 @@ def channel_scales(histogram: ChannelHistogram, readers: Iterable[Layer], settin
     best = min(
         (_scales(tails, zero, dtype) for zero in _zeros(tails, dtype, settings)), key=lambda found: found.error @ power
     )
+    if best.zero and settings.ranges.get("DepthwiseConv") == AROUND_ZERO:
+        signed = TYPES["int8"]
+        around_zero = _scales(tails, -signed.low, signed)
+        if around_zero.error @ power <= MOST_LOST * (best.error @ power):
+            best, dtype = around_zero, signed
     used = best.scale > TINY
     step = float(np.exp(np.log(best.scale[used]).mean())) if used.any() else 1.0
     factors = np.where(used, best.scale / step, 1.0).astype(np.float32)

@@ -22,6 +22,7 @@ from edgekit_quantize.dynamic import fits
 from edgekit_quantize.graph import constant, is_standard, only_consumer
 from edgekit_quantize.layers import Layer, layers
 from edgekit_quantize.ranges import AROUND_ZERO
+from edgekit_quantize.zero_points import takes_shift
 
 MODES = ("float", "weights", "input", "both", "dynamic")
 """A layer stays float; only its weights are quantized; its activation input is as well; its output is as well; its
@@ -76,6 +77,9 @@ class Settings:
     """Operators that the runtime computes inside the layer before them."""
     moves: tuple[str, ...] = ("MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice")
     """Operators that hand integers through unchanged."""
+    zero_points_in_biases: bool = False
+    """Whether zero points move into the biases of the layers that read an activation, where all of them can
+    (:mod:`edgekit_quantize.zero_points`): runtimes that multiply integers are slower with a zero point."""
     separate_bias: bool = False
     """Whether the Add behind a quantized MatMul gets a bias of rank 3, which keeps the runtime from merging the two
     into a Gemm that it has no integer kernel for."""
@@ -84,6 +88,9 @@ class Settings:
     correct_rounding: bool = False
     """Whether biases also take off what the rounding of activations adds on average
     (:mod:`edgekit_quantize.rounding_error`)."""
+    fewest_channels: int = 0
+    """Convolutions stay float where each output has fewer input channels than this, as that of an image: integer
+    kernels leave most of their lanes empty there. (Depthwise ones are a kind of their own.)"""
     padded_shifts_as_convolutions: bool = False
     """See :func:`edgekit_quantize.prepare.affine.shifts_to_convolutions`."""
 
@@ -138,6 +145,8 @@ class Plan:
     """Where a tensor takes its range from another one, because integers are only moved from that to it."""
     rules: dict[str, str] = field(default_factory=dict)
     """The rule for the range of a tensor; :data:`DEFAULT_RULE` where there is no entry."""
+    shifted: set[str] = field(default_factory=set)
+    """Activations whose zero point moves into the biases of all layers that read their integers."""
     products: list[ir.Node] = field(default_factory=list)
     """MatMul nodes whose operands are both activations."""
     moved: list[ir.Node] = field(default_factory=list)
@@ -146,6 +155,18 @@ class Plan:
     def rule(self, name: str) -> str:
         """The rule for the range of a tensor."""
         return self.rules.get(name, DEFAULT_RULE)
+
+    def readers(self) -> dict[str, list[Layer]]:
+        """The activations whose integers go into quantized layers and nowhere else, each with those layers.
+
+        Not where they are moved on, multiplied with another activation, or the only form in which the tensor remains.
+        """
+        shared = {*self.range_from, *self.range_from.values(), *self.whole}
+        shared.update(value.name or "" for node in self.products for value in node.inputs if value is not None)
+        found: dict[str, list[Layer]] = {}
+        for layer in self.layers:
+            found.setdefault(layer.data.name or "", []).append(layer)
+        return {name: layers for name, layers in found.items() if name not in shared}
 
     def observed(self) -> set[str]:
         """The tensors whose ranges are needed."""
@@ -172,6 +193,9 @@ def place(graph: ir.Graph, settings: Settings, keep_float: Collection[str] = ())
         elif layer.name in keep_float:
             plan.kept_float[layer.name] = "its error is too large"
             plan.stored.append(layer)
+        elif layer.kind == "Conv" and layer.weights().shape[1] < settings.fewest_channels:
+            plan.kept_float[layer.name] = "the target computes so few input channels as fast in float"
+            plan.stored.append(layer)
         elif not layer.data.name or layer.data.dtype not in (None, ir.DataType.FLOAT):
             plan.kept_float[layer.name] = f"its activations are {layer.data.dtype}"
             plan.stored.append(layer)
@@ -188,6 +212,9 @@ def place(graph: ir.Graph, settings: Settings, keep_float: Collection[str] = ())
     if settings.activation_products:
         _products(graph, plan, keep_float)
     _moves(plan)
+    if settings.zero_points_in_biases:
+        plan.shifted = {name for name, readers in plan.readers().items() if all(map(takes_shift, readers))}
+        plan.rules = {n: rule for n, rule in plan.rules.items() if n not in plan.shifted or rule != AROUND_ZERO}
     return plan
 
 

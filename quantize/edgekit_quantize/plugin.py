@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
+from edgekit.model import ValueSpec
 from edgekit.quantizer import BudgetError, QuantizationRequest, QuantizationResult, Quantizer
 from edgekit_quantize.bias_correction import input_axis
 from edgekit_quantize.blocks import inputs_first
@@ -158,7 +159,8 @@ class _Run:
             if progress is not None:
                 progress("calibrating", count, len(samples))
 
-        calibration = calibrate(self._model, wanted, feeds(), len(samples), done, factors, scales)
+        again = functools.partial(_feeds_of, samples, self._request.model.inputs)
+        calibration = calibrate(self._model, wanted, feeds(), len(samples), done, factors, scales, again)
         if not calibration.samples:
             raise InputError("there are no samples", hint="the folder is empty")
         if self._candidates[0][1].correct_rounding:
@@ -237,6 +239,11 @@ class _Run:
         else:
             accounts = account(self._model, settings, written, tensors, rounded_with_care=careful)
         return [entry.as_record() for entry in accounts]
+
+
+def _feeds_of(samples: Samples, inputs: Sequence[ValueSpec]) -> Iterator[dict[str, np.ndarray]]:
+    """What samples feed, without their labels."""
+    return (feeds for feeds, _ in checked_feeds(samples, inputs))
 
 
 def _asked(request: QuantizationRequest, of_target: Sequence[tuple[str, Settings]]) -> list[tuple[str, Settings]]:

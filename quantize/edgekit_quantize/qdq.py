@@ -28,20 +28,24 @@ class QDQWriter:
         self._dequantized: dict[str, ir.Value] = {}
         self._weights: dict[tuple[str, int | None], ir.Value] = {}
 
-    def activation(self, value: ir.Value, params: QParams, smoothing: Smoothing | None = None) -> ir.Value:
+    def activation(
+        self, value: ir.Value, params: QParams, smoothing: Smoothing | None = None, *, shifted: bool = False
+    ) -> ir.Value:
         """The tensor after Q/DQ; readers have to be pointed to it.
 
         Args:
             value: The tensor.
             params: How it is quantized once it is smooth.
             smoothing: What it is divided by on the way.
+            shifted: Whether the zero point is not taken off again (:mod:`edgekit_quantize.zero_points`).
         """
         name = value.name or ""
         if name not in self._dequantized:
             scale = add_initializer(self.graph, self.names.fresh(f"{name}_scale"), params.scale)
-            zero = add_initializer(
-                self.graph, self.names.fresh(f"{name}_zero_point"), params.zero_point.astype(params.dtype.name)
-            )
+            zeros = params.zero_point.astype(params.dtype.name)
+            zero = last = add_initializer(self.graph, self.names.fresh(f"{name}_zero_point"), zeros)
+            if shifted and zeros.any():
+                last = add_initializer(self.graph, self.names.fresh(f"{name}_no_zero_point"), np.zeros_like(zeros))
             quantized = ir.Value(name=self.names.fresh(f"{name}_quantized"))
             smooth = [] if smoothing is None else [self._divide(value, smoothing)]
             source = smooth[0].outputs[0] if smooth else value
@@ -49,7 +53,7 @@ class QDQWriter:
             nodes = [
                 *smooth,
                 ir.node("QuantizeLinear", [source, scale, zero], outputs=[quantized]),
-                ir.node("DequantizeLinear", [quantized, scale, zero], outputs=[dequantized]),
+                ir.node("DequantizeLinear", [quantized, scale, last], outputs=[dequantized]),
             ]
             producer = value.producer()
             if producer is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from edgekit.comparison.metrics import LabelCount, TaskAccuracy, class_output, d
 from edgekit.comparison.own_metric import Evaluation, share_lost
 from edgekit.data.samples import Samples
 from edgekit.target import Arrays
-from edgekit_quantize.calibration.statistics import Reference
+from edgekit_quantize.calibration.references import Feeds, Reference
 from edgekit_quantize.graph import is_standard
 
 Run = Callable[[Mapping[str, np.ndarray]], Arrays]
@@ -25,11 +25,12 @@ EXPLAINED = "explained"
 
 DIGITS = 9
 """Decimals of what was lost."""
-ROUNDS = 4
-ROUND_S = 0.03
-"""Rounds in which two models are timed in turns, and how long each round takes."""
+ROUNDS = 12
+ROUND_S = 0.01
+"""Rounds in which models are timed in turns, and how long each one's turn takes."""
+FEWEST_ROUNDS = 4
 ENOUGH_S = 3.0
-"""After so long no more rounds are begun."""
+"""After so long no more rounds are begun than :data:`FEWEST_ROUNDS`."""
 QUANTILE = 0.1
 """The share of quick runs that stands for a model's latency: the slow ones tell of a busy machine."""
 
@@ -84,7 +85,7 @@ class Scorer:
     pickled, where the samples can.
     """
 
-    references: Sequence[Reference]
+    references: Collection[Reference]
     """Samples with the float model's answers; at least one."""
     metric: str
     """See :attr:`Score.metric`."""
@@ -97,7 +98,7 @@ class Scorer:
     """Why the samples' labels do not count; None where they do, or where there are none."""
 
     @classmethod
-    def by_references(cls, references: Sequence[Reference], *, classes: bool) -> Scorer:
+    def by_references(cls, references: Collection[Reference], *, classes: bool) -> Scorer:
         """Scores by labels where the samples have some that prove something, else by nearness to the float model.
 
         Labels of which the float model finds no more than a guess prove nothing
@@ -123,7 +124,7 @@ class Scorer:
 
     @classmethod
     def by_evaluation(
-        cls, references: Sequence[Reference], evaluation: Evaluation, samples: Samples, float_run: Run
+        cls, references: Collection[Reference], evaluation: Evaluation, samples: Samples, float_run: Run
     ) -> Scorer:
         """Scores by the project's evaluation function.
 
@@ -138,6 +139,11 @@ class Scorer:
         """
         value = evaluation.of_original(float_run, samples)
         return cls(references, evaluation.name, value, evaluation, samples)
+
+    @property
+    def example(self) -> Feeds:
+        """What the first of the samples feeds."""
+        return next(iter(self.references)).feeds
 
     def __call__(self, run: Run) -> Score:
         """Runs a candidate over the samples."""
@@ -174,7 +180,7 @@ class Scorer:
         return Score(self.metric, max(0.0, 1 - 10 ** (-sqnr / 10)), self.float_value, sqnr)
 
 
-def _labels_found(references: Sequence[Reference]) -> TaskAccuracy | None:
+def _labels_found(references: Collection[Reference]) -> TaskAccuracy | None:
     """How many labels the float model finds; None without labels, or where no output tells a class."""
     count: LabelCount | None = None
     for reference in references:
@@ -187,19 +193,14 @@ def _labels_found(references: Sequence[Reference]) -> TaskAccuracy | None:
     return None if count is None else TaskAccuracy(count.output, count.accuracy, count.accuracy, count.classes)
 
 
-def latencies(*calls: Callable[[], object], rounds: int = ROUNDS) -> list[float]:
-    """Milliseconds of every call, timed in turns so that a busy machine touches all alike.
-
-    Args:
-        calls: What to time.
-        rounds: How many turns each gets; fewer, but :data:`ROUNDS`, where they take more than :data:`ENOUGH_S`.
-    """
+def latencies(*calls: Callable[[], object]) -> list[float]:
+    """Milliseconds of every call, timed in turns so that a busy machine touches all alike."""
     times: list[list[float]] = [[] for _ in calls]
     for call in calls:
         call()
     enough = time.perf_counter() + ENOUGH_S
-    for number in range(rounds):
-        if number >= ROUNDS and time.perf_counter() > enough:
+    for number in range(ROUNDS):
+        if number >= FEWEST_ROUNDS and time.perf_counter() > enough:
             break
         for call, seconds in zip(calls, times, strict=True):
             call()

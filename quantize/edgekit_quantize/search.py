@@ -20,17 +20,12 @@ from edgekit_quantize.writing import Written
 
 NOISE = 0.05
 """Two latencies that differ by less than this share are the same: the machine's own noise is as large."""
-PLAY_OFF = 3.0
-"""Candidates that are at most so many times slower than the fastest are timed once more, side by side: on a busy
-machine the first look errs by more than a half."""
-FINAL_ROUNDS = 10
-"""Rounds of that second timing."""
-FINAL_NOISE = 0.02
-"""Two latencies that differ by less than this share there are the same."""
+SAME_SPEED = 0.02
+"""Candidates whose latencies differ by less than this share, timed side by side, are as fast as each other."""
 LITTLE_SLOWER = 0.05
 """What of the latency may be given up there for :data:`FAR_BETTER_DB`."""
-FAR_BETTER_DB = 3.0
-"""Half of the error's power."""
+FAR_BETTER_DB = 2.0
+"""Two thirds of the error's power."""
 WORTH_A_RESCUE = 1.5
 """A near miss that is more than so many times as fast as all that hold the budget is brought into it."""
 SAME_SIZE = 1.1
@@ -60,8 +55,6 @@ class Trial:
     """Whether its weights were rounded with care."""
     size: int = 0
     runner: Runner | None = None
-    final_ms: float | None = None
-    """Latency in the play-off of the fastest."""
 
     @property
     def speedup(self) -> float:
@@ -79,7 +72,6 @@ class Trial:
             "sqnr_db": json_number(self.score.sqnr_db),
             "latency_ms": self.latency_ms,
             "float_latency_ms": self.float_ms,
-            "final_latency_ms": self.final_ms,
             "integer_layers": len(self.written.quantized),
             "weight_bytes": self.size,
         }
@@ -102,17 +94,18 @@ class Bench:
     """Scores candidates in other processes; None scores them here."""
     progress: Progress | None = None
 
-    def measured(self, candidates: Iterable[Candidate]) -> Iterator[Trial]:
-        """The candidates, scored and timed, in order.
+    def scored(self, candidates: Iterable[Candidate]) -> Iterator[Trial]:
+        """The candidates, scored, in order.
 
-        Here one is scored when it is asked for. With an executor all are scored before the first is handed on. Latency
-        is measured in this process, and nothing else runs then.
+        Here one is scored when it is asked for. With an executor all are scored before the first is handed on.
         """
         if self.executor is None:
             for count, (name, settings, written) in enumerate(candidates, 1):
                 self._tell(f"evaluating {name!r}", count, 0)
-                here = self.judge.open(self._model(written))
-                yield self._timed(Trial(name, settings, written, self.judge.scorer(here.run), runner=here))
+                model = self._model(written)
+                here = self.judge.open(model)
+                score = self.judge.scorer(here.run)
+                yield Trial(name, settings, written, score, size=model.weight_bytes, runner=here)
             return
         waiting = list(candidates)
         models = [self._model(written) for _, _, written in waiting]
@@ -124,18 +117,25 @@ class Bench:
         )
         for (name, settings, written), model, score in zip(waiting, models, found, strict=True):
             runner = None if self.original is None else self.judge.open(model)
-            yield self._timed(Trial(name, settings, written, score, runner=runner))
+            yield Trial(name, settings, written, score, size=model.weight_bytes, runner=runner)
+
+    def time(self, trials: Iterable[Trial]) -> None:
+        """Measure the latencies of those that are open, and of the float model, in turns.
+
+        They are measured in this process, and nothing of this program runs beside them.
+        """
+        timed = [(trial, trial.runner) for trial in trials if trial.runner is not None]
+        if self.original is None or not timed:
+            return
+        self._tell("timing candidates", 1, 0)
+        feeds = self.judge.scorer.example
+        runners = [self.original, *(runner for _, runner in timed)]
+        float_ms, *found = latencies(*(functools.partial(runner.run, feeds) for runner in runners))
+        for (trial, _), latency in zip(timed, found, strict=True):
+            trial.float_ms, trial.latency_ms = float_ms, latency
 
     def _model(self, written: Written) -> Model:
         return self.float_model.with_graph(written.model)
-
-    def _timed(self, trial: Trial) -> Trial:
-        trial.size = self._model(trial.written).weight_bytes
-        original, runner = self.original, trial.runner
-        if original is not None and runner is not None:
-            feeds = self.judge.scorer.references[0].feeds
-            trial.float_ms, trial.latency_ms = latencies(lambda: original.run(feeds), lambda: runner.run(feeds))
-        return trial
 
     def _tell(self, what: str, done: int, total: int) -> None:
         if self.progress is not None:
@@ -181,10 +181,12 @@ def search(
         held = [trial for trial in outcome.curve if trial.score.drop <= max_drop]
         return [trial for trial in held if not speed_counts or trial.speedup >= 1 - NOISE]
 
-    for trial in bench.measured((name, settings, write(settings, (), False)) for name, settings in candidates):
+    written = ((name, settings, write(settings, (), False)) for name, settings in candidates)
+    outcome.curve += bench.scored(written)
+    bench.time(outcome.curve)
+    for trial in outcome.curve:
         if trial.score.drop > max_drop:
-            trial.runner = None  # it takes no part in the play-off, and models take memory
-        outcome.curve.append(trial)
+            trial.runner = None  # it is not timed again, and models take memory
     to_beat = WORTH_A_RESCUE * max((trial.speedup for trial in fit()), default=0.0)
     misses = [
         trial for trial in outcome.curve if _is_near_miss(trial, max_drop) and (trial.speedup > to_beat or not fit())
@@ -192,12 +194,13 @@ def search(
     if misses:
         miss = max(misses, key=lambda trial: trial.speedup)
         name, settings = miss.name, dict(candidates)[miss.name]
-        for trial in bench.measured(_with_more_care(name, settings, sensitive(miss.written, settings), write)):
+        for trial in bench.scored(_with_more_care(name, settings, sensitive(miss.written, settings), write)):
             trial.careful = True
             outcome.curve.append(trial)
             if trial.score.drop <= max_drop:
                 break
-    outcome.best = _play_off(fit(), bench)
+        bench.time(outcome.curve)
+    outcome.best = _fastest(fit())
     return outcome
 
 
@@ -216,27 +219,21 @@ def _with_more_care(name: str, settings: Settings, order: Sequence[str], write: 
         yield f"{name}, {change}", settings, write(settings, order[:count], True)
 
 
-def _play_off(trials: Sequence[Trial], bench: Bench) -> Trial | None:
+def _fastest(trials: Sequence[Trial]) -> Trial | None:
     """The fastest; of those that are as fast the smallest, of those that are as small the one with the least error.
 
-    One that is little slower and has half of the error, or less, is preferred to it. Where no latency counts, computing
-    with integers is taken to be faster than storing them.
+    One that is little slower and has two thirds of the error, or less, is preferred to it. Where no latency counts,
+    computing with integers is taken to be faster than storing them.
     """
     if not trials:
         return None
-    if bench.original is None:
+    times = [trial.latency_ms for trial in trials if trial.latency_ms is not None]
+    if len(times) < len(trials):
         with_integers = [trial for trial in trials if trial.written.quantized]
         return _best_of(with_integers or trials)
-    fastest = max(trial.speedup for trial in trials)
-    final = [trial for trial in trials if trial.speedup >= fastest / PLAY_OFF and trial.runner is not None]
-    feeds = bench.judge.scorer.references[0].feeds
-    runs = (functools.partial(trial.runner.run, feeds) for trial in final if trial.runner is not None)
-    times = latencies(*runs, rounds=FINAL_ROUNDS)
-    for trial, latency in zip(final, times, strict=True):
-        trial.final_ms = latency
     near, little_slower = (
-        [trial for trial, latency in zip(final, times, strict=True) if latency <= min(times) * (1 + share)]
-        for share in (FINAL_NOISE, LITTLE_SLOWER)
+        [trial for trial, latency in zip(trials, times, strict=True) if latency <= min(times) * (1 + share)]
+        for share in (SAME_SPEED, LITTLE_SLOWER)
     )
     best = _best_of(near)
     far_better = [trial for trial in little_slower if trial.score.sqnr_db >= best.score.sqnr_db + FAR_BETTER_DB]

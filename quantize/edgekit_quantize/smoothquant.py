@@ -79,20 +79,8 @@ def smoothable(plan: Plan) -> dict[str, list[Layer]]:
 
 
 def sole_readers(plan: Plan) -> dict[str, list[Layer]]:
-    """The tensors whose integers go into quantized layers of one kind and nowhere else, each with those layers.
-
-    Not where they are moved on, multiplied with another activation, or the only form in which the tensor remains.
-    """
-    shared = {*plan.range_from, *plan.range_from.values(), *plan.whole}
-    shared.update(value.name or "" for node in plan.products for value in node.inputs if value is not None)
-    readers: dict[str, list[Layer]] = {}
-    for layer in plan.layers:
-        readers.setdefault(layer.data.name or "", []).append(layer)
-    return {
-        name: found
-        for name, found in readers.items()
-        if name not in shared and len({layer.kind for layer in found}) == 1
-    }
+    """The tensors whose integers go into quantized layers of one kind and nowhere else, each with those layers."""
+    return {name: found for name, found in plan.readers().items() if len({layer.kind for layer in found}) == 1}
 
 
 def smoothable_in_all(plans: Sequence[Plan]) -> dict[str, list[Layer]]:

@@ -25,7 +25,7 @@ from edgekit_quantize.prepare.opset import upgraded
 from edgekit_quantize.prepare.rescale import add_to_bias, set_weights
 from edgekit_quantize.qdq import QDQWriter
 from edgekit_quantize.qparams import TYPES, QParams
-from edgekit_quantize.ranges import AROUND_ZERO, RULES, make, squared_error
+from edgekit_quantize.ranges import AROUND_ZERO, MOST_LOST, RULES, make, squared_error
 from edgekit_quantize.smoothquant import Smoothing
 from edgekit_quantize.stored import (
     BLOCKED_OPSET,
@@ -38,9 +38,7 @@ from edgekit_quantize.stored import (
     tables,
 )
 from edgekit_quantize.weights import symmetric_weights
-
-MOST_LOST = 2.0
-"""An activation gets the zero point 0 where that makes its mean squared error at most so many times larger."""
+from edgekit_quantize.zero_points import shift_of, taken_off
 
 
 @dataclass
@@ -158,7 +156,7 @@ class _Writer:
         readers = {id(layer.node) for layer in plan.layers} | {id(node) for node in (*plan.products, *plan.moved)}
         for name, value in plan.tensors.items():
             params = self._params[plan.range_from.get(name, name)]
-            quantized = self._qdq.activation(value, params, self._smoothing(name))
+            quantized = self._qdq.activation(value, params, self._smoothing(name), shifted=name in plan.shifted)
             for node, index in uses[name]:
                 if name in plan.whole or id(node) in readers:
                     node.replace_input_with(index, quantized)
@@ -174,6 +172,9 @@ class _Writer:
         if integers is None:
             integers = params.quantize(weights)
         self._correct(layer, params, integers, source)
+        if source in self._plan.shifted:
+            shift = shift_of(self._params[source])
+            add_to_bias(self._graph, layer, taken_off(layer, params.dequantize(integers), shift))
         dequantized = self._qdq.weight(layer.weight, params, integers)
         bias = layer.bias
         layer.node.replace_input_with(layer.weight_index, dequantized)

@@ -48,7 +48,7 @@ class CoreMLTarget(Target):
         """As ranges and as lists of shapes."""
         return True
 
-    def load(self, main: Path, profile: Profile) -> Runner:
+    def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
         """What executes the package in the reference runtime, rounding to float16 where the program does."""
         from edgekit_coreml.runtime.runner import load
         from edgekit_coreml.sequence import SequenceRunner

@@ -39,11 +39,11 @@ class ONNXRuntimeTarget(Target):
 
         return profile.options["provider"] in SHARES_CPU_KERNELS
 
-    def load(self, main: Path, profile: Profile) -> Runner:
+    def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
         """What executes the file with this machine's CPU provider, whatever the profile."""
         from edgekit_onnxruntime.runner import SessionRunner
 
-        return SessionRunner(main)
+        return SessionRunner(main, threads=threads)
 
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
         """A page for browsers, a Python program for everything else."""

@@ -37,11 +37,11 @@ class OpenVINOTarget(Target):
         """The plugins for CPU and GPU do; the NPU's compiles for fixed shapes."""
         return profile.options["device"] != "NPU"
 
-    def load(self, main: Path, profile: Profile) -> Runner:
+    def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
         """What executes the IR with this machine's CPU plugin in float32, whatever the profile."""
         from edgekit_openvino.runner import CompiledRunner
 
-        return CompiledRunner(main)
+        return CompiledRunner(main, threads=threads)
 
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
         """A Python program that needs NumPy and OpenVINO only."""

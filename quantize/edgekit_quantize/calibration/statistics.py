@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -12,15 +11,13 @@ import onnx_ir as ir
 from edgekit_quantize.calibration.channel_histogram import ChannelHistogram
 from edgekit_quantize.calibration.collect import observe
 from edgekit_quantize.calibration.histogram import Histogram
+from edgekit_quantize.calibration.references import Feeds, Reference, References
 from edgekit_quantize.per_channel import ChannelScales
 from edgekit_quantize.qparams import QParams
 from edgekit_quantize.smoothquant import Smoothing
 
 Scale = Callable[[ChannelHistogram], ChannelScales]
 """Finds the scales of a tensor's channels."""
-
-KEPT_BYTES = 24 * 2**20
-"""How many bytes of the float model's inputs and outputs are kept for scoring candidates."""
 
 
 class ChannelStatistics:
@@ -72,22 +69,12 @@ class TensorStatistics:
     (:mod:`edgekit_quantize.rounding_error`)."""
 
 
-@dataclass(frozen=True)
-class Reference:
-    """A sample with what the float model answers to it."""
-
-    feeds: dict[str, np.ndarray]
-    outputs: dict[str, np.ndarray]
-    label: int | None = None
-
-
 @dataclass
 class Calibration:
     """All that the samples told."""
 
     tensors: dict[str, TensorStatistics]
-    references: list[Reference]
-    """As many samples, evenly spread, as fit into :data:`KEPT_BYTES`."""
+    references: References
     samples: int
     warnings: list[str]
 
@@ -100,6 +87,7 @@ def calibrate(
     done: Callable[[int], None] | None = None,
     smoothing: Mapping[str, Smoothing] | None = None,
     by_channel: Mapping[str, Scale] | None = None,
+    again: Callable[[], Iterable[Feeds]] | None = None,
 ) -> Calibration:
     """Walk the samples once.
 
@@ -107,10 +95,11 @@ def calibrate(
         model: The prepared float model.
         wanted: Names of the tensors to observe, each with the axes along which channels matter.
         feeds: Samples and their labels.
-        expected: How many there are, to spread those that are kept.
+        expected: How many there are, to spread those that are kept for scoring.
         done: Told after each sample how many are done.
         smoothing: What tensors are divided by.
         by_channel: Tensors that get a scale a channel (axis 1), and what finds it. None of them is among ``smoothing``.
+        again: Reads the samples once more, for scoring.
     """
     factors = smoothing or {}
     tensors = {
@@ -119,7 +108,7 @@ def calibrate(
     }
     outputs = [value.name for value in model.graph.outputs if value.name]
     current: dict[str, np.ndarray] = {}
-    keeper = _Keeper(expected)
+    references = References(expected, again)
     channels_of = {name: ChannelHistogram() for name in by_channel or {}}
 
     def take(name: str, array: np.ndarray) -> None:
@@ -139,14 +128,14 @@ def calibrate(
         for sample, label in feeds:
             current.clear()
             yield sample
-            keeper.offer(Reference(sample, dict(current), label))
+            references.offer(Reference(sample, dict(current), label))
 
     with np.errstate(over="ignore"):
         count = observe(model, {*tensors, *outputs}, walk(), take, done)
     if count:
         for name, scale in (by_channel or {}).items():
             _divide(tensors[name], channels_of[name], scale(channels_of[name]))
-    return Calibration(tensors, keeper.kept, count, _not_finite(tensors))
+    return Calibration(tensors, references, count, _not_finite(tensors))
 
 
 def _divide(tensor: TensorStatistics, channels: ChannelHistogram, scales: ChannelScales) -> None:
@@ -171,23 +160,6 @@ def largest_inputs(
 
     observe(model, axes.keys(), feeds, take)
     return found
-
-
-class _Keeper:
-    """Keeps evenly spread samples within :data:`KEPT_BYTES`."""
-
-    def __init__(self, expected: int) -> None:
-        self.kept: list[Reference] = []
-        self._expected = expected
-        self._every = 0
-        self._count = itertools.count()
-
-    def offer(self, reference: Reference) -> None:
-        if not self._every:
-            size = sum(array.nbytes for part in (reference.feeds, reference.outputs) for array in part.values())
-            self._every = max(1, -(-self._expected * size // KEPT_BYTES))
-        if next(self._count) % self._every == 0:
-            self.kept.append(reference)
 
 
 def _not_finite(tensors: Mapping[str, TensorStatistics]) -> list[str]:

@@ -17,7 +17,7 @@ from edgekit_quantize.graph import (
     remove_unread,
     static_shape,
 )
-from edgekit_quantize.layers import Layer, layer_of
+from edgekit_quantize.layers import Layer, is_padded, layer_of
 from edgekit_quantize.prepare.rescale import (
     bypass,
     can_rescale,
@@ -121,7 +121,7 @@ def _into_readers(graph: ir.Graph, affine: Affine) -> bool:
         return False
     layers = [reader for reader in readers if reader is not None]
     shift = float(affine.shift.reshape(-1)[0])
-    if shift and not all(can_rescale(layer) and not _is_padded(layer) for layer in layers):
+    if shift and not all(can_rescale(layer) and not is_padded(layer) for layer in layers):
         return False
     for layer in layers:
         scale_input(graph, layer, float(affine.factor.reshape(-1)[0]), shift)
@@ -146,19 +146,6 @@ def _per_channel(number: np.ndarray, channels: int, rank: int) -> np.ndarray | N
         return None
     shape = (1,) * (rank - number.ndim) + number.shape
     return number.reshape(-1) if shape[1] == channels else None
-
-
-def _is_padded(layer: Layer) -> bool:
-    """Whether zeros join the layer's input, to which a shift would not be added."""
-    if layer.node.op_type == "ConvTranspose":
-        return True
-    if layer.node.op_type != "Conv":
-        return False
-    automatic = layer.node.attributes.get("auto_pad")
-    if automatic is not None and automatic.as_string() not in {"NOTSET", "VALID"}:
-        return True
-    pads = layer.node.attributes.get("pads")
-    return pads is not None and any(pads.as_ints())
 
 
 def shifts_to_convolutions(graph: ir.Graph) -> int:

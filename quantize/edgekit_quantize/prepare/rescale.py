@@ -101,29 +101,41 @@ def set_weights(graph: ir.Graph, layer: Layer, array: np.ndarray) -> None:
     _set_constant(graph, layer.node, layer.weight_index, array.astype(layer.weights().dtype), layer.weight.name or "")
 
 
+def has_bias(layer: Layer) -> bool:
+    """Whether :func:`add_to_bias` has a bias to add to, or room for one."""
+    return can_rescale(layer) if layer.node.op_type != "MatMul" else _bias_behind(layer) is not None
+
+
 def add_to_bias(graph: ir.Graph, layer: Layer, shift: np.ndarray) -> bool:
     """Add ``shift``, one number an output channel, to the layer's bias, or to the Add behind a MatMul.
 
     Returns:
         Whether there was a bias to add to, or room for one.
     """
+    if not has_bias(layer):
+        return False
     if layer.node.op_type != "MatMul":
-        if not can_rescale(layer):
-            return False
         bias = constant(layer.bias)
         old = np.zeros(len(shift)) if bias is None else np.broadcast_to(bias.reshape(-1), shift.shape)
         set_bias(graph, layer, (old + shift).astype(layer.weights().dtype))
-        return True
+    elif (found := _bias_behind(layer)) is not None:
+        add, index, bias = found
+        changed = (bias.reshape(-1) + shift).astype(bias.dtype).reshape(bias.shape)
+        _set_constant(graph, add, index, changed, f"{layer.weight.name}_bias")
+    return True
+
+
+def _bias_behind(layer: Layer) -> tuple[ir.Node, int, np.ndarray] | None:
+    """The Add behind a MatMul that adds one number an output channel, where that stands in it, and the numbers."""
     reader = only_consumer(layer.output)
     if reader is None or not is_standard(reader, "Add"):
-        return False
+        return None
     index = 1 if reader.inputs[0] is layer.output else 0
     bias = constant(reader.inputs[index])
-    if bias is None or bias.size != len(shift) or bias.shape[-1] != len(shift):
-        return False
-    changed = (bias.reshape(-1) + shift).astype(bias.dtype).reshape(bias.shape)
-    _set_constant(graph, reader, index, changed, f"{layer.weight.name}_bias")
-    return True
+    channels = output_channels(layer)
+    if bias is None or bias.size != channels or bias.shape[-1] != channels:
+        return None
+    return reader, index, bias
 
 
 def set_bias(graph: ir.Graph, layer: Layer, array: np.ndarray) -> None:

@@ -7,6 +7,7 @@ import importlib.resources
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,16 +105,26 @@ def _optimized(model: ir.Model, folder: Path) -> Counter[str]:
     return Counter(node.op_type for node in onnx.load(folder / "optimized.onnx").graph.node)
 
 
-def _compiled(model: ir.Model, folder: Path) -> Counter[tuple[str, str]]:
-    """Layer types and precisions of the graph that OpenVINO's CPU plugin executes."""
+def _executed(model: ir.Model, folder: Path) -> list[Any]:
+    """What OpenVINO's CPU plugin tells of the nodes that it executes."""
     import openvino
 
     ir.save(model, folder / "model.onnx")
     compiled = openvino.Core().compile_model(
         folder / "model.onnx", "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
     )
-    infos = [node.get_rt_info() for node in compiled.get_runtime_model().get_ordered_ops()]
+    return [node.get_rt_info() for node in compiled.get_runtime_model().get_ordered_ops()]
+
+
+def _compiled(model: ir.Model, folder: Path) -> Counter[tuple[str, str]]:
+    """Layer types and precisions of the graph that OpenVINO's CPU plugin executes."""
+    infos = _executed(model, folder)
     return Counter((info["layerType"].astype(str), info["runtimePrecision"].astype(str)) for info in infos)
+
+
+def _fused_layers(model: ir.Model, folder: Path) -> list[str]:
+    """The layers of the model that each node computes which OpenVINO executes."""
+    return [info["originalLayersNames"].astype(str) for info in _executed(model, folder)]
 
 
 def test_onnxruntime_multiplies_matrices_of_integers(
@@ -165,6 +176,20 @@ def test_openvino_multiplies_matrices_of_integers(
     types = _compiled(written.model, tmp_path)
     integers = types["FullyConnected", "i8"] + types["FullyConnected", "u8"]
     assert integers == 2, types
+
+
+def test_openvino_has_no_zero_points_to_take_off(
+    cnn: ir.Model, transformer: ir.Model, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    _, settings = candidates(_placement("edgekit_openvino"))[0]
+
+    def taken_off(model: ir.Model, settings: Settings) -> int:
+        written = write(model, settings, _calibrated(model, settings, rng).tensors)
+        return sum("DequantizationSubtract" in layers for layers in _fused_layers(written.model, tmp_path))
+
+    told = replace(settings, zero_points_in_biases=False, ranges={})
+    assert taken_off(transformer, settings) == 0
+    assert taken_off(transformer, told) == 1  # what comes in; behind Relu nothing is negative
 
 
 def test_openvino_convolves_depthwise_between_integers(

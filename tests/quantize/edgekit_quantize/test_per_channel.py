@@ -69,6 +69,24 @@ def test_nothing_negative_leaves_all_integers_to_the_rest(parse: Callable[..., i
     assert channel_scales(_counted(data), [layer], Settings.read(SETTINGS)).params.zero_point == 0
 
 
+@pytest.mark.parametrize(
+    ("low", "kind", "zero"),
+    [(-0.7, "int8", 0), (-0.05, "uint8", None), (0.0, "uint8", 0)],
+    ids=["little is lost", "half of the integers would be", "nothing negative"],
+)
+def test_around_zero_where_little_is_lost(
+    low: float, kind: str, zero: int | None, parse: Callable[..., ir.Model]
+) -> None:
+    settings = Settings.read({**SETTINGS, "ranges": {"DepthwiseConv": "around zero"}})
+    data = np.stack([np.linspace(low, 1, 1000, dtype=np.float32)] * 4)[None]
+    layer = _depthwise(parse, np.ones((4, 1, 3, 3), np.float32))
+
+    params = channel_scales(_counted(data), [layer], settings).params
+
+    assert params.dtype.name == kind
+    assert (int(params.zero_point) == zero) if zero is not None else 0 < int(params.zero_point) < 64
+
+
 @pytest.mark.parametrize(("activations", "middle"), [("int8", 0), ("uint8", 128)])
 def test_symmetric_activations_keep_zero_in_the_middle(
     parse: Callable[..., ir.Model], activations: str, middle: int

@@ -50,6 +50,13 @@ def test_integers_that_are_moved_keep_one_range(cnn: ir.Model) -> None:
     assert plan.observed() == {"r"}
 
 
+def test_convolutions_of_few_channels_stay_float(cnn: ir.Model) -> None:
+    settings = {"layers": {"Conv": "input", "DepthwiseConv": "input"}, "moves": []}
+
+    assert set(place(cnn.graph, Settings.read({**settings, "fewest_channels": 3})).tensors) == {"x", "p"}
+    assert set(place(cnn.graph, Settings.read({**settings, "fewest_channels": 4})).tensors) == {"p"}
+
+
 def test_layers_kept_in_float_store_their_weights(cnn: ir.Model) -> None:
     settings = Settings.read({"layers": {"Conv": "input"}})
     name = place(cnn.graph, settings).layers[0].name

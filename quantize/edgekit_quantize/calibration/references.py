@@ -1,0 +1,76 @@
+"""Samples with the float model's answers, which candidates are scored against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+KEPT_BYTES = 24 * 2**20
+"""How many bytes of the float model's inputs and outputs are kept."""
+MOST_READ_AGAIN = 256
+"""How many samples are scored at most where their inputs have to be read again every time."""
+
+Feeds = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A sample with what the float model answers to it."""
+
+    feeds: Feeds
+    outputs: dict[str, np.ndarray]
+    label: int | None = None
+
+
+class References(Collection[Reference]):
+    """Evenly spread samples, as many as fit into :data:`KEPT_BYTES`.
+
+    Where outputs are small and inputs are not, as those of a classifier of pictures, only outputs are kept, and every
+    walk reads the inputs again: of few decisions a single one weighs too much. It can be pickled, where what reads the
+    inputs can.
+
+    Args:
+        expected: How many samples there are.
+        again: Reads the feeds of all samples in order, once more; None where that cannot be done.
+    """
+
+    def __init__(self, expected: int, again: Callable[[], Iterable[Feeds]] | None = None) -> None:
+        self._expected = expected
+        self._again = again
+        self._kept: dict[int, Reference] = {}
+        self._reads = False
+        self._every = 0
+        self._count = 0
+
+    def offer(self, reference: Reference) -> None:
+        """Take note of the next sample."""
+        if not self._every:
+            fed, answered = (
+                sum(array.nbytes for array in part.values()) for part in (reference.feeds, reference.outputs)
+            )
+            self._every = max(1, -(-self._expected * (fed + answered) // KEPT_BYTES))
+            if self._every > 1 and self._again is not None:
+                every = max(1, -(-self._expected * answered // KEPT_BYTES), -(-self._expected // MOST_READ_AGAIN))
+                self._reads = every < self._every
+                self._every = min(every, self._every)
+        if self._count % self._every == 0:
+            feeds = {} if self._reads else reference.feeds
+            self._kept[self._count] = Reference(feeds, reference.outputs, reference.label)
+        self._count += 1
+
+    def __iter__(self) -> Iterator[Reference]:
+        if not self._reads or self._again is None:
+            yield from self._kept.values()
+            return
+        for place, feeds in enumerate(self._again()):
+            if place in self._kept:
+                kept = self._kept[place]
+                yield Reference(feeds, kept.outputs, kept.label)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __contains__(self, item: object) -> bool:
+        return item in self._kept.values()

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from edgekit_quantize.calibration import references
+from edgekit_quantize.calibration.references import Feeds, Reference, References
+
+SAMPLES = 10
+
+
+def _feeds(size: int) -> Iterator[Feeds]:
+    for number in range(SAMPLES):
+        yield {"x": np.full(size, number, np.float32)}
+
+
+def _noted(fed: int, answered: int, *, again: bool) -> References:
+    found = References(SAMPLES, (lambda: _feeds(fed)) if again else None)
+    for number, feeds in enumerate(_feeds(fed)):
+        found.offer(Reference(feeds, {"y": np.full(answered, number, np.float32)}, number))
+    return found
+
+
+def _numbers(found: References) -> list[tuple[float, float, int | None]]:
+    return [(float(each.feeds["x"][0]), float(each.outputs["y"][0]), each.label) for each in found]
+
+
+@pytest.fixture(autouse=True)
+def _little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(references, "KEPT_BYTES", 4000)
+    monkeypatch.setattr(references, "MOST_READ_AGAIN", 5)
+
+
+@pytest.mark.parametrize(
+    ("fed", "answered", "again", "kept"),
+    [
+        (50, 50, True, range(10)),  # 4,000 bytes in all
+        (100, 100, False, range(0, 10, 2)),  # twice as many
+        (200, 1, True, range(0, 10, 2)),  # outputs alone have room, but of so many no more than five are read again
+        (200, 1, False, range(0, 10, 3)),
+        (1, 330, True, range(0, 10, 4)),  # reading again is no help
+    ],
+)
+def test_what_is_kept(fed: int, answered: int, again: bool, kept: range) -> None:
+    found = _noted(fed, answered, again=again)
+
+    assert _numbers(found) == [(number, number, number) for number in kept]
+    assert len(found) == len(kept)
+    assert _numbers(found) == _numbers(found)
+
+
+def test_inputs_that_are_read_again_take_no_memory() -> None:
+    held = _noted(200, 1, again=True)._kept.values()
+
+    assert all(not reference.feeds for reference in held)
