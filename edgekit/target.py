@@ -110,6 +110,9 @@ class BuildOptions:
     """How a picture or a sound becomes the model's only input, where that is declared."""
     examples: tuple[Mapping[str, np.ndarray], ...] = ()
     """A few inputs by name, states among them, like those that the build is verified on; ``auto`` decides by them."""
+    draft: bool = False
+    """Whether it is executed on this machine and then thrown away, as one candidate of several is: what makes files
+    small and what makes files for other programs can be left out, and who asks judges the outputs."""
 
 
 @dataclass(frozen=True)

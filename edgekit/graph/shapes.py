@@ -72,9 +72,9 @@ def fold_shapes(model: Model) -> Model:
             should_fold=_should_fold,
         )
         RemoveUnusedNodesPass()(graph_model)
-        model = infer_shapes(model.with_graph(graph_model), strict=False)
-        if not changed:
+        if not changed and len(graph_model.graph) == len(model.graph):
             break
+        model = infer_shapes(model.with_graph(graph_model), strict=False)
     return model
 
 

@@ -8,7 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -50,10 +50,13 @@ class Execute:
     """How many the runtime may use."""
 
     def __call__(self, candidate: Model) -> Runner:
-        """What executes the candidate. What was built is removed when nobody holds it any more."""
+        """What executes the candidate. What was built is removed when nobody holds it any more.
+
+        Candidates are drafts: their outputs are what they are judged by.
+        """
         place = Path(tempfile.mkdtemp(prefix="edgekit-"))
         try:
-            artifact = self.target.build(candidate, self.profile, place, self.options)
+            artifact = self.target.build(candidate, self.profile, place, replace(self.options, draft=True))
             runner = self.target.load(artifact.main, self.profile, threads=self.threads)
         except BaseException:
             shutil.rmtree(place)

@@ -87,11 +87,12 @@ def _attempt(rewrite: Rewrite, model: Model, before: Equivalence) -> _Outcome:
         rewrite(graph_model)
         NameFixPass()(graph_model)
         name_nodes(graph_model)
-        changed = infer_shapes(model.with_graph(graph_model), strict=False)
+        changed = model.with_graph(graph_model)
+        if _is_same(model, changed):
+            return _Outcome(model)
+        changed = infer_shapes(changed, strict=False)
     except Exception as error:  # a pass is foreign code; without it the model is as good as before
         return _Outcome(model, f"{type(error).__name__}: {' '.join(str(error).split())}")
-    if _is_same(model, changed):
-        return _Outcome(model)
     difference = before.difference(changed)
     return _Outcome(changed) if difference is None else _Outcome(model, difference)
 

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from edgekit_quantize.graph import constant, integer, is_standard, node_name
 
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+LAYER_KINDS = (*WEIGHTED, "DepthwiseConv")
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,9 @@ from edgekit_quantize.smoothquant import Smoothing, sole_readers
 
 SHRINKS = np.geomspace(1.0, 0.08, 16)
 """The parts of a channel's full range that are tried."""
-ZERO_STEP = 4
-"""Every so many integers one is tried as zero point."""
+ZERO_STEP = 16
+FINE_ZERO_STEP = 4
+"""Every so many integers one is tried as zero point, and then around the best of them."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,10 @@ def channel_scales(histogram: ChannelHistogram, readers: Iterable[Layer], settin
     channels = len(histogram.counts)
     power = np.sum([np.square(layer.weights().reshape(channels, -1)).sum(1) for layer in readers], axis=0)
     tails = _Tails(histogram)
-    best = min(
-        (_scales(tails, zero, dtype) for zero in _zeros(tails, dtype, settings)), key=lambda found: found.error @ power
-    )
+    best = _least(tails, _zeros(tails, dtype, settings), dtype, power)
+    if not settings.symmetric_activations and best.zero:
+        near = range(max(best.zero - ZERO_STEP, 0), best.zero + ZERO_STEP + 1, FINE_ZERO_STEP)
+        best = _least(tails, near, dtype, power)
     if best.zero and settings.ranges.get("DepthwiseConv") == AROUND_ZERO:
         signed = TYPES["int8"]
         around_zero = _scales(tails, -signed.low, signed)
@@ -95,6 +97,11 @@ def _zeros(tails: _Tails, dtype: IntegerType, settings: Settings) -> Iterable[in
     lowest = ZERO_STEP if tails.low.any() else 0
     highest = dtype.high - dtype.low - (ZERO_STEP if tails.high.any() else 0)
     return range(lowest, highest + 1, ZERO_STEP)
+
+
+def _least(tails: _Tails, zeros: Iterable[int], dtype: IntegerType, power: np.ndarray) -> _Scales:
+    """What has the least error of the layers' output, of the scales for these zero points."""
+    return min((_scales(tails, zero, dtype) for zero in zeros), key=lambda found: float(found.error @ power))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ taken, by its name; ``dynamic`` lists the kinds of layers that ``int8-dynamic`` 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -20,7 +20,7 @@ import onnx_ir as ir
 from edgekit.errors import InternalError
 from edgekit_quantize.dynamic import fits
 from edgekit_quantize.graph import constant, is_standard, only_consumer
-from edgekit_quantize.layers import Layer, layers
+from edgekit_quantize.layers import LAYER_KINDS, Layer, layers
 from edgekit_quantize.ranges import AROUND_ZERO
 from edgekit_quantize.zero_points import takes_shift
 
@@ -167,6 +167,18 @@ class Plan:
         for layer in self.layers:
             found.setdefault(layer.data.name or "", []).append(layer)
         return {name: layers for name, layers in found.items() if name not in shared}
+
+    def outcome(self) -> tuple[Hashable, ...]:
+        """What the plan comes to: two plans for a graph with the same outcome are written alike."""
+        others = tuple(sorted((kind, mode) for kind, mode in self.settings.layers.items() if kind not in LAYER_KINDS))
+        rest = tuple(
+            (field.name, repr(getattr(self.settings, field.name)))
+            for field in fields(self.settings)
+            if field.name != "layers"
+        )
+        chosen = (self.layers, self.stored, self.dynamic)
+        names = tuple(tuple(layer.name for layer in layers) for layers in chosen)
+        return (names, tuple(sorted(self.tensors)), tuple(sorted(self.whole)), others, rest)
 
     def observed(self) -> set[str]:
         """The tensors whose ranges are needed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -42,9 +42,9 @@ MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, EXPLAINED: 0.003}
 """What of the metric may be lost where the user names no budget; 0.003 of a signal's power is 25 dB."""
 MAX_DROP_OF_EVALUATION = 0.01
 """Likewise, as a share of what the project's evaluation function gives for the float model."""
-SECOND_LOOK = 16
+SECOND_LOOK = 8
 """Samples whose rounding errors are measured once ranges are known."""
-FIRST_LOOK = 32
+FIRST_LOOK = 16
 """Samples that are looked at before calibration, where something has to be known of all channels first."""
 DYNAMIC = "int8-dynamic"
 """The scheme whose matrix products quantize their activations anew every time."""
@@ -88,6 +88,7 @@ class _Run:
             equalize(self._model.graph)
         if self._candidates[0][1].block:
             inputs_first(self._model)
+        self._candidates = _different(self._candidates, self._model.graph)
 
     def result(self) -> QuantizationResult:
         request = self._request
@@ -261,6 +262,14 @@ def _asked(request: QuantizationRequest, of_target: Sequence[tuple[str, Settings
         integer = [(name, settings) for name, settings in of_target if settings.quantizes_activations]
         return integer or list(of_target)
     return list(of_target)
+
+
+def _different(candidates: Sequence[tuple[str, Settings]], graph: ir.Graph) -> list[tuple[str, Settings]]:
+    """The candidates without those that come to the same as one before: not every model has layers of every kind."""
+    found: dict[tuple[Hashable, ...], tuple[str, Settings]] = {}
+    for name, settings in candidates:
+        found.setdefault(place(graph, settings).outcome(), (name, settings))
+    return list(found.values())
 
 
 def _only_stored(settings: Settings, weights: str, block: int) -> Settings:

@@ -18,6 +18,9 @@ from edgekit_quantize.calibration.statistics import ChannelStatistics, TensorSta
 from edgekit_quantize.placement import Plan
 from edgekit_quantize.writing import activation_params
 
+SAMPLED = 2**15
+"""Of a larger array about so many numbers are rounded, evenly spread over its rows of channels."""
+
 
 def measure_rounding(
     model: ir.Model,
@@ -44,9 +47,11 @@ def measure_rounding(
 
     def take(name: str, array: np.ndarray) -> None:
         smoothing = tensors[name].smoothing
-        smooth = array if smoothing is None else array / smoothing.along(array.ndim)
         (axis,) = axes[name]
-        found[name].update(params[name].rounded(smooth) - smooth, axis)
+        rows = np.moveaxis(array, axis, -1).reshape(-1, array.shape[axis])
+        some = rows[:: -(-rows.size // SAMPLED)]
+        smooth = some if smoothing is None else some / smoothing.factors
+        found[name].update(params[name].rounded(smooth) - smooth, -1)
 
     observe(model, found.keys(), feeds, take)
     for name, statistics in found.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -147,37 +147,65 @@ class Scorer:
 
     def __call__(self, run: Run) -> Score:
         """Runs a candidate over the samples."""
-        power: dict[str, list[float]] = {}
-        same = positions = 0
-        count: LabelCount | None = None
+        return self.together([run])[0]
+
+    def together(self, runs: Sequence[Run]) -> list[Score]:
+        """Runs several candidates over the samples, which are read once."""
+        tallies = [_Tally(self.metric) for _ in runs]
         for reference in self.references:
-            outputs = run(reference.feeds)
-            for name, expected in reference.outputs.items():
-                if expected.dtype.kind == "f":
-                    wide = expected.astype(np.float64)
-                    signal = float(np.sum(wide**2))
-                    fits = outputs[name].shape == expected.shape
-                    noise = float(np.sum((outputs[name].astype(np.float64) - wide) ** 2)) if fits else signal
-                    signal_and_noise = power.setdefault(name, [0.0, 0.0])
-                    signal_and_noise[0] += signal
-                    signal_and_noise[1] += noise
-            if self.metric == AGREEMENT:
-                first = next(iter(reference.outputs))
-                wanted, found = reference.outputs[first].argmax(-1), np.asarray(outputs[first]).argmax(-1)
-                same += int((wanted == found).sum()) if wanted.shape == found.shape else 0
-                positions += wanted.size
-            if self.metric == LABELS and reference.label is not None:
-                count = count or LabelCount(class_output(reference.outputs) or "")
-                count.add(reference.label, outputs, "calibration sample")
-        sqnr = min((decibels(signal, noise) for signal, noise in power.values()), default=math.inf)
+            for tally, run in zip(tallies, runs, strict=True):
+                tally.add(reference, run(reference.feeds))
+        return [self._score(tally, run) for tally, run in zip(tallies, runs, strict=True)]
+
+    def _score(self, tally: _Tally, run: Run) -> Score:
+        sqnr = tally.sqnr_db
         if self.evaluation is not None and self.samples is not None:
             value = self.evaluation(run, self.samples)
             return Score(self.metric, value, self.float_value, sqnr, relative=True)
-        if count is not None:
-            return Score(self.metric, count.accuracy, self.float_value, sqnr)
+        if tally.labels is not None:
+            return Score(self.metric, tally.labels.accuracy, self.float_value, sqnr)
         if self.metric == AGREEMENT:
-            return Score(self.metric, same / positions, self.float_value, sqnr)
+            return Score(self.metric, tally.same / tally.positions, self.float_value, sqnr)
         return Score(self.metric, max(0.0, 1 - 10 ** (-sqnr / 10)), self.float_value, sqnr)
+
+
+class _Tally:
+    """What one candidate's outputs add up to.
+
+    Args:
+        metric: See :attr:`Score.metric`.
+    """
+
+    def __init__(self, metric: str) -> None:
+        self._metric = metric
+        self._power: dict[str, list[float]] = {}
+        self.same = self.positions = 0
+        self.labels: LabelCount | None = None
+
+    def add(self, reference: Reference, outputs: Arrays) -> None:
+        """Takes the outputs for one more sample."""
+        for name, expected in reference.outputs.items():
+            if expected.dtype.kind == "f":
+                wide = expected.astype(np.float64)
+                signal = float(np.sum(wide**2))
+                fits = outputs[name].shape == expected.shape
+                noise = float(np.sum((outputs[name].astype(np.float64) - wide) ** 2)) if fits else signal
+                signal_and_noise = self._power.setdefault(name, [0.0, 0.0])
+                signal_and_noise[0] += signal
+                signal_and_noise[1] += noise
+        if self._metric == AGREEMENT:
+            first = next(iter(reference.outputs))
+            wanted, found = reference.outputs[first].argmax(-1), np.asarray(outputs[first]).argmax(-1)
+            self.same += int((wanted == found).sum()) if wanted.shape == found.shape else 0
+            self.positions += wanted.size
+        if self._metric == LABELS and reference.label is not None:
+            self.labels = self.labels or LabelCount(class_output(reference.outputs) or "")
+            self.labels.add(reference.label, outputs, "calibration sample")
+
+    @property
+    def sqnr_db(self) -> float:
+        """See :attr:`Score.sqnr_db`."""
+        return min((decibels(signal, noise) for signal, noise in self._power.values()), default=math.inf)
 
 
 def _labels_found(references: Collection[Reference]) -> TaskAccuracy | None:

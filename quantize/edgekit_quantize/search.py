@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,9 @@ LEAST_BUDGET = 1e-3
 """Of a smaller budget the candidates in reach are those of this one; with none at all there would be none."""
 SHARES = (0.1, 0.25, 0.5)
 """Shares of the integer layers that go back to float, the most sensitive first, where the budget is not held."""
+
+BUILDERS = 2
+"""How many candidates are built and loaded at once; runtimes do most of it outside of Python."""
 
 Write = Callable[[Settings, Collection[str], bool], Written]
 
@@ -94,30 +97,38 @@ class Bench:
     """Scores candidates in other processes; None scores them here."""
     progress: Progress | None = None
 
-    def scored(self, candidates: Iterable[Candidate]) -> Iterator[Trial]:
-        """The candidates, scored, in order.
+    def scored(self, candidates: Sequence[Candidate]) -> list[Trial]:
+        """The candidates, scored: by the executor's workers where there is one, else here.
 
-        Here one is scored when it is asked for. With an executor all are scored before the first is handed on.
+        Those that will be timed are scored side by side and stay open; the samples are read once then. Others are
+        opened one at a time, as models take memory.
         """
-        if self.executor is None:
-            for count, (name, settings, written) in enumerate(candidates, 1):
-                self._tell(f"evaluating {name!r}", count, 0)
-                model = self._model(written)
-                here = self.judge.open(model)
-                score = self.judge.scorer(here.run)
-                yield Trial(name, settings, written, score, size=model.weight_bytes, runner=here)
-            return
-        waiting = list(candidates)
-        models = [self._model(written) for _, _, written in waiting]
-        found = scores(
-            self.judge,
-            models,
-            self.executor,
-            lambda count: self._tell("evaluating candidates", count, len(waiting)),
-        )
-        for (name, settings, written), model, score in zip(waiting, models, found, strict=True):
-            runner = None if self.original is None else self.judge.open(model)
-            yield Trial(name, settings, written, score, size=model.weight_bytes, runner=runner)
+        models = [self.float_model.with_graph(written.model) for _, _, written in candidates]
+        runners: list[Runner | None] = [None] * len(models)
+        if self.executor is not None:
+            found = scores(self.judge, models, self.executor, functools.partial(self._tell_scored, len(models)))
+            if self.original is not None:
+                runners = [self.judge.open(model) for model in models]
+        elif self.original is not None:
+            with ThreadPoolExecutor(BUILDERS) as threads:
+                runners = [*threads.map(self._open, range(1, len(models) + 1), models, candidates)]
+            found = self.judge.scorer.together([runner.run for runner in runners if runner is not None])
+        else:
+            found = [
+                self.judge.scorer(self._open(number, model, candidate).run)
+                for number, (model, candidate) in enumerate(zip(models, candidates, strict=True), 1)
+            ]
+        return [
+            Trial(*candidate, score, size=model.weight_bytes, runner=runner)
+            for candidate, model, score, runner in zip(candidates, models, found, runners, strict=True)
+        ]
+
+    def _open(self, number: int, model: Model, candidate: Candidate) -> Runner:
+        self._tell(f"evaluating {candidate[0]!r}", number, 0)
+        return self.judge.open(model)
+
+    def _tell_scored(self, total: int, count: int) -> None:
+        self._tell("evaluating candidates", count, total)
 
     def time(self, trials: Iterable[Trial]) -> None:
         """Measure the latencies of those that are open, and of the float model, in turns.
@@ -133,9 +144,6 @@ class Bench:
         float_ms, *found = latencies(*(functools.partial(runner.run, feeds) for runner in runners))
         for (trial, _), latency in zip(timed, found, strict=True):
             trial.float_ms, trial.latency_ms = float_ms, latency
-
-    def _model(self, written: Written) -> Model:
-        return self.float_model.with_graph(written.model)
 
     def _tell(self, what: str, done: int, total: int) -> None:
         if self.progress is not None:
@@ -181,8 +189,7 @@ def search(
         held = [trial for trial in outcome.curve if trial.score.drop <= max_drop]
         return [trial for trial in held if not speed_counts or trial.speedup >= 1 - NOISE]
 
-    written = ((name, settings, write(settings, (), False)) for name, settings in candidates)
-    outcome.curve += bench.scored(written)
+    outcome.curve += bench.scored([(name, settings, write(settings, (), False)) for name, settings in candidates])
     bench.time(outcome.curve)
     for trial in outcome.curve:
         if trial.score.drop > max_drop:
@@ -194,11 +201,13 @@ def search(
     if misses:
         miss = max(misses, key=lambda trial: trial.speedup)
         name, settings = miss.name, dict(candidates)[miss.name]
-        for trial in bench.scored(_with_more_care(name, settings, sensitive(miss.written, settings), write)):
+        for candidate in _with_more_care(name, settings, sensitive(miss.written, settings), write):
+            (trial,) = bench.scored([candidate])
             trial.careful = True
             outcome.curve.append(trial)
             if trial.score.drop <= max_drop:
                 break
+            trial.runner = None
         bench.time(outcome.curve)
     outcome.best = _fastest(fit())
     return outcome

@@ -57,7 +57,9 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     source, optimized = folder / "model.onnx", folder / "model.ort"
     model.save(source)
     alternatives: tuple[Path, ...]
-    if model.weight_bytes < PROTOBUF_LIMIT:  # the limit of a FlatBuffer too
+    if options.draft:
+        alternatives, ort_format = (), "left out: a draft"
+    elif model.weight_bytes < PROTOBUF_LIMIT:  # the limit of a FlatBuffer too
         folded = write_ort_format(source, optimized, architecture=profile.options.get("architecture", ""))
         alternatives, ort_format = (optimized,), f"constants {'' if folded else 'not '}folded"
     else:

@@ -22,8 +22,11 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
 
     precision = profile.options["precision"] if options.precision == "auto" else options.precision
     topology = folder / "model.xml"
-    conversion = convert_model(model)
-    write_ir(conversion.network, model, topology, half_weights=precision == "float16")
+    conversion = convert_model(model, shapes_are_checked=options.draft)
+    if options.draft:
+        openvino.save_model(conversion.network, topology, compress_to_fp16=precision == "float16")
+    else:
+        write_ir(conversion.network, model, topology, half_weights=precision == "float16")
     return Artifact(
         main=topology,
         files=(topology.with_suffix(".bin"), topology),

@@ -6,9 +6,11 @@ import numpy as np
 
 from edgekit_quantize.calibration.histogram import Histogram, thinning
 
-SAMPLED = 2**18
-"""Of a larger array about so many numbers are counted, evenly spread. Few are not enough: what clipping costs hangs on
+SAMPLED = 2**23
+"""About so many numbers are counted in all, evenly spread over arrays. Few are not enough: what clipping costs hangs on
 those that are rare."""
+LEAST_OF_ARRAY, MOST_OF_ARRAY = 2**15, 2**18
+"""So many of a single array at least and at most."""
 STEPS = 8
 """Bins an octave."""
 OCTAVES = range(-20, 12)
@@ -47,9 +49,13 @@ class ChannelHistogram:
     """Counts of a stream of numbers by channel, with each channel's exact extremes.
 
     Of large arrays every k-th number is counted.
+
+    Args:
+        expected: How many arrays will come.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, expected: int = 1) -> None:
+        self._sampled = min(max(SAMPLED // max(expected, 1), LEAST_OF_ARRAY), MOST_OF_ARRAY)
         self.counts = np.zeros((0, 2 * BINS))
         """``[C, 2 * BINS]``."""
         self.low = np.zeros(0)
@@ -72,7 +78,7 @@ class ChannelHistogram:
             rows = np.where(finite, rows, np.float32(0.0))
             low, high = rows.min(1), rows.max(1)
         self.low, self.high = np.minimum(self.low, low), np.maximum(self.high, high)
-        bits = np.ascontiguousarray(rows[:, :: thinning(array.shape, SAMPLED)]).view(np.uint32)
+        bits = np.ascontiguousarray(rows[:, :: thinning(array.shape, self._sampled)]).view(np.uint32)
         place = PLACES[bits >> SHIFT]
         place += np.arange(channels, dtype=place.dtype)[:, None] * (2 * BINS)
         self.counts += np.bincount(place.reshape(-1), minlength=self.counts.size).reshape(self.counts.shape)

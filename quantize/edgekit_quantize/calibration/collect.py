@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -13,6 +15,7 @@ from edgekit_quantize.session import open_session
 WATCHED_BYTES = 64 * 2**20
 """How many bytes of observed tensors one run may hand out; more are spread over several runs of the same sample."""
 
+Item = TypeVar("Item")
 Observer = Callable[[str, np.ndarray], None]
 """Called with the name of a tensor and its value for one sample."""
 
@@ -27,7 +30,7 @@ def observe(
     """Run the model over ``feeds`` and hand every tensor in ``names`` to ``observer``, sample by sample.
 
     Tensors that together exceed :data:`WATCHED_BYTES` are fetched in several runs, so that memory does not grow with
-    the size of the model.
+    the size of the model. One run goes on in a thread while the tensors of the one before are observed.
 
     Args:
         model: The float model; it is not changed.
@@ -41,17 +44,40 @@ def observe(
     """
     fed = [value.name for value in model.graph.inputs if value.name and value.name in names]
     groups = _groups(model.graph, names)
-    sessions = [open_session(with_outputs(model, group)) for group in groups]
+    sessions = [open_session(with_outputs(model, group), threads=1) if group else None for group in groups]
+    last = len(groups) - 1
     count = 0
-    for count, sample in enumerate(feeds, 1):
-        for name in fed:
-            observer(name, sample[name])
-        for session, group in zip(sessions, groups, strict=True):
-            for name, array in zip(group, session.run(group, dict(sample)), strict=True):
+
+    def run(number: int, sample: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
+        session = sessions[number]
+        return [] if session is None else session.run(groups[number], dict(sample))
+
+    def runs() -> Iterator[tuple[int, Mapping[str, np.ndarray], Future[Sequence[np.ndarray]]]]:
+        for sample in feeds:
+            for number in range(len(groups)):
+                yield number, sample, thread.submit(run, number, sample)
+
+    with ThreadPoolExecutor(1) as thread:
+        for number, sample, outputs in _one_ahead(runs()):
+            if number == 0:
+                for name in fed:
+                    observer(name, sample[name])
+            for name, array in zip(groups[number], outputs.result(), strict=True):
                 observer(name, array)
-        if done is not None:
-            done(count)
+            if number == last:
+                count += 1
+                if done is not None:
+                    done(count)
     return count
+
+
+def _one_ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """The items, each handed on when the next one has been made."""
+    waiting: list[Item] = []
+    for item in items:
+        yield from waiting
+        waiting = [item]
+    yield from waiting
 
 
 def with_outputs(model: ir.Model, names: Sequence[str]) -> ir.Model:
@@ -64,6 +90,7 @@ def with_outputs(model: ir.Model, names: Sequence[str]) -> ir.Model:
 
 
 def _groups(graph: ir.Graph, names: Collection[str]) -> list[list[str]]:
+    """What every run hands out; the first group is empty where nothing but what is fed was asked for."""
     groups: list[list[str]] = [[]]
     held = 0
     for node in graph:
@@ -77,4 +104,4 @@ def _groups(graph: ir.Graph, names: Collection[str]) -> list[list[str]]:
                 held = 0
             groups[-1].append(value.name)
             held += size
-    return [group for group in groups if group]
+    return groups

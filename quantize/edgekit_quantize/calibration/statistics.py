@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -109,7 +110,7 @@ def calibrate(
     outputs = [value.name for value in model.graph.outputs if value.name]
     current: dict[str, np.ndarray] = {}
     references = References(expected, again)
-    channels_of = {name: ChannelHistogram() for name in by_channel or {}}
+    channels_of = {name: ChannelHistogram(expected) for name in by_channel or {}}
 
     def take(name: str, array: np.ndarray) -> None:
         if name in outputs:
@@ -124,14 +125,22 @@ def calibrate(
             for axis, channels in tensors[name].channels.items():
                 channels.update(array, axis)
 
-    def walk() -> Iterator[dict[str, np.ndarray]]:
+    begun: deque[tuple[Feeds, int | None]] = deque()
+
+    def walk() -> Iterator[Feeds]:
         for sample, label in feeds:
-            current.clear()
+            begun.append((sample, label))
             yield sample
-            references.offer(Reference(sample, dict(current), label))
+
+    def finish(samples: int) -> None:
+        sample, label = begun.popleft()
+        references.offer(Reference(sample, dict(current), label))
+        current.clear()
+        if done is not None:
+            done(samples)
 
     with np.errstate(over="ignore"):
-        count = observe(model, {*tensors, *outputs}, walk(), take, done)
+        count = observe(model, {*tensors, *outputs}, walk(), take, finish)
     if count:
         for name, scale in (by_channel or {}).items():
             _divide(tensors[name], channels_of[name], scale(channels_of[name]))
