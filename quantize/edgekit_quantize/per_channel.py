@@ -21,7 +21,7 @@ from edgekit_quantize.calibration.channel_histogram import VALUES, ZEROS, Channe
 from edgekit_quantize.layers import Layer
 from edgekit_quantize.placement import Plan, Settings
 from edgekit_quantize.qparams import TINY, TYPES, IntegerType, QParams
-from edgekit_quantize.ranges import AROUND_ZERO, MOST_LOST
+from edgekit_quantize.ranges import AROUND_ZERO
 from edgekit_quantize.smoothquant import Smoothing, sole_readers
 
 SHRINKS = np.geomspace(1.0, 0.08, 16)
@@ -29,6 +29,9 @@ SHRINKS = np.geomspace(1.0, 0.08, 16)
 ZERO_STEP = 16
 FINE_ZERO_STEP = 4
 """Every so many integers one is tried as zero point, and then around the best of them."""
+
+LITTLE_LOST = 1.26
+"""The zero point is 0 where that makes the error at most so many times larger: 1 dB, as little is won."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def channel_scales(histogram: ChannelHistogram, readers: Iterable[Layer], settin
     if best.zero and settings.ranges.get("DepthwiseConv") == AROUND_ZERO:
         signed = TYPES["int8"]
         around_zero = _scales(tails, -signed.low, signed)
-        if around_zero.error @ power <= MOST_LOST * (best.error @ power):
+        if around_zero.error @ power <= LITTLE_LOST * (best.error @ power):
             best, dtype = around_zero, signed
     used = best.scale > TINY
     step = float(np.exp(np.log(best.scale[used]).mean())) if used.any() else 1.0

@@ -50,7 +50,7 @@ class Settings:
     it; ``percentile`` for kinds that are not named."""
     smoothing: Mapping[str, float] = field(default_factory=dict)
     """How much of the difficulty of activations moves into the weights behind them, 0 to 1, by kind of layer
-    (:mod:`edgekit_quantize.smoothquant`): ``MatMul`` and ``Gemm``."""
+    (:mod:`edgekit_quantize.smoothquant`): ``MatMul``, ``Gemm`` and ``Conv``."""
     channel_scales: tuple[str, ...] = ()
     """Kinds of layers whose activation input gets a scale a channel (:mod:`edgekit_quantize.per_channel`):
     ``DepthwiseConv``."""
@@ -171,11 +171,10 @@ class Plan:
     def outcome(self) -> tuple[Hashable, ...]:
         """What the plan comes to: two plans for a graph with the same outcome are written alike."""
         others = tuple(sorted((kind, mode) for kind, mode in self.settings.layers.items() if kind not in LAYER_KINDS))
-        rest = tuple(
-            (field.name, repr(getattr(self.settings, field.name)))
-            for field in fields(self.settings)
-            if field.name != "layers"
-        )
+        told = {field.name for field in fields(self.settings)} - {"layers"}
+        if not self.layers and not self.products:
+            told &= {"weights", "weights_form", "block"}
+        rest = tuple((name, repr(getattr(self.settings, name))) for name in sorted(told))
         chosen = (self.layers, self.stored, self.dynamic)
         names = tuple(tuple(layer.name for layer in layers) for layers in chosen)
         return (names, tuple(sorted(self.tensors)), tuple(sorted(self.whole)), others, rest)

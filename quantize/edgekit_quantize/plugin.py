@@ -268,7 +268,10 @@ def _different(candidates: Sequence[tuple[str, Settings]], graph: ir.Graph) -> l
     """The candidates without those that come to the same as one before: not every model has layers of every kind."""
     found: dict[tuple[Hashable, ...], tuple[str, Settings]] = {}
     for name, settings in candidates:
-        found.setdefault(place(graph, settings).outcome(), (name, settings))
+        plan = place(graph, settings)
+        known = found.setdefault(plan.outcome(), (name, settings))
+        if not plan.layers:  # whose name should not speak of integers that compute
+            found[plan.outcome()] = (name, known[1])
     return list(found.values())
 
 

@@ -208,7 +208,7 @@ def search(
             if trial.score.drop <= max_drop:
                 break
             trial.runner = None
-        bench.time(outcome.curve)
+        bench.time(trial for trial in outcome.curve if trial.latency_ms is None)
     outcome.best = _fastest(fit())
     return outcome
 
@@ -236,13 +236,12 @@ def _fastest(trials: Sequence[Trial]) -> Trial | None:
     """
     if not trials:
         return None
-    times = [trial.latency_ms for trial in trials if trial.latency_ms is not None]
-    if len(times) < len(trials):
+    if any(trial.latency_ms is None for trial in trials):
         with_integers = [trial for trial in trials if trial.written.quantized]
         return _best_of(with_integers or trials)
+    fastest = max(trial.speedup for trial in trials)
     near, little_slower = (
-        [trial for trial, latency in zip(trials, times, strict=True) if latency <= min(times) * (1 + share)]
-        for share in (SAME_SPEED, LITTLE_SLOWER)
+        [trial for trial in trials if trial.speedup * (1 + share) >= fastest] for share in (SAME_SPEED, LITTLE_SLOWER)
     )
     best = _best_of(near)
     far_better = [trial for trial in little_slower if trial.score.sqnr_db >= best.score.sqnr_db + FAR_BETTER_DB]

@@ -16,9 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgekit_quantize.bias_correction import input_axis
+from edgekit_quantize.graph import integer
 from edgekit_quantize.layers import Layer
 from edgekit_quantize.placement import Plan
 
+LOUD = 8
+"""What a convolution reads is divided where its loudest channel is so many times as loud as the average one. (What
+convolutions read is mostly even, and the division is not for nothing where it is no LayerNorm that stands before.)"""
 QUIETEST = 2
 """A channel that stayed below this part of the median is taken to reach it: some samples more may wake it up."""
 
@@ -44,6 +48,8 @@ class Smoothing:
         if layer.kind == "DepthwiseConv":
             wide = np.repeat(self.factors, len(weights) // len(self.factors))
             return np.asarray(weights * wide.reshape(-1, *[1] * (weights.ndim - 1)))
+        if layer.kind == "Conv":
+            return np.asarray(weights * self.factors.reshape(-1, *[1] * (weights.ndim - 2)))
         return np.asarray(weights * (self.factors[:, None] if layer.channel_axis == 1 else self.factors))
 
 
@@ -107,6 +113,8 @@ def smoothing(
     """
     found = {}
     for name, readers in tensors.items():
+        if readers[0].kind == "Conv" and largest[name].max(initial=0.0) < LOUD * largest[name].mean():
+            continue
         matrices = [_by_input(layer) for layer in readers]
         found[name] = Smoothing(factors(largest[name], matrices, alphas[readers[0].kind]), input_axis(readers[0]))
     return found
@@ -115,9 +123,13 @@ def smoothing(
 def _by_input(layer: Layer) -> np.ndarray:
     """The weights as ``[K, ...]`` with input channels first."""
     weights = layer.weights()
+    if layer.kind == "Conv":
+        return np.moveaxis(weights, 1, 0).reshape(weights.shape[1], -1)
     return weights if layer.channel_axis == 1 else weights.T
 
 
 def _takes_factors(layer: Layer) -> bool:
+    if layer.kind == "Conv":
+        return integer(layer.node, "group", 1) == 1
     plain = layer.kind in {"MatMul", "Gemm"} and layer.weights().ndim == 2
     return plain and layer.data_index == 0 and input_axis(layer) == -1

@@ -22,14 +22,15 @@ class SessionRunner:
     Args:
         path: The ``.onnx`` or ``.ort`` file.
         threads: Threads inside an operator.
+        takes_turns: Whether other models run in between, as candidates that are compared do.
 
     Raises:
         edgekit.errors.UnsupportedOpsError: There is no kernel for some nodes; all of them are listed.
         edgekit.errors.InputError: The file is not a model that ONNX Runtime can read.
     """
 
-    def __init__(self, path: Path, *, threads: int = 1) -> None:
-        self._session = open_session(path, session_options(threads=threads))
+    def __init__(self, path: Path, *, threads: int = 1, takes_turns: bool = False) -> None:
+        self._session = open_session(path, session_options(threads=threads, takes_turns=takes_turns))
         self._threads = threads
         self._path = path
 

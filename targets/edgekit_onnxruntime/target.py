@@ -43,7 +43,7 @@ class ONNXRuntimeTarget(Target):
         """What executes the file with this machine's CPU provider, whatever the profile."""
         from edgekit_onnxruntime.runner import SessionRunner
 
-        return SessionRunner(main, threads=threads)
+        return SessionRunner(main, threads=threads, takes_turns=threads > 1)
 
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
         """A page for browsers, a Python program for everything else."""

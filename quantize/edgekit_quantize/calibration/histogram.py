@@ -10,9 +10,10 @@ import numpy as np
 BINS = 2048
 """Bins of the magnitude range; doubling keeps between half and all of them in use."""
 
-
-SAMPLED = 2**16
-"""Of a larger array about so many numbers are counted, evenly spread; a calibration adds up hundreds of arrays."""
+SAMPLED = 2**21
+"""About so many numbers are counted in all, evenly spread over arrays."""
+LEAST_OF_ARRAY, MOST_OF_ARRAY = 2**14, 2**16
+"""So many of a single array at least and at most."""
 
 
 def thinning(shape: Sequence[int], wanted: int) -> int:
@@ -34,9 +35,13 @@ class Histogram:
     Bin ``i`` holds ``[(i - BINS) * width, (i - BINS + 1) * width)``. Zero is a bin's edge. When a number falls
     outside, the width doubles and neighbours merge two by two, which loses no count; so the bins are those that a
     single pass with the final width would have filled.
+
+    Args:
+        expected: How many arrays will come.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, expected: int = 1) -> None:
+        self._sampled = min(max(SAMPLED // max(expected, 1), LEAST_OF_ARRAY), MOST_OF_ARRAY)
         self.counts = np.zeros(2 * BINS, np.int64)
         self.width = 0.0
         self.low = math.inf
@@ -73,7 +78,7 @@ class Histogram:
             self.not_finite += flat.size - int(finite.sum())
             return self.update(flat[finite])
         self.low, self.high = min(self.low, low), max(self.high, high)
-        flat = np.ascontiguousarray(flat[:: thinning(array.shape, SAMPLED)])
+        flat = np.ascontiguousarray(flat[:: thinning(array.shape, self._sampled)])
         self.total += flat.size
         self.sum += float(flat.sum(dtype=np.float64))
         self.sum_of_squares += float(np.dot(flat, flat))

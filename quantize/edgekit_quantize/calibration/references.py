@@ -57,7 +57,9 @@ class References(Collection[Reference]):
                 self._every = min(every, self._every)
         if self._count % self._every == 0:
             feeds = {} if self._reads else reference.feeds
-            self._kept[self._count] = Reference(feeds, reference.outputs, reference.label)
+            # Copies: a runtime's own arrays keep all of the memory that its session took.
+            outputs = {name: array.copy() for name, array in reference.outputs.items()}
+            self._kept[self._count] = Reference(feeds, outputs, reference.label)
         self._count += 1
 
     def __iter__(self) -> Iterator[Reference]:

@@ -104,7 +104,9 @@ def calibrate(
     """
     factors = smoothing or {}
     tensors = {
-        name: TensorStatistics(channels={axis: ChannelStatistics() for axis in axes}, smoothing=factors.get(name))
+        name: TensorStatistics(
+            Histogram(expected), {axis: ChannelStatistics() for axis in axes}, smoothing=factors.get(name)
+        )
         for name, axes in wanted.items()
     }
     outputs = [value.name for value in model.graph.outputs if value.name]

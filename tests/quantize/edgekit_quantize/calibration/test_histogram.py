@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgekit_quantize.calibration.histogram import SAMPLED, Histogram, thinning
+from edgekit_quantize.calibration.histogram import LEAST_OF_ARRAY, MOST_OF_ARRAY, SAMPLED, Histogram, thinning
 
 
 def test_growing_gives_the_counts_of_one_pass_with_the_last_width(rng: np.random.Generator) -> None:
@@ -45,20 +45,31 @@ def test_zeros_alone_have_no_width() -> None:
 
 
 def test_of_large_arrays_the_extremes_stay_exact() -> None:
-    numbers = np.zeros(10 * SAMPLED, np.float32)
+    numbers = np.zeros(10 * MOST_OF_ARRAY, np.float32)
     numbers[1], numbers[3] = -7.0, 9.0  # between the places that are counted
     histogram = Histogram()
     histogram.update(numbers)
 
     assert (histogram.low, histogram.high) == (-7.0, 9.0)
-    assert histogram.total <= SAMPLED
+    assert histogram.total <= MOST_OF_ARRAY
+
+
+@pytest.mark.parametrize(
+    ("expected", "counted"),
+    [(1, MOST_OF_ARRAY), (SAMPLED // MOST_OF_ARRAY * 2, MOST_OF_ARRAY // 2), (10**6, LEAST_OF_ARRAY)],
+)
+def test_of_many_arrays_fewer_numbers_each_are_counted(expected: int, counted: int) -> None:
+    histogram = Histogram(expected)
+    histogram.update(np.zeros(4 * MOST_OF_ARRAY, np.float32))
+
+    assert counted / 2 < histogram.total <= counted
 
 
 @pytest.mark.parametrize("shape", [(1, 240, 12, 80), (1, 64, 112, 112), (1, 3, 320, 320)])
 def test_every_column_of_a_large_array_is_counted(shape: tuple[int, ...]) -> None:
     columns = np.broadcast_to(np.arange(shape[-1]), shape).reshape(-1)
 
-    step = thinning(shape, SAMPLED)
+    step = thinning(shape, MOST_OF_ARRAY)
 
     assert set(columns[::step]) == set(range(shape[-1]))
-    assert SAMPLED / 4 < columns[::step].size <= SAMPLED
+    assert MOST_OF_ARRAY / 4 < columns[::step].size <= MOST_OF_ARRAY
