@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import sys
 from collections.abc import Sequence
@@ -61,11 +60,6 @@ for _command in COMMANDS:
     _command.add_to(app)
 
 
-COLLECT_AFTER = 50_000
-"""How many new objects Python's search for cycles waits for: graphs are tens of thousands of small objects, and with
-the default of 700 it takes a tenth of the time."""
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"edgekit {__version__}")
@@ -95,7 +89,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character gets "?", not a crash
     logging.getLogger().addHandler(logging.NullHandler())  # libraries' remarks are not for who runs a command
-    gc.set_threshold(COLLECT_AFTER)
     try:
         with interrupted_by_signals():
             return typer.main.get_command(app).main(arguments, prog_name="edgekit", standalone_mode=False) or 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +21,7 @@ from edgekit_quantize.writing import Written
 NOISE = 0.05
 """Two latencies that differ by less than this share are the same: the machine's own noise is as large."""
 SAME_SPEED = 0.02
-"""Candidates whose latencies differ by less than this share, timed side by side, are as fast as each other."""
+"""Candidates whose gains over the float model, timed beside each, differ by less than this share are as fast."""
 LITTLE_SLOWER = 0.05
 """What of the latency may be given up there for :data:`FAR_BETTER_DB`."""
 FAR_BETTER_DB = 2.0
@@ -37,8 +37,9 @@ LEAST_BUDGET = 1e-3
 SHARES = (0.1, 0.25, 0.5)
 """Shares of the integer layers that go back to float, the most sensitive first, where the budget is not held."""
 
-BUILDERS = 2
-"""How many candidates are built and loaded at once; runtimes do most of it outside of Python."""
+AT_ONCE = 2
+"""How many candidates are built, loaded and timed at once: runtimes do most of it outside of Python, and models take
+memory."""
 
 Write = Callable[[Settings, Collection[str], bool], Written]
 
@@ -57,7 +58,6 @@ class Trial:
     careful: bool = False
     """Whether its weights were rounded with care."""
     size: int = 0
-    runner: Runner | None = None
 
     @property
     def speedup(self) -> float:
@@ -97,11 +97,11 @@ class Bench:
     """Scores candidates in other processes; None scores them here."""
     progress: Progress | None = None
 
-    def scored(self, candidates: Sequence[Candidate]) -> list[Trial]:
-        """The candidates, scored: by the executor's workers where there is one, else here.
+    def measured(self, candidates: Sequence[Candidate], max_drop: float = math.inf) -> list[Trial]:
+        """The candidates, scored by the executor's workers where there is one, else here, and timed where that counts.
 
-        Those that will be timed are scored side by side and stay open; the samples are read once then. Others are
-        opened one at a time, as models take memory.
+        Those that lose more than ``max_drop`` are not timed. Those that are timed are opened together and scored side
+        by side, which reads the samples once; others are opened one at a time. None stays open.
         """
         models = [self.float_model.with_graph(written.model) for _, _, written in candidates]
         runners: list[Runner | None] = [None] * len(models)
@@ -110,7 +110,7 @@ class Bench:
             if self.original is not None:
                 runners = [self.judge.open(model) for model in models]
         elif self.original is not None:
-            with ThreadPoolExecutor(BUILDERS) as threads:
+            with ThreadPoolExecutor(AT_ONCE) as threads:
                 runners = [*threads.map(self._open, range(1, len(models) + 1), models, candidates)]
             found = self.judge.scorer.together([runner.run for runner in runners if runner is not None])
         else:
@@ -118,25 +118,22 @@ class Bench:
                 self.judge.scorer(self._open(number, model, candidate).run)
                 for number, (model, candidate) in enumerate(zip(models, candidates, strict=True), 1)
             ]
-        return [
-            Trial(*candidate, score, size=model.weight_bytes, runner=runner)
-            for candidate, model, score, runner in zip(candidates, models, found, runners, strict=True)
+        trials = [
+            Trial(*candidate, score, size=model.weight_bytes)
+            for candidate, model, score in zip(candidates, models, found, strict=True)
         ]
+        timed = [
+            (trial, runner)
+            for trial, runner in zip(trials, runners, strict=True)
+            if runner is not None and trial.score.drop <= max_drop
+        ]
+        if timed:
+            self._time(timed)
+        return trials
 
-    def _open(self, number: int, model: Model, candidate: Candidate) -> Runner:
-        self._tell(f"evaluating {candidate[0]!r}", number, 0)
-        return self.judge.open(model)
-
-    def _tell_scored(self, total: int, count: int) -> None:
-        self._tell("evaluating candidates", count, total)
-
-    def time(self, trials: Iterable[Trial]) -> None:
-        """Measure the latencies of those that are open, and of the float model, in turns.
-
-        They are measured in this process, and nothing of this program runs beside them.
-        """
-        timed = [(trial, trial.runner) for trial in trials if trial.runner is not None]
-        if self.original is None or not timed:
+    def _time(self, timed: Sequence[tuple[Trial, Runner]]) -> None:
+        """Measure latencies, in turns with the float model's; nothing else of this program runs beside them."""
+        if self.original is None:
             return
         self._tell("timing candidates", 1, 0)
         feeds = self.judge.scorer.example
@@ -144,6 +141,13 @@ class Bench:
         float_ms, *found = latencies(*(functools.partial(runner.run, feeds) for runner in runners))
         for (trial, _), latency in zip(timed, found, strict=True):
             trial.float_ms, trial.latency_ms = float_ms, latency
+
+    def _open(self, number: int, model: Model, candidate: Candidate) -> Runner:
+        self._tell(f"evaluating {candidate[0]!r}", number, 0)
+        return self.judge.open(model)
+
+    def _tell_scored(self, total: int, count: int) -> None:
+        self._tell("evaluating candidates", count, total)
 
     def _tell(self, what: str, done: int, total: int) -> None:
         if self.progress is not None:
@@ -189,11 +193,10 @@ def search(
         held = [trial for trial in outcome.curve if trial.score.drop <= max_drop]
         return [trial for trial in held if not speed_counts or trial.speedup >= 1 - NOISE]
 
-    outcome.curve += bench.scored([(name, settings, write(settings, (), False)) for name, settings in candidates])
-    bench.time(outcome.curve)
-    for trial in outcome.curve:
-        if trial.score.drop > max_drop:
-            trial.runner = None  # it is not timed again, and models take memory
+    at_once = len(candidates) if bench.executor is not None else AT_ONCE
+    for first in range(0, len(candidates), at_once):
+        some = candidates[first : first + at_once]
+        outcome.curve += bench.measured([(name, settings, write(settings, (), False)) for name, settings in some])
     to_beat = WORTH_A_RESCUE * max((trial.speedup for trial in fit()), default=0.0)
     misses = [
         trial for trial in outcome.curve if _is_near_miss(trial, max_drop) and (trial.speedup > to_beat or not fit())
@@ -202,13 +205,11 @@ def search(
         miss = max(misses, key=lambda trial: trial.speedup)
         name, settings = miss.name, dict(candidates)[miss.name]
         for candidate in _with_more_care(name, settings, sensitive(miss.written, settings), write):
-            (trial,) = bench.scored([candidate])
+            (trial,) = bench.measured([candidate], max_drop)
             trial.careful = True
             outcome.curve.append(trial)
             if trial.score.drop <= max_drop:
                 break
-            trial.runner = None
-        bench.time(trial for trial in outcome.curve if trial.latency_ms is None)
     outcome.best = _fastest(fit())
     return outcome
 

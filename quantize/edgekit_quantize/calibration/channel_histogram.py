@@ -56,7 +56,7 @@ class ChannelHistogram:
 
     def __init__(self, expected: int = 1) -> None:
         self._sampled = min(max(SAMPLED // max(expected, 1), LEAST_OF_ARRAY), MOST_OF_ARRAY)
-        self.counts = np.zeros((0, 2 * BINS))
+        self.counts = np.zeros((0, 2 * BINS), np.int64)
         """``[C, 2 * BINS]``."""
         self.low = np.zeros(0)
         self.high = np.zeros(0)
@@ -68,7 +68,7 @@ class ChannelHistogram:
         """Count the numbers of a float tensor with channels along ``axis``."""
         channels = array.shape[axis]
         if not len(self.counts):
-            self.counts = np.zeros((channels, 2 * BINS))
+            self.counts = np.zeros((channels, 2 * BINS), np.int64)
             self.low, self.high = np.zeros(channels), np.zeros(channels)
         rows = np.moveaxis(array, axis, 0).reshape(channels, -1).astype(np.float32, copy=False)
         low, high = rows.min(1), rows.max(1)
@@ -79,7 +79,7 @@ class ChannelHistogram:
             low, high = rows.min(1), rows.max(1)
         self.low, self.high = np.minimum(self.low, low), np.maximum(self.high, high)
         bits = np.ascontiguousarray(rows[:, :: thinning(array.shape, self._sampled)]).view(np.uint32)
-        place = PLACES[bits >> SHIFT]
+        place = np.take(PLACES, bits >> SHIFT)
         place += np.arange(channels, dtype=place.dtype)[:, None] * (2 * BINS)
         self.counts += np.bincount(place.reshape(-1), minlength=self.counts.size).reshape(self.counts.shape)
 
