@@ -44,7 +44,7 @@ MAX_DROP_OF_EVALUATION = 0.01
 """Likewise, as a share of what the project's evaluation function gives for the float model."""
 SECOND_LOOK = 8
 """Samples whose rounding errors are measured once ranges are known."""
-FIRST_LOOK = 8
+FIRST_LOOK = 16
 """Samples that are looked at before calibration, where something has to be known of all channels first."""
 DYNAMIC = "int8-dynamic"
 """The scheme whose matrix products quantize their activations anew every time."""
