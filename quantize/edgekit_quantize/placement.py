@@ -33,6 +33,8 @@ BESIDE = ("candidates", "name", "refuses", "dynamic")
 cannot take with the reasons, and the kinds of layers that it computes with ranges of the moment."""
 
 DEFAULT_RULE = "percentile"
+ACTIVATIONS = ("Relu", "Clip", "HardSwish", "LeakyRelu", "Sigmoid", "Tanh", "Elu", "PRelu")
+"""Functions of single numbers that stand behind a layer."""
 TO_SOFTMAX = ("Add", "Sub", "Mul", "Div", "Where")
 """What stands between a product and Softmax where exporters scale and mask an attention's scores."""
 
@@ -90,7 +92,7 @@ class Settings:
     (:mod:`edgekit_quantize.rounding_error`)."""
     fewest_channels: int = 0
     """Convolutions stay float where each output has fewer input channels than this, as that of an image: integer
-    kernels leave most of their lanes empty there. (Depthwise ones are a kind of their own.)"""
+    kernels leave most of their lanes empty there. So do depthwise ones that read what these give."""
     padded_shifts_as_convolutions: bool = False
     """See :func:`edgekit_quantize.prepare.affine.shifts_to_convolutions`."""
 
@@ -193,6 +195,7 @@ def place(graph: ir.Graph, settings: Settings, keep_float: Collection[str] = ())
         keep_float: Names of layers that compute in float whatever the settings say, from weights stored as integers.
     """
     plan = Plan(settings)
+    made_in_float: set[str | None] = set()
     for layer in layers(graph):
         mode = settings.layers.get(layer.kind, "float")
         if mode == "float":
@@ -206,6 +209,10 @@ def place(graph: ir.Graph, settings: Settings, keep_float: Collection[str] = ())
             plan.stored.append(layer)
         elif layer.kind == "Conv" and layer.weights().shape[1] < settings.fewest_channels:
             plan.kept_float[layer.name] = "the target computes so few input channels as fast in float"
+            plan.stored.append(layer)
+            made_in_float.add(fused_output(layer.output, ACTIVATIONS).name)
+        elif layer.kind == "DepthwiseConv" and layer.data.name in made_in_float:
+            plan.kept_float[layer.name] = "what it reads is computed in float, and it is as fast so"
             plan.stored.append(layer)
         elif not layer.data.name or layer.data.dtype not in (None, ir.DataType.FLOAT):
             plan.kept_float[layer.name] = f"its activations are {layer.data.dtype}"

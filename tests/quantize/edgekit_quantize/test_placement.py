@@ -57,6 +57,29 @@ def test_convolutions_of_few_channels_stay_float(cnn: ir.Model) -> None:
     assert set(place(cnn.graph, Settings.read({**settings, "fewest_channels": 4})).tensors) == {"p"}
 
 
+@pytest.mark.parametrize(("between", "quantized"), [("HardSwish", {"q"}), ("Softmax", {"h", "q"})])
+def test_so_do_depthwise_ones_right_behind_them(
+    between: str, quantized: set[str], parse: Callable[..., ir.Model], rng: np.random.Generator
+) -> None:
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 3, 8, 8] x) => (float[1, 4, 8, 8] y) {{
+      c = Conv(x, w1)
+      h = {between}(c)
+      d = Conv<group = 4>(h, w2)
+      p = Relu(d)
+      q = Conv<group = 4>(p, w3)
+      y = Conv<group = 4>(q, w3)
+    }}"""
+    shapes = {"w1": (4, 3, 1, 1), "w2": (4, 1, 1, 1), "w3": (4, 1, 1, 1)}
+    model = parse(text, **{name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()})
+
+    plan = place(
+        model.graph, Settings.read({"layers": {"DepthwiseConv": "input", "Conv": "input"}, "fewest_channels": 5})
+    )
+
+    assert set(plan.tensors) == {*quantized, "p"}
+
+
 def test_layers_kept_in_float_store_their_weights(cnn: ir.Model) -> None:
     settings = Settings.read({"layers": {"Conv": "input"}})
     name = place(cnn.graph, settings).layers[0].name
