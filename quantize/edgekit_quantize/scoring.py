@@ -25,7 +25,7 @@ EXPLAINED = "explained"
 
 DIGITS = 9
 """Decimals of what was lost."""
-ROUNDS = 8
+ROUNDS = 6
 ROUND_S = 0.01
 """Rounds in which models are timed in turns, and how long each one's turn takes."""
 FEWEST_ROUNDS = 4

@@ -6,7 +6,7 @@ import numpy as np
 
 from edgekit_quantize.calibration.histogram import Histogram, thinning
 
-SAMPLED = 2**23
+SAMPLED = 2**22
 """About so many numbers are counted in all, evenly spread over arrays. Few are not enough: what clipping costs hangs on
 those that are rare."""
 LEAST_OF_ARRAY, MOST_OF_ARRAY = 2**15, 2**18
