@@ -82,6 +82,9 @@ class Settings:
     zero_points_in_biases: bool = False
     """Whether zero points move into the biases of the layers that read an activation, where all of them can
     (:mod:`edgekit_quantize.zero_points`): runtimes that multiply integers are slower with a zero point."""
+    shortcuts: bool = False
+    """Whether an Add of two activations reads as integers what a convolution reads as integers anyway: a runtime then
+    need not hand the same numbers on in float as well."""
     separate_bias: bool = False
     """Whether the Add behind a quantized MatMul gets a bias of rank 3, which keeps the runtime from merging the two
     into a Gemm that it has no integer kernel for."""
@@ -149,6 +152,8 @@ class Plan:
     """The rule for the range of a tensor; :data:`DEFAULT_RULE` where there is no entry."""
     shifted: set[str] = field(default_factory=set)
     """Activations whose zero point moves into the biases of all layers that read their integers."""
+    shortcuts: set[str] = field(default_factory=set)
+    """Activations that an Add reads as integers too, where nothing divides them on the way."""
     products: list[ir.Node] = field(default_factory=list)
     """MatMul nodes whose operands are both activations."""
     moved: list[ir.Node] = field(default_factory=list)
@@ -233,6 +238,10 @@ def place(graph: ir.Graph, settings: Settings, keep_float: Collection[str] = ())
     if settings.zero_points_in_biases:
         plan.shifted = {name for name, readers in plan.readers().items() if all(map(takes_shift, readers))}
         plan.rules = {n: rule for n, rule in plan.rules.items() if n not in plan.shifted or rule != AROUND_ZERO}
+    if settings.shortcuts:
+        plan.shortcuts = {
+            name for name, found in plan.readers().items() if all("Conv" in layer.kind for layer in found)
+        }
     return plan
 
 

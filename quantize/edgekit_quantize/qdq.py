@@ -26,6 +26,8 @@ class QDQWriter:
         self.graph = graph
         self.names = Names(graph)
         self._dequantized: dict[str, ir.Value] = {}
+        self._itself: dict[str, ir.Value] = {}
+        self._pairs: dict[str, tuple[ir.Node, ir.Node]] = {}
         self._weights: dict[tuple[str, int | None], ir.Value] = {}
 
     def activation(
@@ -61,7 +63,20 @@ class QDQWriter:
             else:
                 self.graph.insert_after(producer, nodes)
             self._dequantized[name] = dequantized
+            self._pairs[name] = (nodes[-2], nodes[-1])
+            if last is zero:
+                self._itself[name] = dequantized
         return self._dequantized[name]
+
+    def itself(self, value: ir.Value) -> ir.Value:
+        """What :meth:`activation` has quantized, its zero point taken off in any case."""
+        name = value.name or ""
+        if name not in self._itself:
+            quantize, shifted = self._pairs[name]
+            self._itself[name] = ir.Value(name=self.names.fresh(f"{name}_itself"))
+            inputs = [quantize.outputs[0], *quantize.inputs[1:]]
+            self.graph.insert_after(shifted, ir.node("DequantizeLinear", inputs, outputs=[self._itself[name]]))
+        return self._itself[name]
 
     def _divide(self, value: ir.Value, smoothing: Smoothing) -> ir.Node:
         rank = 1 if smoothing.axis == -1 or value.shape is None else len(value.shape)

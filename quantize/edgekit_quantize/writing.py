@@ -104,6 +104,11 @@ def activation_params(tensor: TensorStatistics, settings: Settings, rule: str) -
     return params
 
 
+def _is_shortcut(node: ir.Node) -> bool:
+    """Whether the node adds two activations."""
+    return is_standard(node, "Add") and all(constant(value) is None for value in node.inputs)
+
+
 class _Writer:
     def __init__(
         self,
@@ -156,10 +161,13 @@ class _Writer:
         readers = {id(layer.node) for layer in plan.layers} | {id(node) for node in (*plan.products, *plan.moved)}
         for name, value in plan.tensors.items():
             params = self._params[plan.range_from.get(name, name)]
-            quantized = self._qdq.activation(value, params, self._smoothing(name), shifted=name in plan.shifted)
+            smoothing = self._smoothing(name)
+            quantized = self._qdq.activation(value, params, smoothing, shifted=name in plan.shifted)
             for node, index in uses[name]:
                 if name in plan.whole or id(node) in readers:
                     node.replace_input_with(index, quantized)
+                elif name in plan.shortcuts and smoothing is None and _is_shortcut(node):
+                    node.replace_input_with(index, self._qdq.itself(value))
 
     def _smoothing(self, name: str) -> Smoothing | None:
         tensor = self._tensors.get(name)

@@ -151,3 +151,49 @@ def test_ranges_need_not_lie_around_zero_then(parse: Callable[..., ir.Model], rn
     plan = place(model.graph, _settings(ranges={"MatMul": "around zero"}))
 
     assert {name: plan.rule(name) for name in ("x", "r")} == {"x": "percentile", "r": "around zero"}
+
+
+SHORTCUT = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 4, 6, 6] x) => (float[1, 4, 6, 6] y) {
+  c = Conv(x, w)
+  d = Conv(c, w)
+  e = Conv(d, w)
+  y = Add(d, e)
+}"""
+
+
+@pytest.mark.parametrize(("shortcuts", "read_by_add"), [(False, "Conv"), (True, "DequantizeLinear")])
+def test_a_shortcut_reads_the_integers_with_their_zero_point(
+    shortcuts: bool,
+    read_by_add: str,
+    parse: Callable[..., ir.Model],
+    execute: Execute,
+    rng: np.random.Generator,
+) -> None:
+    model = parse(SHORTCUT, w=rng.normal(size=(4, 4, 1, 1)).astype(np.float32))
+    data = rng.uniform(-1, 3, (1, 4, 6, 6)).astype(np.float32)
+    for node in list(model.graph)[:2]:  # what c and d take
+        model.graph.outputs.append(node.outputs[0])
+    y, c, d = execute(model, {"x": data})
+    del model.graph.outputs[1:]
+    tensors = {name: _seen(array) for name, array in (("x", data), ("c", c), ("d", d))}
+
+    written = write(model, _settings(shortcuts=shortcuts), tensors).model
+
+    add = next(node for node in written.graph if node.op_type == "Add")
+    source = add.inputs[0]
+    assert source is not None
+    assert source.producer().op_type == read_by_add
+    (found,) = execute(written, {"x": data})
+    assert np.abs(found - y).max() < 0.05 * np.abs(y).max()
+    assert [node.op_type for node in written.graph].count("QuantizeLinear") == 3
+
+
+def test_a_shortcut_of_a_matrix_product_stays_float(parse: Callable[..., ir.Model], rng: np.random.Generator) -> None:
+    model = parse(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[6, 6] x) => (float[6, 6] y) '
+        "{ m = MatMul(x, w) y = Add(x, m) }",
+        w=rng.normal(size=(6, 6)).astype(np.float32),
+    )
+
+    assert not place(model.graph, _settings(shortcuts=True)).shortcuts
