@@ -196,7 +196,8 @@ class Target(ABC):
         Args:
             main: The file.
             profile: What it was built for.
-            threads: How many the runtime may use, where it can be told.
+            threads: How many the runtime may use, where it can be told. With more than one, other models run in turns
+                with it, so none of them may wait in a loop.
         """
 
     @abstractmethod

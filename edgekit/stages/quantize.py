@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import weakref
@@ -16,6 +15,7 @@ from edgekit.comparison.own_metric import Evaluation
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.model import Model
+from edgekit.processes.processors import usable_processors
 from edgekit.quantizer import Progress, QuantizationRequest
 from edgekit.registry import installed_quantizer
 from edgekit.stages import Stage, StageResult
@@ -165,7 +165,7 @@ def timed_threads() -> int:
 
     Which of two forms of a model is faster depends on it: what a second processor speeds up, and what it waits for.
     """
-    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, MOST_THREADS)
+    return min(usable_processors(), MOST_THREADS)
 
 
 def refused(target: Target, profile: Profile) -> Mapping[str, str]:

@@ -29,9 +29,8 @@ SHRINKS = np.geomspace(1.0, 0.08, 16)
 ZERO_STEP = 16
 FINE_ZERO_STEP = 4
 """Every so many integers one is tried as zero point, and then around the best of them."""
-
 LITTLE_LOST = 1.26
-"""The zero point is 0 where that makes the error at most so many times larger: 1 dB, as little is won."""
+"""The zero point is 0 where that makes the error at most so many times larger: 1 dB. Little is won by it."""
 
 
 @dataclass(frozen=True)

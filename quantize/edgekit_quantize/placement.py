@@ -95,7 +95,7 @@ class Settings:
     (:mod:`edgekit_quantize.rounding_error`)."""
     fewest_channels: int = 0
     """Convolutions stay float where each output has fewer input channels than this, as that of an image: integer
-    kernels leave most of their lanes empty there. So do depthwise ones that read what these give."""
+    kernels leave most of their lanes empty there. Depthwise ones that read what these give stay float too."""
     padded_shifts_as_convolutions: bool = False
     """See :func:`edgekit_quantize.prepare.affine.shifts_to_convolutions`."""
 

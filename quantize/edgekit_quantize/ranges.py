@@ -112,7 +112,7 @@ AROUND_ZERO = "around zero"
 """The rule of activations that become int8 with the zero point 0, whatever the type of others, where that costs little:
 a runtime that multiplies integers has no zero point to take off then. Else it is that of the percentile."""
 MOST_LOST = 2.0
-"""It gets the zero point 0 where that makes its mean squared error at most so many times larger: a bit's worth."""
+"""It gets the zero point 0 where that makes its mean squared error at most so many times larger: 3 dB."""
 RULES: dict[str, Callable[[Histogram, IntegerType, bool], Range]] = {
     "minmax": lambda histogram, dtype, symmetric_range: minmax(histogram),
     "percentile": lambda histogram, dtype, symmetric_range: percentile(histogram),

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from edgekit_quantize.bias_correction import input_axis
 from edgekit_quantize.calibration.collect import observe
+from edgekit_quantize.calibration.histogram import thinning
 from edgekit_quantize.calibration.statistics import ChannelStatistics, TensorStatistics
 from edgekit_quantize.placement import Plan
 from edgekit_quantize.writing import activation_params
@@ -49,7 +50,7 @@ def measure_rounding(
         smoothing = tensors[name].smoothing
         (axis,) = axes[name]
         rows = np.moveaxis(array, axis, -1).reshape(-1, array.shape[axis])
-        some = rows[:: -(-rows.size // SAMPLED)]
+        some = rows[:: thinning(array.shape, SAMPLED)]
         smooth = some if smoothing is None else some / smoothing.factors
         found[name].update(params[name].rounded(smooth) - smooth, -1)
 

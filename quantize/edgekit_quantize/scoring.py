@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from edgekit.comparison.metrics import LabelCount, TaskAccuracy, class_output, d
 from edgekit.comparison.own_metric import Evaluation, share_lost
 from edgekit.data.samples import Samples
 from edgekit.target import Arrays
-from edgekit_quantize.calibration.references import Feeds, Reference
+from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.graph import is_standard
 
 Run = Callable[[Mapping[str, np.ndarray]], Arrays]
@@ -85,7 +85,7 @@ class Scorer:
     pickled, where the samples can.
     """
 
-    references: Collection[Reference]
+    references: References
     """Samples with the float model's answers; at least one."""
     metric: str
     """See :attr:`Score.metric`."""
@@ -98,7 +98,7 @@ class Scorer:
     """Why the samples' labels do not count; None where they do, or where there are none."""
 
     @classmethod
-    def by_references(cls, references: Collection[Reference], *, classes: bool) -> Scorer:
+    def by_references(cls, references: References, *, classes: bool) -> Scorer:
         """Scores by labels where the samples have some that prove something, else by nearness to the float model.
 
         Labels of which the float model finds no more than a guess prove nothing
@@ -123,9 +123,7 @@ class Scorer:
         return cls(references, nearness, 1.0, doubt=doubt)
 
     @classmethod
-    def by_evaluation(
-        cls, references: Collection[Reference], evaluation: Evaluation, samples: Samples, float_run: Run
-    ) -> Scorer:
+    def by_evaluation(cls, references: References, evaluation: Evaluation, samples: Samples, float_run: Run) -> Scorer:
         """Scores by the project's evaluation function.
 
         Args:
@@ -139,11 +137,6 @@ class Scorer:
         """
         value = evaluation.of_original(float_run, samples)
         return cls(references, evaluation.name, value, evaluation, samples)
-
-    @property
-    def example(self) -> Feeds:
-        """What the first of the samples feeds."""
-        return next(iter(self.references)).feeds
 
     def __call__(self, run: Run) -> Score:
         """Runs a candidate over the samples."""
@@ -208,10 +201,10 @@ class _Tally:
         return min((decibels(signal, noise) for signal, noise in self._power.values()), default=math.inf)
 
 
-def _labels_found(references: Collection[Reference]) -> TaskAccuracy | None:
+def _labels_found(references: References) -> TaskAccuracy | None:
     """How many labels the float model finds; None without labels, or where no output tells a class."""
     count: LabelCount | None = None
-    for reference in references:
+    for reference in references.answers():
         if reference.label is not None:
             output = class_output(reference.outputs)
             if output is None:

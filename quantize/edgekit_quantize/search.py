@@ -110,14 +110,15 @@ class Bench:
             if self.original is not None:
                 runners = [self.judge.open(model) for model in models]
         elif self.original is not None:
+            self._tell(f"evaluating {' and '.join(repr(name) for name, _, _ in candidates)}", 1, 0)
             with ThreadPoolExecutor(AT_ONCE) as threads:
-                runners = [*threads.map(self._open, range(1, len(models) + 1), models, candidates)]
+                runners = [*threads.map(self.judge.open, models)]
             found = self.judge.scorer.together([runner.run for runner in runners if runner is not None])
         else:
-            found = [
-                self.judge.scorer(self._open(number, model, candidate).run)
-                for number, (model, candidate) in enumerate(zip(models, candidates, strict=True), 1)
-            ]
+            found = []
+            for number, (model, (name, _, _)) in enumerate(zip(models, candidates, strict=True), 1):
+                self._tell(f"evaluating {name!r}", number, 0)
+                found.append(self.judge.scorer(self.judge.open(model).run))
         trials = [
             Trial(*candidate, score, size=model.weight_bytes)
             for candidate, model, score in zip(candidates, models, found, strict=True)
@@ -127,24 +128,18 @@ class Bench:
             for trial, runner in zip(trials, runners, strict=True)
             if runner is not None and trial.score.drop <= max_drop
         ]
-        if timed:
-            self._time(timed)
+        if timed and self.original is not None:
+            self._time(self.original, timed)
         return trials
 
-    def _time(self, timed: Sequence[tuple[Trial, Runner]]) -> None:
+    def _time(self, original: Runner, timed: Sequence[tuple[Trial, Runner]]) -> None:
         """Measure latencies, in turns with the float model's; nothing else of this program runs beside them."""
-        if self.original is None:
-            return
         self._tell("timing candidates", 1, 0)
-        feeds = self.judge.scorer.example
-        runners = [self.original, *(runner for _, runner in timed)]
+        feeds = self.judge.scorer.references.example
+        runners = [original, *(runner for _, runner in timed)]
         float_ms, *found = latencies(*(functools.partial(runner.run, feeds) for runner in runners))
         for (trial, _), latency in zip(timed, found, strict=True):
             trial.float_ms, trial.latency_ms = float_ms, latency
-
-    def _open(self, number: int, model: Model, candidate: Candidate) -> Runner:
-        self._tell(f"evaluating {candidate[0]!r}", number, 0)
-        return self.judge.open(model)
 
     def _tell_scored(self, total: int, count: int) -> None:
         self._tell("evaluating candidates", count, total)

@@ -21,8 +21,8 @@ from edgekit_quantize.layers import Layer
 from edgekit_quantize.placement import Plan
 
 LOUD = 8
-"""What a convolution reads is divided where its loudest channel is so many times as loud as the average one. (What
-convolutions read is mostly even, and the division is not for nothing where it is no LayerNorm that stands before.)"""
+"""What a convolution reads is divided where its loudest channel is so many times as loud as the average one: mostly it
+is even, and the division takes time."""
 QUIETEST = 2
 """A channel that stayed below this part of the median is taken to reach it: some samples more may wake it up."""
 

@@ -104,9 +104,9 @@ def activation_params(tensor: TensorStatistics, settings: Settings, rule: str) -
     return params
 
 
-def _is_shortcut(node: ir.Node) -> bool:
-    """Whether the node adds two activations."""
-    return is_standard(node, "Add") and all(constant(value) is None for value in node.inputs)
+def _is_shortcut(node: ir.Node, graph: ir.Graph) -> bool:
+    """Whether the node adds two activations, in the main graph itself: branches capture no DequantizeLinear."""
+    return node.graph is graph and is_standard(node, "Add") and all(constant(value) is None for value in node.inputs)
 
 
 class _Writer:
@@ -166,7 +166,7 @@ class _Writer:
             for node, index in uses[name]:
                 if name in plan.whole or id(node) in readers:
                     node.replace_input_with(index, quantized)
-                elif name in plan.shortcuts and smoothing is None and _is_shortcut(node):
+                elif name in plan.shortcuts and smoothing is None and _is_shortcut(node, self._graph):
                     node.replace_input_with(index, self._qdq.itself(value))
 
     def _smoothing(self, name: str) -> Smoothing | None:
@@ -180,8 +180,8 @@ class _Writer:
         if integers is None:
             integers = params.quantize(weights)
         self._correct(layer, params, integers, source)
-        if source in self._plan.shifted:
-            shift = shift_of(self._params[source])
+        shift = shift_of(self._params[source]) if source in self._plan.shifted else 0.0
+        if shift:
             add_to_bias(self._graph, layer, taken_off(layer, params.dequantize(integers), shift))
         dequantized = self._qdq.weight(layer.weight, params, integers)
         bias = layer.bias

@@ -22,7 +22,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
 
     precision = profile.options["precision"] if options.precision == "auto" else options.precision
     topology = folder / "model.xml"
-    conversion = convert_model(model, shapes_are_checked=options.draft)
+    conversion = convert_model(model, compare_shapes=not options.draft)
     if options.draft:
         openvino.save_model(conversion.network, topology, compress_to_fp16=precision == "float16")
     else:

@@ -28,7 +28,7 @@ class Conversion:
     """Operators that were replaced by their definitions first, since OpenVINO does not convert them right."""
 
 
-def convert_model(model: Model, *, shapes_are_checked: bool = False) -> Conversion:
+def convert_model(model: Model, *, compare_shapes: bool = True) -> Conversion:
     """What computes in OpenVINO what the ONNX model computes.
 
     Its inputs and outputs are the ONNX model's, in the same order and under the same names; an input that nothing uses
@@ -36,21 +36,21 @@ def convert_model(model: Model, *, shapes_are_checked: bool = False) -> Conversi
 
     Args:
         model: The ONNX model.
-        shapes_are_checked: Whether shapes inside need no comparison, because outputs will be compared.
+        compare_shapes: Whether shapes inside are held against the ONNX standard's; not needed where outputs will be.
 
     Raises:
         edgekit.errors.UnsupportedOpsError: OpenVINO cannot convert some operators; all of them are listed.
         edgekit.errors.InputError: OpenVINO cannot read the model.
     """
     try:
-        read = _read_right(model, shapes_are_checked=shapes_are_checked)
+        read = _read_right(model, compare_shapes=compare_shapes)
         return Conversion(_with_the_borders_of(model, read))
     except UnsupportedOpsError as error:
         simpler = expanded(model, error.ops)
         if simpler is None:
             raise
         try:
-            network = _read_right(simpler, shapes_are_checked=shapes_are_checked)
+            network = _read_right(simpler, compare_shapes=compare_shapes)
         except UnsupportedOpsError:
             raise error from None  # the gaps of the model as it was given
         return Conversion(_with_the_borders_of(model, network), tuple(error.ops))
@@ -94,14 +94,14 @@ def _set_bounds(network: Any, model: Model) -> None:
         ) from error
 
 
-def _read_right(model: Model, *, shapes_are_checked: bool) -> Any:
+def _read_right(model: Model, *, compare_shapes: bool) -> Any:
     """What the frontend makes of the model, if it is what the model says."""
     gaps = [*border_gaps(model), *misread_nodes(model)]
     try:
         converted = _read(model)
     except UnsupportedOpsError as error:
         raise UnsupportedOpsError([*gaps, *error.gaps], subject=model.name) from error
-    gaps = gaps or ([] if shapes_are_checked else misshapen_nodes(converted, model))
+    gaps = gaps or (misshapen_nodes(converted, model) if compare_shapes else [])
     if gaps:
         raise UnsupportedOpsError(gaps, subject=model.name)
     return converted

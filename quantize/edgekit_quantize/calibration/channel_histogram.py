@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgekit_quantize.calibration.histogram import Histogram, thinning
+from edgekit_quantize.calibration.histogram import Histogram, of_each, thinning
 
 SAMPLED = 2**22
 """About so many numbers are counted in all, evenly spread over arrays. Few are not enough: what clipping costs hangs on
@@ -55,7 +55,7 @@ class ChannelHistogram:
     """
 
     def __init__(self, expected: int = 1) -> None:
-        self._sampled = min(max(SAMPLED // max(expected, 1), LEAST_OF_ARRAY), MOST_OF_ARRAY)
+        self._sampled = of_each(SAMPLED, expected, LEAST_OF_ARRAY, MOST_OF_ARRAY)
         self.counts = np.zeros((0, 2 * BINS), np.int64)
         """``[C, 2 * BINS]``."""
         self.low = np.zeros(0)

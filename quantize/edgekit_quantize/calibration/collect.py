@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.processes.processors import usable_processors
 from edgekit_quantize.graph import static_shape
 from edgekit_quantize.session import open_session
 
@@ -44,7 +45,8 @@ def observe(
     """
     fed = [value.name for value in model.graph.inputs if value.name and value.name in names]
     groups = _groups(model.graph, names)
-    sessions = [open_session(with_outputs(model, group), threads=1) if group else None for group in groups]
+    threads = max(1, usable_processors() - 1)  # one is for the observer
+    sessions = [open_session(with_outputs(model, group), threads) if group else None for group in groups]
     last = len(groups) - 1
     count = 0
 

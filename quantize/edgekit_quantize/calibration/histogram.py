@@ -16,6 +16,11 @@ LEAST_OF_ARRAY, MOST_OF_ARRAY = 2**14, 2**16
 """So many of a single array at least and at most."""
 
 
+def of_each(total: int, arrays: int, least: int, most: int) -> int:
+    """How many numbers of each of so many arrays are counted, for about ``total`` of them in all."""
+    return min(max(total // max(arrays, 1), least), most)
+
+
 def thinning(shape: Sequence[int], wanted: int) -> int:
     """The distance between the numbers of an array of which at most so many are counted.
 
@@ -41,7 +46,7 @@ class Histogram:
     """
 
     def __init__(self, expected: int = 1) -> None:
-        self._sampled = min(max(SAMPLED // max(expected, 1), LEAST_OF_ARRAY), MOST_OF_ARRAY)
+        self._sampled = of_each(SAMPLED, expected, LEAST_OF_ARRAY, MOST_OF_ARRAY)
         self.counts = np.zeros(2 * BINS, np.int64)
         self.width = 0.0
         self.low = math.inf

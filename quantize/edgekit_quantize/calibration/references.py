@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,7 @@ class Reference:
     label: int | None = None
 
 
-class References(Collection[Reference]):
+class References:
     """Evenly spread samples, as many as fit into :data:`KEPT_BYTES`.
 
     Where outputs are small and inputs are not, as those of a classifier of pictures, only outputs are kept, and every
@@ -43,6 +43,14 @@ class References(Collection[Reference]):
         self._reads = False
         self._every = 0
         self._count = 0
+
+    @classmethod
+    def of(cls, references: Sequence[Reference]) -> References:
+        """These samples, as many as fit."""
+        made = cls(len(references))
+        for reference in references:
+            made.offer(reference)
+        return made
 
     def offer(self, reference: Reference) -> None:
         """Take note of the next sample."""
@@ -64,7 +72,7 @@ class References(Collection[Reference]):
 
     def __iter__(self) -> Iterator[Reference]:
         if not self._reads or self._again is None:
-            yield from self._kept.values()
+            yield from self.answers()
             return
         for place, feeds in enumerate(self._again()):
             if place in self._kept:
@@ -74,5 +82,11 @@ class References(Collection[Reference]):
     def __len__(self) -> int:
         return len(self._kept)
 
-    def __contains__(self, item: object) -> bool:
-        return item in self._kept.values()
+    def answers(self) -> Iterator[Reference]:
+        """The samples as they are kept, which may be without what they feed."""
+        yield from self._kept.values()
+
+    @property
+    def example(self) -> Feeds:
+        """What the first of the samples feeds."""
+        return next(iter(self)).feeds

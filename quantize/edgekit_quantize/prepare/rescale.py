@@ -112,16 +112,19 @@ def add_to_bias(graph: ir.Graph, layer: Layer, shift: np.ndarray) -> bool:
     Returns:
         Whether there was a bias to add to, or room for one.
     """
-    if not has_bias(layer):
-        return False
     if layer.node.op_type != "MatMul":
+        if not can_rescale(layer):
+            return False
         bias = constant(layer.bias)
         old = np.zeros(len(shift)) if bias is None else np.broadcast_to(bias.reshape(-1), shift.shape)
         set_bias(graph, layer, (old + shift).astype(layer.weights().dtype))
-    elif (found := _bias_behind(layer)) is not None:
-        add, index, bias = found
-        changed = (bias.reshape(-1) + shift).astype(bias.dtype).reshape(bias.shape)
-        _set_constant(graph, add, index, changed, f"{layer.weight.name}_bias")
+        return True
+    behind = _bias_behind(layer)
+    if behind is None:
+        return False
+    add, index, bias = behind
+    changed = (bias.reshape(-1) + shift).astype(bias.dtype).reshape(bias.shape)
+    _set_constant(graph, add, index, changed, f"{layer.weight.name}_bias")
     return True
 
 

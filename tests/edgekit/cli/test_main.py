@@ -270,3 +270,20 @@ def test_colours_on_a_terminal_and_no_color(no_color: str) -> None:
         assert process.wait(timeout=60) == 2
     os.close(master)
     assert ("\x1b[1;31merror:" in text) is (no_color == "")
+
+
+def test_the_process_collects_cycles_seldom_and_gives_the_exit_code_back() -> None:
+    script = """
+        import gc, sys
+        from edgekit.__main__ import COLLECT_AFTER, run
+        sys.argv = ["edgekit", "inspect", "missing.onnx"]
+        code = run()
+        print(gc.get_threshold()[0] == COLLECT_AFTER)
+        sys.exit(code)
+    """
+
+    ended = run_python(script)
+
+    assert ended.returncode == 2
+    assert ended.stdout == "True\n"
+    assert "missing.onnx" in ended.stderr

@@ -12,18 +12,20 @@ import pytest
 from edgekit.comparison.own_metric import Evaluation
 from edgekit.data.samples import Sample
 from edgekit.errors import InputError
-from edgekit_quantize.calibration.statistics import Reference
+from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.scoring import AGREEMENT, Score, Scorer
 
 EYE = np.eye(4, dtype=np.float32)
 
 
-def _references(labels: list[int | None], classes: int = 4) -> list[Reference]:
+def _references(labels: list[int | None], classes: int = 4) -> References:
     """The float model answers the input, a one-hot vector of ``number % classes``."""
-    return [
-        Reference({"x": EYE[number % classes]}, {"y": EYE[number % classes]}, label)
-        for number, label in enumerate(labels)
-    ]
+    return References.of(
+        [
+            Reference({"x": EYE[number % classes]}, {"y": EYE[number % classes]}, label)
+            for number, label in enumerate(labels)
+        ]
+    )
 
 
 def _always_first(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -85,7 +87,7 @@ def test_an_output_of_another_length_is_wrong_as_a_whole(classes: bool, value: f
 
     rows = [Reference(r.feeds, {"y": r.outputs["y"].reshape(1, 4)}) for r in _references([None] * 4)]
 
-    assert Scorer.by_references(rows, classes=classes)(longer_for_the_last).value == pytest.approx(value)
+    assert Scorer.by_references(References.of(rows), classes=classes)(longer_for_the_last).value == pytest.approx(value)
 
 
 class Listed(list[Sample]):

@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.model import Model
-from edgekit_quantize.calibration.statistics import Reference
+from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.placement import Settings
 from edgekit_quantize.scoring import EXPLAINED, Scorer
 from edgekit_quantize.search import Bench, Outcome, search
@@ -42,7 +42,7 @@ def _chosen(candidates: dict[str, Slow], *, speed_counts: bool = True, max_drop:
     settings = {name: Settings(block=number) for number, name in enumerate(candidates)}
     names = dict(enumerate(candidates))
     one = np.ones(4, np.float32)
-    scorer = Scorer([Reference({"x": one}, {"y": one})], EXPLAINED, 1.0)
+    scorer = Scorer(References.of([Reference({"x": one}, {"y": one})]), EXPLAINED, 1.0)
     judge = Judge(scorer, lambda model: runners[id(model.graph_model)])
     bench = Bench(judge, Model(next(iter(models.values()))), Slow(FLOAT_S, 0))
     return search(

@@ -51,7 +51,18 @@ def test_what_is_kept(fed: int, answered: int, again: bool, kept: range) -> None
     assert _numbers(found) == _numbers(found)
 
 
-def test_inputs_that_are_read_again_take_no_memory() -> None:
-    held = _noted(200, 1, again=True)._kept.values()
+def test_answers_are_told_without_reading_inputs_again() -> None:
+    read = []
 
-    assert all(not reference.feeds for reference in held)
+    def again() -> Iterator[Feeds]:
+        read.append(True)
+        yield from _feeds(200)
+
+    found = References(SAMPLES, again)
+    for number, feeds in enumerate(_feeds(200)):
+        found.offer(Reference(feeds, {"y": np.full(1, number, np.float32)}, number))
+
+    assert [(answer.label, answer.feeds) for answer in found.answers()] == [(label, {}) for label in range(0, 10, 2)]
+    assert not read
+    assert found.example["x"][0] == 0
+    assert len(read) == 1
