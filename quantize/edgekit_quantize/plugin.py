@@ -42,7 +42,7 @@ MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, EXPLAINED: 0.003}
 """What of the metric may be lost where the user names no budget; 0.003 of a signal's power is 25 dB."""
 MAX_DROP_OF_EVALUATION = 0.01
 """Likewise, as a share of what the project's evaluation function gives for the float model."""
-SECOND_LOOK = 8
+SECOND_LOOK = 16
 """Samples whose rounding errors are measured once ranges are known."""
 FIRST_LOOK = 16
 """Samples that are looked at before calibration, where something has to be known of all channels first."""
