@@ -3,11 +3,13 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+COUNT ?= 300
+SEED ?= 1
 INSTALLED := $(VENV)/.installed
 TESTABLE := $(VENV)/.testable
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick lint types tools qemu swift clean
+.PHONY: help install demo test quick lint types tools qemu swift fuzz clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 10
@@ -50,6 +52,9 @@ qemu: $(INSTALLED) ## QEMU and the arm64 runtimes, in ~/.cache/edgekit. Tests wi
 swift: $(TESTABLE) ## Swift 6 (0.5 GB), and the tests of the Swift sources: compiled and run with stubs of Core ML.
 	sh tests/install_swift.sh
 	$(BIN)/python -m pytest -q tests/targets/edgekit_coreml/test_swift.py
+
+fuzz: $(TESTABLE) ## Broken and malicious inputs: COUNT cases drawn from SEED; failures are kept in fuzz/.
+	$(BIN)/python tests/hostile/fuzz.py --count $(COUNT) --seed $(SEED) --out fuzz
 
 clean: ## Remove the virtual environment and the caches.
 	rm -rf $(VENV) sample_apps/*/bundles .mypy_cache .pytest_cache .ruff_cache

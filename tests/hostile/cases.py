@@ -1,0 +1,339 @@
+"""The fuzzer's cases: each is drawn from a seed and its number alone, so that any of them can be repeated."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import bombs
+import honest
+import mutations
+import onnx
+
+TARGETS = ("onnxruntime", "intel-cpu", "ios18")
+"""Targets whose bundles are mutated."""
+_PACKAGED_FOR = (*TARGETS, *TARGETS, *TARGETS, "ios16", "ios26", "web", "android-cpu", "intel-npu")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command to run in a folder that has been filled."""
+
+    kind: str
+    """Row of the table."""
+    arguments: tuple[str, ...]
+    what: str
+    """What was changed, for people."""
+    model: str | None = None
+    """The mutated model's file, where a result can be compared with what ONNX Runtime computes."""
+    output: str | None = None
+    inputs: dict[str, str] = field(default_factory=dict)
+    """Digests of the files that the command was given, which it must leave alone."""
+
+
+def draw(seed: int, number: int, folder: Path, bundles: Path) -> Case:
+    """Fills the folder for a case, and says what to run in it.
+
+    Args:
+        seed: The run's seed.
+        number: The case's.
+        folder: An empty folder.
+        bundles: Folder with a bundle of each of :data:`TARGETS`.
+    """
+    rng = random.Random(f"{seed}/{number}")
+    kinds = list(_KINDS)
+    make = rng.choices(kinds, weights=[_KINDS[kind] for kind in kinds])[0]
+    case = make(rng, folder, bundles)
+    arguments = (*case.arguments, "--json") if rng.random() < 0.5 else case.arguments
+    return Case(case.kind, arguments, case.what, case.model, case.output, digests(folder))
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """The regular files below a folder, with a digest each."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            found[path.relative_to(folder).as_posix()] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def _mutated_model(rng: random.Random, folder: Path, name: str | None = None) -> tuple[str, str, onnx.ModelProto]:
+    """Writes ``m.onnx``; the honest model's name, what was done, and the honest model."""
+    if name is None and rng.random() < 0.12:
+        kind, model = bombs.bomb(rng)
+        honest.write_model("", folder / "m.onnx", model)
+        return "bomb", f"bomb {kind}", model
+    name = name or rng.choice(sorted(honest.MODELS))
+    original = honest.MODELS[name]()
+    model = honest.MODELS[name]()
+    done = []
+    for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 5))):
+        change = mutations.mutate_graph if rng.random() < 0.6 else mutations.mutate_message
+        done.append(change(model, rng))
+    data = model.SerializeToString()
+    if rng.random() < 0.2:
+        texts = [node.name or node.output[0] for node in original.graph.node if node.output]
+        data = (
+            mutations.mutate_text_inside(data, texts, rng) if rng.random() < 0.4 else mutations.mutate_bytes(data, rng)
+        )
+        done.append("bytes")
+    honest.write_model(name, folder / "m.onnx", data)
+    return name, f"{name}: {'; '.join(done)}", original
+
+
+def _inspect(rng: random.Random, folder: Path, _: Path) -> Case:
+    _, what, _ = _mutated_model(rng, folder)
+    return Case("inspect", ("inspect", "m.onnx"), what)
+
+
+def _fix(rng: random.Random, folder: Path, _: Path) -> Case:
+    _, what, _ = _mutated_model(rng, folder)
+    dims = rng.choice((("--dim", "N=2"), ("--dim", "N=2"), ("--dim", "N=1..4"), ("--shape", "x=2,4,6"), ()))
+    return Case("fix", ("fix", "m.onnx", *dims, "-o", "out.onnx"), what, "m.onnx", "out.onnx")
+
+
+def _check(rng: random.Random, folder: Path, _: Path) -> Case:
+    _, what, _ = _mutated_model(rng, folder)
+    return Case("check", ("check", "m.onnx", "--target", rng.choice(_PACKAGED_FOR), *_dims(rng)), what)
+
+
+def _quantize(rng: random.Random, folder: Path, _: Path) -> Case:
+    name, what, original = _mutated_model(rng, folder)
+    scheme = rng.choice(("int8", "int8", "auto", "int8-weights", "int4-weights", "int8-dynamic", "float16"))
+    data: tuple[str, ...] = ()
+    if scheme in ("int8", "auto"):
+        honest.write_samples(original if name != "bomb" else honest.MODELS["net"](), folder / "data")
+        data = ("--data", "data")
+    arguments = ("quantize", "m.onnx", "--scheme", scheme, *data, *_dims(rng), "-o", "out.onnx")
+    return Case("quantize", arguments, what, None, "out.onnx")
+
+
+def _package(rng: random.Random, folder: Path, _: Path) -> Case:
+    _, what, _ = _mutated_model(rng, folder)
+    target = rng.choice(_PACKAGED_FOR)
+    precision = ("--precision", rng.choice(("float32", "auto", "float16")))
+    arguments = ("package", "m.onnx", "--target", target, *precision, *_dims(rng), "-o", "out")
+    return Case("package", arguments, f"{target}: {what}", "m.onnx", "out")
+
+
+def _dims(rng: random.Random) -> tuple[str, ...]:
+    return ("--dim", rng.choice(("N=1", "N=1", "N=3"))) if rng.random() < 0.5 else ()
+
+
+def _samples(rng: random.Random, folder: Path, bundles: Path) -> Case:
+    """Honest models with mutated data."""
+    kind = rng.choice(("npz", "npz", "picture", "sound"))
+    name = {"picture": honest.PICTURE_MODEL, "sound": honest.SOUND_MODEL}.get(kind, "net")
+    model = honest.MODELS[name]()
+    honest.write_model(name, folder / "m.onnx", model)
+    data = folder / "data"
+    if kind == "npz":
+        honest.write_samples(model, data)
+    elif kind == "picture":
+        honest.write_pictures(data)
+    else:
+        honest.write_sounds(data)
+    what = f"{kind}: {_mutate_samples(rng, data)}"
+    if rng.random() < 0.3 and (data / "edgekit.toml").is_file():
+        what += f"; {_mutate_toml(rng, data / 'edgekit.toml')}"
+    command = rng.choice(("quantize", "package", "verify")) if kind != "sound" else "quantize"
+    if command == "quantize":
+        scheme = rng.choice(("int8", "auto"))
+        arguments = ("quantize", "m.onnx", "--scheme", scheme, "--data", "data", "-o", "out.onnx")
+        return Case("samples", arguments, what, None, "out.onnx")
+    if command == "verify":
+        shutil.copytree(bundles / "onnxruntime", folder / "b")
+        return Case("samples", ("verify", "b", "--data", "data", "--model", "m.onnx"), what)
+    arguments = ("package", "m.onnx", "--target", "onnxruntime", "--data", "data", "--quantize", "none", "-o", "out")
+    return Case("samples", arguments, what, "m.onnx", "out")
+
+
+def _mutate_samples(rng: random.Random, data: Path) -> str:
+    files = sorted(file for file in data.iterdir() if file.suffix != ".toml")
+    file = rng.choice(files)
+    change = rng.randrange(9)
+    if change <= 3:
+        content = file.read_bytes()
+        zipped = file.suffix == ".npz" and rng.random() < 0.5
+        file.write_bytes(mutations.mutate_zip(content, rng) if zipped else mutations.mutate_bytes(content, rng))
+        return f"{file.name} changed"
+    if change == 4:
+        other = rng.choice(
+            (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\nshowpage\n", b"", b"GIF89a" + b"\xff" * 20)
+        )
+        file.write_bytes(other)
+        return f"{file.name} is something else"
+    if change == 5:
+        file.unlink()
+        special = rng.choice(("fifo", "zero", "loop", "folder"))
+        if special == "fifo":
+            os.mkfifo(file)
+        elif special == "zero":
+            file.symlink_to("/dev/zero")
+        elif special == "loop":
+            file.symlink_to(file.name)
+        else:
+            file.mkdir()
+        return f"{file.name} is a {special}"
+    if change == 6:
+        labels = rng.choice(("0\n1\n2\n", "0\n1\n", "-1\nx\n\x00\n", "9" * 5000 + "\n1\n1\n", "0\n" * 100_000, "\xff"))
+        (data / "labels.txt").write_text(labels, encoding="latin-1")
+        return "labels.txt"
+    if change == 7:
+        name = rng.choice(mutations.TEXTS)
+        rows = [f"{file.name},{rng.choice((0, 1, 2**70, -1, 'x'))}" for file in files] + [f"{name},1"]
+        (data / "labels.csv").write_text("\n".join(rows[rng.randrange(2) :]), encoding="utf-8", errors="replace")
+        return "labels.csv"
+    if file.suffix == ".npz":
+        _write_strange_arrays(rng, file)
+    return f"{file.name} has strange arrays"
+
+
+def _write_strange_arrays(rng: random.Random, file: Path) -> None:
+    import numpy as np
+
+    with np.load(file) as arrays:
+        kept = {name: arrays[name] for name in arrays.files}
+    name = rng.choice(sorted(kept))
+    array = kept[name]
+    kept[name] = rng.choice(
+        (
+            array * np.float32(np.nan),
+            array * np.float32(np.inf),
+            array.astype(np.float64),
+            array.astype("U8"),
+            array[..., :0],
+            array.astype([("f", "f4")]),
+            np.asfortranarray(array),
+            array.astype(">f4"),
+            array * np.float32(1e38),
+        )
+    )
+    label = rng.choice((None, np.int64(3), np.int64(-1), np.zeros(50_000_000, np.int8), np.float32(1), np.array("x")))
+    if label is not None:
+        kept["label"] = label
+    np.savez_compressed(file, **kept)
+
+
+def _bundle(rng: random.Random, folder: Path, bundles: Path) -> Case:
+    """Mutated bundles."""
+    target = rng.choice(TARGETS)
+    bundle = folder / "b"
+    shutil.copytree(bundles / target, bundle)
+    manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
+    what = _mutate_bundle(rng, bundle, manifest)
+    command = rng.choice(("verify", "verify", "bench", "gate", "report", "package"))
+    if command == "report":
+        arguments: tuple[str, ...] = ("report", "b", "-o", "out.html")
+    elif command == "package":
+        honest.write_model("net", folder / "m.onnx", honest.MODELS["net"]())
+        arguments = ("package", "m.onnx", "--target", "onnxruntime", "-o", "b")
+    elif command == "gate":
+        (folder / "edgekit.toml").write_text('[budget]\nsize = "9 MB"\nlatency_ratio = 1000\n[gate]\ntime_limit = 1\n')
+        arguments = ("gate", "b", "--config", "edgekit.toml")
+    else:
+        arguments = (command, "b")
+    return Case("bundle", arguments, f"{target} {what}", None, "out.html" if command == "report" else None)
+
+
+def _mutate_bundle(rng: random.Random, bundle: Path, manifest: dict[str, object]) -> str:
+    files = sorted(path for path in bundle.rglob("*") if path.is_file() and path.name != "manifest.json")
+    change = rng.choice(("manifest", "manifest", "manifest", "file", "file", "special", "code", "raw", "added"))
+    if change == "manifest":
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            manifest = mutations.mutate_document(manifest, rng)
+        (bundle / "manifest.json").write_text(mutations.to_json(manifest), encoding="utf-8", errors="replace")
+        return "manifest"
+    if change == "raw":
+        file = bundle / "manifest.json"
+        file.write_bytes(mutations.mutate_bytes(file.read_bytes(), rng))
+        return "manifest's bytes"
+    if change == "added":
+        name = rng.choice(("numpy.py", "json.py", "sitecustomize.py", "notes.txt", "golden/x.npy", ".hidden"))
+        (bundle / name).write_text(_TELLTALE)
+        what = f"{name} added"
+    else:
+        file = (
+            rng.choice([file for file in files if file.suffix == ".py"] or files)
+            if change == "code"
+            else rng.choice(files)
+        )
+        what = f"{file.relative_to(bundle)} {change}"
+        if change == "code":
+            file.write_text(_TELLTALE)
+        elif change == "special":
+            file.unlink()
+            rng.choice(
+                (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), lambda path: path.symlink_to("/etc/passwd"))
+            )(file)
+            return what
+        else:
+            content = file.read_bytes()
+            if file.suffix == ".npy" and rng.random() < 0.5:
+                content = content.replace(b"'shape': (", b"'shape': (99999999, ", 1)
+            file.write_bytes(mutations.mutate_bytes(content, rng))
+    if rng.random() < 0.7:  # with the hashes of what is there now
+        from edgekit.bundle import file_records
+
+        manifest["files"] = [record for record in file_records(bundle) if record["path"] != "manifest.json"]
+        (bundle / "manifest.json").write_text(mutations.to_json(manifest), encoding="utf-8")
+        what += ", hashed"
+    return what
+
+
+_TELLTALE = "import os\nopen(os.environ['EDGEKIT_FUZZ_TELLTALE'], 'w').close()\n"
+"""Code that must never run."""
+
+
+def _project(rng: random.Random, folder: Path, bundles: Path) -> Case:
+    """Mutated project files."""
+    honest.write_model("net", folder / "net.onnx", honest.MODELS["net"]())
+    (folder / "labels.txt").write_text(honest.LABELS)
+    (folder / "edgekit.toml").write_text(honest.PROJECT)
+    shutil.copytree(bundles / "onnxruntime", folder / "out")
+    what = _mutate_toml(rng, folder / "edgekit.toml")
+    if rng.random() < 0.3:
+        file = folder / "labels.txt"
+        file.write_bytes(mutations.mutate_bytes(file.read_bytes(), rng))
+        what += "; labels"
+    arguments = ("gate", "out", "--config", "edgekit.toml") if rng.random() < 0.6 else ("build",)
+    return Case("project", arguments, what)
+
+
+def _mutate_toml(rng: random.Random, file: Path) -> str:
+    if rng.random() < 0.25:
+        file.write_bytes(mutations.mutate_bytes(file.read_bytes(), rng))
+        return "TOML's bytes"
+    document = mutations.mutate_document(tomllib.loads(file.read_text(encoding="utf-8")), rng)
+    lines = []
+    for key, value in document.items():
+        if isinstance(value, dict):
+            lines += [f"[{mutations.to_toml(key)}]"]
+            lines += [f"{mutations.to_toml(inner)} = {mutations.to_toml(v)}" for inner, v in value.items()]
+        elif isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+            for one in value:
+                lines += [f"[[{mutations.to_toml(key)}]]"]
+                lines += [f"{mutations.to_toml(inner)} = {mutations.to_toml(v)}" for inner, v in one.items()]
+        else:
+            lines.insert(0, f"{mutations.to_toml(key)} = {mutations.to_toml(value)}")
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
+    return "TOML"
+
+
+_KINDS: dict[Callable[[random.Random, Path, Path], Case], float] = {
+    _inspect: 7,
+    _fix: 7,
+    _check: 18,
+    _quantize: 12,
+    _package: 36,
+    _bundle: 10,
+    _samples: 6,
+    _project: 4,
+}

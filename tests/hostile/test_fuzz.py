@@ -1,0 +1,81 @@
+"""The fuzzer itself: that it repeats its cases and sees what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+FUZZER = Path(__file__).with_name("fuzz.py")
+
+
+@pytest.fixture
+def beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the fuzzer's modules be imported, as where it is started as a script."""
+    monkeypatch.syspath_prepend(str(FUZZER.parent))
+
+
+@pytest.fixture
+def bundles(tmp_path: Path) -> Path:
+    for target in ("onnxruntime", "intel-cpu", "ios18"):
+        folder = tmp_path / "bundles" / target
+        folder.mkdir(parents=True)
+        (folder / "manifest.json").write_text('{"files": [], "name": "net"}')
+        (folder / "report.md").write_text("# net")
+    return tmp_path / "bundles"
+
+
+@pytest.mark.usefixtures("beside")
+def test_a_seed_and_a_number_repeat_a_case(tmp_path: Path, bundles: Path) -> None:
+    from cases import draw
+
+    for number in range(60):
+        drawn = []
+        for turn in range(2):
+            folder = tmp_path / f"{number}-{turn}"
+            folder.mkdir()
+            drawn.append(draw(7, number, folder, bundles))
+        assert drawn[0].arguments == drawn[1].arguments
+        assert drawn[0].what == drawn[1].what
+        # A ZIP archive tells when it was written.
+        assert [name for name in drawn[0].inputs if not name.endswith(".npz")] == [
+            name for name in drawn[1].inputs if not name.endswith(".npz")
+        ]
+
+
+@pytest.mark.usefixtures("beside")
+@pytest.mark.parametrize(
+    ("status", "memory", "stdout", "stderr", "left", "fault"),
+    [
+        (2, 1, "{}", "error: x\n", None, None),
+        (3, 1, "{}", "", None, "exit 3"),
+        (-6, 1, "{}", "", None, "signal SIGABRT"),
+        (134, 1, "{}", "", None, "signal, exit 134"),
+        (2, 4 << 30, "{}", "", None, "memory 4096 MiB"),
+        (2, 1, "{}", "Traceback (most recent call last):\n", None, "traceback"),
+        (2, 1, "{}", "\x1b[31mred", None, "control characters on stderr"),
+        (2, 1, "{}", "a\n::error::b", None, "command for a CI on stderr"),
+        (2, 1, '{"a": NaN}', "", None, "json: NaN is no JSON"),
+        (2, 1, "", "", None, "json: Expecting value"),
+        (2, 1, "{}", "", ".edgekit-1", "left: .edgekit-1"),
+        (0, 1, "{}", "", "notes", "left: notes"),
+        (2, 1, "{}", "", "m.onnx", "input changed: m.onnx"),
+    ],
+)
+def test_the_judge_sees(
+    tmp_path: Path, status: int, memory: int, stdout: str, stderr: str, left: str | None, fault: str | None
+) -> None:
+    from cases import Case, digests
+    from judge import Ending, judge
+
+    (tmp_path / "tmp").mkdir()
+    folder = tmp_path / "case"
+    folder.mkdir()
+    (folder / "m.onnx").write_text("a model")
+    case = Case("inspect", ("inspect", "m.onnx", "--json"), "", inputs=digests(folder))
+    (folder / "stdout").write_text(stdout)
+    (folder / "stderr").write_text(stderr)
+    if left:
+        (folder / left).write_text("left")
+    found = judge(case, Ending(status, 1.0, memory, 0), folder, tmp_path / "tmp", tmp_path / "none", 1 << 30).faults
+    assert (found == []) if fault is None else any(one.startswith(fault) for one in found)
