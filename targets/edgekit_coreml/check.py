@@ -1,4 +1,4 @@
-"""Judges nodes by a trial of the conversion: the frontend's registry is the evidence."""
+"""Judges nodes by a trial of the conversion: the registry of lowerings is the evidence."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
     Raises:
         edgekit.errors.InputError: An input's shape is not fixed.
     """
-    from edgekit_coreml.frontend import registry
-    from edgekit_coreml.frontend.lowering import domain_of, schema_of
+    from edgekit_mil.ops import catalogue
+    from edgekit_mil.walk.nodes import domain_of, schema_of
 
     target = profile.options["deployment_target"]
     gaps = _gaps(model, target)
@@ -37,7 +37,7 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
             return _verdict(node, Support.UNSUPPORTED, gap.reason, gap.hint or replacement_hint(node, model.opset))
         schema = schema_of(node, model.graph_model.opset_imports)
         version = schema.since_version if schema is not None else 1
-        if registry.find(domain_of(node), node.op_type, version) is None:
+        if catalogue.find(domain_of(node), node.op_type, version) is None:
             converted = _verdict(node, Support.DECOMPOSED, "by the function body that defines it, or folded")
         else:
             converted = _verdict(node, Support.SUPPORTED, f"has a lowering for {target}")
@@ -49,8 +49,8 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
 
 def _gaps(model: Model, target: str) -> dict[str, OpGap]:
     """What does not convert, by the name of the node of the main graph that it is in."""
-    from edgekit_coreml.frontend.lowering import PATH_SEPARATOR
-    from edgekit_coreml.frontend.program import build_program
+    from edgekit_mil.program.build import build_program
+    from edgekit_mil.walk.nodes import PATH_SEPARATOR
 
     found = build_program(model.graph_model, target, model.source, model.open_dims).gaps
     return {gap.node.split(PATH_SEPARATOR)[0]: gap for gap in found}

@@ -69,6 +69,6 @@ def _operations(block: Any) -> Iterator[Any]:
 
 def unit_of(names: list[str], units: Mapping[str, str]) -> str:
     """The unit of the node that makes values of these ONNX names; empty where passes took them out of the program."""
-    from edgekit_coreml.frontend.lowering import mil_name
+    from edgekit_mil.walk.nodes import mil_name
 
     return next((units[place] for name in names if (place := mil_name(name)) in units), "")

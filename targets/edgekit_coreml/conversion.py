@@ -17,9 +17,9 @@ from edgekit.errors import InputError, UnsupportedOpsError
 from edgekit.graph.dimensions import OpenDims
 from edgekit.model import Model
 from edgekit.target import Feature
-from edgekit_coreml.deployment import compression_schemes, deployment_target
-from edgekit_coreml.frontend.interface import Interface
 from edgekit_coreml.trial_inputs import TrialInputs, random_trials
+from edgekit_mil.deployment import compression_schemes, deployment_target
+from edgekit_mil.program.interface import Interface
 
 PRECISIONS = ("auto", "float16", "float32")
 
@@ -173,20 +173,20 @@ def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conv
         folder: The package's folder, empty.
         kept_float32: Names of the operations that stay in float32; None for all of them.
     """
-    from edgekit_coreml.frontend import compression, description, passes
-    from edgekit_coreml.frontend import package as package_writer
-    from edgekit_coreml.frontend.program import build_program, export
+    from edgekit_coreml import package_writer
+    from edgekit_mil.passes.pipeline import optimize
+    from edgekit_mil.passes.weight_compression import compress
+    from edgekit_mil.program.build import build_program, export
+    from edgekit_mil.program.description import describe
 
     built = build_program(job.graph_model, job.target, job.subject, job.dimensions, job.interface)
     if built.gaps:
         raise UnsupportedOpsError(built.gaps, subject=job.subject)
-    passes.optimize(built.program, None if kept_float32 is None else lambda op: op.name not in kept_float32)
-    compressed = () if job.compression is None else compression.compress(built.program, job.compression, job.target)
+    optimize(built.program, None if kept_float32 is None else lambda op: op.name not in kept_float32)
+    compressed = () if job.compression is None else compress(built.program, job.compression, job.target)
     weights = package_writer.weights_folder(folder)
     specification = export(built.program, weights, job.target, job.interface.classes)
-    description.describe(
-        specification.description, built.inputs, built.outputs, job.interface, job.labels, job.texts, built.notes
-    )
+    describe(specification.description, built.inputs, built.outputs, job.interface, job.labels, job.texts, built.notes)
     package_writer.write(folder, specification)
     return Conversion(
         folder,

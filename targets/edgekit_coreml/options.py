@@ -8,7 +8,7 @@ from edgekit.errors import InputError
 from edgekit.graph.dimensions import OpenDims
 from edgekit.preprocessing import ImagePreprocessing
 from edgekit.target import BuildOptions
-from edgekit_coreml.frontend.interface import Interface
+from edgekit_mil.program.interface import Interface
 
 TEXTS = ("author", "license", "description", "version")
 OPTIONS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 
 from edgekit.target import Profile
-from edgekit_coreml.deployment import TARGETS
 from edgekit_coreml.units import NEURAL_ENGINE
+from edgekit_mil.deployment import TARGETS
 
 _EXECUTED = "" if platform.system() == "Darwin" else "; executed here by EdgeKit's reference runtime, not by Core ML"
 

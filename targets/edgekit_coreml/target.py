@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions, DeviceCheck, NodeVerdict, Profile, Runner, Target
-from edgekit_coreml.deployment import compression_schemes, has_states
 from edgekit_coreml.options import OPTIONS
 from edgekit_coreml.profiles import PROFILES
+from edgekit_mil.deployment import compression_schemes, has_states
 
 
 class CoreMLTarget(Target):

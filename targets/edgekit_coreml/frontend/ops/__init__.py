@@ -1,1 +1,0 @@
-"""One file a family of lowerings; every file here is imported by the registry."""

@@ -1,0 +1,84 @@
+"""Operations that float16 would make wrong rather than imprecise: they stay in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from edgekit_mil.core.mil import Program, types
+
+EXACT = "exact_integers"
+"""What the names of operations on integers beyond 2 ** 11 begin with."""
+
+SMALLEST_NORMAL_HALF = float(np.finfo(np.float16).tiny)
+
+CARRIES = frozenset(
+    {
+        "abs", "add", "ceil", "clip", "concat", "expand_dims", "floor", "floor_div", "gather", "identity", "maximum",
+        "minimum", "mod", "mul", "real_div", "relu", "reshape", "round", "select", "sign", "slice_by_index",
+        "slice_by_size", "split", "sqrt", "square", "squeeze", "stack", "sub", "tile", "transpose",
+    }
+)  # fmt: skip
+"""Operations that positions and counts go through while they are floats."""
+COMPARISONS = frozenset({"equal", "greater", "greater_equal", "less", "less_equal", "not_equal"})
+
+
+def integers_in_floats(program: Program) -> frozenset[str]:
+    """Names of operations that compute with integers in floats, and whose results decide something.
+
+    They are made of integers alone, and go back to integers or are compared: positions divided by a stride, counts
+    scaled and rounded. float16 holds whole numbers up to 2048, and its rounding would lead to another position.
+    """
+    operations = [op for function in program.functions.values() for op in _all(function)]
+    made: set[Any] = set()
+    """Variables made of integers alone, in floats."""
+    for operation in operations:
+        enters = operation.op_type == "cast" and types.is_int(operation.x.dtype)
+        if enters or (operation.op_type in CARRIES and _is_made(operation, made)):
+            made.update(operation.outputs)
+    kept: set[Any] = set()
+    for operation in reversed(operations):
+        if operation.op_type in COMPARISONS:
+            decides = True
+        elif operation.op_type in CARRIES:
+            decides = any(
+                reader in kept or (reader.op_type == "cast" and types.is_int(reader.outputs[0].dtype))
+                for var in operation.outputs
+                for reader in var.child_ops
+            )
+        else:
+            decides = False
+        if decides and _is_made(operation, made):
+            kept.add(operation)
+    return frozenset(operation.name for operation in kept)
+
+
+def _is_made(operation: Any, made: set[Any]) -> bool:
+    """Whether the floats that an operation takes are made of integers or constant, and not all constant."""
+    floats = [var for var in operation.get_flattened_inputs() if types.is_float(var.dtype)]
+    computed = [var for var in floats if var.op is None or var.op.op_type != "const"]
+    return bool(computed) and all(var in made for var in computed)
+
+
+def _all(block: Any) -> Iterator[Any]:
+    """The operations of a block, each after those in its own blocks."""
+    for operation in block.operations:
+        for inner in operation.blocks:
+            yield from _all(inner)
+        yield operation
+
+
+def stays_exact(operation: Any) -> bool:
+    """Whether an operation has to stay in float32.
+
+    That is one that is named so, one that holds the weights of such, and a quantization with a scale that float16 has
+    not or only a few bits of.
+    """
+    if operation.op_type.startswith("constexpr_"):
+        readers = [reader for var in operation.outputs for reader in var.child_ops]
+        return bool(readers) and all(map(stays_exact, readers))
+    if operation.op_type in ("quantize", "dequantize"):
+        return bool(np.min(operation.scale.val) < SMALLEST_NORMAL_HALF)
+    return str(operation.name).startswith(EXACT)

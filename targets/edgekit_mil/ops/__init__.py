@@ -1,0 +1,1 @@
+"""One file a family of lowerings; the catalogue finds every file here."""

@@ -1,0 +1,1 @@
+"""Operators of com.microsoft, which ONNX Runtime adds to the standard."""

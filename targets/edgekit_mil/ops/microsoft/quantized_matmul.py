@@ -1,0 +1,140 @@
+"""Matrix products of ``com.microsoft`` with quantized operands, and quantization by a tensor's range."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_mil.core.context import Context
+from edgekit_mil.core.exactness import EXACT
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.registry import lowering
+from edgekit_mil.core.values import Unsupported, Value, computed, constant
+from edgekit_mil.ops.microsoft.fused import DOMAIN
+from edgekit_mil.ops.standard.quantized_products import along_axis, integer_matmul, requantized, scale_ratio
+from edgekit_mil.support.linear_quantization import Granularity, compressed, dynamically_quantized
+
+BITS = {4: ir.DataType.UINT4, 8: ir.DataType.UINT8}
+
+
+@lowering("DynamicQuantizeLinear", versions=[11])
+def dynamic_quantize_linear(ctx: Context, x: Value) -> tuple[Value, Value, Value]:
+    """Levels, scale and zero point by the range of x."""
+    levels, scale, zero = dynamically_quantized(x.var)
+    return computed(levels, ir.DataType.UINT8), computed(scale, x.dtype), computed(zero, ir.DataType.UINT8)
+
+
+@lowering("DynamicQuantizeMatMul", versions=[1], domain=DOMAIN)
+def dynamic_quantize_matmul(
+    ctx: Context, a: Value, b: Value, b_scale: Value, b_zero_point: Value | None = None, bias: Value | None = None
+) -> Value:
+    """Product of a, quantized by its range, with a quantized b; a float result."""
+    levels, scale, zero = dynamically_quantized(a.var)
+    quantized_a = computed(levels, ir.DataType.UINT8)
+    total = integer_matmul(ctx, quantized_a, computed(zero, ir.DataType.UINT8), b, b_zero_point)
+    return rescaled(total, computed(scale, a.dtype), b_scale, bias)
+
+
+@lowering("MatMulIntegerToFloat", versions=[1], domain=DOMAIN)
+def matmul_integer_to_float(
+    ctx: Context,
+    a: Value,
+    b: Value,
+    a_scale: Value,
+    b_scale: Value,
+    a_zero_point: Value | None = None,
+    b_zero_point: Value | None = None,
+    bias: Value | None = None,
+) -> Value:
+    """Product of quantized matrices; a float result."""
+    return rescaled(integer_matmul(ctx, a, a_zero_point, b, b_zero_point), a_scale, b_scale, bias)
+
+
+@lowering("MatMulNBits", versions=[1], domain=DOMAIN, note="constant weights of 4 or 8 bits")
+def matmul_n_bits(
+    ctx: Context,
+    a: Value,
+    b: Value,
+    scales: Value,
+    zero_points: Value | None = None,
+    g_idx: Value | None = None,
+    bias: Value | None = None,
+    *,
+    K: int,  # noqa: N803 - ONNX Runtime's name
+    N: int,  # noqa: N803 - ONNX Runtime's name
+    accuracy_level: int = 0,
+    bits: int = 4,
+    block_size: int,
+) -> Var:
+    """``a b^T`` with b [N, K] in blocks of few bits along K, packed into bytes from the low bits on."""
+    if bits not in BITS or g_idx is not None:
+        raise Unsupported(f"weights of {bits} bits, or in another order", "quantize to 4 or 8 bits without g_idx")
+    blocks = -(-K // block_size)
+    levels = _unpacked(b.require_constant("B"), bits).reshape(N, blocks * block_size)[:, :K]
+    if zero_points is None:
+        zeros = np.full((N, blocks), 1 << (bits - 1), np.uint8)
+    elif zero_points.is_float:
+        raise Unsupported("zero points that are floats")
+    else:
+        packed = _unpacked(zero_points.require_constant("zero_points").reshape(N, -1), bits)
+        zeros = packed.reshape(N, -1)[:, :blocks]
+    weights = compressed(
+        ctx,
+        constant(levels, BITS[bits]),
+        constant(scales.require_constant("scales").reshape(N, blocks)),
+        constant(zeros, BITS[bits]),
+        Granularity((N, K), 1, block_size),
+        ir.DataType.FLOAT,
+    )
+    product = mb.matmul(x=a.var, y=weights.var, transpose_y=True)
+    return product if bias is None else mb.add(x=product, y=bias.var)
+
+
+@lowering("QGemm", versions=[1], domain=DOMAIN)
+def qgemm(
+    ctx: Context,
+    a: Value,
+    a_scale: Value,
+    a_zero_point: Value,
+    b: Value,
+    b_scale: Value,
+    b_zero_point: Value,
+    c: Value | None = None,
+    y_scale: Value | None = None,
+    y_zero_point: Value | None = None,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,  # noqa: N803 - ONNX Runtime's name
+    transB: int = 0,  # noqa: N803 - ONNX Runtime's name
+) -> Value:
+    """``alpha * (A' B' + C)`` of quantized matrices, C in int32; quantized where there is a scale for the result."""
+    left, right = (_transposed(value) if flag else value for value, flag in ((a, transA), (b, transB)))
+    total = integer_matmul(ctx, left, a_zero_point, right, b_zero_point)
+    if c is not None:
+        total = mb.add(x=total, y=c.var)
+    scaled_a = a_scale if alpha == 1 else computed(mb.mul(x=a_scale.var, y=alpha), a_scale.dtype)
+    if y_scale is None or y_zero_point is None:
+        return rescaled(total, scaled_a, b_scale, None)
+    return requantized(total, scale_ratio(scaled_a, along_axis(b_scale, -1, total.rank), y_scale), y_zero_point)
+
+
+def rescaled(total: Var, a_scale: Value, b_scale: Value, bias: Value | None) -> Value:
+    """``total * a_scale * b_scale + bias`` in float."""
+    one = constant(np.ones((), np.float32))
+    factor = scale_ratio(along_axis(a_scale, -2, total.rank), along_axis(b_scale, -1, total.rank), one)
+    result = mb.mul(x=mb.cast(x=total, dtype="fp32"), y=factor, name=EXACT)
+    return computed(result if bias is None else mb.add(x=result, y=bias.var), ir.DataType.FLOAT)
+
+
+def _transposed(matrix: Value) -> Value:
+    if matrix.constant is not None:
+        return constant(np.ascontiguousarray(matrix.constant.T), matrix.dtype)
+    return computed(mb.transpose(x=matrix.var, perm=[1, 0]), matrix.dtype)
+
+
+def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
+    """Numbers of ``bits`` bits from bytes, the low bits first, in a row along the last axis."""
+    octets = packed.astype(np.uint8)
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    numbers: np.ndarray = (octets[..., None] >> shifts) & ((1 << bits) - 1)
+    return numbers.reshape(*octets.shape[:-1], -1)

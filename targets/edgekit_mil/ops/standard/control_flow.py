@@ -1,0 +1,208 @@
+"""If, Loop and Scan: decided, unrolled or computed by the program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_mil.core.context import Context
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.registry import lowering
+from edgekit_mil.core.values import FLOATS, Infeasible, Unsupported, Value, computed, constant
+from edgekit_mil.support.iteration import Repetition, alike, fits, repeated, stacked
+from edgekit_mil.support.movement import normalized_axis
+
+IF_NOTE = (
+    "branches of one shape (of one element, in any rank), unless the condition folds; "
+    "a branch that cannot run with the shapes of the inputs is left out, and NaN comes where the condition asks for it"
+)
+LOOP_NOTE = "unrolled where the count is known and small; else values keep their shapes"
+
+
+@lowering("If", versions=[1, 11, 13, 16, 19, 21, 23, 24, 25], note=IF_NOTE)
+def if_else(ctx: Context, condition: Value, *, then_branch: ir.Graph, else_branch: ir.Graph) -> list[Value]:
+    """The one branch where the condition is known, or where the other cannot run with these shapes; else both."""
+    if condition.constant is not None:
+        return ctx.lower_graph(then_branch if condition.constant.reshape(-1)[0] else else_branch, [])
+    for graph, other in ((then_branch, else_branch), (else_branch, then_branch)):
+        if not is_feasible(ctx, graph):
+            return only_branch(ctx, condition, other, when=other is then_branch)
+    lowered: list[list[Value]] = []
+
+    def branch(graph: ir.Graph) -> tuple[Var, ...]:
+        values = ctx.lower_graph(graph, [])
+        lowered.append(values)
+        require_same(lowered[0], values)
+        # A branch hands out what it computes itself: neither constants nor what is outside.
+        return tuple(mb.identity(x=alike(value, first)) for value, first in zip(values, lowered[0], strict=True))
+
+    predicate = mb.squeeze(x=condition.var) if condition.rank else condition.var
+    results = mb.cond(pred=predicate, _true_fn=lambda: branch(then_branch), _false_fn=lambda: branch(else_branch))
+    variables = results if isinstance(results, tuple | list) else [results]
+    return [computed(var, value.dtype) for var, value in zip(variables, lowered[0], strict=True)]
+
+
+def is_feasible(ctx: Context, branch: ir.Graph) -> bool:
+    """Whether a branch can run with these shapes; it is lowered to find out, into operations that nobody uses."""
+    try:
+        ctx.lower_graph(branch, [])
+    except Infeasible:
+        return False
+    return True
+
+
+def only_branch(ctx: Context, condition: Value, branch: ir.Graph, *, when: bool) -> list[Value]:
+    """The one branch that can run; its floats are NaN where the condition asks for the other one.
+
+    Args:
+        ctx: The node.
+        condition: What decides at run time.
+        branch: The branch that is there.
+        when: The condition that it stands for.
+    """
+    values = ctx.lower_graph(branch, [])
+    if not any(value.dtype in FLOATS for value in values):
+        raise Unsupported(
+            f"the branch for a condition that is {str(not when).lower()} cannot run with these shapes, "
+            "and no output could say so, being no float",
+            "make the condition a constant",
+        )
+    ctx.note(
+        f"If (node {ctx.name!r}): the branch for a condition that is {str(not when).lower()} cannot run with the fixed "
+        "input shapes and is left out; where the condition asks for it, the floating-point outputs are NaN"
+    )
+    asked = mb.cast(x=condition.var, dtype="fp32")
+    asked = mb.squeeze(x=asked) if condition.rank else asked
+    weight = asked if when else mb.sub(x=1.0, y=asked)
+    guard = mb.sub(x=mb.real_div(x=weight, y=weight), y=1.0)  # 0, or NaN from 0/0
+    return [computed(mb.add(x=value.var, y=guard), value.dtype) if value.dtype in FLOATS else value for value in values]
+
+
+def require_same(one: Sequence[Value], other: Sequence[Value]) -> None:
+    """Raise Unsupported where two branches hand out different types or shapes."""
+    for first, second in zip(one, other, strict=True):
+        if first.dtype is not second.dtype or not fits(first, second):
+            raise Unsupported(
+                f"one branch gives {first.dtype.name.lower()} {list(first.shape)}, "
+                f"the other {second.dtype.name.lower()} {list(second.shape)}",
+                "make the condition a constant, for example by fixing the input shapes",
+            )
+
+
+@lowering("Loop", versions=[1, 11, 13, 16, 19, 21, 23, 24, 25], note=LOOP_NOTE)
+def loop(ctx: Context, count: Value | None, condition: Value | None, *initial: Value, body: ir.Graph) -> list[Value]:
+    """While the condition holds, but no more than ``count`` times."""
+    carried = len(initial)
+
+    def step(turn: Value, going: Value, states: Sequence[Value]) -> tuple[Value, list[Value], list[Value]]:
+        results = ctx.lower_graph(body, [turn, going, *states])
+        return results[0], results[1 : carried + 1], results[carried + 1 :]
+
+    at_first = constant(np.array(True)) if condition is None else condition
+    unread = [not (value.uses() or value.is_graph_output()) for value in list(body.inputs)[2:]]
+    return repeated(Repetition(step, count, at_first, initial, size=number_of_nodes(body), unread=unread))
+
+
+@lowering("Scan", versions=[9, 11, 16, 19, 21, 23, 24, 25], note=LOOP_NOTE)
+def scan(
+    ctx: Context,
+    *inputs: Value,
+    body: ir.Graph,
+    num_scan_inputs: int,
+    scan_input_axes: list[int] | None = None,
+    scan_input_directions: list[int] | None = None,
+    scan_output_axes: list[int] | None = None,
+    scan_output_directions: list[int] | None = None,
+) -> list[Value]:
+    """Once for every slice of the scanned inputs."""
+    states = len(inputs) - num_scan_inputs
+    scanned = inputs[states:]
+    axes = [
+        normalized_axis(axis, x.rank) for axis, x in zip(scan_input_axes or [0] * len(scanned), scanned, strict=True)
+    ]
+    backwards = scan_input_directions or [0] * len(scanned)
+    count = scanned[0].static_shape[axes[0]]
+
+    def step(turn: Value, going: Value, values: Sequence[Value]) -> tuple[Value, list[Value], list[Value]]:
+        slices = [
+            element(x, axis, turn, count, reverse=bool(reverse))
+            for x, axis, reverse in zip(scanned, axes, backwards, strict=True)
+        ]
+        results = ctx.lower_graph(body, [*values, *slices])
+        return going, results[:states], results[states:]
+
+    repetition = Repetition(
+        step,
+        constant(np.array(count, np.int64)),
+        constant(np.array(True)),
+        inputs[:states],
+        size=number_of_nodes(body),
+    )
+    results = repeated(repetition)
+    outputs = len(results) - states
+    directions = scan_output_directions or [0] * outputs
+    places = scan_output_axes or [0] * outputs
+    stacked = [
+        arranged(value, axis, reverse=bool(reverse))
+        for value, axis, reverse in zip(results[states:], places, directions, strict=True)
+    ]
+    return [*results[:states], *stacked]
+
+
+@lowering("Scan", versions=[8], note="of whole sequences, of one length")
+def batched_scan(
+    ctx: Context,
+    lengths: Value | None,
+    *inputs: Value,
+    body: ir.Graph,
+    num_scan_inputs: int,
+    directions: list[int] | None = None,
+) -> list[Value]:
+    """Every member of a batch by itself, one after the other."""
+    if lengths is not None:
+        raise Unsupported("sequences of their own lengths", "convert the model to opset 9 or later")
+    batch = inputs[0].static_shape[0]
+    results = [
+        scan(
+            ctx,
+            *(member(x, number) for x in inputs),
+            body=body,
+            num_scan_inputs=num_scan_inputs,
+            scan_input_directions=directions,
+        )
+        for number in range(batch)
+    ]
+    return [stacked(column) for column in zip(*results, strict=True)]
+
+
+def member(x: Value, number: int) -> Value:
+    """One member of a batch."""
+    return computed(mb.gather(x=x.var, indices=np.int32(number), axis=0), x.dtype)
+
+
+def element(x: Value, axis: int, turn: Value, count: int, *, reverse: bool) -> Value:
+    """The slice of a turn, without the dimension that is scanned."""
+    if turn.constant is not None:
+        number = count - 1 - int(turn.constant) if reverse else int(turn.constant)
+        place: Var = mb.const(val=np.int32(number))
+    else:
+        place = mb.sub(x=count - 1, y=turn.var) if reverse else turn.var
+    if x.dtype is ir.DataType.BOOL:
+        raise Unsupported("scans truth values")
+    return computed(mb.gather(x=x.var, indices=place, axis=axis), x.dtype)
+
+
+def arranged(stacked: Value, axis: int, *, reverse: bool) -> Value:
+    """A scan's output with its first dimension moved to an axis, or turned round."""
+    var = mb.reverse(x=stacked.var, axes=[0]) if reverse else stacked.var
+    axis = normalized_axis(axis, stacked.rank)
+    if axis:
+        var = mb.transpose(x=var, perm=[*range(1, axis + 1), 0, *range(axis + 1, stacked.rank)])
+    return computed(mb.identity(x=var), stacked.dtype)
+
+
+def number_of_nodes(graph: ir.Graph) -> int:
+    """How many nodes a graph has, those of its own subgraphs included."""
+    return sum(1 for _ in ir.traversal.RecursiveGraphIterator(graph))

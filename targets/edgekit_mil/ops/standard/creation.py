@@ -1,0 +1,97 @@
+"""Tensors out of nothing, or nearly: constants, ranges, one-hot vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_mil.core.context import Context
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.registry import lowering
+from edgekit_mil.core.values import Unsupported, Value, computed, constant
+from edgekit_mil.support.movement import choose, normalized_axis
+
+
+@lowering("Constant", versions=[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], note="neither texts nor sparse tensors")
+def constant_tensor(
+    ctx: Context,
+    *,
+    value: np.ndarray | None = None,
+    value_float: float | None = None,
+    value_floats: list[float] | None = None,
+    value_int: int | None = None,
+    value_ints: list[int] | None = None,
+    value_string: str | None = None,
+    value_strings: list[str] | None = None,
+    sparse_value: object = None,
+) -> Value:
+    """A tensor, a number or a list of numbers."""
+    if value is not None:
+        return constant(value)
+    floats = value_float if value_float is not None else value_floats
+    if floats is not None:
+        return constant(np.asarray(floats, np.float32))
+    integers = value_int if value_int is not None else value_ints
+    if integers is not None:
+        return constant(np.asarray(integers, np.int64))
+    raise Unsupported("neither texts nor sparse tensors can be constants")
+
+
+@lowering("ConstantOfShape", versions=[9, 20, 21, 23, 24, 25])
+def constant_of_shape(ctx: Context, shape: Value, *, value: np.ndarray | None = None) -> Value:
+    """One number in a shape."""
+    filling = np.zeros(1, np.float32) if value is None else value
+    if shape.is_constant:
+        return constant(np.broadcast_to(filling.reshape(()), tuple(shape.ints("the shape"))))
+    dtype = ir.DataType.from_numpy(filling.dtype)
+    filling_value = constant(filling.reshape(()), dtype)
+    return computed(mb.fill(shape=shape.var, value=filling_value.operand), dtype)
+
+
+@lowering("EyeLike", versions=[9, 22])
+def eye_like(ctx: Context, x: Value, *, dtype: int | None = None, k: int = 0) -> Value:
+    """Ones on a diagonal of a matrix."""
+    kind = ir.DataType(dtype) if dtype is not None else x.dtype
+    rows, columns = x.static_shape
+    return constant(np.eye(rows, columns, k, dtype=kind.numpy()), kind)
+
+
+@lowering("Range", versions=[11, 27])
+def number_range(ctx: Context, start: Value, limit: Value, delta: Value, *, stash_type: int = 1) -> Var:
+    """Numbers from a start to a limit."""
+    return mb.range_1d(start=start.var, end=limit.var, step=delta.var)
+
+
+@lowering("OneHot", versions=[9, 11, 28], note="depth constant")
+def one_hot(ctx: Context, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Var:
+    """One value at an index along a new axis, another elsewhere; indices out of range select nothing."""
+    size = depth.ints("the depth")[0]
+    rank = indices.rank + 1
+    axis = normalized_axis(axis, rank)
+    places = np.arange(size, dtype=np.int32).reshape([-1 if dim == axis else 1 for dim in range(rank)])
+    whole = indices.var if indices.is_integer else mb.cast(x=indices.var, dtype="int32")
+    from_front = mb.select(cond=mb.less(x=whole, y=0), a=mb.add(x=whole, y=size), b=whole)
+    hit = mb.equal(x=mb.expand_dims(x=from_front, axes=[axis]), y=places)
+    off_value, on_value = elements(values)
+    return choose(hit, on_value, off_value)
+
+
+def elements(values: Value) -> tuple[Value, Value]:
+    """The two elements of a vector."""
+    if values.constant is not None:
+        return constant(values.constant[0], values.dtype), constant(values.constant[1], values.dtype)
+    first, second = mb.split(x=values.var, num_splits=2, axis=0)
+    off, on = (mb.squeeze(x=part, axes=[0]) for part in (first, second))
+    return computed(off, values.dtype), computed(on, values.dtype)
+
+
+@lowering("Trilu", versions=[14], note="k constant")
+def trilu(ctx: Context, x: Value, k: Value | None = None, *, upper: int = 1) -> Var:
+    """The triangle over or under a diagonal, the rest 0."""
+    diagonal = 0 if k is None else int(k.require_constant("k").reshape(-1)[0])
+    rows, columns = x.static_shape[-2:]
+    ones = np.ones((rows, columns), np.bool_)
+    kept = np.triu(ones, diagonal) if upper else np.tril(ones, diagonal)
+    if x.dtype is ir.DataType.BOOL:
+        return mb.logical_and(x=x.var, y=kept)
+    return mb.select(cond=kept, a=x.var, b=np.float32(0) if x.is_float else np.int32(0))

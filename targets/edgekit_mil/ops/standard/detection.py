@@ -1,0 +1,89 @@
+"""Non-maximum suppression."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_mil.core.context import Context
+from edgekit_mil.core.mil import Var, ct, mb
+from edgekit_mil.core.registry import lowering
+from edgekit_mil.core.values import Value, computed
+from edgekit_mil.support.movement import empty
+
+LOWEST = float(np.finfo(np.float32).min)
+
+
+@lowering("NonMaxSuppression", versions=[10, 11], note="limits and thresholds must be constants")
+def non_max_suppression(
+    ctx: Context,
+    boxes: Value,
+    scores: Value,
+    max_output_boxes_per_class: Value | None = None,
+    iou_threshold: Value | None = None,
+    score_threshold: Value | None = None,
+    *,
+    center_point_box: int = 0,
+) -> Value:
+    """Indices [K, 3] (image, class, box) of the best boxes, none of which overlaps a better one of its class too much.
+
+    Boxes are [n, N, 4], scores [n, classes, N]. How many are chosen only a run tells.
+    """
+    images, classes, count = scores.static_shape
+    limit = min(int(_number(max_output_boxes_per_class, "max_output_boxes_per_class")), count)
+    if limit <= 0:
+        return empty(ir.DataType.INT64, (0, 3))
+    overlap = _number(iou_threshold, "iou_threshold")
+    centred = boxes.var if center_point_box else _centred(boxes.var)
+    # Each class of each image is an image of one class to Core ML.
+    problems = images * classes
+    apart = mb.tile(x=mb.expand_dims(x=centred, axes=[1]), reps=[1, classes, 1, 1])
+    per_class = mb.reshape(x=apart, shape=[problems, count, 4])
+    rated = mb.reshape(x=scores.var, shape=[problems, count, 1])
+    chosen, kept_scores = _suppressed(ctx, per_class, rated, overlap, limit)
+    kept = mb.greater_equal(x=chosen, y=0)
+    if score_threshold is not None:
+        least = np.float32(_number(score_threshold, "score_threshold"))
+        kept = mb.logical_and(x=kept, y=mb.greater(x=kept_scores, y=least))
+    places = mb.non_zero(x=mb.cast(x=kept, dtype="int32"))
+    box = mb.expand_dims(x=mb.gather_nd(x=chosen, indices=places), axes=[1])
+    problem = mb.slice_by_index(x=places, begin=[0, 0], end=[0, 1], begin_mask=[True, False], end_mask=[True, False])
+    image = mb.floor_div(x=problem, y=np.int32(classes))
+    category = mb.mod(x=problem, y=np.int32(classes))
+    return computed(mb.concat(values=[image, category, box], axis=1), ir.DataType.INT64)
+
+
+def _number(value: Value | None, what: str) -> float:
+    """A limit or threshold; 0 where it is left out."""
+    return 0.0 if value is None else float(value.require_constant(what).reshape(-1)[0])
+
+
+def _centred(boxes: Var) -> Var:
+    """Boxes given by two opposite corners (y, x, y, x) as centre (x, y), width, height."""
+    ends = mb.split(x=boxes, num_splits=4, axis=2)
+    centres, extents = [], []
+    for one, other in ((ends[1], ends[3]), (ends[0], ends[2])):
+        extent = mb.sub(x=mb.maximum(x=one, y=other), y=mb.minimum(x=one, y=other))
+        centres.append(mb.add(x=mb.minimum(x=one, y=other), y=mb.mul(x=extent, y=0.5)))
+        extents.append(extent)
+    return mb.concat(values=[*centres, *extents], axis=2)
+
+
+def _suppressed(ctx: Context, boxes: Var, scores: Var, overlap: float, limit: int) -> tuple[Var, Var]:
+    """Indices of the chosen boxes and their scores, both [n, limit], of boxes [n, N, 4] and scores [n, N, 1].
+
+    Where fewer are chosen, the indices are filled up with -1.
+    """
+    shape = [boxes.shape[0], limit]
+    if ctx.at_least(ct.target.iOS17):
+        _, kept, indices = mb.non_maximum_suppression(
+            boxes=mb.transpose(x=boxes, perm=[0, 2, 1]),
+            scores=mb.transpose(x=scores, perm=[0, 2, 1]),
+            iou_threshold=overlap,
+            max_boxes=limit,
+        )
+        return indices, mb.reshape(x=kept, shape=shape)
+    _, kept, indices, _ = mb.non_maximum_suppression(
+        boxes=boxes, scores=scores, iou_threshold=overlap, score_threshold=LOWEST, max_boxes=limit
+    )
+    return indices, mb.reshape(x=kept, shape=shape)

@@ -1,0 +1,132 @@
+"""Einsum, as products of matrices: Core ML's own takes a few equations only."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgekit_mil.core.context import Context
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.registry import lowering
+from edgekit_mil.core.values import Unsupported, Value
+
+ELLIPSIS = "..."
+
+
+@dataclass(frozen=True)
+class Term:
+    """An operand on the way: a letter for every axis, none twice."""
+
+    var: Var
+    labels: str
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Sizes by letter."""
+        return {label: int(size) for label, size in zip(self.labels, self.var.shape, strict=True)}
+
+
+@lowering("Einsum", versions=[12, 28])
+def einsum(ctx: Context, *inputs: Value, equation: str) -> Var:
+    """Sum of products in Einstein's notation."""
+    operands, output = labelled(equation, inputs)
+    terms = [_without_repeats(Term(value.var, labels)) for value, labels in zip(inputs, operands, strict=True)]
+    result = terms[0]
+    for position, term in enumerate(terms[1:], start=1):
+        needed = set(output).union(*(later.labels for later in terms[position + 1 :]))
+        result = _product(result, term, needed)
+    result = _summed(result, [label for label in result.labels if label not in output])
+    return _transposed(result, output).var
+
+
+def labelled(equation: str, inputs: Sequence[Value]) -> tuple[list[str], str]:
+    """The letters of every operand and of the result, an ellipsis spelt out and an implicit result derived.
+
+    Raises:
+        Unsupported: The equation does not fit the operands.
+    """
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    operands = left.split(",")
+    if len(operands) != len(inputs):
+        raise Unsupported(f"the equation {equation!r} has {len(operands)} operands, the node {len(inputs)}")
+    free = [letter for letter in string.ascii_letters if letter not in equation]
+    widths = [value.rank - len(labels.replace(ELLIPSIS, "")) for value, labels in zip(inputs, operands, strict=True)]
+    widest = max((width for width, labels in zip(widths, operands, strict=True) if ELLIPSIS in labels), default=0)
+    letters = "".join(free[:widest])
+    spelt = [
+        labels.replace(ELLIPSIS, letters[widest - width :]) for width, labels in zip(widths, operands, strict=True)
+    ]
+    for value, labels in zip(inputs, spelt, strict=True):
+        if len(labels) != value.rank:
+            raise Unsupported(f"the equation {equation!r} does not fit an operand of rank {value.rank}")
+    if arrow:
+        return spelt, right.replace(ELLIPSIS, letters)
+    once = sorted(letter for letter in set(left) - set(".,") if left.count(letter) == 1)
+    return spelt, letters + "".join(once)
+
+
+def _without_repeats(term: Term) -> Term:
+    """The diagonals over axes that bear the same letter."""
+    for label in dict.fromkeys(term.labels):
+        while term.labels.count(label) > 1:
+            first = term.labels.index(label)
+            second = term.labels.index(label, first + 1)
+            others = [axis for axis in range(len(term.labels)) if axis not in (first, second)]
+            rest = [int(term.var.shape[axis]) for axis in others]
+            size = int(term.var.shape[first])
+            moved = mb.transpose(x=term.var, perm=[*others, first, second])
+            flat = mb.reshape(x=moved, shape=[*rest, size * size])
+            diagonal = mb.gather(x=flat, indices=np.arange(size, dtype=np.int32) * (size + 1), axis=len(rest))
+            term = Term(diagonal, "".join(term.labels[axis] for axis in others) + label)
+    return term
+
+
+def _summed(term: Term, labels: Sequence[str]) -> Term:
+    if not labels:
+        return term
+    axes = [term.labels.index(label) for label in labels]
+    kept = "".join(label for label in term.labels if label not in labels)
+    return Term(mb.reduce_sum(x=term.var, axes=axes, keep_dims=False), kept)
+
+
+def _transposed(term: Term, labels: str) -> Term:
+    if term.labels == labels:
+        return term
+    return Term(mb.transpose(x=term.var, perm=[term.labels.index(label) for label in labels]), labels)
+
+
+def _squeezed(term: Term, other: Term) -> Term:
+    """The term without axes of size 1 that the other has longer: they would be broadcast."""
+    sizes = other.sizes
+    single = [label for label, size in term.sizes.items() if size == 1 and sizes.get(label, 1) != 1]
+    if not single:
+        return term
+    axes = [term.labels.index(label) for label in single]
+    return Term(mb.squeeze(x=term.var, axes=axes), "".join(label for label in term.labels if label not in single))
+
+
+def _product(left: Term, right: Term, needed: set[str]) -> Term:
+    """Two terms multiplied and summed over the letters that nothing needs any more."""
+    left, right = _squeezed(left, right), _squeezed(right, left)
+    left = _summed(left, [label for label in left.labels if label not in needed and label not in right.labels])
+    right = _summed(right, [label for label in right.labels if label not in needed and label not in left.labels])
+    shared = [label for label in left.labels if label in right.labels]
+    batch = "".join(label for label in shared if label in needed)
+    inner = "".join(label for label in shared if label not in needed)
+    rows = "".join(label for label in left.labels if label not in shared)
+    columns = "".join(label for label in right.labels if label not in shared)
+    sizes = {**right.sizes, **left.sizes}
+
+    def matrix(term: Term, first: str, second: str) -> Var:
+        ordered = _transposed(term, batch + first + second).var
+        shape = [math.prod(sizes[label] for label in labels) for labels in (batch, first, second)]
+        return mb.reshape(x=ordered, shape=shape)
+
+    product = mb.matmul(x=matrix(left, rows, inner), y=matrix(right, inner, columns))
+    labels = batch + rows + columns
+    shape = [sizes[label] for label in labels]
+    return Term(mb.reshape(x=product, shape=shape) if shape else mb.squeeze(x=product), labels)

@@ -1,0 +1,193 @@
+"""Reading and writing at indices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_mil.core.context import Context
+from edgekit_mil.core.mil import Var, ct, mb
+from edgekit_mil.core.registry import lowering
+from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed
+from edgekit_mil.support import runtime_shapes
+from edgekit_mil.support.high_ranks import around, of_shape
+from edgekit_mil.support.integer_arithmetic import wrapped
+from edgekit_mil.support.linear_quantization import EIGHT_BITS
+from edgekit_mil.support.movement import empty, nonnegative, normalized_axis, through_int32
+
+MODES = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
+
+
+@lowering("Gather", versions=[1, 11, 13])
+def gather(ctx: Context, x: Value, indices: Value, *, axis: int = 0) -> Var | Value:
+    """Slices of an axis at indices; one constant index is a slice."""
+    axis = normalized_axis(axis, x.rank)
+    size = x.shape[axis]
+    if indices.is_static and 0 in indices.static_shape:
+        return empty(x.dtype, (*x.static_shape[:axis], *indices.static_shape, *x.static_shape[axis + 1 :]))
+    if indices.constant is not None and indices.constant.ndim == 0 and x.rank > 1:
+        place = int(indices.constant)
+        begin = [place if dim == axis else 0 for dim in range(x.rank)]
+        others = [dim != axis for dim in range(x.rank)]
+        end = [0 if other else place + 1 for other in others]
+        return mb.slice_by_index(
+            x=x.var,
+            begin=begin,
+            end=end,
+            begin_mask=others,
+            end_mask=[other or place == -1 for other in others],
+            squeeze_mask=[not other for other in others],
+        )
+    if not isinstance(size, int | np.integer):
+        raise Unsupported("gathers along a dynamic dimension")
+    if x.rank + indices.rank - 1 > HIGHEST_RANK:
+        shape = [*x.static_shape[:axis], *indices.static_shape, *x.static_shape[axis + 1 :]]
+        row = of_shape(indices, [math.prod(indices.static_shape)])
+        return of_shape(computed(gathered(around(x, axis), row, 1), x.dtype), shape)
+    if x.constant is not None and x.dtype in EIGHT_BITS and ctx.at_least(ct.target.iOS17):
+        # A quantized table stays one: in its carrier's type it would be four times as large.
+        places = nonnegative(indices, x.static_sizes([axis])[0])
+        return computed(mb.gather(x=x.constant, indices=places, axis=axis), x.dtype)
+    return gathered(x, indices, axis)
+
+
+def gathered(x: Value, indices: Value, axis: int) -> Var:
+    """Slices of an axis of known size at indices."""
+    places = nonnegative(indices, x.static_sizes([axis])[0])
+    return through_int32(x, lambda var: mb.gather(x=var, indices=places, axis=axis))
+
+
+@lowering("GatherElements", versions=[11, 13])
+def gather_elements(ctx: Context, x: Value, indices: Value, *, axis: int = 0) -> Var | Value:
+    """One element for every index; its other coordinates are the index's own."""
+    axis = normalized_axis(axis, x.rank)
+    if x.rank > HIGHEST_RANK:
+        others = [[size for dim, size in enumerate(value.static_shape) if dim != axis] for value in (x, indices)]
+        if others[0] != others[1]:
+            raise Unsupported(f"a tensor of rank {x.rank} whose indices cover a part of it only")
+        found = gather_elements(ctx, around(x, axis), around(indices, axis), axis=1)
+        return of_shape(found if isinstance(found, Value) else computed(found, x.dtype), indices.static_shape)
+    size = x.static_shape[axis]
+    covered = [size if dim == axis else wanted for dim, wanted in enumerate(indices.static_shape)]
+    if tuple(covered) != x.static_shape:
+        part = mb.slice_by_size(x=x.var, begin=[0] * x.rank, size=covered)
+        x = computed(part, x.dtype)
+    places = nonnegative(indices, size)
+    return through_int32(x, lambda var: mb.gather_along_axis(x=var, indices=places, axis=axis))
+
+
+@lowering("GatherND", versions=[11, 12, 13])
+def gather_nd(ctx: Context, x: Value, indices: Value, *, batch_dims: int = 0) -> Var:
+    """Slices at index tuples."""
+    places = nonnegative_tuples(indices, x, batch_dims)
+    return through_int32(x, lambda var: mb.gather_nd(x=var, indices=places, batch_dims=batch_dims))
+
+
+def nonnegative_tuples(indices: Value, x: Value, batch_dims: int = 0) -> Var:
+    """Index tuples that count from the front.
+
+    Args:
+        indices: The tuples, along the last axis.
+        x: What they index.
+        batch_dims: How many dimensions of it they do not.
+
+    Raises:
+        Unsupported: The length of the tuples is only known to a run.
+    """
+    depth = indices.shape[-1]
+    if not runtime_shapes.is_number(depth):
+        raise Unsupported("has index tuples of a length that only a run tells", "fix it with --dim or --shape")
+    array = indices.constant
+    if array is not None and not (array < 0).any():
+        return mb.const(val=array.astype(np.int32))
+    indexed = x.shape[batch_dims : batch_dims + int(depth)]
+    if not all(map(runtime_shapes.is_number, indexed)):
+        own = mb.shape(x=x.var)
+        sizes: Any = mb.slice_by_index(x=own, begin=[batch_dims], end=[batch_dims + int(depth)])
+    else:
+        sizes = np.array(indexed, np.int32)
+        if array is not None:
+            return mb.const(val=np.where(array < 0, array + sizes, array).astype(np.int32))
+    var = indices.var
+    return mb.select(cond=mb.less(x=var, y=0), a=mb.add(x=var, y=sizes), b=var)
+
+
+@lowering("Scatter", versions=[9, 11])
+@lowering("ScatterElements", versions=[11, 13, 16, 18])
+def scatter_elements(
+    ctx: Context, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
+) -> Var | Value:
+    """Elements written, added, multiplied or compared at indices along an axis."""
+    axis = normalized_axis(axis, data.rank)
+    mode = mode_of(reduction)
+    x, values = written(data, updates)
+    places = nonnegative(indices, data.static_shape[axis])
+    if not indices.is_static:
+        tuples = runtime_shapes.index_tuples(places, axis)
+        return restored(data, mb.scatter_nd(data=x, indices=tuples, updates=values, mode=mode))
+    if 0 in indices.static_shape:
+        return data
+    covers_all = all(
+        have == wanted
+        for dim, (have, wanted) in enumerate(zip(data.static_shape, indices.static_shape, strict=True))
+        if dim != axis
+    )
+    if covers_all:
+        return restored(data, mb.scatter_along_axis(data=x, indices=places, updates=values, axis=axis, mode=mode))
+    tuples = index_tuples(places, indices.static_shape, axis)
+    return restored(data, mb.scatter_nd(data=x, indices=tuples, updates=values, mode=mode))
+
+
+def index_tuples(places: Var, shape: tuple[int, ...], axis: int) -> Var:
+    """All coordinates of every element of a tensor of indices, those along the axis from the tensor: (*shape, rank)."""
+    if len(shape) == HIGHEST_RANK:
+        raise Unsupported(f"indices of rank {HIGHEST_RANK} that cover a part of the tensor only")
+    grids = np.meshgrid(*(np.arange(size, dtype=np.int32) for size in shape), indexing="ij")
+    columns = [
+        mb.expand_dims(x=places, axes=[len(shape)]) if dim == axis else grid[..., np.newaxis]
+        for dim, grid in enumerate(grids)
+    ]
+    return mb.concat(values=columns, axis=len(shape))
+
+
+@lowering("ScatterND", versions=[11, 13, 16, 18])
+def scatter_nd(ctx: Context, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Var | Value:
+    """Slices written, added, multiplied or compared at index tuples."""
+    if indices.is_static and 0 in indices.static_shape:
+        return data
+    places = nonnegative_tuples(indices, data)
+    x, values = written(data, updates)
+    return restored(data, mb.scatter_nd(data=x, indices=places, updates=values, mode=mode_of(reduction)))
+
+
+def mode_of(reduction: str) -> str:
+    """MIL's name of a reduction."""
+    if reduction not in MODES:
+        raise Unsupported(f"reduction {reduction!r}")
+    return MODES[reduction]
+
+
+def written(data: Value, updates: Value) -> tuple[Var, Var]:
+    """Both in a type that MIL scatters."""
+    if data.dtype is not ir.DataType.BOOL:
+        return data.var, updates.var
+    return mb.cast(x=data.var, dtype="int32"), mb.cast(x=updates.var, dtype="int32")
+
+
+def restored(data: Value, result: Var) -> Var:
+    """The result in the data's type."""
+    if data.dtype is ir.DataType.BOOL:
+        return mb.cast(x=result, dtype="bool")
+    return wrapped(result, data.dtype) if data.is_integer else result
+
+
+@lowering("NonZero", versions=[9, 13])
+def non_zero(ctx: Context, x: Value) -> Value:
+    """Coordinates of what is not 0, one column each; how many there are only a run tells."""
+    if x.rank == 0:
+        raise Unsupported("of a scalar the result has no rows, which Core ML cannot express")
+    number = mb.cast(x=x.var, dtype="int32") if x.dtype is ir.DataType.BOOL else x.var
+    return computed(mb.transpose(x=mb.non_zero(x=number), perm=[1, 0]), ir.DataType.INT64)

@@ -1,0 +1,100 @@
+"""Comparisons, logic, bits and shifts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_mil.core.context import Context
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.registry import lowering
+from edgekit_mil.core.values import Value, computed
+from edgekit_mil.support.integer_arithmetic import NARROW_BITS, wrapped
+from edgekit_mil.support.movement import broadcast, reshaped
+
+COMPARISONS: dict[str, Callable[..., Var]] = {
+    "Greater": mb.greater,
+    "GreaterOrEqual": mb.greater_equal,
+    "Less": mb.less,
+    "LessOrEqual": mb.less_equal,
+}
+CONNECTIVES: dict[str, Callable[..., Var]] = {
+    "And": mb.logical_and,
+    "Or": mb.logical_or,
+    "Xor": mb.logical_xor,
+}
+CARRIER_BITS = 32
+# In two's complement the highest bit counts negatively.
+BIT_WEIGHTS = np.array([*(1 << place for place in range(CARRIER_BITS - 1)), -(1 << (CARRIER_BITS - 1))], np.int32)
+
+
+@lowering("Greater", "Less", versions=[7, 9, 13], elementwise=True)
+@lowering("GreaterOrEqual", "LessOrEqual", versions=[12, 16], elementwise=True)
+def compare(ctx: Context, a: Value, b: Value) -> Value:
+    """An order of numbers."""
+    return computed(COMPARISONS[ctx.op_type](x=a.var, y=b.var), ir.DataType.BOOL)
+
+
+@lowering("Equal", versions=[7, 11, 13, 19], note="not of strings", elementwise=True)
+def equal(ctx: Context, a: Value, b: Value) -> Value:
+    """Equality of numbers, or of truth values."""
+    if a.dtype is ir.DataType.BOOL:
+        return computed(mb.logical_not(x=mb.logical_xor(x=a.var, y=b.var)), ir.DataType.BOOL)
+    return computed(mb.equal(x=a.var, y=b.var), ir.DataType.BOOL)
+
+
+@lowering("And", "Or", "Xor", versions=[7], elementwise=True)
+def connect(ctx: Context, a: Value, b: Value) -> Var:
+    """Logic of truth values."""
+    return CONNECTIVES[ctx.op_type](x=a.var, y=b.var)
+
+
+@lowering("Not", versions=[1], elementwise=True)
+def negate(ctx: Context, x: Value) -> Var:
+    """The other truth value."""
+    return mb.logical_not(x=x.var)
+
+
+@lowering("BitwiseNot", versions=[18], elementwise=True)
+def bitwise_not(ctx: Context, x: Value) -> Var:
+    """All bits inverted: -1 - x in two's complement."""
+    return wrapped(mb.sub(x=-1, y=x.var), x.dtype)
+
+
+@lowering("BitwiseAnd", "BitwiseOr", "BitwiseXor", versions=[18], elementwise=True)
+def bitwise(ctx: Context, a: Value, b: Value) -> Var:
+    """Bits are taken apart along a new last dimension, connected as truth values, and put together again."""
+    shape = np.broadcast_shapes(a.static_shape, b.static_shape)
+    bits = CONNECTIVES[ctx.op_type.removeprefix("Bitwise")](x=bits_of(a, shape), y=bits_of(b, shape))
+    weighted = mb.mul(x=mb.cast(x=bits, dtype="int32"), y=BIT_WEIGHTS)
+    number = wrapped(mb.reduce_sum(x=weighted, axes=[-1], keep_dims=False), a.dtype)
+    return reshaped(computed(number, a.dtype), shape)
+
+
+def bits_of(x: Value, shape: tuple[int, ...]) -> Var:
+    """The bits of every element of a broadcast tensor, all elements in a row: (elements, bits), the lowest first."""
+    var = mb.reshape(x=broadcast(x, shape), shape=[math.prod(shape), 1])
+    powers = np.array([1 << place for place in range(CARRIER_BITS - 1)], np.int32)
+    low = mb.equal(x=mb.mod(x=mb.floor_div(x=var, y=powers), y=2), y=1)
+    return mb.concat(values=[low, mb.less(x=var, y=0)], axis=-1)
+
+
+@lowering("BitShift", versions=[11, 28], note="results of 64-bit integers have to fit int32", elementwise=True)
+def bit_shift(ctx: Context, x: Value, places: Value, *, direction: str) -> Var:
+    """Times or over a power of two; beyond the type's bits only the sign is left, or nothing."""
+    bits = NARROW_BITS.get(x.dtype, CARRIER_BITS)
+    shape = np.broadcast_shapes(x.static_shape, places.static_shape)
+    places = computed(broadcast(places, shape), places.dtype)
+    most = bits - 1 if direction == "LEFT" else CARRIER_BITS - 2
+    inside = mb.logical_and(x=mb.greater_equal(x=places.var, y=0), y=mb.less_equal(x=places.var, y=most))
+    near = mb.minimum(x=mb.maximum(x=places.var, y=0), y=most)
+    if direction == "RIGHT":
+        powers = np.array([1 << place for place in range(most + 1)], np.int32)
+        shifted = mb.floor_div(x=x.var, y=mb.gather(x=powers, indices=near, axis=0))
+        return mb.select(cond=inside, a=shifted, b=mb.minimum(x=mb.sign(x=broadcast(x, shape)), y=0))
+    factor = mb.gather(x=BIT_WEIGHTS, indices=near, axis=0)
+    product = wrapped(mb.mul(x=x.var, y=factor), x.dtype)
+    return mb.select(cond=inside, a=product, b=mb.mul(x=product, y=0))

@@ -1,0 +1,82 @@
+"""Counting n-grams."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+from edgekit_mil.core.context import Context
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.registry import lowering
+from edgekit_mil.core.values import Unsupported, Value
+
+
+@lowering("TfIdfVectorizer", versions=[9], note="of integers")
+def tf_idf(
+    ctx: Context,
+    x: Value,
+    *,
+    max_gram_length: int,
+    max_skip_count: int,
+    min_gram_length: int,
+    mode: str,
+    ngram_counts: list[int],
+    ngram_indexes: list[int],
+    pool_int64s: list[int] | None = None,
+    pool_strings: list[str] | None = None,
+    weights: list[float] | None = None,
+) -> Var:
+    """How often each n-gram of a pool occurs in a row of integers, with gaps of up to ``max_skip_count`` between them.
+
+    ``TF`` counts, ``IDF`` gives the weight of what occurs, ``TFIDF`` their product.
+    """
+    if pool_int64s is None or pool_strings:
+        raise Unsupported("programs have no texts")
+    rows = x.var if x.rank == 2 else mb.expand_dims(x=x.var, axes=[0])
+    sizes = range(1, len(ngram_counts) + 1)
+    pools = [pool.reshape(-1, size) for pool, size in zip(pool_parts(ngram_counts, pool_int64s), sizes, strict=True)]
+    width = max(ngram_indexes) + 1
+    total = mb.const(val=np.zeros((1, width), np.float32))
+    first = 0
+    for size, pool in zip(sizes, pools, strict=True):
+        numbers = range(first, first + len(pool))
+        first += len(pool)
+        if not (min_gram_length <= size <= max_gram_length and len(pool)):
+            continue
+        places = np.zeros((len(pool), width), np.float32)
+        for row, number in enumerate(numbers):
+            weight = weights[number] if weights and mode != "TF" else 1.0
+            places[row, ngram_indexes[number]] = weight
+        found = occurrences(rows, pool.astype(np.int32), 0 if size == 1 else max_skip_count)
+        if found is None:
+            continue
+        counted = mb.minimum(x=found, y=np.float32(1)) if mode == "IDF" else found
+        total = mb.add(x=total, y=mb.matmul(x=counted, y=places))
+    result = mb.add(x=total, y=np.zeros((rows.shape[0], 1), np.float32))
+    return result if x.rank == 2 else mb.squeeze(x=result, axes=[0])
+
+
+def pool_parts(starts: list[int], pool: list[int]) -> list[np.ndarray]:
+    """The pool's n-grams of every size, in a row."""
+    return np.split(np.asarray(pool, np.int64), starts[1:])
+
+
+def occurrences(rows: Var, pool: np.ndarray, most_skipped: int) -> Var | None:
+    """How often each n-gram (size of the pool, n) occurs in each row; None where rows are too short for any."""
+    length = rows.shape[1]
+    counts = []
+    for distance in range(1, most_skipped + 2):
+        starts = length - (pool.shape[1] - 1) * distance
+        if starts <= 0:
+            break
+        hits = []
+        for place in range(pool.shape[1]):
+            first = place * distance
+            part = mb.slice_by_index(
+                x=rows, begin=[0, first], end=[0, first + starts], begin_mask=[True, False], end_mask=[True, False]
+            )
+            hits.append(mb.equal(x=mb.expand_dims(x=part, axes=[2]), y=pool[:, place].reshape(1, 1, -1)))
+        whole = reduce(lambda one, other: mb.logical_and(x=one, y=other), hits)
+        counts.append(mb.reduce_sum(x=mb.cast(x=whole, dtype="fp32"), axes=[1], keep_dims=False))
+    return reduce(lambda one, other: mb.add(x=one, y=other), counts) if counts else None

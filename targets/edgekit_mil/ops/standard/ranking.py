@@ -1,0 +1,113 @@
+"""Order: positions of extremes, the largest elements, distinct elements."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_mil.core.context import Context
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.registry import lowering
+from edgekit_mil.core.values import Unsupported, Value, computed, constant
+from edgekit_mil.ops.standard.slicing import sliced_at_run_time
+from edgekit_mil.support.movement import empty, normalized_axis
+
+PAIRS_LIMIT = 1 << 24
+"""Unique compares every element with every other one; so many comparisons at most."""
+
+
+@lowering("ArgMax", "ArgMin", versions=[1, 11, 12, 13])
+def arg_extreme(ctx: Context, x: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
+    """Where the extreme stands along an axis: the first of equal ones, or the last."""
+    axis = normalized_axis(axis, x.rank)
+    operation = mb.reduce_argmax if ctx.op_type == "ArgMax" else mb.reduce_argmin
+    if not select_last_index:
+        return computed(operation(x=x.var, axis=axis, keep_dims=bool(keepdims)), ir.DataType.INT64)
+    place = operation(x=mb.reverse(x=x.var, axes=[axis]), axis=axis, keep_dims=bool(keepdims))
+    return computed(mb.sub(x=x.static_shape[axis] - 1, y=place), ir.DataType.INT64)
+
+
+@lowering("TopK", versions=[1])
+def top_k_by_attribute(ctx: Context, x: Value, *, k: int, axis: int = -1) -> list[Value]:
+    """The k largest, in order."""
+    return largest_elements(x, k, axis, largest=True)
+
+
+@lowering("TopK", versions=[10])
+def top_k_by_input(ctx: Context, x: Value, k: Value, *, axis: int = -1) -> list[Value]:
+    """The k largest, in order."""
+    return largest_of_any_number(x, k, axis, largest=True)
+
+
+@lowering("TopK", versions=[11, 24])
+def top_k(ctx: Context, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> list[Value]:  # noqa: A002 - ONNX's name
+    """The k largest or smallest, in order."""
+    return largest_of_any_number(x, k, axis, largest=bool(largest))
+
+
+def largest_of_any_number(x: Value, k: Value, axis: int, *, largest: bool) -> list[Value]:
+    """Values and places of the extremes; of a number that only a run tells, all are put in order first."""
+    if k.constant is not None:
+        return largest_elements(x, int(k.constant.reshape(-1)[0]), axis, largest=largest)
+    axis = normalized_axis(axis, x.rank)
+    ordered = largest_elements(x, x.static_shape[axis], axis, largest=largest)
+    return [computed(sliced_at_run_time(part, constant(np.array([0])), k, [axis]), part.dtype) for part in ordered]
+
+
+def largest_elements(x: Value, k: int, axis: int, *, largest: bool) -> list[Value]:
+    """Values and places of the extremes along an axis."""
+    axis = normalized_axis(axis, x.rank)
+    if k == 0:
+        shape = [0 if dim == axis else size for dim, size in enumerate(x.static_shape)]
+        return [empty(x.dtype, shape), empty(ir.DataType.INT64, shape)]
+    values, places = mb.topk(x=x.var, k=k, axis=axis, ascending=not largest)
+    return [computed(values, x.dtype), computed(places, ir.DataType.INT64)]
+
+
+@lowering("Unique", versions=[11, 28], note=f"up to {PAIRS_LIMIT} comparisons of two elements")
+def unique(ctx: Context, x: Value, *, axis: int | None = None, sorted: int = 1) -> list[Value]:  # noqa: A002 - ONNX's name
+    """Distinct elements, or distinct slices along an axis; how many there are only a run tells.
+
+    A slice is the first of its kind where no slice before it is equal. In sorted order, its place is the number of
+    kinds that come before it lexicographically.
+    """
+    shape = x.static_shape
+    along = 0 if axis is None else normalized_axis(axis, x.rank)
+    order = [along, *(dim for dim in range(x.rank) if dim != along)]
+    tensor = mb.reshape(x=x.var, shape=[-1]) if axis is None else mb.transpose(x=x.var, perm=order)
+    count = math.prod(shape) if axis is None else shape[along]
+    width = math.prod(shape) // count
+    if count * count * width > PAIRS_LIMIT:
+        raise Unsupported(f"{count}² comparisons of {width} elements are over the limit of {PAIRS_LIMIT}")
+    rows = mb.reshape(x=tensor, shape=[count, width])
+    order_of_pairs = lexicographic_signs(rows, count, width)
+    equal = mb.cast(x=mb.equal(x=order_of_pairs, y=0), dtype="int32")
+    first_place = mb.reduce_argmax(x=equal, axis=1, keep_dims=False)
+    is_first = mb.cast(x=mb.equal(x=first_place, y=np.arange(count, dtype=np.int32)), dtype="int32")
+    places = mb.squeeze(x=mb.non_zero(x=is_first), axes=[1])
+    if sorted:
+        after = mb.cast(x=mb.greater(x=order_of_pairs, y=0), dtype="int32")
+        rank = mb.reduce_sum(x=mb.mul(x=after, y=is_first), axes=[1], keep_dims=False)
+        ascending = mb.argsort(x=mb.gather(x=rank, indices=places, axis=0), axis=0, ascending=True)
+        places = mb.gather(x=places, indices=ascending, axis=0)
+    members = mb.gather(x=equal, indices=places, axis=0)
+    results = [
+        mb.gather(x=tensor if axis is None else x.var, indices=places, axis=along),
+        places,
+        mb.reduce_argmax(x=members, axis=0, keep_dims=False),
+        mb.reduce_sum(x=members, axes=[1], keep_dims=False),
+    ]
+    dtypes = [x.dtype, ir.DataType.INT64, ir.DataType.INT64, ir.DataType.INT64]
+    return [computed(var, dtype) for var, dtype in zip(results, dtypes, strict=True)]
+
+
+def lexicographic_signs(rows: Var, count: int, width: int) -> Var:
+    """For every pair of rows, the sign of their first difference: (count, count) in int32."""
+    left = mb.reshape(x=rows, shape=[count, 1, width])
+    right = mb.reshape(x=rows, shape=[1, count, width])
+    above = mb.cast(x=mb.greater(x=left, y=right), dtype="int32")
+    signs = mb.sub(x=above, y=mb.cast(x=mb.less(x=left, y=right), dtype="int32"))
+    first = mb.reduce_argmax(x=mb.abs(x=signs), axis=2, keep_dims=True)
+    return mb.squeeze(x=mb.gather_along_axis(x=signs, indices=first, axis=2), axes=[2])

@@ -1,0 +1,176 @@
+"""Pooling over regions of interest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgekit_mil.core.context import Context
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.registry import lowering
+from edgekit_mil.core.values import Unsupported, Value
+from edgekit_mil.support.point_sampling import Neighbours, elements_at, flat_neighbours
+
+LOWEST = float(np.finfo(np.float32).min)
+FIRST_HALF_PIXEL = 16
+"""The schema version from which pixels are squares whose centres have the coordinates, unless told otherwise."""
+
+
+@lowering("RoiAlign", versions=[10, 16, 22], note="sampling_ratio must be given")
+def roi_align(
+    ctx: Context,
+    x: Value,
+    rois: Value,
+    batch_indices: Value,
+    *,
+    coordinate_transformation_mode: str | None = None,
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+) -> Var:
+    """Regions of x [n, C, H, W], each cut into bins, as the mean or maximum of samples: [R, C, bins, bins].
+
+    Rois are [R, 4]: left, top, right, bottom.
+    """
+    if sampling_ratio < 1:
+        raise Unsupported("the number of samples hangs on the size of the region", "export with sampling_ratio=2")
+    half_pixel = coordinate_transformation_mode == "half_pixel"
+    if coordinate_transformation_mode is None:
+        half_pixel = ctx.version >= FIRST_HALF_PIXEL
+    sizes = x.static_shape[2:]
+    edges = mb.mul(x=rois.var, y=np.float32(spatial_scale))
+    if half_pixel:
+        edges = mb.sub(x=edges, y=np.float32(0.5))
+    left, top, right, bottom = mb.split(x=edges, num_splits=4, axis=1)
+    axes = []
+    for begin, end, bins, size in ((top, bottom, output_height, sizes[0]), (left, right, output_width, sizes[1])):
+        extent = mb.sub(x=end, y=begin)
+        if not half_pixel:
+            extent = mb.maximum(x=extent, y=1.0)
+        shares = (np.arange(bins * sampling_ratio, dtype=np.float32) + np.float32(0.5)) / (bins * sampling_ratio)
+        places = mb.add(x=begin, y=mb.mul(x=extent, y=shares.reshape(1, -1).astype(np.float32)))
+        axes.append(_bordering(places, size))
+    images = _images_of(x, batch_indices)
+    if mode == "avg":
+        tables = [_mean_table(axis, size, sampling_ratio) for axis, size in zip(axes, sizes, strict=True)]
+        return mb.matmul(x=mb.matmul(x=tables[0], y=images), y=tables[1], transpose_y=True)
+    if mode != "max":
+        raise Unsupported(f"unknown mode {mode!r}")
+    return _largest_sample(images, axes, (output_height, output_width), sampling_ratio)
+
+
+@lowering("MaxRoiPool", versions=[1, 22])
+def max_roi_pool(
+    ctx: Context, x: Value, rois: Value, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0
+) -> Var:
+    """Regions of x [n, C, H, W], each cut into bins of whole elements, as the maximum of each: [R, C, *bins].
+
+    Rois are [R, 5]: index of the image, left, top, right, bottom.
+    """
+    images, *edges = mb.split(x=rois.var, num_splits=5, axis=1)
+    left, top, right, bottom = (_rounded(mb.mul(x=edge, y=np.float32(spatial_scale))) for edge in edges)
+    data = mb.gather(x=x.var, indices=mb.cast(x=mb.squeeze(x=images, axes=[1]), dtype="int32"), axis=0)
+    height, width = x.static_shape[2:]
+    rows = _bin_members(top, bottom, pooled_shape[0], height)
+    columns = _bin_members(left, right, pooled_shape[1], width)
+    by_row = [
+        mb.reduce_max(x=_where(mb.expand_dims(x=inside, axes=[1, 3]), data), axes=[2], keep_dims=True)
+        for inside in rows
+    ]
+    strips = by_row[0] if len(by_row) == 1 else mb.concat(values=by_row, axis=2)
+    by_column = [
+        mb.reduce_max(x=_where(mb.expand_dims(x=inside, axes=[1, 2]), strips), axes=[3], keep_dims=True)
+        for inside in columns
+    ]
+    largest = by_column[0] if len(by_column) == 1 else mb.concat(values=by_column, axis=3)
+    return mb.select(cond=mb.greater(x=largest, y=LOWEST), a=largest, b=0.0)
+
+
+def _where(inside: Var, data: Var) -> Var:
+    """The data in some places, the least number elsewhere."""
+    return mb.select(cond=inside, a=data, b=LOWEST)
+
+
+def _bin_members(begin: Var, end: Var, bins: int, size: int) -> list[Var]:
+    """For every bin which of the elements 0 to size are in it: [R, size], of edges [R, 1] that are in the region."""
+    extent = mb.maximum(x=mb.add(x=mb.sub(x=end, y=begin), y=1.0), y=1.0)
+    length = mb.real_div(x=extent, y=np.float32(bins))
+    places = np.arange(size, dtype=np.float32).reshape(1, size)
+    members = []
+    for number in range(bins):
+        first = mb.add(x=mb.floor(x=mb.mul(x=length, y=np.float32(number))), y=begin)
+        after = mb.add(x=mb.ceil(x=mb.mul(x=length, y=np.float32(number + 1))), y=begin)
+        members.append(mb.logical_and(x=mb.less_equal(x=first, y=places), y=mb.greater(x=after, y=places)))
+    return members
+
+
+def _rounded(x: Var) -> Var:
+    """The nearest whole number, halves away from 0."""
+    return mb.mul(x=mb.sign(x=x), y=mb.floor(x=mb.add(x=mb.abs(x=x), y=0.5)))
+
+
+def _images_of(x: Value, batch_indices: Value) -> Var:
+    """Each region's image [R, C, H, W], or the only one."""
+    if x.shape[0] == 1:
+        return x.var
+    return mb.gather(x=x.var, indices=batch_indices.var, axis=0)
+
+
+def _mean_table(axis: Neighbours, size: int, samples: int) -> Var:
+    """Weights [R, 1, bins, size] by which each bin's mean is made of the elements of an axis."""
+    wanted = np.arange(size, dtype=np.int32)
+    chosen = mb.cast(x=mb.equal(x=mb.expand_dims(x=axis.places, axes=[3]), y=wanted), dtype="fp32")
+    table = mb.reduce_sum(x=mb.mul(x=chosen, y=mb.expand_dims(x=axis.weights, axes=[3])), axes=[1], keep_dims=False)
+    regions, count, _ = table.shape
+    grouped = mb.reshape(x=table, shape=[regions, count // samples, samples, size])
+    return mb.expand_dims(x=mb.reduce_mean(x=grouped, axes=[2], keep_dims=False), axes=[1])
+
+
+def _largest_sample(images: Var, axes: Sequence[Neighbours], bins: Sequence[int], samples: int) -> Var:
+    """The greatest product of an element and its weight in each bin, as the specification defines maximum mode."""
+    channels, *spatial = images.shape[1:]
+    rows, columns = axes
+    counts = [axis.places.shape[2] for axis in axes]
+    spread = [
+        Neighbours(_spread(rows.places, counts[1], last=True), _spread(rows.weights, counts[1], last=True)),
+        Neighbours(_spread(columns.places, counts[0], last=False), _spread(columns.weights, counts[0], last=False)),
+    ]
+    flat = flat_neighbours(spread, spatial)
+    regions = flat.places.shape[0]
+    taps, points = flat.places.shape[1:]
+    if images.shape[0] == 1 and regions > 1:
+        images = mb.tile(x=images, reps=[regions, 1, 1, 1])
+    values = mb.reshape(x=elements_at(images, flat.places), shape=[regions, channels, taps, points])
+    products = mb.mul(x=values, y=mb.expand_dims(x=flat.weights, axes=[1]))
+    best = mb.reduce_max(x=products, axes=[2], keep_dims=False)
+    apart = mb.reshape(x=best, shape=[regions * channels, bins[0], samples, bins[1] * samples])
+    cells = mb.reshape(
+        x=mb.reduce_max(x=apart, axes=[2], keep_dims=False), shape=[regions * channels, bins[0], bins[1], samples]
+    )
+    largest = mb.reduce_max(x=cells, axes=[3], keep_dims=False)
+    return mb.reshape(x=largest, shape=[regions, channels, *bins])
+
+
+def _bordering(places: Var, size: int) -> Neighbours:
+    """The two elements around each of the places [R, P]; none where it is over one element outside."""
+    inside = mb.logical_and(x=mb.greater_equal(x=places, y=-1.0), y=mb.less_equal(x=places, y=float(size)))
+    near = mb.clip(x=places, alpha=0.0, beta=float(size - 1))
+    base = mb.floor(x=near)
+    offset = mb.sub(x=near, y=base)
+    weights = mb.stack(values=[mb.sub(x=1.0, y=offset), offset], axis=1)
+    after = mb.minimum(x=mb.add(x=base, y=1.0), y=float(size - 1))
+    elements = mb.cast(x=mb.stack(values=[base, after], axis=1), dtype="int32")
+    weighed = mb.mul(x=weights, y=mb.expand_dims(x=mb.cast(x=inside, dtype="fp32"), axes=[1]))
+    return Neighbours(elements, weighed)
+
+
+def _spread(x: Var, count: int, *, last: bool) -> Var:
+    """Numbers [R, T, P] repeated for every place of the other axis: [R, T, P * count]."""
+    regions, taps, places = x.shape
+    axis = 3 if last else 2
+    reps = [1, 1, 1, count] if last else [1, 1, count, 1]
+    tiled = mb.tile(x=mb.expand_dims(x=x, axes=[axis]), reps=reps)
+    return mb.reshape(x=tiled, shape=[regions, taps, places * count])

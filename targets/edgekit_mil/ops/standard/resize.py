@@ -1,0 +1,330 @@
+"""Resize and Upsample: as Core ML's own resizing where that computes the same, as gathers and products otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from edgekit_mil.core.context import Context
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.registry import lowering
+from edgekit_mil.core.values import Unsupported, Value, constant
+from edgekit_mil.ops.standard.matrices import product_along
+from edgekit_mil.support import resize_tables
+from edgekit_mil.support.resize_tables import Axis, Table
+from edgekit_mil.support.runtime_shapes import is_number
+from edgekit_mil.support.symbolic_sizes import known_elements
+
+BILINEAR_MODES = ("UNALIGN_CORNERS", "DEFAULT", "STRICT_ALIGN_CORNERS")
+UPSAMPLING_MODES = {"UNALIGN_CORNERS": False, "STRICT_ALIGN_CORNERS": True}
+"""Sampling modes that ``upsample_bilinear`` has too, and its ``align_corners`` for each."""
+UPSAMPLED_RANK = 3
+"""``upsample_nearest_neighbor`` and ``upsample_bilinear`` take tensors of this rank or a higher one."""
+TRIAL_SIZES = (1, 2, 3, 5, 8, 13)
+"""At what sizes upsampling by a whole factor is compared with ONNX's formulas; both treat all sizes alike."""
+FIX_IT = "fix the dimension with --dim NAME=SIZE"
+MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic": "cubic"}
+
+
+@lowering("Upsample", versions=[7], note="scales constant")
+def upsample_by_attribute(ctx: Context, x: Value, *, scales: Sequence[float], mode: str = "nearest") -> Var:
+    """Resize by factors that are attributes."""
+    return asymmetric(x, scales, mode)
+
+
+@lowering("Upsample", versions=[9, 10], note="scales constant")
+@lowering("Resize", versions=[10], note="scales constant")
+def resize_by_scales(ctx: Context, x: Value, scales: Value, *, mode: str = "nearest") -> Var:
+    """Resize by factors, before there was a choice of coordinates."""
+    return asymmetric(x, [float(scale) for scale in scales.require_constant("scales")], mode)
+
+
+@lowering("Resize", versions=[11, 13, 18, 19], note="sizes, scales and roi constant")
+def resize(
+    ctx: Context,
+    x: Value,
+    roi: Value | None = None,
+    scales: Value | None = None,
+    sizes: Value | None = None,
+    *,
+    antialias: int = 0,
+    axes: Sequence[int] | None = None,
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch",
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+) -> Var:
+    """Resize along some axes to sizes or by factors."""
+    chosen = [axis % x.rank for axis in (axes if axes is not None else range(x.rank))]
+    if not x.is_static:
+        multiples = _multiples(x, chosen, scales, sizes, keep_aspect_ratio_policy)
+        if any(factor > 1 for factor in multiples.values()):
+            return multiplied(
+                x,
+                multiples,
+                mode,
+                coordinate_transformation_mode,
+                nearest_mode,
+                plain=not (antialias or exclude_outside),
+            )
+        kept = [place for place, axis in enumerate(chosen) if axis not in multiples]
+        scales, sizes = (_entries(values, kept) for values in (scales, sizes))
+        roi = _entries(roi, [*kept, *(place + len(chosen) for place in kept)])
+        chosen = [chosen[place] for place in kept]
+    lengths = list(x.static_sizes(chosen))
+    outs, factors = _targets(lengths, scales, sizes, keep_aspect_ratio_policy)
+    if coordinate_transformation_mode == "tf_crop_and_resize":
+        if roi is None:
+            raise Unsupported("tf_crop_and_resize needs a roi")
+        region = [float(bound) for bound in roi.require_constant("roi")]
+    else:
+        region = [0.0] * len(chosen) + [1.0] * len(chosen)
+    bounds = zip(region[: len(chosen)], region[len(chosen) :], strict=True)
+    plan = {
+        axis: Axis(length, out, factor, bound)
+        for axis, length, out, factor, bound in zip(chosen, lengths, outs, factors, bounds, strict=True)
+    }
+    grids = {axis: one.coordinates(coordinate_transformation_mode) for axis, one in plan.items()}
+    kind = MODES.get(mode)
+    if kind == "nearest":
+        result = repeat({n: resize_tables.nearest_indices(one, grids[n], nearest_mode) for n, one in plan.items()}, x)
+    elif kind == "linear":
+        result = interpolate(
+            {
+                n: resize_tables.linear_table(
+                    one, grids[n], antialias=bool(antialias), exclude_outside=bool(exclude_outside)
+                )
+                for n, one in plan.items()
+            },
+            x,
+        )
+    elif kind == "cubic":
+        result = interpolate(
+            {
+                n: resize_tables.cubic_table(
+                    one,
+                    grids[n],
+                    a=cubic_coeff_a,
+                    antialias=bool(antialias),
+                    exclude_outside=bool(exclude_outside),
+                )
+                for n, one in plan.items()
+            },
+            x,
+        )
+    else:
+        raise Unsupported(f"unknown mode {mode!r}")
+    if coordinate_transformation_mode != "tf_crop_and_resize":
+        return result
+    return _extrapolated(result, plan, grids, extrapolation_value)
+
+
+def asymmetric(x: Value, scales: Sequence[float], mode: str) -> Var:
+    """Resize with output element ``i`` at ``i / scale``, rounded down where the nearest element is taken."""
+    kind = MODES.get(mode)
+    if any(not is_number(size) and scale != 1 for size, scale in zip(x.shape, scales, strict=True)):
+        if any(scale < 1 or scale != int(scale) for scale in scales):
+            raise Unsupported("resizes open sizes by other than whole factors", FIX_IT)
+        return multiplied(x, dict(enumerate(map(int, scales))), mode, "asymmetric", "floor", plain=True)
+    plan = {
+        axis: Axis(size, _scaled(size, scale), scale)
+        for axis, (size, scale) in enumerate(zip(x.shape, scales, strict=True))
+        if is_number(size)
+    }
+    grids = {axis: one.coordinates("asymmetric") for axis, one in plan.items()}
+    if kind == "nearest":
+        return repeat({n: resize_tables.nearest_indices(one, grids[n], "floor") for n, one in plan.items()}, x)
+    if kind == "linear":
+        return interpolate(
+            {
+                n: resize_tables.linear_table(one, grids[n], antialias=False, exclude_outside=False)
+                for n, one in plan.items()
+            },
+            x,
+        )
+    raise Unsupported(f"unknown mode {mode!r}")
+
+
+def multiplied(
+    x: Value,
+    factors: Mapping[int, int],
+    mode: str,
+    transformation: str,
+    nearest_mode: str,
+    *,
+    plain: bool,
+) -> Var:
+    """Resize a tensor of open sizes by whole factors, where Core ML's own upsampling computes the same at every size.
+
+    Args:
+        x: The tensor.
+        factors: By axis; axes that are left out keep their sizes.
+        mode: What to interpolate by.
+        transformation: ``coordinate_transformation_mode``.
+        nearest_mode: How coordinates are rounded.
+        plain: Whether neither antialiasing nor an exclusion of what lies outside is asked for.
+
+    Raises:
+        Unsupported: It does not, or other than the last two axes are resized.
+    """
+    height, width = x.rank - 2, x.rank - 1
+    resized = {axis for axis, factor in factors.items() if factor != 1}
+    if not x.is_float or x.rank < UPSAMPLED_RANK or resized - {height, width}:
+        raise Unsupported("resizes open sizes of other than the last two dimensions of a float tensor", FIX_IT)
+    both = [factors.get(axis, 1) for axis in (height, width)]
+    trials = [Axis(size, size * factor, factor) for size in TRIAL_SIZES for factor in both]
+    grids = [one.coordinates(transformation) for one in trials]
+    kind = MODES.get(mode)
+    if kind == "nearest":
+        places = [resize_tables.nearest_indices(*trial, nearest_mode) for trial in zip(trials, grids, strict=True)]
+        if all(_repetitions(table, one.size) == one.scale for one, table in zip(trials, places, strict=True)):
+            return mb.upsample_nearest_neighbor(x=x.var, scale_factor_height=both[0], scale_factor_width=both[1])
+    if kind == "linear" and plain:
+        for own, align_corners in UPSAMPLING_MODES.items():
+            if all(
+                np.allclose(
+                    resize_tables.bilinear_table(one.size, one.out, own),
+                    resize_tables.linear_table(one, grid, antialias=False, exclude_outside=False),
+                    rtol=0,
+                    atol=1e-5,
+                )
+                for one, grid in zip(trials, grids, strict=True)
+            ):
+                return mb.upsample_bilinear(
+                    x=x.var, scale_factor_height=both[0], scale_factor_width=both[1], align_corners=align_corners
+                )
+    raise Unsupported(f"resizes open sizes in mode {mode!r} with coordinates {transformation!r}", FIX_IT)
+
+
+def _multiples(x: Value, axes: Sequence[int], scales: Value | None, sizes: Value | None, policy: str) -> dict[int, int]:
+    """By what whole number each open axis is multiplied; every axis where one of them is by more than 1.
+
+    Raises:
+        Unsupported: An open size becomes other than a multiple that is known now.
+    """
+    wanted = known_elements(sizes) if sizes is not None and sizes.shape != (0,) else None
+    if scales is not None and scales.shape != (0,):
+        factors = dict(zip(axes, map(float, scales.require_constant("scales")), strict=True))
+    elif wanted is None or policy != "stretch":
+        raise Unsupported("resizes open sizes to sizes that only a run tells", FIX_IT)
+    else:
+        factors = {
+            axis: 1.0 if size == x.shape[axis] else _ratio(size, x.shape[axis])
+            for axis, size in zip(axes, wanted.tolist(), strict=True)
+        }
+    open_axes = {axis for axis in axes if not is_number(x.shape[axis])}
+    concerned = axes if any(factors[axis] != 1 for axis in open_axes) else open_axes
+    if any(factors[axis] != int(factors[axis]) or factors[axis] < 1 for axis in concerned):
+        raise Unsupported("resizes open sizes by other than whole factors", FIX_IT)
+    return {axis: int(factors[axis]) for axis in concerned}
+
+
+def _ratio(size: Any, length: Any) -> float:
+    """What an axis is multiplied by.
+
+    Raises:
+        Unsupported: It depends on an open size.
+    """
+    ratio = size / length
+    if not (is_number(size) and is_number(length)) and not ratio.is_number:
+        raise Unsupported("resizes open sizes to sizes that only a run tells", FIX_IT)
+    return float(ratio)
+
+
+def _entries(values: Value | None, places: Sequence[int]) -> Value | None:
+    """Some entries of a vector of sizes, scales or bounds, whose numbers are known."""
+    known = None if values is None or values.shape == (0,) else known_elements(values)
+    if values is None or known is None:
+        return values
+    return constant(np.array(known[list(places)].tolist(), values.dtype.numpy()), values.dtype)
+
+
+def repeat(indices: Mapping[int, np.ndarray], x: Value) -> Var:
+    """Take elements by index along axes."""
+    result, sizes = x.var, dict(zip(indices, x.static_sizes(indices), strict=True))
+    changed = {axis: table for axis, table in indices.items() if not np.array_equal(table, np.arange(sizes[axis]))}
+    factors = {axis: _repetitions(table, sizes[axis]) for axis, table in changed.items()}
+    height, width = x.rank - 2, x.rank - 1
+    if x.is_float and x.rank >= 4 and all(factors.values()) and set(changed) <= {height, width}:
+        return mb.upsample_nearest_neighbor(
+            x=result, scale_factor_height=factors.get(height, 1), scale_factor_width=factors.get(width, 1)
+        )
+    for axis, table in changed.items():
+        result = mb.gather(x=result, indices=table, axis=axis)
+    return result
+
+
+def interpolate(tables: Mapping[int, Table], x: Value) -> Var:
+    """Weighted sums along axes."""
+    if not x.is_float:
+        raise Unsupported(f"interpolation of {x.dtype.name.lower()} leaves the rounding open", "cast to float first")
+    changed = {axis: table for axis, table in tables.items() if not _is_identity(table)}
+    if not changed:
+        return mb.identity(x=x.var)
+    height, width = x.rank - 2, x.rank - 1
+    if x.rank >= 4 and set(changed) <= {height, width}:
+        wanted = [tables.get(axis, np.eye(x.static_sizes([axis])[0])) for axis in (height, width)]
+        for mode in BILINEAR_MODES:
+            own = [resize_tables.bilinear_table(table.shape[1], table.shape[0], mode) for table in wanted]
+            if all(np.allclose(a, b, rtol=0, atol=1e-5) for a, b in zip(own, wanted, strict=True)):
+                return mb.resize_bilinear(
+                    x=x.var,
+                    target_size_height=wanted[0].shape[0],
+                    target_size_width=wanted[1].shape[0],
+                    sampling_mode=mode,
+                )
+    result = x.var
+    for axis, table in changed.items():
+        result = product_along(result, table.astype(np.float32), axis)
+    return result
+
+
+def _targets(
+    lengths: Sequence[int], scales: Value | None, sizes: Value | None, policy: str
+) -> tuple[list[int], list[float]]:
+    """Output sizes and factors along the chosen axes."""
+    if sizes is not None and sizes.shape != (0,):
+        wanted = sizes.ints("sizes")
+        ratios = [want / length for want, length in zip(wanted, lengths, strict=True)]
+        if policy == "stretch":
+            return wanted, ratios
+        if policy not in ("not_larger", "not_smaller"):
+            raise Unsupported(f"unknown keep_aspect_ratio_policy {policy!r}")
+        ratio = min(ratios) if policy == "not_larger" else max(ratios)
+        return [int(np.floor(ratio * length + 0.5)) for length in lengths], [ratio] * len(lengths)
+    if scales is None:
+        raise Unsupported("has neither sizes nor scales")
+    factors = [float(scale) for scale in scales.require_constant("scales")]
+    return [_scaled(length, factor) for length, factor in zip(lengths, factors, strict=True)], factors
+
+
+def _scaled(length: int, factor: float) -> int:
+    """Output size along an axis; the product is float32's, as in ONNX's shape inference."""
+    return int(np.floor(np.float32(length) * np.float32(factor)))
+
+
+def _extrapolated(result: Var, plan: Mapping[int, Axis], grids: Mapping[int, np.ndarray], value: float) -> Var:
+    """The result with one value where a coordinate lies outside the input."""
+    inside = np.ones((1,) * result.rank, bool)
+    for axis, one in plan.items():
+        along = [-1 if other == axis else 1 for other in range(result.rank)]
+        inside = inside & ((grids[axis] >= 0) & (grids[axis] <= one.size - 1)).reshape(along)
+    if inside.all():
+        return result
+    mask = np.broadcast_to(inside, tuple(int(size) for size in result.shape))
+    return mb.select(cond=mask, a=result, b=np.full(mask.shape, value, np.float32))
+
+
+def _is_identity(table: Table) -> bool:
+    return table.shape[0] == table.shape[1] and bool(np.allclose(table, np.eye(len(table)), rtol=0, atol=1e-6))
+
+
+def _repetitions(indices: np.ndarray, size: int) -> int | None:
+    """How often each element is repeated in turn; None where it is otherwise."""
+    factor, rest = divmod(len(indices), size)
+    return factor if rest == 0 and np.array_equal(indices, np.arange(len(indices)) // factor) else None

@@ -1,0 +1,155 @@
+"""Sampling of images at computed places: grids, deformable convolution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from edgekit_mil.core.context import Context
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.registry import lowering
+from edgekit_mil.core.values import Unsupported, Value
+from edgekit_mil.support.movement import along_channels
+from edgekit_mil.support.point_sampling import Neighbours, Surroundings, cubic, linear, nearest, sampled
+from edgekit_mil.support.windows import Windows
+
+KERNELS: dict[str, Callable[[Var, Surroundings], Neighbours]] = {
+    "nearest": nearest,
+    "linear": linear,
+    "bilinear": linear,
+    "cubic": cubic,
+    "bicubic": cubic,
+}
+RESAMPLE_PADDINGS = {"zeros": "constant", "border": "border"}
+IMAGE_DIMENSIONS = 2
+
+
+@lowering(
+    "GridSample",
+    versions=[16, 20, 22],
+    note="1 to 3 spatial dimensions; a border not with cubic kernels",
+)
+def grid_sample(
+    ctx: Context,
+    x: Value,
+    grid: Value,
+    *,
+    align_corners: int = 0,
+    mode: str = "linear",
+    padding_mode: str = "zeros",
+) -> Var:
+    """Elements of x [n, C, *D] at the places of a grid [n, *O, r] that goes from -1 to 1 along each axis."""
+    if mode not in KERNELS:
+        raise Unsupported(f"unknown mode {mode!r}")
+    size, channels, *spatial = x.static_shape
+    outer = grid.static_shape[1:-1]
+    if not 1 <= len(spatial) <= 3:
+        raise Unsupported(f"has {len(spatial)} spatial dimensions, there are lowerings of 1 to 3")
+    if KERNELS[mode] is cubic and padding_mode == "border":
+        raise Unsupported("cubic interpolation at a repeated border, which implementations take in different ways")
+    if KERNELS[mode] is linear and len(spatial) == IMAGE_DIMENSIONS and padding_mode in RESAMPLE_PADDINGS:
+        return mb.resample(
+            x=x.var,
+            coordinates=grid.var,
+            sampling_mode="bilinear",
+            padding_mode=RESAMPLE_PADDINGS[padding_mode],
+            padding_value=0.0,
+            coordinates_mode="normalized_minus_one_to_one",
+            align_corners=bool(align_corners),
+        )
+    rows = mb.reshape(x=grid.var, shape=[size, math.prod(outer), len(spatial)])
+    coordinates = [rows] if len(spatial) == 1 else mb.split(x=rows, num_splits=len(spatial), axis=2)
+    axes = []
+    for length, coordinate in zip(spatial, reversed(coordinates), strict=True):
+        places = denormalized(mb.squeeze(x=coordinate, axes=[2]), length, bool(align_corners))
+        axes.append(KERNELS[mode](places, Surroundings(length, padding_mode, bool(align_corners))))
+    return mb.reshape(x=sampled(x.var, axes), shape=[size, channels, *outer])
+
+
+@lowering("DeformConv", versions=[19, 22], note="2 spatial dimensions")
+def deformable_convolution(
+    ctx: Context,
+    x: Value,
+    w: Value,
+    offset: Value,
+    b: Value | None = None,
+    mask: Value | None = None,
+    *,
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    offset_group: int = 1,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Var:
+    """Convolution whose window's elements are read at their places plus offsets, interpolated, times a mask."""
+    size, channels, *spatial = x.static_shape
+    if len(spatial) != IMAGE_DIMENSIONS:
+        raise Unsupported(f"has {len(spatial)} spatial dimensions, there is a lowering of {IMAGE_DIMENSIONS}")
+    windows = Windows.over(w.static_shape[2:], strides, dilations)
+    padding = windows.padding(x, "NOTSET", pads)
+    outer = offset.static_shape[2:]
+    taps, samples, groups = math.prod(windows.sizes), math.prod(outer), size * offset_group
+    offsets = mb.reshape(x=offset.var, shape=[groups, taps, IMAGE_DIMENSIONS, samples])
+    axes = []
+    for axis, moved in enumerate(mb.split(x=offsets, num_splits=IMAGE_DIMENSIONS, axis=2)):
+        corners = np.arange(outer[axis]) * windows.strides[axis] - padding[axis][0]
+        within = np.arange(windows.sizes[axis]) * windows.dilations[axis]
+        shape = (*windows.sizes, *outer)
+        along = [-1 if dim == axis else 1 for dim in range(IMAGE_DIMENSIONS)]
+        regular = np.broadcast_to(within.reshape(*along, 1, 1) + corners.reshape(1, 1, *along), shape)
+        places = mb.add(
+            x=mb.reshape(x=moved, shape=[groups, taps * samples]),
+            y=regular.reshape(1, taps * samples).astype(np.float32),
+        )
+        axes.append(linear(places, Surroundings(spatial[axis], "zeros")))
+    apart = mb.reshape(x=x.var, shape=[groups, channels // offset_group, *spatial])
+    columns = sampled(apart, axes)
+    if mask is not None:
+        columns = mb.mul(x=columns, y=mb.reshape(x=mask.var, shape=[groups, 1, taps * samples]))
+    outputs = w.static_shape[0]
+    result = mb.conv(
+        x=mb.reshape(x=columns, shape=[size, channels * taps, *outer]),
+        weight=_as_pointwise(w, [outputs, channels // group * taps, 1, 1]),
+        pad_type="valid",
+        groups=group,
+    )
+    return result if b is None else mb.add(x=result, y=along_channels(b, len(result.shape)))
+
+
+def denormalized(coordinates: Var, size: int, align_corners: bool) -> Var:
+    """Coordinates from -1 to 1 as places: the ends are the outermost elements' centres, or their outer edges."""
+    half = np.float32((size - 1) / 2 if align_corners else size / 2)
+    middle = np.float32((size - 1) / 2)
+    return mb.add(x=mb.mul(x=coordinates, y=half), y=middle)
+
+
+def _as_pointwise(w: Value, shape: Sequence[int]) -> Var:
+    """Weights whose window's elements are channels."""
+    if w.constant is not None:
+        return mb.const(val=w.operand.reshape(shape))
+    return mb.reshape(x=w.var, shape=list(shape))
+
+
+@lowering("AffineGrid", versions=[20], note="the size constant")
+def affine_grid(ctx: Context, theta: Value, size: Value, *, align_corners: int = 0) -> Var:
+    """Where linear maps theta [N, d, d + 1] put the elements of images of d dimensions: [N, *D, d].
+
+    ONNX defines it by others too, in a way that takes no batch of 1.
+    """
+    batch, _, *sizes = size.ints("the size")
+    if align_corners and 1 in sizes:
+        raise Unsupported("aligns the corners of an image of one element")
+    along = [_centres(count, aligned=bool(align_corners)) for count in sizes]
+    # Coordinates are listed from the last dimension to the first.
+    places = np.stack([*np.meshgrid(*along, indexing="ij")[::-1], np.ones(sizes)], axis=-1)
+    base = places.reshape(1, -1, len(sizes) + 1).astype(np.float32)
+    moved = mb.matmul(x=np.repeat(base, batch, axis=0), y=theta.var, transpose_y=True)
+    return mb.reshape(x=moved, shape=[batch, *sizes, len(sizes)])
+
+
+def _centres(count: int, *, aligned: bool) -> np.ndarray:
+    """Places of elements from -1 to 1: the first and last elements' centres, or the outer edges, are at the ends."""
+    return np.linspace(-1, 1, count) if aligned else (2 * np.arange(count) + 1) / count - 1

@@ -1,0 +1,56 @@
+"""Choosing between values, and limiting them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from edgekit_mil.core.context import Context
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.registry import lowering
+from edgekit_mil.core.values import Value
+from edgekit_mil.support.movement import choose
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@lowering("Where", versions=[9, 16], elementwise=True)
+def where(ctx: Context, condition: Value, a: Value, b: Value) -> Var:
+    """A where the condition holds, else b."""
+    return choose(condition.var, a, b)
+
+
+@lowering("Clip", versions=[6], elementwise=True)
+def clip_by_attributes(ctx: Context, x: Value, *, min: float = -LARGEST, max: float = LARGEST) -> Var:  # noqa: A002 - ONNX's names
+    """Limits from attributes; those of float32 itself do nothing."""
+    return limited(x, None if min <= -LARGEST else min, None if max >= LARGEST else max)
+
+
+@lowering("Clip", versions=[11, 12, 13], elementwise=True)
+def clip(ctx: Context, x: Value, low: Value | None = None, high: Value | None = None) -> Var:
+    """Limits from inputs; the upper one wins where they cross."""
+    limits = [
+        float(limit.constant.reshape(-1)[0]) if limit is not None and limit.constant is not None else None
+        for limit in (low, high)
+    ]
+    if x.is_float and all(limit is None or limit.is_constant for limit in (low, high)):
+        return limited(x, *limits)
+    result = x.var
+    if low is not None:
+        result = mb.maximum(x=result, y=low.var)
+    if high is not None:
+        result = mb.minimum(x=result, y=high.var)
+    return mb.identity(x=result) if result is x.var else result
+
+
+def limited(x: Value, low: float | None, high: float | None) -> Var:
+    """Floats within constant limits."""
+    if low is not None and high is not None and -math.inf < low <= high < math.inf:
+        return mb.clip(x=x.var, alpha=np.float32(low), beta=np.float32(high))
+    result = x.var
+    if low is not None:
+        result = mb.maximum(x=result, y=np.float32(low))
+    if high is not None:
+        result = mb.minimum(x=result, y=np.float32(high))
+    return mb.identity(x=x.var) if low is None and high is None else result

@@ -1,0 +1,130 @@
+"""Sequences and optionals: lists of tensors whose length is known at every node, so that a program needs none."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_mil.core.context import Context
+from edgekit_mil.core.mil import mb
+from edgekit_mil.core.registry import lowering
+from edgekit_mil.core.values import TensorList, Unsupported, Value, computed, constant
+from edgekit_mil.ops.standard.slicing import joined, parts
+from edgekit_mil.support.movement import normalized_axis
+
+POSITION = "positions constant"
+
+
+@lowering("SequenceEmpty", versions=[11])
+def sequence_empty(ctx: Context, *, dtype: int = 1) -> Value:
+    """Nothing."""
+    return TensorList(ir.DataType(dtype), items=())
+
+
+@lowering("SequenceConstruct", versions=[11])
+def sequence_construct(ctx: Context, *xs: Value) -> Value:
+    """The tensors in a row."""
+    return TensorList(xs[0].dtype, items=xs)
+
+
+@lowering("SequenceInsert", versions=[11], note=POSITION)
+def sequence_insert(ctx: Context, sequence: Value, x: Value, position: Value | None = None) -> Value:
+    """One more, at the end unless there is a position."""
+    items = list(items_of(sequence))
+    place = len(items) if position is None else within(position, len(items) + 1, len(items))
+    items.insert(place, x)
+    return TensorList(x.dtype, items=tuple(items))
+
+
+@lowering("SequenceErase", versions=[11], note=POSITION)
+def sequence_erase(ctx: Context, sequence: Value, position: Value | None = None) -> Value:
+    """One less, the last unless there is a position."""
+    items = list(items_of(sequence))
+    del items[-1 if position is None else within(position, len(items), len(items))]
+    return TensorList(sequence.dtype, items=tuple(items))
+
+
+@lowering("SequenceAt", versions=[11], note=POSITION)
+def sequence_at(ctx: Context, sequence: Value, position: Value) -> Value:
+    """The tensor at a position."""
+    items = items_of(sequence)
+    return items[within(position, len(items), len(items))]
+
+
+@lowering("SequenceLength", versions=[11])
+def sequence_length(ctx: Context, sequence: Value) -> Value:
+    """How many there are."""
+    return constant(np.array(len(items_of(sequence)), np.int64))
+
+
+@lowering("SplitToSequence", versions=[11, 24], note="sizes constant")
+def split_to_sequence(ctx: Context, x: Value, split: Value | None = None, *, axis: int = 0, keepdims: int = 1) -> Value:
+    """Parts along an axis: of the sizes given, of one size with a smaller last one, or of size 1."""
+    axis = normalized_axis(axis, x.rank)
+    size = x.static_shape[axis]
+    if split is not None and split.rank:
+        sizes = split.ints("the sizes")
+    else:
+        part = 1 if split is None else split.ints("the size")[0]
+        sizes = [min(part, size - start) for start in range(0, size, part)]
+    pieces = parts(x, axis, sizes)
+    if split is None and not keepdims:
+        pieces = [computed(mb.squeeze(x=piece.var, axes=[axis]), x.dtype) for piece in pieces]
+    return TensorList(x.dtype, items=tuple(pieces))
+
+
+@lowering("ConcatFromSequence", versions=[11])
+def concat_from_sequence(ctx: Context, sequence: Value, *, axis: int, new_axis: int = 0) -> Value:
+    """One tensor of all, along an axis or along a new one."""
+    items = items_of(sequence)
+    if not items:
+        raise Unsupported("concatenates an empty sequence")
+    if not new_axis:
+        return joined(items, axis)
+    rank = items[0].rank + 1
+    return computed(mb.stack(values=[item.var for item in items], axis=normalized_axis(axis, rank)), sequence.dtype)
+
+
+@lowering("Optional", versions=[15, 28], note="of tensors and sequences that are there")
+def optional(ctx: Context, x: Value | None = None, *, type: object = None) -> Value:  # noqa: A002 - ONNX's name
+    """The value itself; without one, nothing."""
+    return TensorList(ir.DataType.UNDEFINED, items=None) if x is None else x
+
+
+@lowering("OptionalHasElement", versions=[15, 18, 28])
+def optional_has_element(ctx: Context, x: Value | None = None) -> Value:
+    """Whether there is something."""
+    missing = x is None or (isinstance(x, TensorList) and x.items is None)
+    return constant(np.array(not missing))
+
+
+@lowering("OptionalGetElement", versions=[15, 18, 28])
+def optional_get_element(ctx: Context, x: Value) -> Value:
+    """What is there."""
+    if isinstance(x, TensorList) and x.items is None:
+        raise Unsupported("the optional is empty")
+    return x
+
+
+def items_of(sequence: Value) -> tuple[Value, ...]:
+    """The tensors of a sequence.
+
+    Raises:
+        Unsupported: The sequence comes from outside of the program.
+    """
+    if not isinstance(sequence, TensorList) or sequence.items is None:
+        raise Unsupported("a sequence that is not made within the model")
+    return sequence.items
+
+
+def within(position: Value, size: int, length: int) -> int:
+    """A position counted from the front.
+
+    Raises:
+        Unsupported: It lies outside of the sequence, or only a run tells it.
+    """
+    place = position.ints("the position")[0]
+    place = place + length if place < 0 else place
+    if not 0 <= place < size:
+        raise Unsupported(f"position {place} in a sequence of {length}")
+    return place

@@ -1,0 +1,194 @@
+"""Shapes: changing, reading and repeating."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_mil.core.context import Context
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.registry import lowering
+from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed, constant
+from edgekit_mil.support import runtime_shapes
+from edgekit_mil.support.high_ranks import broadcast_merged, of_shape, transposed
+from edgekit_mil.support.movement import broadcast, empty, normalized_axis
+
+CONSTANT_SHAPE = "the shape constant"
+
+
+@lowering("Identity", versions=[1, 13, 14, 16, 19, 21, 23, 24, 25])
+def identity(ctx: Context, x: Value) -> Value:
+    """The value itself."""
+    return x
+
+
+@lowering("Reshape", versions=[5, 13, 14, 19, 21, 23, 24, 25])
+def reshape(ctx: Context, x: Value, shape: Value, *, allowzero: int = 0) -> Var | Value:
+    """0 keeps a size (unless ``allowzero``), -1 takes what is left."""
+    if shape.constant is None and shape.elements is None:
+        return runtime_shapes.reshaped(x, shape)
+    sizes = shape.ints("the shape") if shape.elements is None else list(shape.elements)
+    if not (x.is_static and shape.is_constant):
+        if allowzero and 0 in sizes:
+            raise Unsupported("a size of 0 with a dynamic input")
+        target = runtime_shapes.reshape_target(x.shape, sizes)
+        is_fixed = all(map(runtime_shapes.is_number, target))
+        return mb.reshape(x=x.var, shape=target if is_fixed else runtime_shapes.vector_of(target, x, shape))
+    source = x.static_shape
+    if not allowzero:
+        sizes = [source[place] if size == 0 else size for place, size in enumerate(sizes)]
+    if -1 in sizes:
+        known = math.prod(size for size in sizes if size != -1)
+        sizes[sizes.index(-1)] = math.prod(source) // known if known else 0
+    if math.prod(sizes) != math.prod(source):
+        raise Unsupported(f"{list(source)} cannot be reshaped to {sizes}")
+    return of_shape(x, sizes)
+
+
+@lowering("Flatten", versions=[1, 9, 11, 13, 21, 23, 24, 25])
+def flatten(ctx: Context, x: Value, *, axis: int = 1) -> Value:
+    """A matrix: the dimensions before the axis, and the others."""
+    axis = axis + x.rank if axis < 0 else axis
+    if not x.is_static and 0 < axis < x.rank:
+        return computed(mb.reshape(x=x.var, shape=runtime_shapes.matrix_target(x.shape, axis)), x.dtype)
+    shape = x.static_shape
+    return of_shape(x, [math.prod(shape[:axis]), math.prod(shape[axis:])])
+
+
+@lowering("Squeeze", versions=[1, 11])
+def squeeze_by_attribute(ctx: Context, x: Value, *, axes: list[int] | None = None) -> Var | Value:
+    """Axes from an attribute."""
+    return squeezed(x, axes)
+
+
+@lowering("Squeeze", versions=[13, 21, 23, 24, 25], note="axes constant")
+def squeeze(ctx: Context, x: Value, axes: Value | None = None) -> Var | Value:
+    """Axes from an input."""
+    return squeezed(x, axes.ints("axes") if axes is not None else None)
+
+
+def squeezed(x: Value, axes: Sequence[int] | None) -> Var | Value:
+    """Without dimensions of size 1: those of the axes, or all."""
+    if axes is None:
+        axes = [axis for axis, size in enumerate(x.static_shape) if size == 1]
+    axes = sorted(normalized_axis(axis, x.rank) for axis in axes)
+    if x.rank > HIGHEST_RANK:
+        return of_shape(x, [size for axis, size in enumerate(x.static_shape) if axis not in axes])
+    return mb.squeeze(x=x.var, axes=axes) if axes else mb.identity(x=x.var)
+
+
+@lowering("Unsqueeze", versions=[1, 11])
+def unsqueeze_by_attribute(ctx: Context, x: Value, *, axes: list[int]) -> Var | Value:
+    """Axes from an attribute."""
+    return unsqueezed(x, axes)
+
+
+@lowering("Unsqueeze", versions=[13, 21, 23, 24, 25], note="axes constant")
+def unsqueeze(ctx: Context, x: Value, axes: Value) -> Var | Value:
+    """Axes from an input."""
+    return unsqueezed(x, axes.ints("axes"))
+
+
+def unsqueezed(x: Value, axes: Sequence[int]) -> Var | Value:
+    """With dimensions of size 1 at these places of the result."""
+    if not axes:
+        return mb.identity(x=x.var)
+    rank = x.rank + len(axes)
+    if rank > HIGHEST_RANK:
+        places = {normalized_axis(axis, rank) for axis in axes}
+        sizes = iter(x.static_shape)
+        return of_shape(x, [1 if axis in places else next(sizes) for axis in range(rank)])
+    return mb.expand_dims(x=x.var, axes=sorted(normalized_axis(axis, rank) for axis in axes))
+
+
+@lowering("Shape", versions=[1, 13, 15, 19, 21, 23, 24, 25])
+def shape_of(ctx: Context, x: Value, *, start: int = 0, end: int | None = None) -> Value | Var:
+    """Sizes, known now unless a dimension is runtime_shapes."""
+    if x.is_static:
+        return constant(np.array(x.static_shape[start:end], np.int64))
+    sizes = through_shape(x)
+    first, last, _ = slice(start, end).indices(x.rank)
+    part = mb.slice_by_index(x=sizes, begin=[first], end=[last])
+    return Value(ir.DataType.INT64, variable=part, elements=np.array(x.shape[start:end], object))
+
+
+@lowering("Size", versions=[1, 13, 19, 21, 23, 24, 25])
+def size_of(ctx: Context, x: Value) -> Value | Var:
+    """The number of elements."""
+    if x.is_static:
+        return constant(np.array(math.prod(x.static_shape), np.int64))
+    return mb.reduce_prod(x=through_shape(x), axes=[0], keep_dims=False)
+
+
+def through_shape(x: Value) -> Var:
+    """Sizes as the program computes them."""
+    return mb.shape(x=x.var)
+
+
+@lowering("Transpose", versions=[1, 13, 21, 23, 24, 25])
+def transpose(ctx: Context, x: Value, *, perm: list[int] | None = None) -> Var | Value:
+    """Dimensions in another order, reversed unless one is given."""
+    order = perm if perm is not None else list(range(x.rank))[::-1]
+    if x.rank > HIGHEST_RANK:
+        return transposed(x, order)
+    return mb.transpose(x=x.var, perm=order) if x.rank > 1 else mb.identity(x=x.var)
+
+
+@lowering("Expand", versions=[8, 13])
+def expand(ctx: Context, x: Value, shape: Value) -> Var | Value:
+    """Dimensions of size 1 repeated, as in broadcasting."""
+    if shape.constant is None:
+        return runtime_shapes.expanded(x, shape)
+    target = np.broadcast_shapes(x.static_shape, tuple(shape.ints("the shape")))
+    if 0 in target:
+        return empty(x.dtype, target)
+    if len(target) > HIGHEST_RANK:
+        return expanded_wide(x, target)
+    return broadcast(x, target)
+
+
+def expanded_wide(x: Value, target: Sequence[int]) -> Value:
+    """The same for more dimensions than Core ML has."""
+    (merged, whole), _ = broadcast_merged([x, constant(np.zeros(tuple(target), np.bool_))])
+    assert merged is not None
+    assert whole is not None
+    return of_shape(computed(broadcast(merged, whole.static_shape), x.dtype), target)
+
+
+@lowering("Tile", versions=[6, 13])
+def tile(ctx: Context, x: Value, repeats: Value) -> Var | Value:
+    """Repetitions along every axis."""
+    if repeats.constant is None:
+        return mb.tile(x=x.var, reps=repeats.var)
+    counts = repeats.ints("repeats")
+    if 0 in counts:
+        return empty(x.dtype, [size * count for size, count in zip(x.static_shape, counts, strict=True)])
+    if not counts or all(count == 1 for count in counts):
+        return mb.identity(x=x.var)
+    return mb.tile(x=x.var, reps=counts)
+
+
+@lowering("Dropout", versions=[7, 10])
+def dropout_for_inference(ctx: Context, x: Value, *, ratio: float = 0.5) -> tuple[Value, Value]:
+    """Nothing is dropped in inference."""
+    return x, kept(x)
+
+
+@lowering("Dropout", versions=[12, 13, 22], note="in training mode only with a ratio of 0")
+def dropout(
+    ctx: Context, x: Value, ratio: Value | None = None, training_mode: Value | None = None, *, seed: int = 0
+) -> tuple[Value, Value]:
+    """Nothing is dropped in inference."""
+    if training_mode is not None and bool(training_mode.require_constant("training_mode").any()):
+        share = 0.5 if ratio is None else float(ratio.require_constant("ratio").reshape(-1)[0])
+        if share:
+            raise Unsupported("it draws at random in training mode", "export the model in inference mode")
+    return x, kept(x)
+
+
+def kept(x: Value) -> Value:
+    """The mask that keeps everything."""
+    return constant(np.ones(x.static_shape, np.bool_), ir.DataType.BOOL)

@@ -1,0 +1,209 @@
+"""Taking tensors apart and putting them together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_mil.core.context import Context
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.registry import lowering
+from edgekit_mil.core.values import HIGHEST_RANK, INT32_RANGE, Unsupported, Value, computed
+from edgekit_mil.support.high_ranks import around, of_shape
+from edgekit_mil.support.movement import empty, normalized_axis
+
+
+@lowering("Slice", versions=[1])
+def slice_by_attributes(
+    ctx: Context, x: Value, *, starts: list[int], ends: list[int], axes: list[int] | None = None
+) -> Var | Value:
+    """Ranges from attributes."""
+    return sliced(x, starts, ends, axes, None)
+
+
+@lowering("Slice", versions=[10, 11, 13], note="starts and ends constant, or of steps 1; axes and steps constant")
+def slice_by_inputs(
+    ctx: Context, x: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
+) -> Var | Value:
+    """Ranges from inputs."""
+    along = axes.ints("axes") if axes is not None else None
+    strides = steps.ints("steps") if steps is not None else None
+    if starts.is_constant and ends.is_constant:
+        return sliced(x, starts.ints("starts"), ends.ints("ends"), along, strides)
+    if strides is not None and set(strides) != {1}:
+        raise Unsupported("starts or ends computed at run time need steps of 1")
+    return sliced_at_run_time(x, starts, ends, along)
+
+
+def sliced(
+    x: Value, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None, steps: Sequence[int] | None
+) -> Var | Value:
+    """``x[start:end:step]`` along axes; what reaches beyond the tensor is clamped, so any int64 is harmless."""
+    axes = range(len(starts)) if axes is None else axes
+    steps = [1] * len(starts) if steps is None else steps
+    along = [normalized_axis(axis, x.rank) for axis in axes]
+    ranges = dict(zip(along, zip(starts, ends, steps, strict=True), strict=True))
+    if x.rank > HIGHEST_RANK:
+        for axis, bounds in ranges.items():
+            x = sliced_axis(x, axis, *bounds)
+        return x
+    shape = list(x.shape)
+    begin, end, stride = [0] * x.rank, [0] * x.rank, [1] * x.rank
+    whole = [True] * x.rank
+    open_end = [True] * x.rank
+    backwards = []
+    for axis, (first, last, step) in ranges.items():
+        size = shape[axis]
+        if not isinstance(size, int | np.integer):
+            begin[axis], end[axis], stride[axis] = dynamic_range(first, last, step)
+            whole[axis], open_end[axis] = first == 0, last >= INT32_RANGE[1]
+            continue
+        taken = range(*slice(first, last, step).indices(int(size)))
+        shape[axis] = len(taken)
+        if not taken or len(taken) == size == 1:
+            continue
+        if step < 0:
+            backwards.append(axis)
+            taken = range(size - 1 - taken[0], size - taken[-1], -step)
+        begin[axis], end[axis], stride[axis] = taken[0], taken[-1] + 1, taken.step
+        whole[axis], open_end[axis] = begin[axis] == 0, end[axis] == size
+    if 0 in shape:
+        return empty(x.dtype, shape)
+    var = mb.reverse(x=x.var, axes=sorted(backwards)) if backwards else x.var
+    if all(whole) and all(open_end) and set(stride) <= {1}:
+        return mb.identity(x=var)
+    return mb.slice_by_index(x=var, begin=begin, end=end, stride=stride, begin_mask=whole, end_mask=open_end)
+
+
+def sliced_axis(x: Value, axis: int, first: int, last: int, step: int) -> Value:
+    """A range of one axis, those before and after it merged."""
+    shape = list(x.static_shape)
+    shape[axis] = len(range(*slice(first, last, step).indices(shape[axis])))
+    result = sliced(around(x, axis), [first], [last], [1], [step])
+    return of_shape(result if isinstance(result, Value) else computed(result, x.dtype), shape)
+
+
+def dynamic_range(first: int, last: int, step: int) -> tuple[int, int, int]:
+    """Bounds along a dynamic dimension, which the program clamps when it runs.
+
+    Raises:
+        Unsupported: A negative step.
+    """
+    if step < 0:
+        raise Unsupported("a negative step along a dynamic dimension")
+    low, high = INT32_RANGE
+    return max(first, low), min(last, high), step
+
+
+def sliced_at_run_time(x: Value, starts: Value, ends: Value, axes: Sequence[int] | None) -> Var:
+    """A slice of steps 1 whose bounds the program computes; they are clamped as ONNX has it."""
+    axes = list(range(starts.static_shape[0])) if axes is None else [normalized_axis(axis, x.rank) for axis in axes]
+    shape = x.static_shape
+    begin: list[Any] = [np.zeros(1, np.int32)] * x.rank
+    end: list[Any] = [np.array([size], np.int32) for size in shape]
+    for place, axis in enumerate(axes):
+        begin[axis] = clamped_bound(starts, place, shape[axis])
+        end[axis] = clamped_bound(ends, place, shape[axis])
+    return mb.slice_by_index(
+        x=x.var,
+        begin=mb.concat(values=begin, axis=0),
+        end=mb.concat(values=end, axis=0),
+        begin_mask=[axis not in axes for axis in range(x.rank)],
+        end_mask=[axis not in axes for axis in range(x.rank)],
+    )
+
+
+def clamped_bound(bounds: Value, place: int, size: int) -> Any:
+    """One bound as a vector of one element, counted from the front and within the dimension."""
+    if bounds.constant is not None:
+        start = int(bounds.constant[place])
+        return np.array([min(max(start + size if start < 0 else start, 0), size)], np.int32)
+    one = bounds.var if bounds.shape == (1,) else mb.slice_by_index(x=bounds.var, begin=[place], end=[place + 1])
+    from_front = mb.select(cond=mb.less(x=one, y=0), a=mb.add(x=one, y=size), b=one)
+    return mb.minimum(x=mb.maximum(x=from_front, y=0), y=size)
+
+
+@lowering("Concat", versions=[4, 11, 13])
+def concat(ctx: Context, *xs: Value, axis: int) -> Value:
+    """One after the other along an axis; those without elements add nothing."""
+    full = [x for x in xs if not (x.is_static and 0 in x.static_shape)]
+    if not full:
+        shape = list(xs[0].static_shape)
+        shape[axis] = sum(x.static_shape[axis] for x in xs)
+        return empty(xs[0].dtype, shape)
+    return joined(full, axis)
+
+
+def joined(xs: Sequence[Value], axis: int) -> Value:
+    """Tensors one after the other along an axis."""
+    axis = normalized_axis(axis, xs[0].rank)
+    if xs[0].rank > HIGHEST_RANK:
+        shape = list(xs[0].static_shape)
+        shape[axis] = sum(x.static_shape[axis] for x in xs)
+        blocks = [around(x, axis) for x in xs]
+        return of_shape(computed(mb.concat(values=[block.var for block in blocks], axis=1), xs[0].dtype), shape)
+    if len(xs) == 1:
+        return computed(mb.identity(x=xs[0].var), xs[0].dtype)
+    return computed(mb.concat(values=[x.var for x in xs], axis=axis), xs[0].dtype)
+
+
+@lowering("Split", versions=[2, 11])
+def split_by_attribute(ctx: Context, x: Value, *, axis: int = 0, split: list[int] | None = None) -> list[Value]:
+    """Sizes from an attribute, or equal parts."""
+    axis = normalized_axis(axis, x.rank)
+    return parts(x, axis, split or equal_sizes(x.static_shape[axis], len(ctx.output_used)))
+
+
+@lowering("Split", versions=[13, 18], note="sizes constant")
+def split_by_input(
+    ctx: Context, x: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
+) -> list[Value]:
+    """Sizes from an input, or equal parts of which the last may be smaller."""
+    axis = normalized_axis(axis, x.rank)
+    if split is not None:
+        return parts(x, axis, split.ints("the sizes"))
+    return parts(x, axis, equal_sizes(x.static_shape[axis], num_outputs or len(ctx.output_used)))
+
+
+def equal_sizes(size: int, count: int) -> list[int]:
+    """A size in equal parts, the last one smaller where it does not divide."""
+    part = -(-size // count)
+    return [max(0, min(part, size - part * place)) for place in range(count)]
+
+
+def parts(x: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
+    """Parts of these sizes along an axis."""
+    shape = list(x.shape)
+    with_elements = [size for size in sizes if size]
+    if len(with_elements) > 1:
+        pieces = iter(mb.split(x=x.var, split_sizes=with_elements, axis=axis))
+    else:
+        pieces = iter([mb.identity(x=x.var)])
+    results = []
+    for size in sizes:
+        shape[axis] = size
+        results.append(computed(next(pieces), x.dtype) if size else empty(x.dtype, shape))
+    return results
+
+
+@lowering("Compress", versions=[9, 11, 28])
+def compress(ctx: Context, x: Value, condition: Value, *, axis: int | None = None) -> Var | Value:
+    """What the condition selects along an axis, or of all elements in a row."""
+    flat = axis is None
+    var = mb.reshape(x=x.var, shape=[-1]) if flat else x.var
+    along = 0 if axis is None else normalized_axis(axis, x.rank)
+    if condition.constant is None:
+        places = mb.squeeze(x=mb.non_zero(x=mb.cast(x=condition.var, dtype="int32")), axes=[1])
+    else:
+        chosen = np.flatnonzero(condition.constant).astype(np.int32)
+        if not chosen.size:
+            shape = [0] if flat else [0 if dim == along else size for dim, size in enumerate(x.static_shape)]
+            return empty(x.dtype, shape)
+        places = mb.const(val=chosen)
+    if x.dtype is ir.DataType.BOOL:
+        gathered = mb.gather(x=mb.cast(x=var, dtype="int32"), indices=places, axis=along)
+        return mb.cast(x=gathered, dtype="bool")
+    return mb.gather(x=var, indices=places, axis=along)

@@ -1,0 +1,57 @@
+"""Softmax and its relatives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from edgekit_mil.core.context import Context
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.registry import lowering
+from edgekit_mil.core.values import Value
+
+FIRST_ALONG_ONE_AXIS = 13
+"""Up to opset 12 the input is taken as a matrix: all dimensions from the axis on together are normalized."""
+
+
+@lowering("Softmax", "LogSoftmax", "Hardmax", versions=[1, 11, 13])
+def normalized(ctx: Context, x: Value, *, axis: int | None = None) -> Var:
+    """Exponentials over their sum, the logarithm of that, or 1 at the first maximum and 0 elsewhere."""
+    function = FUNCTIONS[ctx.op_type]
+    if ctx.version >= FIRST_ALONG_ONE_AXIS:
+        return function(x.var, -1 if axis is None else axis)
+    axis = 1 if axis is None else axis % x.rank
+    if axis == x.rank - 1:
+        return function(x.var, axis)
+    shape = x.static_shape
+    matrix = mb.reshape(x=x.var, shape=[math.prod(shape[:axis]), math.prod(shape[axis:])])
+    return mb.reshape(x=function(matrix, 1), shape=list(shape))
+
+
+def softmax(x: Var, axis: int) -> Var:
+    """Exponentials over their sum."""
+    return mb.softmax(x=x, axis=axis)
+
+
+def log_softmax(x: Var, axis: int) -> Var:
+    """Its logarithm, from differences to the maximum so that nothing overflows or vanishes."""
+    shifted = mb.sub(x=x, y=mb.reduce_max(x=x, axes=[axis], keep_dims=True))
+    total = mb.reduce_sum(x=mb.exp(x=shifted), axes=[axis], keep_dims=True)
+    return mb.sub(x=shifted, y=mb.log(x=total, epsilon=0.0))
+
+
+def hardmax(x: Var, axis: int) -> Var:
+    """1 at the first maximum, 0 elsewhere."""
+    first = mb.reduce_argmax(x=x, axis=axis, keep_dims=True)
+    places = np.arange(x.shape[axis], dtype=np.int32)
+    places = places.reshape([-1 if dim == axis % x.rank else 1 for dim in range(x.rank)])
+    return mb.cast(x=mb.equal(x=first, y=places), dtype="fp32")
+
+
+FUNCTIONS: dict[str, Callable[[Var, int], Var]] = {
+    "Softmax": softmax,
+    "LogSoftmax": log_softmax,
+    "Hardmax": hardmax,
+}

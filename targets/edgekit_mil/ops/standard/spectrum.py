@@ -1,0 +1,149 @@
+"""DFT and STFT as products with constant matrices of cosines and sines."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgekit_mil.core.context import Context
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.registry import lowering
+from edgekit_mil.core.values import Unsupported, Value, computed
+from edgekit_mil.ops.standard.matrices import product_along
+
+LONGEST = 4096
+"""Elements of the longest transform: its matrices would weigh 64 MB each, a longer one's more."""
+
+
+@lowering("DFT", versions=[17], note=f"constant dft_length of up to {LONGEST}")
+def dft_along_attribute(
+    ctx: Context, x: Value, dft_length: Value | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
+) -> Var:
+    """Transform along an axis that is an attribute."""
+    return transform(x, dft_length, axis, bool(inverse), bool(onesided))
+
+
+@lowering("DFT", versions=[20], note=f"constant axis and dft_length of up to {LONGEST}")
+def dft(
+    ctx: Context,
+    x: Value,
+    dft_length: Value | None = None,
+    axis: Value | None = None,
+    *,
+    inverse: int = 0,
+    onesided: int = 0,
+) -> Var:
+    """Transform along an axis that is an input."""
+    return transform(x, dft_length, -2 if axis is None else axis.ints("axis")[0], bool(inverse), bool(onesided))
+
+
+@lowering("STFT", versions=[17], note=f"constant frame_step, frame_length of up to {LONGEST}")
+def stft(
+    ctx: Context,
+    signal: Value,
+    frame_step: Value,
+    window: Value | None = None,
+    frame_length: Value | None = None,
+    *,
+    onesided: int = 1,
+) -> Var:
+    """Spectra [b, frames, bins, 2] of the windows of a signal [b, n, 1 or 2]: a convolution with cosines and sines.
+
+    A signal [b, n] is taken as real, as ONNX Runtime takes it.
+    """
+    if signal.rank == 2:
+        signal = computed(mb.expand_dims(x=signal.var, axes=[2]), signal.dtype)
+    batch, samples, parts = signal.static_shape
+    (step,) = frame_step.ints("frame_step")
+    if frame_length is not None:
+        (length,) = frame_length.ints("frame_length")
+    else:
+        length = samples if window is None else window.static_shape[0]
+    _require_short(length)
+    bins = length // 2 + 1 if onesided else length
+    cosines, sines = waves(bins, length, length)
+    basis = [[cosines, sines], [-sines, cosines]] if parts == 2 else [[cosines], [-sines]]
+    kernel = np.concatenate([np.stack(row, axis=1) for row in basis]).astype(np.float32)
+    weight = kernel if window is None else windowed(kernel, window)
+    spectra = mb.conv(x=mb.transpose(x=signal.var, perm=[0, 2, 1]), weight=weight, strides=[step], pad_type="valid")
+    frames = (samples - length) // step + 1
+    apart = mb.reshape(x=spectra, shape=[batch, 2, bins, frames])
+    return mb.transpose(x=apart, perm=[0, 3, 2, 1])
+
+
+def windowed(kernel: np.ndarray, window: Value) -> np.ndarray | Var:
+    """Waves [2 bins, parts, length] times a window [length]."""
+    if window.constant is not None:
+        return (kernel * np.asarray(window.constant)).astype(np.float32)
+    return mb.mul(x=kernel, y=window.var)
+
+
+def transform(x: Value, dft_length: Value | None, axis: int, inverse: bool, onesided: bool) -> Var:
+    """The transform of x [..., 1 or 2], its real and imaginary parts side by side in the last axis.
+
+    The inverse of a one-sided spectrum is real: its last axis has 1 element.
+    """
+    shape = x.static_shape
+    axis %= len(shape)
+    if axis == len(shape) - 1:
+        raise Unsupported("transforms along the axis of real and imaginary parts")
+    size = shape[axis]
+    if dft_length is not None:
+        (length,) = dft_length.ints("dft_length")
+    else:
+        length = 2 * (size - 1) if inverse and onesided else size
+    _require_short(length)
+    parts = [_part(x.var, index) for index in range(shape[-1])]
+    if inverse and onesided:
+        kept = min(size, length // 2 + 1)
+        cosines, sines = half_spectrum(length, kept)
+        real = product_along(_cut(parts[0], axis, kept), cosines, axis)
+        if len(parts) == 2:
+            real = mb.add(x=real, y=product_along(_cut(parts[1], axis, kept), sines, axis))
+        return mb.expand_dims(x=real, axes=[-1])
+    kept = min(size, length)
+    bins = length // 2 + 1 if onesided else length
+    cosines, sines = waves(bins, kept, length)
+    if inverse:
+        cosines, sines = cosines / length, -sines / length
+    cosines, sines = cosines.astype(np.float32), sines.astype(np.float32)
+    cut = [_cut(part, axis, kept) for part in parts]
+    real, imaginary = product_along(cut[0], cosines, axis), product_along(cut[0], -sines, axis)
+    if len(cut) == 2:
+        real = mb.add(x=real, y=product_along(cut[1], sines, axis))
+        imaginary = mb.add(x=imaginary, y=product_along(cut[1], cosines, axis))
+    return mb.stack(values=[real, imaginary], axis=-1)
+
+
+def waves(bins: int, count: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cosines and sines [bins, count] of ``2 pi k n / length``; the angles are reduced as integers, which is exact."""
+    angles = 2 * np.pi / length * (np.outer(np.arange(bins), np.arange(count)) % length)
+    return np.cos(angles), np.sin(angles)
+
+
+def half_spectrum(length: int, kept: int) -> tuple[np.ndarray, np.ndarray]:
+    """Matrices [length, kept] that the real and the imaginary half of a real signal's spectrum are multiplied with.
+
+    Every bin but the first and, of an even length, the last stands for its mirror image too.
+    """
+    cosines, sines = waves(length, kept, length)
+    bins = np.arange(kept)
+    weights = np.where((bins == 0) | (2 * bins == length), 1.0, 2.0) / length
+    return (cosines * weights).astype(np.float32), (-sines * weights).astype(np.float32)
+
+
+def _part(x: Var, index: int) -> Var:
+    return mb.gather(x=x, indices=np.int32(index), axis=-1)
+
+
+def _cut(x: Var, axis: int, kept: int) -> Var:
+    """The first elements along an axis."""
+    size = [int(extent) for extent in x.shape]
+    if size[axis] == kept:
+        return x
+    size[axis] = kept
+    return mb.slice_by_size(x=x, begin=[0] * x.rank, size=size)
+
+
+def _require_short(length: int) -> None:
+    if length > LONGEST:
+        raise Unsupported(f"a transform of {length} elements, at most {LONGEST} are supported")

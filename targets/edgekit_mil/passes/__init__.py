@@ -1,0 +1,1 @@
+"""Graph passes over a finished program, and the compression of its weights."""

@@ -1,0 +1,114 @@
+"""Which of coremltools' graph passes a program goes through, and why each.
+
+The default pipeline has over eighty, some of which change types behind the caller's back (``add_int16_cast``) or
+evaluate constants with MIL's value inference, which is no interpreter. The graph arrives folded by ONNX's own
+semantics, so what is left to do is to drop what does nothing, fuse what Core ML has one operation for, and choose the
+precision.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from edgekit_mil.core.exactness import integers_in_floats, stays_exact
+from edgekit_mil.core.mil import PASS_REGISTRY, Program, block_context_manager, ct, mb
+from edgekit_mil.passes.affine_fusion import fuse_affine_operations
+from edgekit_mil.passes.repeated_quantization import drop_repeated_quantization
+from edgekit_mil.passes.shared_constants import drop_output_copies, share_small_constants
+
+FUSIONS = (
+    "common::fuse_gelu_tanh_approximation",
+    "common::fuse_gelu_exact",
+    "common::fuse_layernorm_or_instancenorm",
+    "common::fuse_elementwise_to_batchnorm",
+    "common::merge_consecutive_transposes",
+    "common::dead_code_elimination",
+    "common::dedup_op_and_var_names",  # so that an operation has the same name in float32 and in float16
+)
+CLEANUP = (
+    "common::dead_code_elimination",
+    "common::cast_optimization",
+    "common::dead_code_elimination",
+    "common::const_deduplication",
+    "common::remove_redundant_ops",
+    "common::topological_reorder",
+    "common::dead_code_elimination",
+    "common::dedup_op_and_var_names",
+)
+
+OperationFilter = Callable[[Any], bool]
+
+LARGEST_HALF = float(np.finfo(np.float16).max)
+
+
+def optimize(program: Program, half: OperationFilter | None) -> None:
+    """Run the passes over a program, in place.
+
+    Args:
+        program: The program as lowered, in float32.
+        half: Says of an operation whether it computes in float16; None keeps all of them in float32.
+    """
+    drop_output_copies(program)
+    drop_repeated_quantization(program)
+    run(program, "common::dead_code_elimination", "common::noop_elimination")
+    fuse_affine_operations(program)
+    run(program, *FUSIONS)
+    if half is not None:
+        whole = integers_in_floats(program)
+
+        def computes_in_half(operation: Any) -> bool:
+            exact = operation.name in whole or stays_exact(operation)
+            return half(operation) and constants_fit_half(operation) and not exact
+
+        ct.transform.FP16ComputePrecision(op_selector=computes_in_half).apply(program)
+        for function in program.functions.values():
+            fold_constant_casts(function)
+    run(program, *CLEANUP)
+    share_small_constants(program, final=half is not None)
+
+
+def run(program: Program, *names: str) -> None:
+    """Run passes by name; the program is validated after each."""
+    for name in names:
+        graph_pass = PASS_REGISTRY[name]
+        graph_pass.set_options(None)
+        with warnings.catch_warnings():
+            # cast_optimization compares the ranges of types in float32, where float64's overflow
+            warnings.filterwarnings("ignore", "overflow encountered in cast", RuntimeWarning)
+            # of a pattern with several results, which the pass then leaves alone
+            warnings.filterwarnings("ignore", "User defined pattern matched", UserWarning)
+            graph_pass(program)
+        program.validate()
+
+
+def constants_fit_half(operation: Any) -> bool:
+    """Whether no constant input turns infinite in float16 (a mask of -3.4e38 times 0 would become NaN)."""
+    for inputs in operation.inputs.values():
+        for var in inputs if isinstance(inputs, list | tuple) else [inputs]:
+            value = var.op.outputs[0].val if var.op is not None and var.op.op_type == "const" else None
+            if isinstance(value, np.ndarray | np.floating) and np.asarray(value).dtype == np.float32:
+                finite = np.abs(np.asarray(value)[np.isfinite(value)])
+                if finite.size and finite.max() > LARGEST_HALF:
+                    return False
+    return True
+
+
+@block_context_manager  # type: ignore[untyped-decorator]  # coremltools has no types
+def fold_constant_casts(block: Any) -> None:
+    """Store constants in the type that they are used in; a weight cast at run time would ship in float32."""
+    for operation in list(block.operations):
+        for inner in operation.blocks:
+            fold_constant_casts(inner)
+        if operation.op_type != "cast" or operation.x.op is None or operation.x.op.op_type != "const":
+            continue
+        old = operation.outputs[0]
+        if old.val is None or operation.dtype.val not in ("fp16", "fp32"):
+            continue
+        dtype = np.float16 if operation.dtype.val == "fp16" else np.float32
+        new = mb.const(val=np.asarray(operation.x.val).astype(dtype), before_op=operation, name=f"{old.name}_stored")
+        if block.try_replace_uses_of_var_after_op(anchor_op=operation, old_var=old, new_var=new):
+            block.remove_ops([operation])

@@ -1,0 +1,1 @@
+"""The MIL program of a model and its interface."""

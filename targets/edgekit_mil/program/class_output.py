@@ -1,0 +1,55 @@
+"""The class as a text: what Vision reports as a classification."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from edgekit.errors import InputError
+from edgekit_mil.core.mil import Var, ct, mb
+from edgekit_mil.core.values import FLOATS, Value
+
+LABEL = "classLabel"
+PROBABILITIES = f"{LABEL}_probs"
+SCORES = f"{LABEL}_scores"
+NAMES = (LABEL, PROBABILITIES, SCORES)
+GIVE_PROBABILITIES = ("Softmax", "Sigmoid")
+
+
+def probabilities(outputs: Sequence[ir.Value], results: Sequence[Value | None], classes: Sequence[str]) -> Var:
+    """The probabilities of the classes, shape (1, number of classes).
+
+    They are the model's where its output is that of a Softmax or Sigmoid, else the softmax of its output.
+
+    Raises:
+        edgekit.errors.InputError: Not exactly one output has a number for every class, and no more.
+    """
+    fitting = [
+        (output, result)
+        for output, result in zip(outputs, results, strict=True)
+        if result is not None
+        and result.dtype in FLOATS
+        and result.is_static
+        and result.rank
+        and result.static_shape[-1] == math.prod(result.static_shape) == len(classes)
+    ]
+    if len(fitting) != 1:
+        raise InputError(
+            "the model cannot be made a classifier",
+            subject="classifier",
+            expected=f"one output with {len(classes)} numbers, as many as there are labels",
+            found="; ".join(f"{output.name} {list(output.shape or ())}" for output in outputs),
+        )
+    output, result = fitting[0]
+    scores = mb.reshape(x=result.var, shape=[1, len(classes)])
+    producer = output.producer()
+    if producer is not None and producer.op_type in GIVE_PROBABILITIES:
+        return mb.identity(x=scores, name=SCORES)
+    return mb.softmax(x=scores, axis=-1, name=SCORES)
+
+
+def classifier_config(classes: Sequence[str]) -> object:
+    """What coremltools makes of the probabilities."""
+    return ct.ClassifierConfig(list(classes), LABEL, SCORES)

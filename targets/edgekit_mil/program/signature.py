@@ -1,0 +1,181 @@
+"""The program's inputs and outputs: how ONNX's names, types and shapes map to what Core ML's interface can hold.
+
+Core ML features are arrays of rank 1 to 5 in float32, float16 or int32 with identifiers as names. Whatever the ONNX
+model has beyond that (int64, bool, doubles, scalars, names with dots and colons) is mapped here, and the mapping goes
+into the package's description so that a caller can go on speaking ONNX.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.errors import InputError, OpGap, UnsupportedOpsError
+from edgekit.graph.dimensions import OpenDims
+from edgekit.model import dtype_name
+from edgekit.target import Feature
+from edgekit_mil.core.mil import Var, ct, mb, types
+from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, carrier_name, computed, constant
+from edgekit_mil.program.flexible_shapes import coreml_shape, require_enumerable
+from edgekit_mil.support.high_ranks import of_shape
+from edgekit_mil.support.movement import empty
+from edgekit_mil.walk.nodes import mil_name
+
+NATIVE_DTYPES = {"fp32": "float32", "fp16": "float16", "int32": "int32"}
+
+
+def native_type(dtype: ir.DataType) -> str:
+    """MIL's name of the type that an ONNX type has at the program's border; bool crosses it as int32."""
+    carrier = carrier_name(dtype)
+    return "int32" if carrier == "bool" else carrier
+
+
+def unique_native_names(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
+    """Identifiers for ONNX names, each different, in the same order."""
+    used = set(taken)
+    unique = []
+    for name in names:
+        base = candidate = mil_name(name)
+        number = 1
+        while candidate in used:
+            candidate = f"{base}_{number}"
+            number += 1
+        used.add(candidate)
+        unique.append(candidate)
+    return unique
+
+
+def input_mappings(inputs: Sequence[ir.Value], subject: object, dimensions: OpenDims | None = None) -> list[Feature]:
+    """The mapping of a model's inputs; a dimension that stays open goes by its name.
+
+    Raises:
+        edgekit.errors.InputError: An input has a dynamic dimension.
+        edgekit.errors.UnsupportedOpsError: Inputs are no tensors, or have element types that no program has.
+    """
+    require_tensors(inputs, subject)
+    natives = unique_native_names(value.name or "" for value in inputs)
+    mappings = []
+    for value, native in zip(inputs, natives, strict=True):
+        shape = sizes_of(value, subject, dimensions or {})
+        dtype = value.dtype if value.dtype is not None else ir.DataType.UNDEFINED
+        native_dtype = NATIVE_DTYPES[native_type(dtype)]
+        mappings.append(Feature(value.name or "", dtype_name(dtype), shape, native, native_dtype, native_shape(shape)))
+    return mappings
+
+
+def require_tensors(inputs: Sequence[ir.Value], subject: object) -> None:
+    """Raise UnsupportedOpsError for inputs that no program can take, all of them."""
+    gaps = []
+    for value in inputs:
+        try:
+            if value.type is not None and not isinstance(value.type, ir.TensorType):
+                raise Unsupported(f"programs take tensors only, found {value.type}")
+            carrier_name(value.dtype if value.dtype is not None else ir.DataType.UNDEFINED)
+        except Unsupported as gap:
+            gaps.append(OpGap("input", value.name or "", gap.reason, gap.hint))
+    if gaps:
+        raise UnsupportedOpsError(gaps, subject=subject)
+
+
+def native_shape(shape: Sequence[int | str]) -> tuple[int | str, ...]:
+    """The shape that stands for one at the border: of rank 1 to 5, and with elements.
+
+    Of more than five dimensions the first ones are merged; a tensor without elements is represented by one that
+    nothing reads.
+    """
+    if not shape or 0 in shape:
+        return (1,)
+    merged = len(shape) - HIGHEST_RANK + 1
+    if merged < 2:
+        return tuple(shape)
+    first = [size for size in shape[:merged] if isinstance(size, int)]
+    if len(first) < merged:
+        raise Unsupported(f"an input of rank {len(shape)} with open dimensions")
+    return (math.prod(first), *shape[merged:])
+
+
+def sizes_of(value: ir.Value, subject: object, dimensions: OpenDims) -> tuple[int | str, ...]:
+    """An input's sizes, names for open dimensions.
+
+    Raises:
+        edgekit.errors.InputError: A size is neither a number nor open.
+    """
+    if value.shape is None:
+        raise InputError(
+            f"input {value.name!r} has no shape",
+            subject=subject,
+            hint=f"give it with --shape {value.name}=…",
+        )
+    dims = [dim if isinstance(dim, int) else dim.value for dim in value.shape]
+    dynamic = [dim for dim in dims if not isinstance(dim, int) and dim not in dimensions]
+    if dynamic:
+        named = next((dim for dim in dynamic if dim), None)
+        flag = f"--dim {named}=1" if named else f"--shape {value.name}=…"
+        raise InputError(
+            f"input {value.name!r} has dynamic dimensions",
+            subject=subject,
+            expected="a fixed shape",
+            found=", ".join("?" if dim is None else str(dim) for dim in dims),
+            hint=f"fix it with {flag}",
+        )
+    return tuple(dim for dim in dims if dim is not None)
+
+
+def placeholder(mapping: Feature, symbols: Mapping[str, Any]) -> object:
+    """The program's input for a mapping, its open dimensions as symbols."""
+    mil_types = {"float32": types.fp32, "float16": types.fp16, "int32": types.int32}
+    shape = tuple(symbols[size] if isinstance(size, str) else size for size in mapping.native_shape)
+    return mb.placeholder(shape=shape, dtype=mil_types[mapping.native_dtype])
+
+
+def enter(var: Var, mapping: Feature, dtype: ir.DataType) -> Value:
+    """The ONNX value of a program input, as it is after the border."""
+    shape = [size for size in mapping.shape if isinstance(size, int)]
+    is_open = len(shape) < len(mapping.shape)
+    if 0 in shape and not is_open:
+        return empty(dtype, shape)
+    if dtype is ir.DataType.BOOL:
+        var = mb.cast(x=var, dtype="bool")
+    value = computed(var, dtype)
+    return value if is_open or value.shape == tuple(shape) else of_shape(value, shape)
+
+
+def leave(value: Value, native_name: str) -> Var:
+    """The program output of an ONNX value: of a native type, of rank 1 at least, computed by an operation."""
+    if value.is_static and 0 in value.static_shape:
+        value = constant(np.zeros(1, value.dtype.numpy()), value.dtype)
+    elif value.is_static and value.static_shape != native_shape(value.static_shape):
+        value = of_shape(value, [size for size in native_shape(value.static_shape) if isinstance(size, int)])
+    var = value.var
+    if value.dtype is ir.DataType.BOOL:
+        var = mb.cast(x=var, dtype="int32")
+    return mb.identity(x=var, name=native_name)
+
+
+def output_mapping(name: str, value: Value, native_name: str, symbols: Mapping[str, Any]) -> Feature:
+    """The mapping of an output: an open dimension of the inputs by its name, None for a size that only a run tells."""
+    names = {symbol: dimension for dimension, symbol in symbols.items()}
+    sizes = tuple(int(size) if isinstance(size, int) else names.get(size) for size in value.shape)
+    native = NATIVE_DTYPES[native_type(value.dtype)]
+    at_border = native_shape(value.static_shape) if value.is_static else sizes
+    return Feature(name, dtype_name(value.dtype), sizes, native_name, native, at_border)
+
+
+def coreml_inputs(mappings: Sequence[Feature], dimensions: OpenDims, target: ct.target) -> tuple[ct.TensorType, ...]:
+    """The inputs as coremltools describes them.
+
+    Raises:
+        edgekit.errors.InputError: Sizes that Core ML cannot declare.
+    """
+    require_enumerable({mapping.name: mapping.native_shape for mapping in mappings}, dimensions, target)
+    shapes = [
+        coreml_shape([size for size in mapping.native_shape if size is not None], dimensions, mapping.name)
+        for mapping in mappings
+    ]
+    return tuple(
+        ct.TensorType(name=mapping.native_name, shape=shape) for mapping, shape in zip(mappings, shapes, strict=True)
+    )

@@ -1,0 +1,89 @@
+"""Attention between heads, and what its operators' tensors are cut into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgekit_mil.core.mil import Var, mb
+
+
+def attend(query: Var, key: Var, value: Var, bias: Var | None, scale: float) -> Var:
+    """``softmax(query key^T * scale + bias) value``.
+
+    Args:
+        query: [b, heads, s, d].
+        key: [b, heads, t, d].
+        value: [b, heads, t, e].
+        bias: What is added to the scores, broadcastable to [b, heads, s, t].
+        scale: Factor of the scores.
+    """
+    scores = mb.matmul(x=mb.mul(x=query, y=scale), y=key, transpose_y=True)
+    if bias is not None:
+        scores = mb.add(x=scores, y=bias)
+    return mb.matmul(x=mb.softmax(x=scores, axis=-1), y=value)
+
+
+def split_heads(x: Var, heads: int) -> Var:
+    """[b, s, heads * d] as [b, heads, s, d]."""
+    batch, steps, width = (int(size) for size in x.shape)
+    apart = mb.reshape(x=x, shape=[batch, steps, heads, width // heads])
+    return mb.transpose(x=apart, perm=[0, 2, 1, 3])
+
+
+def merge_heads(x: Var) -> Var:
+    """[b, heads, s, d] as [b, s, heads * d]."""
+    batch, heads, steps, width = (int(size) for size in x.shape)
+    return mb.reshape(x=mb.transpose(x=x, perm=[0, 2, 1, 3]), shape=[batch, steps, heads * width])
+
+
+def causal_bias(queries: int, keys: int, value: float) -> np.ndarray:
+    """``value`` where a key comes after a query, both counted from the end: [1, 1, s, t]."""
+    later = np.arange(keys)[None, :] > np.arange(queries)[:, None] + (keys - queries)
+    return np.where(later, value, 0.0).astype(np.float32)[None, None]
+
+
+def mask_bias(mask: Var, value: float) -> Var:
+    """``value`` where an integer mask is 0, else 0."""
+    hidden = mb.cast(x=mb.less_equal(x=mask, y=0), dtype="fp32")
+    return mb.mul(x=hidden, y=value)
+
+
+def length_bias(lengths: Var, keys: int, value: float) -> Var:
+    """``value`` from each sequence's length [b] on: [b, 1, 1, t]."""
+    beyond = mb.greater_equal(x=np.arange(keys, dtype=np.int32)[None], y=mb.expand_dims(x=lengths, axes=[1]))
+    return mb.expand_dims(x=mb.mul(x=mb.cast(x=beyond, dtype="fp32"), y=value), axes=[1, 2])
+
+
+def added(biases: Sequence[Var | np.ndarray | None]) -> Var | None:
+    """The sum of the biases that there are."""
+    given = [bias for bias in biases if bias is not None]
+    if not given:
+        return None
+    total = given[0] if isinstance(given[0], Var) else mb.const(val=given[0])
+    for bias in given[1:]:
+        total = mb.add(x=total, y=bias)
+    return total
+
+
+def rotated(x: Var, cosines: Var, sines: Var, *, interleaved: bool) -> Var:
+    """Rotary embedding of x [b, heads, s, d] by cosines and sines [b or 1, 1, s, d / 2].
+
+    Pairs are elements side by side where interleaved, else elements of the two halves.
+    """
+    batch, heads, steps, width = (int(size) for size in x.shape)
+    if interleaved:
+        pairs = mb.reshape(x=x, shape=[batch, heads, steps * (width // 2), 2])
+        first, second = (
+            mb.reshape(x=part, shape=[batch, heads, steps, width // 2])
+            for part in mb.split(x=pairs, num_splits=2, axis=3)
+        )
+    else:
+        first, second = mb.split(x=x, num_splits=2, axis=3)
+    real = mb.sub(x=mb.mul(x=first, y=cosines), y=mb.mul(x=second, y=sines))
+    imaginary = mb.add(x=mb.mul(x=first, y=sines), y=mb.mul(x=second, y=cosines))
+    if not interleaved:
+        return mb.concat(values=[real, imaginary], axis=3)
+    columns = [mb.reshape(x=part, shape=[batch, heads, steps * (width // 2), 1]) for part in (real, imaginary)]
+    return mb.reshape(x=mb.concat(values=columns, axis=3), shape=[batch, heads, steps, width])

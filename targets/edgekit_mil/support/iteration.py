@@ -1,0 +1,230 @@
+"""Repetition: unrolled where the number of turns is known and small, else a loop of the program.
+
+Both ways call the same step function: once a turn with a constant turn number, or once with a variable one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.values import INT32_RANGE, TensorList, Unsupported, Value, computed, constant
+from edgekit_mil.support.movement import reshaped
+
+MOST_UNROLLED_NODES = 4096
+"""So many ONNX nodes a loop may become when it is unrolled: turns times nodes of the body."""
+
+Step = Callable[[Value, Value, Sequence[Value]], tuple[Value, list[Value], list[Value]]]
+"""Turn number, condition and states in; condition for the next turn, states and scan outputs of this turn out."""
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """What is repeated."""
+
+    step: Step
+    count: Value | None
+    """How many turns at most; None: no limit."""
+    condition: Value
+    """Whether there is a first turn."""
+    initial: Sequence[Value]
+    """States before the first turn."""
+    size: int
+    """Nodes of the body."""
+    unread: Sequence[bool] = ()
+    """For every state whether the body does not read it; what it is before the first turn then hardly matters."""
+
+
+def repeated(repetition: Repetition) -> list[Value]:
+    """The final states, then every scan output stacked along a new first dimension.
+
+    Raises:
+        Unsupported: States that change their shape, or scan outputs of an unknown number, in a loop that cannot be
+            unrolled.
+    """
+    results = unrolled(repetition)
+    return looped(repetition) if results is None else results
+
+
+def unrolled(repetition: Repetition) -> list[Value] | None:
+    """The turns one after the other; None where their number is not known or too large."""
+    limit = turns(repetition.count)
+    if repetition.count is not None and limit is None:
+        return None
+    most = MOST_UNROLLED_NODES // max(repetition.size, 1)
+    if limit is not None and limit > most:
+        return None
+    going, states = repetition.condition, list(repetition.initial)
+    rows: list[list[Value]] = []
+    turn = 0
+    while limit is None or turn < limit:
+        if going.constant is None or turn > most:
+            return None
+        if not bool(going.constant.reshape(-1)[0]):
+            break
+        number = constant(np.array(turn, np.int64))
+        going, states, outputs = repetition.step(number, going, states)
+        rows.append(outputs)
+        turn += 1
+    if not rows:
+        return [*states, *without_turns(repetition)]
+    return [*states, *(stacked(column) for column in zip(*rows, strict=True))]
+
+
+def bound(count: Value | None) -> Var | None:
+    """The number of turns that ends the loop; None for one that no int32 reaches, which exporters write for none."""
+    known = turns(count)
+    if count is None or (known is not None and known > INT32_RANGE[1]):
+        return None
+    return scalar(count)
+
+
+def has_first_turn(repetition: Repetition) -> bool:
+    """Whether it is certain that there is a turn at all."""
+    condition = repetition.condition.constant
+    limit = 1 if repetition.count is None else turns(repetition.count)
+    return condition is not None and bool(condition.reshape(-1)[0]) and limit is not None and limit > 0
+
+
+def turns(count: Value | None) -> int | None:
+    """The number of turns where it is known."""
+    if count is None or count.constant is None:
+        return None
+    return max(int(count.constant.reshape(-1)[0]), 0)
+
+
+def without_turns(repetition: Repetition) -> list[Value]:
+    """Scan outputs of a loop that never runs; one turn, whose operations nobody uses, tells their shapes."""
+    _, _, outputs = repetition.step(constant(np.array(0, np.int64)), repetition.condition, repetition.initial)
+    return [constant(np.zeros((0, *value.static_shape), value.dtype.numpy()), value.dtype) for value in outputs]
+
+
+def stacked(values: Sequence[Value]) -> Value:
+    """Tensors along a new first dimension."""
+    dtype = values[0].dtype
+    if all(value.constant is not None for value in values):
+        return constant(np.stack([value.constant for value in values if value.constant is not None]), dtype)
+    return computed(mb.stack(values=[value.var for value in values], axis=0), dtype)
+
+
+def looped(repetition: Repetition) -> list[Value]:
+    """A while loop over the turn number, the condition, the states and a buffer for each scan output."""
+    if any(isinstance(state, TensorList) for state in repetition.initial):
+        raise Unsupported("a sequence in a loop whose number of turns is not known")
+    zero = opaque(mb.const(val=np.int32(0)))
+    states = [computed(opaque(state.var), state.dtype) for state in repetition.initial]
+    first = opaque(scalar(repetition.condition))
+    # One turn outside of the loop, which nobody uses, tells types and shapes.
+    trial = repetition.step(computed(zero, ir.DataType.INT64), computed(first, ir.DataType.BOOL), states)
+    if has_first_turn(repetition):
+        unread = repetition.unread or (False,) * len(states)
+        states = [
+            blank(new) if only_left else old for old, new, only_left in zip(states, trial[1], unread, strict=True)
+        ]
+    require_kept(states, trial[1])
+    buffers = scan_buffers(repetition, trial[2])
+    dtypes = [state.dtype for state in states]
+    limit = bound(repetition.count)
+
+    def condition(turn: Var, going: Var, *others: Var) -> Var:
+        if limit is None:
+            return mb.identity(x=going)
+        return mb.logical_and(x=going, y=mb.less(x=turn, y=limit))
+
+    def body(turn: Var, going: Var, *others: Var) -> tuple[Var, ...]:
+        values = [computed(var, dtype) for var, dtype in zip(others, dtypes, strict=False)]
+        number = computed(turn, ir.DataType.INT64)
+        still, new_states, outputs = repetition.step(number, computed(going, ir.DataType.BOOL), values)
+        written = [
+            written_row(buffer, turn, output) for buffer, output in zip(others[len(dtypes) :], outputs, strict=True)
+        ]
+        new = [opaque(alike(state, old)) for state, old in zip(new_states, states, strict=True)]
+        return (mb.add(x=turn, y=1), opaque(scalar(still)), *new, *written)
+
+    loop_vars = (zero, first, *(state.var for state in states), *buffers)
+    turn_count, _, *results = mb.while_loop(_cond=condition, _body=body, loop_vars=loop_vars)
+    finals = [computed(var, dtype) for var, dtype in zip(results, dtypes, strict=False)]
+    scans = [
+        through_bool(rows_before(buffer, turn_count, repetition), output.dtype)
+        for buffer, output in zip(results[len(dtypes) :], trial[2], strict=True)
+    ]
+    return [*finals, *scans]
+
+
+def blank(model: Value) -> Value:
+    """A tensor that stands in for one of the same type and shape until that is computed."""
+    zeros = constant(np.zeros(model.static_shape, model.dtype.numpy()), model.dtype)
+    return computed(opaque(zeros.var), model.dtype)
+
+
+def opaque(var: Var) -> Var:
+    """A copy of which the builder believes nothing: it would take a constant first value for every turn's."""
+    copied = mb.identity(x=var)
+    copied._sym_val = None
+    return copied
+
+
+def scalar(value: Value) -> Var:
+    """A value of one element as a scalar."""
+    return mb.squeeze(x=value.var) if value.rank else value.var
+
+
+def require_kept(before: Sequence[Value], after: Sequence[Value]) -> None:
+    """Raise Unsupported where a state changes its type or shape."""
+    for old, new in zip(before, after, strict=True):
+        if old.dtype is not new.dtype or not fits(old, new):
+            raise Unsupported(
+                f"a state changes from {list(old.shape)} to {list(new.shape)} in a loop that cannot be unrolled",
+                "make the number of turns a constant",
+            )
+
+
+def fits(one: Value, other: Value) -> bool:
+    """Whether two values are of one shape, or of one element each: exporters write () for (1,) and the reverse."""
+    shapes = one.static_shape, other.static_shape
+    return shapes[0] == shapes[1] or all(math.prod(shape) == 1 for shape in shapes)
+
+
+def alike(value: Value, model: Value) -> Var:
+    """A value in the shape of another that it fits."""
+    return value.var if value.static_shape == model.static_shape else reshaped(value, model.static_shape)
+
+
+def scan_buffers(repetition: Repetition, outputs: Sequence[Value]) -> list[Var]:
+    """Room for every turn's scan outputs; truth values go as 0 and 1."""
+    if not outputs:
+        return []
+    limit = turns(repetition.count)
+    if limit is None:
+        raise Unsupported("collects outputs of a number of turns that is not known", "make the trip count a constant")
+    buffers = []
+    for output in outputs:
+        carrier = np.float32 if output.is_float else np.int32
+        room = mb.fill(shape=[limit, *output.static_shape], value=carrier(0))
+        buffers.append(opaque(room))
+    return buffers
+
+
+def written_row(buffer: Var, turn: Var, output: Value) -> Var:
+    """The buffer with this turn's output in its row."""
+    row = mb.cast(x=output.var, dtype="int32") if output.dtype is ir.DataType.BOOL else output.var
+    rows = mb.expand_dims(x=row, axes=[0])
+    places = mb.expand_dims(x=turn, axes=[0])
+    return mb.scatter(data=buffer, indices=places, updates=rows, axis=0, mode="update")
+
+
+def rows_before(buffer: Var, turn_count: Var, repetition: Repetition) -> Var:
+    """The rows that were written: all where only the count ends the loop."""
+    sizes = [mb.expand_dims(x=turn_count, axes=[0]), np.array(buffer.shape[1:], np.int32)]
+    size = mb.concat(values=sizes, axis=0) if buffer.rank > 1 else sizes[0]
+    return mb.slice_by_size(x=buffer, begin=[0] * buffer.rank, size=size)
+
+
+def through_bool(var: Var, dtype: ir.DataType) -> Value:
+    """A buffer's rows in the type of the scan output."""
+    return computed(mb.cast(x=var, dtype="bool") if dtype is ir.DataType.BOOL else var, dtype)

@@ -1,0 +1,177 @@
+"""What RNN, GRU and LSTM nodes have in common: directions, layouts, weights and states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.values import Unsupported, Value
+from edgekit_mil.support.runtime_shapes import size_of, zeros
+from edgekit_mil.support.stepwise_recurrence import Activation, States
+
+OWN_ACTIVATIONS = frozenset({"sigmoid", "tanh", "relu"})
+"""Of Core ML's recurrent layers; they have others, whose parameters are not documented."""
+DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+"""For each pass over the sequence, whether it is backward."""
+
+OneDirection = Callable[[int, Var, States], tuple[Var, States]]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Of one direction: constants as NumPy arrays, others as variables."""
+
+    w: Any
+    """Input weights [G, I]."""
+    r: Any
+    """Recurrent weights [G, H]."""
+    w_bias: Any
+    """[G], or None."""
+    r_bias: Any
+    """[G], or None."""
+
+    def reordered(self, order: Sequence[int]) -> Weights:
+        """Constant weights with their gates in another order; biases left out become zeros."""
+        none = np.zeros(self.w.shape[0], np.float32)
+        parts = (self.w, self.r, *(none if bias is None else bias for bias in (self.w_bias, self.r_bias)))
+        return Weights(*(np.concatenate([np.split(part, len(order))[gate] for gate in order]) for part in parts))
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A recurrent node's inputs and attributes, whatever its cell."""
+
+    x: Value
+    w: Value
+    r: Value
+    b: Value | None
+    sequence_lens: Value | None
+    direction: str
+    layout: int
+    activations: Sequence[Activation]
+    """Those of one direction after those of the other."""
+    clip: float | None
+    entering: Callable[[Var], Var] | None = None
+    """What is done to the input and to the state before they are multiplied; None for nothing."""
+
+    @property
+    def passes(self) -> Sequence[bool]:
+        """For each direction, whether it is backward.
+
+        Raises:
+            Unsupported: There is no direction of that name.
+        """
+        return passes(self.direction)
+
+    @property
+    def hidden(self) -> int:
+        """Size of a state."""
+        return self.r.static_shape[2]
+
+    @property
+    def lengths(self) -> Value | None:
+        """The sequences' lengths; None where they are all full."""
+        if self.sequence_lens is None:
+            return None
+        full = self.x.shape[0 if self.layout == 0 else 1]
+        if self.sequence_lens.constant is not None and np.all(self.sequence_lens.constant == full):
+            return None
+        return self.sequence_lens
+
+    def activations_of(self, direction: int) -> Sequence[Activation]:
+        """The activations of a direction."""
+        count = len(self.activations) // len(self.passes)
+        return self.activations[direction * count : (direction + 1) * count]
+
+    def fits_own(self, direction: int) -> bool:
+        """Whether Core ML's layer computes a direction: plain activations, constant weights, full sequences."""
+        plain = all(activation.name in OWN_ACTIVATIONS for activation in self.activations_of(direction))
+        known = all(value is None or value.is_constant for value in (self.w, self.r, self.b))
+        return plain and known and self.clip is None and self.lengths is None and self.entering is None
+
+    def product(self, x: Var, weight: Any, *biases: Any) -> Var:
+        """What enters times the weights, plus the biases that there are."""
+        return affine(x if self.entering is None else self.entering(x), weight, *biases)
+
+    def weights(self, direction: int) -> Weights:
+        """The weights of a direction."""
+        w, r = of_direction(self.w, direction), of_direction(self.r, direction)
+        if self.b is None:
+            return Weights(w, r, None, None)
+        biases = of_direction(self.b, direction)
+        halves = np.split(biases, 2) if isinstance(biases, np.ndarray) else mb.split(x=biases, num_splits=2, axis=0)
+        return Weights(w, r, *halves)
+
+    def run(self, initial: Sequence[Value | None], one: OneDirection) -> list[Var]:
+        """Run all directions.
+
+        Args:
+            initial: The initial states in ONNX's layout; None for zeros.
+            one: Runs one direction over a sequence [s, b, I] in its order: outputs [s, b, H] and final states.
+
+        Returns:
+            ONNX's outputs: those of all steps, and each final state.
+        """
+        x = self.x.var if self.layout == 0 else mb.transpose(x=self.x.var, perm=[1, 0, 2])
+        sequences, finals = [], []
+        for direction, backward in enumerate(self.passes):
+            states = tuple(self._initial(state, direction, size_of(x, 1)) for state in initial)
+            outputs, final = one(direction, self._reversed(x) if backward else x, states)
+            sequences.append(self._reversed(outputs) if backward else outputs)
+            finals.append(final)
+        steps = mb.stack(values=sequences, axis=1)  # [s, directions, b, H]
+        last = [mb.stack(values=list(states), axis=0) for states in zip(*finals, strict=True)]
+        if self.layout == 0:
+            return [steps, *last]
+        return [mb.transpose(x=steps, perm=[2, 0, 1, 3]), *(mb.transpose(x=state, perm=[1, 0, 2]) for state in last)]
+
+    def _initial(self, state: Value | None, direction: int, batch: Any) -> Var:
+        if state is None:
+            nothing = zeros([batch, self.hidden])
+            return mb.const(val=nothing) if isinstance(nothing, np.ndarray) else nothing
+        axis = 0 if self.layout == 0 else 1
+        if state.is_constant:
+            return mb.const(val=np.take(state.operand, direction, axis=axis))
+        return mb.gather(x=state.var, indices=np.int32(direction), axis=axis)
+
+    def _reversed(self, sequence: Var) -> Var:
+        """A sequence backward; what lies after the end of a shorter one stays where it is."""
+        if self.lengths is None:
+            return mb.reverse(x=sequence, axes=[0])
+        return mb.reverse_sequence(x=sequence, lengths=self.lengths.var, seq_axis=0, batch_axis=1)
+
+
+def passes(direction: str) -> Sequence[bool]:
+    """For each direction, whether it is backward.
+
+    Raises:
+        Unsupported: There is no direction of that name.
+    """
+    if direction not in DIRECTIONS:
+        raise Unsupported(f"unknown direction {direction!r}")
+    return DIRECTIONS[direction]
+
+
+def of_direction(value: Value, direction: int) -> Any:
+    """One direction's share of weights, as an array where they are constant."""
+    if value.is_constant:
+        return value.operand[direction]
+    return mb.gather(x=value.var, indices=np.int32(direction), axis=0)
+
+
+def affine(x: Var, weight: Any, *biases: Any) -> Var:
+    """``x weight^T`` plus the biases that there are."""
+    given = [bias for bias in biases if bias is not None]
+    if isinstance(weight, np.ndarray) and all(isinstance(bias, np.ndarray) for bias in given):
+        total = np.sum(given, axis=0, dtype=np.float32) if given else np.zeros(len(weight), np.float32)
+        if x.val is not None:  # the first step from a constant state, which passes must not meet
+            return mb.const(val=(x.val @ weight.T + total).astype(np.float32))
+        return mb.linear(x=x, weight=weight, bias=total)
+    result = mb.matmul(x=x, y=weight, transpose_y=True)
+    for bias in given:
+        result = mb.add(x=result, y=bias)
+    return result

@@ -1,0 +1,142 @@
+"""Resizing along one axis as a table: which input elements each output element is made of, and with what weights.
+
+Formulas are those of the ONNX specification of Resize. Coordinates are computed in float32 as runtimes do, so that a
+coordinate halfway between two elements is rounded to the same side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgekit_mil.core.values import Unsupported
+
+Table = np.ndarray
+"""Weights [out, in]."""
+
+ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "round_prefer_floor": lambda x: np.ceil(x - np.float32(0.5)),
+    "round_prefer_ceil": lambda x: np.floor(x + np.float32(0.5)),
+    "floor": lambda x: np.floor(x),
+    "ceil": lambda x: np.ceil(x),
+}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis to resize."""
+
+    size: int
+    out: int
+    scale: float
+    """Output elements per input element, as given: ``size * scale`` need not be a whole number."""
+    roi: tuple[float, float] = (0.0, 1.0)
+    """Begin and end of the region that ``tf_crop_and_resize`` takes, as shares of ``size - 1``."""
+
+    def coordinates(self, transformation: str) -> np.ndarray:
+        """Where each output element lies in the input: [out].
+
+        Args:
+            transformation: ``coordinate_transformation_mode``.
+
+        Raises:
+            Unsupported: There is no such mode.
+        """
+        x = np.arange(self.out, dtype=np.float32)
+        scale, last = np.float32(self.scale), np.float32(self.size - 1)
+        half = np.float32(0.5)
+        exact = scale * np.float32(self.size)
+        if transformation == "half_pixel":
+            return (x + half) / scale - half
+        if transformation == "asymmetric":
+            return x / scale
+        if transformation == "pytorch_half_pixel":
+            return (x + half) / scale - half if self.out > 1 else np.zeros(1, np.float32)
+        if transformation == "tf_half_pixel_for_nn":
+            return (x + half) / scale
+        if transformation == "align_corners":
+            return np.zeros_like(x) if exact == 1 else x * last / (exact - 1)
+        if transformation == "half_pixel_symmetric":
+            offset = np.float32(self.size / 2) * (1 - np.float32(self.out) / exact)
+            return offset + (x + half) / scale - half
+        if transformation == "tf_crop_and_resize":
+            begin, end = map(np.float32, self.roi)
+            if self.out == 1:
+                return np.full(1, half * (begin + end) * last)
+            return begin * last + x * (end - begin) * last / np.float32(self.out - 1)
+        raise Unsupported(f"unknown coordinate_transformation_mode {transformation!r}")
+
+
+def nearest_indices(axis: Axis, coordinates: np.ndarray, rounding: str) -> np.ndarray:
+    """The input element that each output element repeats: [out]."""
+    if rounding not in ROUNDINGS:
+        raise Unsupported(f"unknown nearest_mode {rounding!r}")
+    chosen: np.ndarray = np.clip(ROUNDINGS[rounding](coordinates), 0, axis.size - 1)
+    return chosen.astype(np.int32)
+
+
+def linear_table(axis: Axis, coordinates: np.ndarray, *, antialias: bool, exclude_outside: bool) -> Table:
+    """Weights of linear interpolation; with antialias, of a triangle as wide as the input is finer than the output."""
+    squeeze = min(axis.scale, 1.0) if antialias else 1.0
+    return _filtered(axis, coordinates, lambda x: np.maximum(1 - np.abs(x), 0), 1, squeeze, exclude_outside)
+
+
+def cubic_table(axis: Axis, coordinates: np.ndarray, *, a: float, antialias: bool, exclude_outside: bool) -> Table:
+    """Weights of cubic convolution (Keys 1981) with the coefficient ``a``."""
+
+    def keys(x: np.ndarray) -> np.ndarray:
+        x = np.abs(x)
+        near = ((a + 2) * x - (a + 3)) * x * x + 1
+        far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+        return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
+
+    squeeze = min(axis.scale, 1.0) if antialias else 1.0
+    return _filtered(axis, coordinates, keys, 2, squeeze, exclude_outside)
+
+
+def _filtered(
+    axis: Axis,
+    coordinates: np.ndarray,
+    kernel: Callable[[np.ndarray], np.ndarray],
+    radius: int,
+    squeeze: float,
+    exclude_outside: bool,
+) -> Table:
+    """Weights of a symmetric kernel around each coordinate, normalized; what lies outside counts for the border.
+
+    Args:
+        axis: The axis.
+        coordinates: Where the output elements lie.
+        kernel: Weight by distance; zero from ``radius`` on.
+        radius: In input elements where ``squeeze`` is 1.
+        squeeze: Distances are multiplied by it first.
+        exclude_outside: Whether what lies outside counts for nothing instead.
+    """
+    reach = int(np.ceil(radius / squeeze)) + 1
+    base = np.floor(coordinates.astype(np.float64)).astype(np.int64)
+    positions = base[:, None] + np.arange(-reach, reach + 1)
+    weights = kernel((positions - coordinates.astype(np.float64)[:, None]) * squeeze)
+    if exclude_outside:
+        weights = np.where((positions >= 0) & (positions < axis.size), weights, 0.0)
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    table = np.zeros((axis.out, axis.size))
+    rows = np.broadcast_to(np.arange(axis.out)[:, None], positions.shape)
+    np.add.at(table, (rows, np.clip(positions, 0, axis.size - 1)), weights)
+    return table
+
+
+def bilinear_table(size: int, out: int, sampling_mode: str) -> Table:
+    """Weights that MIL's ``resize_bilinear`` documents for a sampling mode."""
+    x = np.arange(out)
+    if sampling_mode == "UNALIGN_CORNERS":
+        grid = (x + 0.5) * size / out - 0.5
+    elif sampling_mode == "DEFAULT":
+        grid = x * size / out
+    elif sampling_mode == "STRICT_ALIGN_CORNERS":
+        grid = x * (size - 1) / max(out - 1, 1)
+    else:
+        raise ValueError(f"no table for {sampling_mode}")
+    axis = Axis(size, out, out / size)
+    return linear_table(axis, np.clip(grid, 0, size - 1), antialias=False, exclude_outside=False)

@@ -1,0 +1,138 @@
+"""Tensors whose sizes only a run tells: shapes as vectors that the program computes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.values import Unsupported, Value
+
+
+def reshape_target(source: Sequence[Any], sizes: Sequence[Any]) -> list[Any]:
+    """The shape that a tensor with open sizes is reshaped to, with -1 for one that only a run tells.
+
+    Args:
+        source: The tensor's sizes.
+        sizes: What ONNX says: 0 keeps a size, -1 takes what is left; symbols for open sizes.
+
+    Returns:
+        Numbers where one size is open at most; else what the sizes stand for, numbers, symbols and -1 once at most.
+    """
+    kept = [source[place] if is_number(size) and size == 0 else size for place, size in enumerate(sizes)]
+    lacking = [place for place, size in enumerate(kept) if is_number(size) and size == -1]
+    if lacking:
+        # What is open on both sides cancels out.
+        rest = list(source)
+        for size in kept:
+            if not is_number(size) and size in rest:
+                rest.remove(size)
+        if all(map(is_number, rest)):
+            others = [size for size in kept if is_number(size) and size > 0]
+            kept[lacking[0]] = math.prod(rest) // math.prod(others)
+    target = [int(size) if is_number(size) else -1 for size in kept]
+    return target if target.count(-1) < 2 else kept
+
+
+def vector_of(target: Sequence[Any], x: Value, shape: Value) -> Var:
+    """A target of several open sizes as a vector that the program computes.
+
+    Args:
+        target: Numbers and symbols.
+        x: The tensor to reshape: where its sizes are open, they are the symbols' values.
+        shape: What ONNX says of the target, which tells the others.
+    """
+    own = mb.shape(x=x.var)
+    entries = []
+    for place, size in enumerate(target):
+        if is_number(size):
+            entries.append(np.array([size], np.int32))
+            continue
+        vector, index = (own, x.shape.index(size)) if size in x.shape else (shape.var, place)
+        entries.append(mb.slice_by_index(x=vector, begin=[index], end=[index + 1]))
+    return mb.concat(values=entries, axis=0)
+
+
+def reshaped(x: Value, shape: Value) -> Var:
+    """A tensor reshaped to a shape that the program computes: 0 keeps a size, -1 takes what is left."""
+    rank = shape.static_shape[0]
+    var, wanted = x.var, shape.var
+    own = mb.shape(x=var)
+    if x.rank > rank:
+        own = mb.slice_by_index(x=own, begin=[0], end=[rank])
+    elif x.rank < rank:
+        own = mb.concat(values=[own, np.ones(rank - x.rank, np.int32)], axis=0)
+    wanted = mb.select(cond=mb.equal(x=wanted, y=0), a=own, b=wanted)
+    is_rest = mb.equal(x=wanted, y=-1)
+    others = mb.reduce_prod(x=mb.select(cond=is_rest, a=np.ones(rank, np.int32), b=wanted), axes=[0], keep_dims=True)
+    total = mb.reduce_prod(x=mb.shape(x=var), axes=[0], keep_dims=True)
+    rest = mb.floor_div(x=total, y=mb.maximum(x=others, y=1))
+    sizes = mb.select(cond=is_rest, a=mb.add(x=rest, y=np.zeros(rank, np.int32)), b=wanted)
+    return mb.reshape(x=var, shape=sizes)
+
+
+def zeros(sizes: Sequence[Any]) -> Any:
+    """A tensor of zeros; open sizes are vectors of one element that the program computes."""
+    if all(map(is_number, sizes)):
+        return np.zeros([int(size) for size in sizes], np.float32)
+    vectors = [np.array([size], np.int32) if is_number(size) else size for size in sizes]
+    return mb.fill(shape=mb.concat(values=vectors, axis=0), value=np.float32(0))
+
+
+def size_of(var: Var, axis: int) -> Any:
+    """A size: a number, or where it is open a vector of one element that the program computes."""
+    size = var.shape[axis]
+    return int(size) if is_number(size) else mb.slice_by_index(x=mb.shape(x=var), begin=[axis], end=[axis + 1])
+
+
+def matrix_target(source: Sequence[Any], axis: int) -> list[int]:
+    """The matrix that a tensor with open sizes is flattened to, with -1 for the one that only a run tells.
+
+    Raises:
+        Unsupported: There are open sizes on both sides of the axis.
+    """
+    sides = source[:axis], source[axis:]
+    target = [math.prod(side) if all(map(is_number, side)) else -1 for side in sides]
+    if target == [-1, -1]:
+        raise Unsupported("flattens to more than one open size", "fix a dimension with --dim or --shape")
+    return [int(size) for size in target]
+
+
+def is_number(size: Any) -> bool:
+    """Whether a size is a number, not a symbol."""
+    return isinstance(size, int | np.integer)
+
+
+def expanded(x: Value, shape: Value) -> Var:
+    """A tensor broadcast to a shape that the program computes.
+
+    Sizes of 1 are repeated as often as the shape says; others stay as they are, since a shape that broadcasts with
+    them says the same, or 1.
+    """
+    rank = shape.static_shape[0]
+    lacking = rank - x.rank
+    if lacking < 0:
+        raise Unsupported("broadcasts to a shape of lower rank that is computed at run time")
+    var = mb.expand_dims(x=x.var, axes=list(range(lacking))) if lacking else x.var
+    counts = mb.select(cond=mb.equal(x=mb.shape(x=var), y=1), a=shape.var, b=np.ones(rank, np.int32))
+    return mb.tile(x=var, reps=counts)
+
+
+def index_tuples(places: Var, axis: int) -> Var:
+    """All coordinates of every element of a tensor of indices, those along the axis from the tensor: (*shape, rank)."""
+    rank = places.rank
+    shape = mb.shape(x=places)
+    nothing = mb.mul(x=places, y=0)
+    columns = []
+    for dim in range(rank):
+        if dim == axis:
+            columns.append(places)
+            continue
+        size = mb.slice_by_index(x=shape, begin=[dim], end=[dim + 1], squeeze_mask=[True])
+        steps = mb.range_1d(start=np.int32(0), end=size, step=np.int32(1))
+        along = mb.expand_dims(x=steps, axes=[other for other in range(rank) if other != dim]) if rank > 1 else steps
+        columns.append(mb.add(x=nothing, y=along))
+    return mb.stack(values=columns, axis=rank)

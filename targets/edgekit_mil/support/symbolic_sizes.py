@@ -1,0 +1,96 @@
+"""Sizes on their way from a Shape to a Reshape: vectors of numbers and of the symbols of open dimensions.
+
+The program computes such a vector like any other tensor. Beside that, it is known here what each element stands for,
+so that what is made from it keeps the sizes that are numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from edgekit_mil.core.values import Value
+
+Elements = np.ndarray
+
+
+def taken(x: Elements, indices: Elements, *, axis: int = 0) -> Elements:
+    """Gather."""
+    return np.asarray(np.take(x, indices.astype(np.int64), axis=axis), object)
+
+
+def sliced(x: Elements, starts: Elements, ends: Elements, *more: Elements) -> Elements | None:
+    """Slice of a vector, which has no other axis; None where the bounds are not numbers, or it is no vector."""
+    bounds = [*starts.reshape(-1), *ends.reshape(-1), *(more[1].reshape(-1) if len(more) > 1 else ())]
+    if x.ndim != 1 or len(bounds) > 3 or not all(isinstance(bound, int | np.integer) for bound in bounds):
+        return None
+    return x[slice(*map(int, bounds))]
+
+
+def joined(*xs: Elements, axis: int = 0) -> Elements:
+    """Concat."""
+    return np.concatenate(xs, axis)
+
+
+def unsqueezed(x: Elements, *axes: Elements) -> Elements:
+    """Unsqueeze of a scalar or a vector of one element."""
+    return x.reshape(1)
+
+
+def squeezed(x: Elements, *axes: Elements) -> Elements:
+    """Squeeze of a vector of one element."""
+    return x.reshape(())
+
+
+def unchanged(x: Elements) -> Elements:
+    """Identity, and Cast between integers."""
+    return x
+
+
+def as_vector(x: Elements, shape: Elements) -> Elements | None:
+    """Reshape to a vector; None for all other shapes."""
+    return x.reshape(-1) if shape.shape == (1,) and (shape[0] == -1 or shape[0] == x.size) else None
+
+
+RULES: dict[str, Callable[..., Elements | None]] = {
+    "Cast": unchanged,
+    "Concat": joined,
+    "Gather": taken,
+    "Add": np.add,
+    "Identity": unchanged,
+    "Mul": np.multiply,
+    "Reshape": as_vector,
+    "Sub": np.subtract,
+    "Slice": sliced,
+    "Squeeze": squeezed,
+    "Unsqueeze": unsqueezed,
+}
+TAKES_AXIS = frozenset({"Concat", "Gather"})
+MOST_ELEMENTS = {"Squeeze": 1, "Unsqueeze": 1}
+
+
+def elements_of(op_type: str, inputs: Sequence[Value | None], attributes: Mapping[str, Any]) -> Elements | None:
+    """What the elements of a node's result stand for, None where that is not known.
+
+    Args:
+        op_type: An operator of the standard domain.
+        inputs: The node's inputs.
+        attributes: Its attributes.
+    """
+    rule = RULES.get(op_type)
+    if rule is None or not any(value is not None and value.elements is not None for value in inputs):
+        return None
+    known = [known_elements(value) for value in inputs if value is not None]
+    arrays = [array for array in known if array is not None]
+    if len(arrays) < len(known) or arrays[0].size > MOST_ELEMENTS.get(op_type, arrays[0].size):
+        return None
+    keywords = {"axis": attributes.get("axis", 0)} if op_type in TAKES_AXIS else {}
+    found = rule(*arrays, **keywords)
+    return None if found is None else np.asarray(found, object)  # of two scalars NumPy makes a plain number
+
+
+def known_elements(value: Value) -> Elements | None:
+    """What is known of the elements of a value."""
+    return value.elements if value.constant is None else value.constant.astype(object)

@@ -1,0 +1,119 @@
+"""The windows of convolution and pooling: what ``auto_pad``, pads, strides and dilations come to in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgekit_mil.core.values import Unsupported, Value
+
+MOST_SPATIAL = 3
+"""Core ML convolves and pools over one to three spatial dimensions."""
+
+Ints = tuple[int, ...]
+Padding = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Sizes, strides and dilations of a window that slides, one number a spatial dimension each."""
+
+    sizes: Ints
+    strides: Ints
+    dilations: Ints
+
+    @classmethod
+    def over(cls, sizes: Sequence[int], strides: Sequence[int] | None, dilations: Sequence[int] | None) -> Windows:
+        """Windows with ONNX's defaults for what is left out.
+
+        Raises:
+            Unsupported: More spatial dimensions than Core ML has, or none.
+        """
+        count = len(sizes)
+        if not 1 <= count <= MOST_SPATIAL:
+            raise Unsupported(f"has {count} spatial dimensions, Core ML takes 1 to {MOST_SPATIAL}")
+        ones = (1,) * count
+        return cls(tuple(sizes), tuple(strides or ones), tuple(dilations or ones))
+
+    @property
+    def extents(self) -> Ints:
+        """How many elements each window spans, dilation included."""
+        return tuple((size - 1) * dilation + 1 for size, dilation in zip(self.sizes, self.dilations, strict=True))
+
+    @property
+    def is_dilated(self) -> bool:
+        """Whether windows have holes."""
+        return any(dilation > 1 and size > 1 for size, dilation in zip(self.sizes, self.dilations, strict=True))
+
+    def padding(self, x: Value, auto_pad: str, pads: Sequence[int] | None) -> Padding:
+        """What is padded before and after each spatial dimension of ``x``.
+
+        ``SAME_UPPER`` and ``SAME_LOWER`` leave ``ceil(size / stride)`` windows and put the odd element at the end or
+        at the beginning.
+
+        Raises:
+            Unsupported: ``SAME_*`` with strides on a dynamic dimension, or negative pads.
+        """
+        count = len(self.sizes)
+        if auto_pad == "NOTSET":
+            return explicit_padding(pads, count)
+        if auto_pad == "VALID":
+            return ((0, 0),) * count
+        if auto_pad not in ("SAME_UPPER", "SAME_LOWER"):
+            raise Unsupported(f"unknown auto_pad {auto_pad!r}")
+        if set(self.strides) == {1}:  # a window for every element, whatever the size
+            totals = [extent - 1 for extent in self.extents]
+        else:
+            spatial = x.static_sizes(range(2, x.rank))
+            totals = [
+                max((-(-size // stride) - 1) * stride + extent - size, 0)
+                for size, stride, extent in zip(spatial, self.strides, self.extents, strict=True)
+            ]
+        return tuple(halves(total, extra_at_end=auto_pad == "SAME_UPPER") for total in totals)
+
+    def reach(self, spatial: Sequence[int], padding: Padding, ceil_mode: bool) -> Padding:
+        """How far windows reach beyond the input: the padding and, with ``ceil_mode``, what the last one needs more.
+
+        ``ceil_mode`` rounds the number of windows up, but a window that would start in the padding after the input is
+        left out.
+        """
+        if not ceil_mode:
+            return padding
+        reach = []
+        for size, (before, after), extent, stride in zip(spatial, padding, self.extents, self.strides, strict=True):
+            count = -(-(size + before + after - extent) // stride) + 1
+            if (count - 1) * stride >= size + before:
+                count -= 1
+            reach.append((before, max((count - 1) * stride + extent - size - before, 0)))
+        return tuple(reach)
+
+    def counts(self, spatial: Sequence[int], reach: Padding) -> Ints:
+        """How many windows there are in each dimension."""
+        return tuple(
+            (size + before + after - extent) // stride + 1
+            for size, (before, after), extent, stride in zip(spatial, reach, self.extents, self.strides, strict=True)
+        )
+
+
+def explicit_padding(pads: Sequence[int] | None, count: int) -> Padding:
+    """ONNX's pads, all the beginnings before all the ends, as pairs.
+
+    Raises:
+        Unsupported: A pad is negative.
+    """
+    if not pads:
+        return ((0, 0),) * count
+    if min(pads) < 0:
+        raise Unsupported("has negative pads")
+    return tuple(zip(pads[:count], pads[count:], strict=True))
+
+
+def halves(total: int, *, extra_at_end: bool) -> tuple[int, int]:
+    """A total split over both ends."""
+    small = total // 2
+    return (small, total - small) if extra_at_end else (total - small, small)
+
+
+def flat(padding: Padding) -> list[int]:
+    """Padding as MIL takes it: before and after of the first dimension, then of the next."""
+    return [amount for pair in padding for amount in pair]

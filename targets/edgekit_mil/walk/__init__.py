@@ -1,0 +1,1 @@
+"""The way over an ONNX graph: lowered, folded, or expanded, node by node."""

@@ -1,0 +1,51 @@
+"""Whether a node can run at all with inputs of these shapes: what ONNX's own shape inference says of it.
+
+It is asked when a node could not be lowered: what no runtime could run is a fault of the model, or of the shapes that
+it was fixed to. A model for several settings (sampling rates, say) chooses between them by an If at run time; once the
+input shapes are fixed, often only one branch fits them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+import onnx_ir as ir
+
+from edgekit_mil.core.values import TensorList, Value
+from edgekit_mil.walk.function_bodies import STANDARD_DOMAINS, type_proto
+
+GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+LARGEST_GIVEN = 64
+"""Constants of so many elements at most are given to the inference by value: shapes and axes are, weights are not."""
+
+
+def contradiction(node: ir.Node, inputs: Sequence[Value | None], opsets: Mapping[str, int]) -> str | None:
+    """Why a node cannot run.
+
+    Args:
+        node: The node, detached, its attributes without references, inputs left out without a name.
+        inputs: Its inputs' values.
+        opsets: Opset imports by domain.
+
+    Returns:
+        What the inference found, None where it found nothing.
+    """
+    has_graphs = any(attr.type in GRAPHS for attr in node.attributes.values())
+    if node.domain not in STANDARD_DOMAINS or has_graphs or any(isinstance(value, TensorList) for value in inputs):
+        return None
+    graph = onnx.helper.make_graph([ir.to_proto(node)], "node", [], [])
+    for formal, value in zip(node.inputs, inputs, strict=False):
+        if formal is None or formal.name is None or value is None:
+            continue
+        if value.constant is not None and value.constant.size <= LARGEST_GIVEN:
+            graph.initializer.append(onnx.numpy_helper.from_array(value.constant, formal.name))
+        else:
+            graph.input.append(onnx.helper.make_value_info(formal.name, type_proto(value)))
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    model = onnx.helper.make_model(graph, opset_imports=imports)
+    try:
+        onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    except onnx.shape_inference.InferenceError as error:
+        return str(error).strip().splitlines()[-1]
+    return None

@@ -1,0 +1,301 @@
+"""The walk over an ONNX graph that lowers it node by node into the current MIL block.
+
+Each node is folded where all its inputs are known, lowered by the registry where it has an entry, and otherwise
+expanded into the function body that its schema or the model defines. What none of these can take is a gap; the walk
+goes on past it, so that one error lists every gap of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import onnx
+import onnx_ir as ir
+
+from edgekit.errors import EdgeKitError, InputError, InternalError, OpGap
+from edgekit_mil.core.context import Context, output_values
+from edgekit_mil.core.mil import ct, drop_unfinished
+from edgekit_mil.core.registry import Lowering
+from edgekit_mil.core.values import HIGHEST_RANK, Infeasible, Unsupported, Value, constant
+from edgekit_mil.ops import catalogue
+from edgekit_mil.support import high_ranks, symbolic_sizes
+from edgekit_mil.walk import feasibility, folding, function_bodies
+from edgekit_mil.walk.nodes import (
+    Scope,
+    attribute_value,
+    bound_attributes,
+    domain_of,
+    is_used,
+    mil_name,
+    node_is_plain,
+    node_name,
+    qualified,
+    rebound,
+    schema_of,
+)
+
+PROCESSOR_LAYOUTS = frozenset({"com.microsoft.nchwc", "com.ms.internal.nhwc"})
+"""Domains of operators that ONNX Runtime puts in for the processor that it optimizes a model on."""
+
+
+class GraphLowering:
+    """Lowers one model; afterwards ``gaps`` has what could not be lowered, ``notes`` what was left out.
+
+    Args:
+        model: The model; its functions are expanded where they are called.
+        target: The deployment target.
+    """
+
+    def __init__(self, model: ir.Model, target: ct.target) -> None:
+        self.gaps: list[OpGap] = []
+        self.notes: list[str] = []
+        self._model = model
+        self._target = target
+        self._taken_names: set[str] = set()
+        self._infeasible = 0
+
+    def lower_main(self, inputs: Sequence[Value]) -> list[Value | None]:
+        """Lower the main graph; returns the outputs' values, None for one behind a gap.
+
+        Tools append nodes that belong further up, and runtimes take that: the nodes are sorted first.
+
+        Raises:
+            edgekit.errors.InputError: Nodes wait for each other.
+        """
+        try:
+            self._model.graph.sort()
+        except ValueError as error:
+            raise InputError("the graph has a cycle", found=str(error)) from error
+        scope = Scope({}, dict(self._model.opset_imports))
+        return self._lower_graph(self._model.graph, inputs, scope)
+
+    def _lower_graph(self, graph: ir.Graph, inputs: Sequence[Value | None], scope: Scope) -> list[Value | None]:
+        formal = [value for value in graph.inputs if value.name not in graph.initializers]
+        if len(formal) != len(inputs):
+            formal = list(graph.inputs)  # a subgraph's inputs are all fed
+        scope.values.update(zip(formal, inputs, strict=True))
+        for value in graph.initializers.values():
+            if value not in scope.values and value.const_value is not None:
+                scope.values[value] = constant(value.const_value.numpy(), value.const_value.dtype)
+        for node in graph:
+            self._lower_node(node, scope)
+        return [scope.values[value] for value in graph.outputs]
+
+    def _lower_node(self, node: ir.Node, scope: Scope) -> None:
+        given = [None if value is None or value in scope.left_out else value for value in node.inputs]
+        inputs = [None if value is None else scope.values[value] for value in given]
+        behind_gap = any(value is not None and scope.values[value] is None for value in given)
+        try:
+            if behind_gap:
+                self._require_known(node, scope)
+                results: list[Value | None] = []
+            else:
+                results = self._evaluate(node, inputs, scope)
+        except EdgeKitError:
+            raise
+        except Exception as error:
+            drop_unfinished()
+            gap = self._gap(error, node, inputs, scope)
+            self._infeasible += isinstance(gap, Infeasible)
+            self.gaps.append(OpGap(qualified(node), node_name(node, scope), gap.reason, gap.hint))
+            results = []
+        results += [None] * (len(node.outputs) - len(results))
+        for output, result in zip(node.outputs, results, strict=False):
+            scope.values[output] = result
+            self._name_variable(output, result)
+
+    def _gap(self, error: Exception, node: ir.Node, inputs: Sequence[Value | None], scope: Scope) -> Unsupported:
+        """What to report of a node that could not be lowered.
+
+        Raises:
+            edgekit.errors.InternalError: Neither the operator nor the model is to blame.
+        """
+        if isinstance(error, Infeasible):
+            return error
+        plain = rebound(node, bound_attributes(node, scope), given=[value is not None for value in inputs])
+        reason = feasibility.contradiction(plain, inputs, scope.opsets)
+        if reason is not None and isinstance(error, Unsupported):
+            return Infeasible(error.reason, error.hint)
+        if reason is not None:
+            return Infeasible(f"cannot run with inputs of these shapes: {reason}", "check what the shapes are fixed to")
+        if isinstance(error, Unsupported):
+            return error
+        raise InternalError(
+            "lowering a node failed", subject=f"{qualified(node)} {node_name(node, scope)!r}", found=repr(error)
+        ) from error
+
+    def _evaluate(self, node: ir.Node, inputs: list[Value | None], scope: Scope) -> list[Value | None]:
+        attributes = bound_attributes(node, scope)
+        schema = schema_of(node, scope.opsets)
+        bound = node if node_is_plain(node) else rebound(node, attributes)
+        if folding.is_foldable(bound, schema, inputs):
+            folded = folding.fold(bound, scope.opsets, inputs)
+            if folded is not None:
+                return folded
+        version = schema.since_version if schema is not None else 1
+        entry = catalogue.find(domain_of(node), node.op_type, version)
+        known = entry.attributes if entry is not None else function_bodies.known_attributes(schema)
+        unknown = sorted(set(attributes) - known) if known is not None else []
+        if unknown:
+            raise Unsupported(f"attribute {', '.join(unknown)} is not known for version {version}")
+        if entry is None:
+            body = self._function_body(node, schema, inputs, scope)
+            if body is None:
+                raise Unsupported(*self._missing(node, version))
+            return self._expand(node, body, inputs, attributes, scope)
+        try:
+            results = self._apply(entry, node, schema, inputs, attributes, scope, version)
+            return with_elements(node, inputs, attributes, results)
+        except Unsupported:
+            # The operator's own definition may avoid what its lowering cannot take.
+            body = self._function_body(node, schema, inputs, scope)
+            if body is None:
+                raise
+            drop_unfinished()
+            before = len(self.gaps)
+            results = self._expand(node, body, inputs, attributes, scope)
+            if len(self.gaps) == before:
+                return results
+            del self.gaps[before:]
+            raise
+
+    def _apply(
+        self,
+        entry: Lowering,
+        node: ir.Node,
+        schema: onnx.defs.OpSchema | None,
+        inputs: list[Value | None],
+        attributes: Mapping[str, ir.Attr],
+        scope: Scope,
+        version: int,
+    ) -> list[Value | None]:
+        if entry.most_inputs is not None and len(inputs) > entry.most_inputs:
+            extra = [value for value in inputs[entry.most_inputs :] if value is not None]
+            if extra:
+                raise Unsupported(f"takes {entry.most_inputs} inputs, found {len(inputs)}")
+            inputs = inputs[: entry.most_inputs]
+
+        def lower_graph(graph: ir.Graph, values: Sequence[Value]) -> list[Value]:
+            inner = Scope(
+                dict(scope.values),
+                scope.opsets,
+                scope.attributes,
+                scope.left_out,
+                (*scope.path, node_name(node, scope)),
+            )
+            before, infeasible = len(self.gaps), self._infeasible
+            results = self._lower_graph(graph, values, inner)
+            if self._infeasible > infeasible:
+                gaps = self.gaps[before:]
+                del self.gaps[before:]
+                raise Infeasible("; ".join(f"{gap.node}: {gap.reason}" for gap in gaps))
+            if len(self.gaps) > before or any(result is None for result in results):
+                raise Unsupported("its body has operators that cannot be converted")
+            return [result for result in results if result is not None]
+
+        if entry.elementwise and any(value is not None and value.rank > HIGHEST_RANK for value in inputs):
+            merged, shape = high_ranks.broadcast_merged(inputs)
+            results = self._apply(entry, node, schema, merged, attributes, scope, version)
+            return [None if result is None else high_ranks.of_shape(result, shape) for result in results]
+
+        ctx = Context(
+            op_type=node.op_type,
+            domain=domain_of(node),
+            version=version,
+            name=node_name(node, scope),
+            output_used=tuple(is_used(value) for value in node.outputs),
+            target=self._target,
+            lower_graph=lower_graph,
+            note=self._note,
+        )
+        keywords = {name: attribute_value(attr) for name, attr in attributes.items()}
+        result = entry.function(ctx, *inputs, **keywords)
+        return output_values(ctx, schema, inputs, result)
+
+    def _note(self, text: str) -> None:
+        """Add a note; a part of the graph that is lowered twice makes it once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def _function_body(
+        self, node: ir.Node, schema: onnx.defs.OpSchema | None, inputs: Sequence[Value | None], scope: Scope
+    ) -> function_bodies.Body | None:
+        """The function that the model or the schema defines for the node."""
+        own = self._model.functions.get((node.domain, node.op_type, node.overload))
+        if own is not None:
+            return function_bodies.Body(own, (True,) * len(own.outputs))
+        if schema is None:
+            return None
+        plain = rebound(node, bound_attributes(node, scope), given=[value is not None for value in inputs])
+        return function_bodies.schema_body(schema, plain, inputs, scope.opsets.get("", 1))
+
+    def _expand(
+        self,
+        node: ir.Node,
+        definition: function_bodies.Body,
+        inputs: Sequence[Value | None],
+        attributes: Mapping[str, ir.Attr],
+        scope: Scope,
+    ) -> list[Value | None]:
+        body = definition.function
+        bindings = {name: attr for name, attr in body.attributes.items() if attr.value is not None}
+        bindings.update(function_bodies.schema_defaults(schema_of(node, scope.opsets)))
+        bindings.update(attributes)
+        opsets = {**scope.opsets, **body.opset_imports}
+        inner = Scope({}, opsets, bindings, path=(*scope.path, node_name(node, scope)))
+        given = [*inputs, *([None] * (len(body.inputs) - len(inputs)))]
+        for formal, actual in zip(body.inputs, given, strict=True):
+            if actual is None:
+                inner.left_out.add(formal)
+            else:
+                inner.values[formal] = actual
+        for inner_node in body:
+            self._lower_node(inner_node, inner)
+        results = iter([inner.values[value] for value in body.outputs])
+        return [next(results) if computes else None for computes in definition.outputs]
+
+    def _require_known(self, node: ir.Node, scope: Scope) -> None:
+        """A node behind a gap cannot be lowered, but whether anything could lower it is known."""
+        schema = schema_of(node, scope.opsets)
+        version = schema.since_version if schema is not None else 1
+        known = catalogue.find(domain_of(node), node.op_type, version) is not None
+        own = (node.domain, node.op_type, node.overload) in self._model.functions
+        if not (known or own or function_bodies.has_body(schema)):
+            raise Unsupported(*self._missing(node, version))
+
+    def _missing(self, node: ir.Node, version: int) -> tuple[str, str]:
+        known = catalogue.known_versions(domain_of(node), node.op_type)
+        if known:
+            listed = ", ".join(map(str, known))
+            return f"version {version} has no lowering; there are: {listed}", "convert the model to another opset"
+        if node.domain in PROCESSOR_LAYOUTS:
+            return (
+                "computes in a memory layout of one processor",
+                "save the optimized model at ONNX Runtime's level extended or lower",
+            )
+        if node.domain not in function_bodies.STANDARD_DOMAINS:
+            return f"no lowering in domain {node.domain}", "export the model with standard operators only"
+        return "no lowering", "replace the operator, or cut the model with `edgekit extract`"
+
+    def _name_variable(self, output: ir.Value, result: Value | None) -> None:
+        """Give the program's variable the ONNX value's name, so that intermediate results can be found again."""
+        if result is None or result.variable is None or not output.name or result.variable.op is None:
+            return
+        name = mil_name(output.name)
+        if name not in self._taken_names and result.variable.name not in self._taken_names:
+            self._taken_names.add(name)
+            result.variable.name = name
+            if len(result.variable.op.outputs) == 1:
+                result.variable.op.name = name  # which passes derive other names from
+
+
+def with_elements(
+    node: ir.Node, inputs: Sequence[Value | None], attributes: Mapping[str, ir.Attr], results: list[Value | None]
+) -> list[Value | None]:
+    """The results, the first one with what its elements stand for where it is a vector of sizes."""
+    if domain_of(node) or not results or results[0] is None or results[0].variable is None:
+        return results
+    plain = {name: attribute_value(attr) for name, attr in attributes.items()}
+    elements = symbolic_sizes.elements_of(node.op_type, inputs, plain)
+    return results if elements is None else [replace(results[0], elements=elements), *results[1:]]

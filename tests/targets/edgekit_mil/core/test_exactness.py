@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx.helper import make_node
+
+import edgekit_coreml
+from edgekit_mil.core.exactness import integers_in_floats
+from edgekit_mil.core.mil import Function, Program, ct, mb, types
+
+
+def names_kept(body, **inputs):
+    with Function(inputs, ct.target.iOS18) as function:
+        function.set_outputs([body(*(function.inputs[name] for name in inputs))])
+    program = Program()
+    program.add_function("main", function)
+    return integers_in_floats(program)
+
+
+POSITIONS = {"i": mb.placeholder(shape=(4,), dtype=types.int32)}
+
+
+def test_positions_that_go_back_to_integers_are_kept():
+    def body(i):
+        scaled = mb.mul(x=mb.cast(x=i, dtype="fp32"), y=0.5, name="scaled")
+        return mb.cast(x=mb.floor(x=scaled, name="whole"), dtype="int32")
+
+    assert names_kept(body, **POSITIONS) == {"scaled", "whole"}
+
+
+def test_positions_that_are_compared_are_kept():
+    def body(i):
+        return mb.cast(x=mb.less(x=mb.cast(x=i, dtype="fp32"), y=2500.5, name="before"), dtype="int32")
+
+    assert names_kept(body, **POSITIONS) == {"before"}
+
+
+def test_what_stays_a_float_or_is_mixed_with_floats_is_not():
+    def body(i, x):
+        mask = mb.mul(x=mb.cast(x=i, dtype="fp32"), y=-100.0)
+        score = mb.add(x=x, y=mask)
+        return mb.add(x=score, y=mb.cast(x=mb.cast(x=mb.round(x=score), dtype="int32"), dtype="fp32"))
+
+    assert names_kept(body, **POSITIONS, x=mb.placeholder(shape=(4,))) == frozenset()
+
+
+@pytest.mark.parametrize("precision", ["float16", "auto"])
+def test_positions_beyond_what_float16_holds(tmp_path, precision):
+    nodes = [
+        make_node("Cast", ["i"], ["f"], to=onnx.TensorProto.FLOAT),
+        make_node("Mul", ["f", "half"], ["g"]),
+        make_node("Floor", ["g"], ["h"]),
+        make_node("Cast", ["h"], ["y"], to=onnx.TensorProto.INT64),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [onnx.helper.make_tensor_value_info("i", onnx.TensorProto.INT64, [4])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.INT64, None)],
+        [onnx.numpy_helper.from_array(np.float32(0.5), "half")],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
+    feeds = {"i": np.array([2049, 4097, 70001, 1])}
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision=precision)
+    np.testing.assert_array_equal(edgekit_coreml.load(package).run(feeds)["y"], expected)

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from edgekit_mil.core.mil import Function, ct, get_new_symbol, mb
+from edgekit_mil.core.values import Value, constant
+from edgekit_mil.support.symbolic_sizes import elements_of
+
+
+def scalar_size(symbol):
+    """A size that a program computes, and the symbol that it stands for."""
+    elements = np.array(symbol, object)
+    with Function({"x": mb.placeholder(shape=(1,))}, ct.target.iOS18) as function:
+        return Value(ir.DataType.INT64, variable=function.inputs["x"], elements=elements)
+
+
+@pytest.mark.parametrize(("op_type", "expected"), [("Mul", lambda n: n * 6), ("Add", lambda n: n + 6)])
+def test_arithmetic_of_scalars_can_be_put_into_a_vector(op_type, expected):
+    symbol = get_new_symbol()
+    total = elements_of(op_type, [scalar_size(symbol), constant(np.array(6))], {})
+    assert isinstance(total, np.ndarray)
+    assert total.shape == ()
+    assert total.item() == expected(symbol)
