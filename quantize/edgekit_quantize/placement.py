@@ -1,132 +1,23 @@
-"""Which tensors are quantized: what the target's data file says, applied to a graph.
-
-A target keeps ``placement.json`` beside its module::
-
-    {"format": 1, "default": {SETTINGS}, "profiles": {"<profile name>": {SETTINGS that differ}}}
-
-SETTINGS are the fields of :class:`Settings`. Beside them ``candidates`` lists what is worth measuring, each an object
-with a ``name`` and the settings in which it differs from those around it; ``refuses`` tells why a scheme cannot be
-taken, by its name; ``dynamic`` lists the kinds of layers that ``int8-dynamic`` is for.
-"""
+"""Which tensors of a graph are quantized, as a target's settings say."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 import onnx_ir as ir
 
-from edgekit.errors import InternalError
-from edgekit_quantize.dynamic import fits
-from edgekit_quantize.graph import constant, is_standard, only_consumer
-from edgekit_quantize.layers import LAYER_KINDS, Layer, layers
-from edgekit_quantize.ranges import AROUND_ZERO
-from edgekit_quantize.zero_points import takes_shift
-
-MODES = ("float", "weights", "input", "both", "dynamic")
-"""A layer stays float; only its weights are quantized; its activation input is as well; its output is as well; its
-activation input is quantized by its own range every time (plain matrix products only; for others ``weights``)."""
-
-BESIDE = ("candidates", "name", "refuses", "dynamic")
-"""What stands beside settings in a target's data: what is worth measuring, a candidate's name, schemes that the target
-cannot take with the reasons, and the kinds of layers that it computes with ranges of the moment."""
+from edgekit_quantize.calibration.ranges import AROUND_ZERO
+from edgekit_quantize.graph.layers import LAYER_KINDS, Layer, layers
+from edgekit_quantize.graph.nodes import constant, is_standard, only_consumer
+from edgekit_quantize.integers.zero_points import takes_shift
+from edgekit_quantize.settings import Settings
 
 DEFAULT_RULE = "percentile"
 ACTIVATIONS = ("Relu", "Clip", "HardSwish", "LeakyRelu", "Sigmoid", "Tanh", "Elu", "PRelu")
 """Functions of single numbers that stand behind a layer."""
 TO_SOFTMAX = ("Add", "Sub", "Mul", "Div", "Where")
 """What stands between a product and Softmax where exporters scale and mask an attention's scores."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a target's runtime fuses and prefers. The defaults are what every runtime computes right."""
-
-    activations: str = "uint8"
-    """Integer type of activations."""
-    symmetric_activations: bool = False
-    """Whether the zero point must be the middle of the type."""
-    ranges: Mapping[str, str] = field(default_factory=lambda: {"DepthwiseConv": "minmax"})
-    """The rule for the range of an activation (:data:`edgekit_quantize.ranges.RULES`) by the kind of layer that reads
-    it; ``percentile`` for kinds that are not named."""
-    smoothing: Mapping[str, float] = field(default_factory=dict)
-    """How much of the difficulty of activations moves into the weights behind them, 0 to 1, by kind of layer
-    (:mod:`edgekit_quantize.smoothquant`): ``MatMul``, ``Gemm`` and ``Conv``."""
-    channel_scales: tuple[str, ...] = ()
-    """Kinds of layers whose activation input gets a scale a channel (:mod:`edgekit_quantize.per_channel`):
-    ``DepthwiseConv``."""
-    weights: str = "int8"
-    """Integer type of weights; always symmetric."""
-    weights_form: str = "dequantize"
-    """How weights are written that only are stored as integers: with ``dequantize`` behind DequantizeLinear, with
-    ``cast`` behind Cast and Div, which runtimes compute once when they load the model. (A Mul instead of the Div is
-    what OpenVINO takes for weights to keep as integers, where a recurrent layer then misses its constant.)"""
-    block: int = 0
-    """How many inputs share a scale in weights that only are stored as integers; 0 for one scale a channel."""
-    bias: str = "float"
-    """``int32`` where the runtime's integer kernels want biases as integers, else ``float``."""
-    layers: Mapping[str, str] = field(
-        default_factory=lambda: {"Conv": "input", "Gemm": "input", "MatMul": "input", "Gather": "weights"}
-    )
-    """Mode of every kind of layer (see :data:`MODES`); kinds that are not named stay float. Beside the kinds of
-    :mod:`edgekit_quantize.layers` there are ``Gather`` (tables) and ``LSTM``, ``GRU`` and ``RNN``, for which only
-    ``weights`` is known, and of LSTM ``dynamic`` (:mod:`edgekit_quantize.dynamic_lstm`)."""
-    activation_products: bool = False
-    """Whether the MatMul of two activations that gives an attention's scores is quantized, its operands around zero.
-    (The one behind the scores stays float: what Softmax gives has few integers worth the name.)"""
-    fused: tuple[str, ...] = ("Relu", "Clip")
-    """Operators that the runtime computes inside the layer before them."""
-    moves: tuple[str, ...] = ("MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice")
-    """Operators that hand integers through unchanged."""
-    zero_points_in_biases: bool = False
-    """Whether zero points move into the biases of the layers that read an activation, where all of them can
-    (:mod:`edgekit_quantize.zero_points`): runtimes that multiply integers are slower with a zero point."""
-    shortcuts: bool = False
-    """Whether an Add of two activations reads as integers what a convolution reads as integers anyway: a runtime then
-    need not hand the same numbers on in float as well."""
-    separate_bias: bool = False
-    """Whether the Add behind a quantized MatMul gets a bias of rank 3, which keeps the runtime from merging the two
-    into a Gemm that it has no integer kernel for."""
-    equalize: bool = False
-    """Whether the weights of layers that follow each other are evened out first (:mod:`edgekit_quantize.equalize`)."""
-    correct_rounding: bool = False
-    """Whether biases also take off what the rounding of activations adds on average
-    (:mod:`edgekit_quantize.rounding_error`)."""
-    fewest_channels: int = 0
-    """Convolutions stay float where each output has fewer input channels than this, as that of an image: integer
-    kernels leave most of their lanes empty there. Depthwise ones that read what these give stay float too."""
-    padded_shifts_as_convolutions: bool = False
-    """See :func:`edgekit_quantize.prepare.affine.shifts_to_convolutions`."""
-
-    @classmethod
-    def read(cls, data: Mapping[str, Any]) -> Settings:
-        """The settings that a target's data file gives; what is none (:data:`BESIDE`) is passed over.
-
-        Raises:
-            edgekit.errors.InternalError: The data have a field that is none.
-        """
-        known = {f.name for f in fields(cls)}
-        given = {name: value for name, value in data.items() if name not in BESIDE}
-        for name in given:
-            if name not in known:
-                raise InternalError(f"no setting {name!r}", subject="placement data", expected=", ".join(sorted(known)))
-        for kind, mode in given.get("layers", {}).items():
-            if mode not in MODES:
-                raise InternalError(f"no mode {mode!r} for {kind}", subject="placement data", expected=", ".join(MODES))
-        settings: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
-        return cls(**settings)
-
-    @property
-    def quantizes_activations(self) -> bool:
-        """Whether any kind of layer computes with integers, rather than storing its weights as such."""
-        return any(mode in ("input", "both") for mode in self.layers.values())
-
-
-def candidates(data: Mapping[str, Any]) -> list[tuple[str, Settings]]:
-    """What is worth measuring on the target, by name, in the order of the data file."""
-    given = data.get("candidates") or [{"name": "int8"}]
-    return [(entry["name"], Settings.read({**data, **entry})) for entry in given]
 
 
 @dataclass
@@ -178,7 +69,7 @@ class Plan:
     def outcome(self) -> tuple[Hashable, ...]:
         """What the plan comes to: two plans for a graph with the same outcome are written alike."""
         others = tuple(sorted((kind, mode) for kind, mode in self.settings.layers.items() if kind not in LAYER_KINDS))
-        told = {field.name for field in fields(self.settings)} - {"layers"}
+        told = {field.name for field in fields(self.settings)} - {"layers", "preparation"}
         if not self.layers and not self.products:
             told &= {"weights", "weights_form", "block"}
         rest = tuple((name, repr(getattr(self.settings, name))) for name in sorted(told))
@@ -208,7 +99,7 @@ def place(graph: ir.Graph, settings: Settings, keep_float: Collection[str] = ())
         elif mode == "weights":
             plan.stored.append(layer)
         elif mode == "dynamic":
-            (plan.dynamic if fits(layer) else plan.stored).append(layer)
+            (plan.dynamic if layer.is_plain_product else plan.stored).append(layer)
         elif layer.name in keep_float:
             plan.kept_float[layer.name] = "its error is too large"
             plan.stored.append(layer)
@@ -225,8 +116,8 @@ def place(graph: ir.Graph, settings: Settings, keep_float: Collection[str] = ())
         else:
             plan.layers.append(layer)
             plan.tensors[layer.data.name] = layer.data
-            if layer.kind in settings.ranges:
-                plan.rules[layer.data.name] = settings.ranges[layer.kind]
+            if layer.kind in settings.preparation.ranges:
+                plan.rules[layer.data.name] = settings.preparation.ranges[layer.kind]
             if mode == "both":
                 output = fused_output(layer.output, settings.fused)
                 if not output.is_graph_output() and output.name and _stays_in(graph, output):

@@ -10,8 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.processes.processors import usable_processors
-from edgekit_quantize.graph import static_shape
-from edgekit_quantize.session import open_session
+from edgekit_quantize.graph.nodes import static_shape
+from edgekit_quantize.graph.session import session
 
 WATCHED_BYTES = 64 * 2**20
 """How many bytes of observed tensors one run may hand out; more are spread over several runs of the same sample."""
@@ -46,13 +46,13 @@ def observe(
     fed = [value.name for value in model.graph.inputs if value.name and value.name in names]
     groups = _groups(model.graph, names)
     threads = max(1, usable_processors() - 1)  # one is for the observer
-    sessions = [open_session(with_outputs(model, group), threads) if group else None for group in groups]
+    sessions = [session(with_outputs(model, group), threads) if group else None for group in groups]
     last = len(groups) - 1
     count = 0
 
     def run(number: int, sample: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
-        session = sessions[number]
-        return [] if session is None else session.run(groups[number], dict(sample))
+        opened = sessions[number]
+        return [] if opened is None else opened.run(groups[number], dict(sample))
 
     def runs() -> Iterator[tuple[int, Mapping[str, np.ndarray], Future[Sequence[np.ndarray]]]]:
         for sample in feeds:

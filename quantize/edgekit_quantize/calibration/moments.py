@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from edgekit_quantize.graph import integer
-from edgekit_quantize.layers import Layer
+from edgekit_quantize.graph.layers import Layer
+from edgekit_quantize.graph.nodes import integer
 
 ROWS = 128
 """At most so many rows of a sample's product are taken, evenly spread: neighbours tell much the same."""

@@ -13,9 +13,8 @@ from edgekit_quantize.calibration.channel_histogram import ChannelHistogram
 from edgekit_quantize.calibration.collect import observe
 from edgekit_quantize.calibration.histogram import Histogram
 from edgekit_quantize.calibration.references import Feeds, Reference, References
-from edgekit_quantize.per_channel import ChannelScales
-from edgekit_quantize.qparams import QParams
-from edgekit_quantize.smoothquant import Smoothing
+from edgekit_quantize.calibration.scaling import ChannelScales, Smoothing
+from edgekit_quantize.integers.qparams import QParams
 
 Scale = Callable[[ChannelHistogram], ChannelScales]
 """Finds the scales of a tensor's channels."""
@@ -67,7 +66,7 @@ class TensorStatistics:
     """How it is quantized, where that was decided channel by channel; else a rule decides by the histogram."""
     rounding: np.ndarray | None = None
     """What rounding adds to each channel on average, where that was measured
-    (:mod:`edgekit_quantize.rounding_error`)."""
+    (:mod:`edgekit_quantize.rounding.rounding_error`)."""
 
 
 @dataclass

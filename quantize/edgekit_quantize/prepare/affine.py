@@ -8,18 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from edgekit_quantize.graph import (
+from edgekit_quantize.graph.layers import Layer, is_padded, layer_of
+from edgekit_quantize.graph.nodes import (
     Names,
     add_initializer,
+    bypass,
     constant,
     is_standard,
     only_consumer,
     remove_unread,
     static_shape,
 )
-from edgekit_quantize.layers import Layer, is_padded, layer_of
-from edgekit_quantize.prepare.rescale import (
-    bypass,
+from edgekit_quantize.graph.parameters import (
     can_rescale,
     output_channels,
     scale_input,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from edgekit_quantize.graph import constant, integer, is_standard, only_consumer
-from edgekit_quantize.layers import layer_of
-from edgekit_quantize.prepare.rescale import scale_output
+from edgekit_quantize.graph.layers import layer_of
+from edgekit_quantize.graph.nodes import constant, integer, is_standard, only_consumer
+from edgekit_quantize.graph.parameters import scale_output
 
 EPSILON = 1e-5
 """The operator's default."""

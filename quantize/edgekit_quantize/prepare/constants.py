@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from edgekit_quantize.graph import add_initializer, constant, is_standard, static_shape
+from edgekit_quantize.graph.nodes import add_initializer, constant, is_standard, static_shape
 
 MOVES_WEIGHTS = (
     "Reshape",

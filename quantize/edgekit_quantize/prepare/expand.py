@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from edgekit_quantize.graph import constant, integer, is_standard, static_shape
-from edgekit_quantize.prepare.rescale import bypass
+from edgekit_quantize.graph.nodes import bypass, constant, integer, is_standard, static_shape
 
 ELEMENTWISE = ("Cast", "Clip", "Sqrt", "Relu", "Abs", "Neg", "Exp", "Log", "Sigmoid", "Reciprocal", "Not")
 """Operators whose output has the shape of their first input; Clip's limits are scalars."""

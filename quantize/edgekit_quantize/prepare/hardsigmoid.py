@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from edgekit_quantize.graph import Names, add_initializer, is_standard, only_consumer
-from edgekit_quantize.layers import layer_of
-from edgekit_quantize.prepare.rescale import can_rescale
+from edgekit_quantize.graph.layers import layer_of
+from edgekit_quantize.graph.nodes import Names, add_initializer, is_standard, only_consumer
+from edgekit_quantize.graph.parameters import can_rescale
 
 ALPHA, BETA = 0.2, 0.5
 """The operator's defaults."""

@@ -6,7 +6,7 @@ import math
 
 import onnx_ir as ir
 
-from edgekit_quantize.graph import is_standard, only_consumer, remove_unread, scalar
+from edgekit_quantize.graph.nodes import is_standard, only_consumer, remove_unread, scalar
 from edgekit_quantize.prepare.affine import affine_of
 
 HARDSWISH_OPSET = 14

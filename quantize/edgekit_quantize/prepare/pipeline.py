@@ -6,8 +6,8 @@ import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass, RemoveInitializersFromInputsPass
 
 from edgekit.graph.shapes import ContradictionError, infer_shapes
-from edgekit.model import Model
-from edgekit_quantize.graph import drop_unused_initializers, is_standard
+from edgekit.model import Model, name_nodes
+from edgekit_quantize.graph.nodes import bypass, drop_unused_initializers, is_standard
 from edgekit_quantize.prepare.affine import fold_backward, fold_forward, shifts_to_convolutions
 from edgekit_quantize.prepare.batchnorm import fold_batchnorm
 from edgekit_quantize.prepare.constants import fold_constants
@@ -15,7 +15,6 @@ from edgekit_quantize.prepare.expand import drop_expands
 from edgekit_quantize.prepare.hardsigmoid import clip_hardsigmoids
 from edgekit_quantize.prepare.hardswish import fuse_hardswish
 from edgekit_quantize.prepare.opset import modern
-from edgekit_quantize.prepare.rescale import bypass
 
 
 def prepared(model: ir.Model, *, padded_shifts_as_convolutions: bool = False) -> ir.Model:
@@ -34,7 +33,7 @@ def prepared(model: ir.Model, *, padded_shifts_as_convolutions: bool = False) ->
     model = _with_shapes(model)
     graph = model.graph
     _drop_identities(graph)
-    _name_nodes(graph)
+    name_nodes(model)
     while fold_constants(model):  # shapes may follow from what is constant now
         model = _with_shapes(model)
     graph = model.graph
@@ -63,15 +62,3 @@ def _drop_identities(graph: ir.Graph) -> None:
         source = node.inputs[0] if is_standard(node, "Identity") else None
         if source is not None and not node.outputs[0].is_graph_output():
             bypass(graph, node, source)
-
-
-def _name_nodes(graph: ir.Graph) -> None:
-    """Give every node a name that no other has: layers are spoken of by name."""
-    seen: set[str] = set()
-    for node in graph.all_nodes():
-        wish = node.name or node.outputs[0].name or node.op_type
-        name, count = wish, 1
-        while name in seen:
-            name, count = f"{wish}_{count}", count + 1
-        seen.add(name)
-        node.name = name

@@ -225,7 +225,7 @@ def test_a_budget_that_nothing_holds(edgekit: RunEdgeKit, model: Path, data: Pat
     assert finished.out.startswith("    SQNR  weights   inputs ")
     head, *lines = finished.err.splitlines()
     assert head == "error: no candidate holds the accuracy budget"
-    assert re.match(r"  int8, weights rounded with care +explained +(99|100)\.\d\d% +100\.00% +0\.0\d+% ", lines[2])
+    assert re.match(r"  int8, weights rounded adaptively +explained +(99|100)\.\d\d% +100\.00% +0\.0\d+% ", lines[2])
     assert lines[-2:] == [
         "expected: at most 0.00% lost",
         "hint: allow more with --max-drop, or give more and more typical samples; "

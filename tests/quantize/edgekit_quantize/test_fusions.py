@@ -16,13 +16,13 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from edgekit_quantize.bias_correction import input_axis
 from edgekit_quantize.calibration.statistics import Calibration, calibrate
-from edgekit_quantize.layers import layers
-from edgekit_quantize.per_channel import by_channel, channel_scales
-from edgekit_quantize.placement import Settings, candidates, place
+from edgekit_quantize.graph.layers import layers
+from edgekit_quantize.placement import place
 from edgekit_quantize.prepare import prepared
-from edgekit_quantize.writing import write
+from edgekit_quantize.settings import Placement, Settings
+from edgekit_quantize.smoothing.per_channel import by_channel, channel_scales
+from edgekit_quantize.writing.candidate import write
 
 CNN = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[1, 8, 16, 16] x) => (float[1, 16, 16, 16] y) {
@@ -83,11 +83,11 @@ def _placement(target: str) -> dict[str, Any]:
 def _calibrated(model: ir.Model, settings: Settings, rng: np.random.Generator) -> Calibration:
     wanted: dict[str, set[int]] = {name: set() for name in place(model.graph, settings).observed()}
     for layer in layers(model.graph):
-        wanted.setdefault(layer.data.name or "", set()).add(input_axis(layer))
+        wanted.setdefault(layer.data.name or "", set()).add(layer.input_axis)
     shape = [int(dim) for dim in model.graph.inputs[0].shape or ()]
     feeds = [({"x": rng.normal(size=shape).astype(np.float32)}, None) for _ in range(4)]
     scales = {
-        name: functools.partial(channel_scales, readers=readers, settings=settings)
+        name: functools.partial(channel_scales, readers=readers, preparation=settings.preparation)
         for name, readers in by_channel([place(model.graph, settings)]).items()
     }
     return calibrate(model, wanted, feeds, len(feeds), by_channel=scales)
@@ -130,7 +130,7 @@ def _fused_layers(model: ir.Model, folder: Path) -> list[str]:
 def test_onnxruntime_multiplies_matrices_of_integers(
     transformer: ir.Model, rng: np.random.Generator, tmp_path: Path
 ) -> None:
-    settings = dict(candidates(_placement("edgekit_onnxruntime")))["integer matrix products"]
+    settings = Placement.read(_placement("edgekit_onnxruntime")).candidates["integer matrix products"]
 
     written = write(transformer, settings, _calibrated(transformer, settings, rng).tensors)
 
@@ -140,7 +140,7 @@ def test_onnxruntime_multiplies_matrices_of_integers(
 
 
 def test_onnxruntime_convolves_integers(cnn: ir.Model, rng: np.random.Generator, tmp_path: Path) -> None:
-    settings = dict(candidates(_placement("edgekit_onnxruntime")))["integer convolutions and matrix products"]
+    settings = Placement.read(_placement("edgekit_onnxruntime")).candidates["integer convolutions and matrix products"]
 
     written = write(cnn, settings, _calibrated(cnn, settings, rng).tensors)
 
@@ -148,16 +148,17 @@ def test_onnxruntime_convolves_integers(cnn: ir.Model, rng: np.random.Generator,
 
 
 def test_onnxruntime_computes_stored_weights_when_it_loads(cnn: ir.Model, tmp_path: Path) -> None:
-    settings = dict(candidates(_placement("edgekit_onnxruntime")))["weights only"]
+    settings = Placement.read(_placement("edgekit_onnxruntime")).candidates["weights only"]
 
     written = write(cnn, settings, {})
 
-    assert len(written.stored) == 3
+    assert written.stored == ["c"]  # the others have few weights
+    assert set(written.kept_float.values()) == {"its weights are few"}
     assert not {"Cast", "Div", "DequantizeLinear"} & _optimized(written.model, tmp_path).keys()
 
 
 def test_openvino_convolves_integers(cnn: ir.Model, rng: np.random.Generator, tmp_path: Path) -> None:
-    _, settings = candidates(_placement("edgekit_openvino"))[0]
+    settings = next(iter(Placement.read(_placement("edgekit_openvino")).candidates.values()))
 
     written = write(cnn, settings, _calibrated(cnn, settings, rng).tensors)
 
@@ -169,7 +170,7 @@ def test_openvino_convolves_integers(cnn: ir.Model, rng: np.random.Generator, tm
 def test_openvino_multiplies_matrices_of_integers(
     transformer: ir.Model, rng: np.random.Generator, tmp_path: Path
 ) -> None:
-    _, settings = candidates(_placement("edgekit_openvino"))[0]
+    settings = next(iter(Placement.read(_placement("edgekit_openvino")).candidates.values()))
 
     written = write(transformer, settings, _calibrated(transformer, settings, rng).tensors)
 
@@ -181,13 +182,13 @@ def test_openvino_multiplies_matrices_of_integers(
 def test_openvino_has_no_zero_points_to_take_off(
     cnn: ir.Model, transformer: ir.Model, rng: np.random.Generator, tmp_path: Path
 ) -> None:
-    _, settings = candidates(_placement("edgekit_openvino"))[0]
+    settings = next(iter(Placement.read(_placement("edgekit_openvino")).candidates.values()))
 
     def taken_off(model: ir.Model, settings: Settings) -> int:
         written = write(model, settings, _calibrated(model, settings, rng).tensors)
         return sum("DequantizationSubtract" in layers for layers in _fused_layers(written.model, tmp_path))
 
-    told = replace(settings, zero_points_in_biases=False, ranges={})
+    told = replace(settings, zero_points_in_biases=False, preparation=replace(settings.preparation, ranges={}))
     assert taken_off(transformer, settings) == 0
     assert taken_off(transformer, told) == 1  # what comes in; behind Relu nothing is negative
 
@@ -198,7 +199,7 @@ def test_openvino_convolves_depthwise_between_integers(
     shapes = {"w1": (16, 8, 1, 1), "w2": (16, 1, 3, 3), "w3": (16, 16, 1, 1)}
     arrays = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
     model = prepared(parse(SEPARABLE, **arrays))
-    _, settings = candidates(_placement("edgekit_openvino"))[0]
+    settings = next(iter(Placement.read(_placement("edgekit_openvino")).candidates.values()))
     calibration = _calibrated(model, settings, rng)
 
     written = write(model, settings, calibration.tensors)
@@ -214,7 +215,7 @@ def test_openvino_scores_attention_with_integers(
 ) -> None:
     arrays = {name: (rng.normal(size=(32, 32)) / 6).astype(np.float32) for name in ("wq", "wk", "wv")}
     model = prepared(parse(ATTENTION, **arrays))
-    _, settings = candidates(_placement("edgekit_openvino"))[0]
+    settings = next(iter(Placement.read(_placement("edgekit_openvino")).candidates.values()))
 
     written = write(model, settings, _calibrated(model, settings, rng).tensors)
 

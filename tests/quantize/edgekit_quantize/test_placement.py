@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-import importlib.resources
-import json
 from collections.abc import Callable
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 
-from edgekit.errors import InternalError
-from edgekit_quantize.placement import Settings, candidates, place
+from edgekit_quantize.placement import place
+from edgekit_quantize.settings import Settings
 
 CNN = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[1, 3, 8, 8] x) => (float[1, 10] y) {
@@ -102,21 +100,3 @@ def test_a_value_that_a_branch_reads_is_not_quantized_whole(parse: Callable[...,
     plan = place(model.graph, Settings.read({"layers": {"Conv": "both"}}))
 
     assert set(plan.tensors) == {"x"}
-
-
-def test_unknown_settings_are_refused() -> None:
-    with pytest.raises(InternalError, match="no setting 'weigths'"):
-        Settings.read({"weigths": "int8"})
-    with pytest.raises(InternalError, match="no mode 'outputs' for Conv"):
-        Settings.read({"layers": {"Conv": "outputs"}})
-
-
-@pytest.mark.parametrize("target", ["edgekit_onnxruntime", "edgekit_openvino", "edgekit_coreml"])
-def test_every_target_says_what_to_try(target: str) -> None:
-    data = json.loads(importlib.resources.files(target).joinpath("placement.json").read_text())
-    profiles = [data["default"], *({**data["default"], **own} for own in data["profiles"].values())]
-
-    for given in profiles:
-        names = [name for name, _ in candidates(given)]
-        assert len(names) == len(set(names))
-        assert candidates(given)[-1][1].layers["Conv"] == "weights"  # what loses least comes last

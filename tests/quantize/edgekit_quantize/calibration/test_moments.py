@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit_quantize.calibration.moments import Moments, rows_of
-from edgekit_quantize.layers import layers
+from edgekit_quantize.graph.layers import layers
 
 CONV = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[1, 3, 9, 8] x) => (float[N, M, H, W] y) {{ y = Conv<{attributes}>(x, w) }}"""

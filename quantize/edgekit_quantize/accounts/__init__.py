@@ -1,0 +1,1 @@
+"""What became of every layer, and the error that it adds."""

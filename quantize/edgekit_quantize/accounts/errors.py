@@ -1,0 +1,131 @@
+"""How much error quantizing each layer adds, from the statistics of one pass.
+
+For a layer with weights ``W`` and inputs ``x`` the power of the error of one output is, with independent errors,
+``sum_k (W~ - W)_k^2 var(x_k) + sum_k W_k^2 e^2`` where ``e^2`` is the mean squared error of the quantized inputs, and
+that of the output is ``sum_k W_k^2 E[x_k^2]``. The ratio is the layer's own signal-to-noise ratio; Nagel et al., A
+White Paper on Neural Network Quantization (2021), section 3.4, orders layers by such a measure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgekit.comparison.metrics import decibels
+from edgekit_quantize.calibration.activations import activation_params
+from edgekit_quantize.calibration.ranges import squared_error
+from edgekit_quantize.calibration.statistics import TensorStatistics
+from edgekit_quantize.graph.layers import Layer
+from edgekit_quantize.graph.nodes import integer
+from edgekit_quantize.integers.qparams import TYPES, QParams, sum_of_squares
+from edgekit_quantize.integers.weights import symmetric_weights
+from edgekit_quantize.placement import Plan
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """What quantizing a layer does to its output, before errors of other layers reach it."""
+
+    layer: str
+    kind: str
+    source: str
+    """The tensor that comes in."""
+    sqnr_db: float
+    """Power of the output over that of the error that weights and inputs add."""
+    weights_db: float
+    """The same for the weights alone."""
+    inputs_db: float
+    """The same for the inputs alone."""
+    low: float
+    high: float
+    """The extremes of the inputs."""
+    range_low: float
+    range_high: float
+    """The range that the integers cover."""
+    outliers: float
+    """Largest magnitude of the inputs over their root mean square."""
+
+
+def layer_errors(plan: Plan, tensors: Mapping[str, TensorStatistics]) -> list[LayerError]:
+    """The error of every layer that the plan quantizes, largest error first."""
+    errors = []
+    for layer in plan.layers:
+        source = layer.data.name or ""
+        tensor = tensors[plan.range_from.get(source, source)]
+        errors.append(_layer_error(layer, tensor, tensors.get(source, tensor), plan))
+    return sorted(errors, key=lambda error: error.sqnr_db)
+
+
+def _layer_error(layer: Layer, ranged: TensorStatistics, tensor: TensorStatistics, plan: Plan) -> LayerError:
+    weights = (layer.weights() if tensor.smoothing is None else tensor.smoothing.into(layer)).astype(np.float64)
+    rounded = symmetric_weights(weights, TYPES[plan.settings.weights], layer.channel_axis).rounded(weights)
+    source = layer.data.name or ""
+    rule = plan.rule(plan.range_from.get(source, source))
+    params = activation_params(ranged, plan.settings.preparation, rule)
+    noise = squared_error(ranged.histogram, params)
+    channels = tensor.channels.get(layer.input_axis)
+    histogram = ranged.histogram
+    power = histogram.sum_of_squares / max(histogram.total, 1)
+    if channels is not None and channels.count:
+        mean_square = channels.mean_square
+        variance = np.maximum(mean_square - channels.mean**2, 0.0)
+    else:
+        mean_square = variance = np.full(1, power)
+    output = _power(layer, weights, mean_square)
+    from_weights = _power(layer, rounded - weights, variance)
+    from_inputs = noise * float(np.sum(weights**2))
+    low = (params.dtype.low - float(params.zero_point)) * float(params.scale)
+    high = (params.dtype.high - float(params.zero_point)) * float(params.scale)
+    peak = max(-histogram.low, histogram.high) if not histogram.is_empty else 0.0
+    return LayerError(
+        layer.name,
+        layer.kind,
+        layer.data.name or "",
+        decibels(output, from_weights + from_inputs),
+        decibels(output, from_weights),
+        decibels(output, from_inputs),
+        histogram.low,
+        histogram.high,
+        low,
+        high,
+        peak / math.sqrt(power) if power else 0.0,
+    )
+
+
+def stored_db(layer: Layer, params: QParams, tensor: TensorStatistics | None) -> float:
+    """Power of a layer's output over that of the error that its rounded weights add, in decibels.
+
+    Args:
+        layer: A layer that computes in float.
+        params: How its weights are stored.
+        tensor: Statistics of its input; without those of its channels the powers of the weights are compared.
+    """
+    channels = tensor.channels.get(layer.input_axis) if tensor is not None else None
+    if tensor is None or channels is None or not channels.count:
+        weights = layer.weights()
+        return decibels(sum_of_squares(weights), params.squared_error(weights))
+    weights = layer.weights().astype(np.float64)
+    error = params.rounded(weights) - weights
+    factors = np.float64(1.0) if tensor.smoothing is None else tensor.smoothing.factors.astype(np.float64) ** 2
+    variance = np.maximum(channels.mean_square - channels.mean**2, 0.0)
+    return decibels(_power(layer, weights, channels.mean_square * factors), _power(layer, error, variance * factors))
+
+
+def _power(layer: Layer, weights: np.ndarray, inputs: np.ndarray) -> float:
+    """``sum W^2 inputs`` over all outputs, with ``inputs`` by input channel."""
+    squares = weights**2
+    if inputs.size == 1:
+        return float(squares.sum() * inputs[0])
+    if layer.kind in {"Conv", "DepthwiseConv"}:
+        groups = integer(layer.node, "group", 1)
+        summed = squares.sum(axis=tuple(range(2, squares.ndim))).reshape(groups, -1, squares.shape[1])
+        return float(np.einsum("gnc,gc->", summed, inputs.reshape(groups, -1)))
+    if layer.kind == "ConvTranspose":
+        return float(squares.reshape(len(squares), -1).sum(1) @ inputs)
+    if squares.ndim == 2 and layer.data_index == 0:
+        per_input = squares.sum(axis=layer.channel_axis)
+        return float(per_input @ inputs)
+    return float(squares.sum() * inputs.mean())

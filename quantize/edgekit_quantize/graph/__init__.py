@@ -1,0 +1,1 @@
+"""What the quantizer asks of an ONNX graph, and how it edits one."""

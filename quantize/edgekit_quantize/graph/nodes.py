@@ -1,0 +1,103 @@
+"""Small questions to an ONNX graph, and small edits of it, that every part of the quantizer shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import onnx_ir as ir
+
+
+def is_standard(node: ir.Node, *op_types: str) -> bool:
+    """Whether the node is one of these operators of the standard domain."""
+    return node.domain in {"", "ai.onnx"} and node.op_type in op_types
+
+
+def constant(value: ir.Value | None) -> np.ndarray | None:
+    """What an initializer or a Constant node holds; None for a value that is computed or fed.
+
+    A graph input with an initializer counts as fed: its caller may replace it.
+    """
+    if value is None or value.is_graph_input():
+        return None
+    tensor = ir.convenience.get_const_tensor(value)
+    return None if tensor is None else tensor.numpy()
+
+
+def scalar(value: ir.Value | None) -> float | None:
+    """The number that a constant with one element holds, whatever its rank."""
+    array = constant(value)
+    return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+
+
+def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
+    """The value's shape where every dimension is a number."""
+    if value is None or value.shape is None or not value.shape.is_static():
+        return None
+    return tuple(int(dim) for dim in value.shape.numpy())
+
+
+def integer(node: ir.Node, name: str, default: int) -> int:
+    """An integer attribute of the node."""
+    attribute = node.attributes.get(name)
+    return default if attribute is None else attribute.as_int()
+
+
+def only_consumer(value: ir.Value) -> ir.Node | None:
+    """The one node that reads the value, once; None where there are more uses, or the value is a graph output."""
+    uses = tuple(value.uses())
+    return uses[0][0] if len(uses) == 1 and not value.is_graph_output() else None
+
+
+def used_names(graph: ir.Graph) -> set[str]:
+    """Every value name of the graph and its subgraphs."""
+    names = {value.name or "" for value in (*graph.inputs, *graph.initializers.values())}
+    for node in graph.all_nodes():
+        names.update(value.name or "" for value in node.outputs)
+        for attribute in node.attributes.values():
+            if attribute.type is ir.AttributeType.GRAPH:
+                inner = attribute.as_graph()
+                names.update(value.name or "" for value in (*inner.inputs, *inner.initializers.values()))
+    return names
+
+
+class Names:
+    """Gives out value names that the graph does not use yet."""
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self._used = used_names(graph)
+
+    def fresh(self, wish: str) -> str:
+        """``wish`` itself, or with a number behind it where it is taken."""
+        name, count = wish, 1
+        while name in self._used:
+            name, count = f"{wish}_{count}", count + 1
+        self._used.add(name)
+        return name
+
+
+def add_initializer(graph: ir.Graph, name: str, array: np.ndarray, dtype: ir.DataType | None = None) -> ir.Value:
+    """A new initializer of the graph; ``name`` must be free."""
+    tensor = ir.Tensor(array, dtype=dtype, name=name) if dtype is not None else ir.tensor(array, name=name)
+    value = ir.Value(name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
+    graph.register_initializer(value)
+    return value
+
+
+def bypass(graph: ir.Graph, node: ir.Node, value: ir.Value) -> None:
+    """Let the readers of the node's output read ``value``, and remove the node."""
+    node.outputs[0].replace_all_uses_with(value)
+    graph.remove(node, safe=True)
+
+
+def remove_unread(graph: ir.Graph, nodes: Iterable[ir.Node]) -> None:
+    """Remove those of the nodes whose outputs nobody reads any more."""
+    for node in nodes:
+        if node.graph is not None and not any(v.uses() or v.is_graph_output() for v in node.outputs):
+            graph.remove(node, safe=True)
+
+
+def drop_unused_initializers(graph: ir.Graph) -> None:
+    """Remove initializers that no node reads and that are no graph output."""
+    for name in [n for n, v in graph.initializers.items() if not v.uses() and not v.is_graph_output()]:
+        graph.initializers.pop(name)

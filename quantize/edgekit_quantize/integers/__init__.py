@@ -1,0 +1,1 @@
+"""Integers that stand for numbers: types, scales, zero points."""

@@ -1,0 +1,1 @@
+"""Where rounding goes, and what it adds on average."""

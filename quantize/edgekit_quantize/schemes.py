@@ -1,0 +1,72 @@
+"""The schemes that a user may ask for, and what each of them measures on a target."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import onnx_ir as ir
+
+from edgekit_quantize.graph.layers import WEIGHTED
+from edgekit_quantize.placement import place
+from edgekit_quantize.settings import Placement, Settings
+from edgekit_quantize.writing.stored import RECURRENT
+
+DYNAMIC = "int8-dynamic"
+"""The scheme whose matrix products quantize their activations anew every time."""
+DYNAMIC_KINDS = ("MatMul", "Gemm")
+"""The kinds of layers that it is for where a target names none."""
+HALF = "float16"
+"""The scheme that stores weights in half precision."""
+STORED = {"int8-weights": ("int8", 0), "int4-weights": ("int4", 32)}
+"""Schemes that only store weights as integers: the type, and how many inputs of a matrix share a scale."""
+WITHOUT_SAMPLES = (*STORED, DYNAMIC, HALF)
+SCHEMES = ("auto", "int8", *WITHOUT_SAMPLES)
+
+
+def placement_of(scheme: str, data: Mapping[str, Any]) -> Placement:
+    """The preparation and the candidates of a scheme, from a target's data.
+
+    Args:
+        scheme: One of :data:`SCHEMES`.
+        data: What the target prefers (:mod:`edgekit_quantize.settings`).
+
+    Raises:
+        edgekit.errors.InternalError: The target's data are wrong.
+    """
+    placement = Placement.read(data)
+    first = next(iter(placement.candidates.values()))
+    preparation, candidates = placement.preparation, placement.candidates
+    if scheme in STORED:
+        candidates = {"weights": _only_stored(first, *STORED[scheme])}
+    elif scheme == DYNAMIC:
+        stored = _only_stored(first, "int8", 0)
+        kinds = dict.fromkeys(data.get("dynamic", DYNAMIC_KINDS), "dynamic")
+        candidates = {"dynamic": replace(stored, layers={**stored.layers, **kinds})}
+    elif scheme == HALF:
+        preparation = replace(preparation, equalize=False)
+        candidates = {HALF: replace(first, preparation=preparation, layers={}, activation_products=False)}
+    elif scheme == "int8":
+        integer = {name: settings for name, settings in candidates.items() if settings.quantizes_activations}
+        candidates = integer or candidates
+    return Placement(preparation, candidates)
+
+
+def different(candidates: Mapping[str, Settings], graph: ir.Graph) -> dict[str, Settings]:
+    """The candidates without those that come to the same as one before: not every model has layers of every kind."""
+    found: dict[tuple[Hashable, ...], tuple[str, Settings]] = {}
+    for name, settings in candidates.items():
+        plan = place(graph, settings)
+        known = found.setdefault(plan.outcome(), (name, settings))
+        if not plan.layers:  # whose name should not speak of integers that compute
+            found[plan.outcome()] = (name, known[1])
+    return dict(found.values())
+
+
+def _only_stored(settings: Settings, weights: str, block: int) -> Settings:
+    """The same, but with all weights stored as integers of a type and no activation quantized."""
+    kinds = (*WEIGHTED, "DepthwiseConv", "Gather", *RECURRENT)
+    return replace(
+        settings, layers=dict.fromkeys(kinds, "weights"), activation_products=False, weights=weights, block=block
+    )

@@ -1,0 +1,1 @@
+"""Scores and times candidates, and chooses one."""

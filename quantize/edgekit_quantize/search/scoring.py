@@ -1,0 +1,205 @@
+"""How near a candidate is to the float model, and how fast."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.comparison.metrics import LabelCount, TaskAccuracy, class_output, decibels
+from edgekit.comparison.own_metric import Evaluation, share_lost
+from edgekit.data.samples import Samples
+from edgekit.target import Arrays
+from edgekit_quantize.calibration.references import Reference, References
+from edgekit_quantize.graph.nodes import is_standard
+
+Run = Callable[[Mapping[str, np.ndarray]], Arrays]
+
+LABELS = "accuracy"
+AGREEMENT = "agreement"
+EXPLAINED = "explained"
+
+DIGITS = 9
+"""Decimals of what was lost."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How a candidate did."""
+
+    metric: str
+    """``accuracy``: labels found; ``agreement``: positions of the first output with the float model's largest class;
+    ``explained``: 1 - power of the error / power of the float model's output, for the worst output; else the name of
+    the project's evaluation function."""
+    value: float
+    """0 to 1, but for the project's function."""
+    reference: float
+    """What the float model scores."""
+    sqnr_db: float
+    """Power of the float model's output over that of the error, in decibels, for the worst output."""
+    relative: bool = False
+    """Whether what is lost is told as a share of the float model's value, for want of a scale."""
+
+    @property
+    def drop(self) -> float:
+        """What was lost, without the last digits: 1 - 0.99 is a little more than 0.01."""
+        return round(share_lost(self.reference, self.value) if self.relative else self.reference - self.value, DIGITS)
+
+
+def decides(graph: ir.Graph) -> bool:
+    """Whether the first output is a choice between classes: Softmax, or what a Gemm, or a MatMul with a bias, gives."""
+    node = graph.outputs[0].producer() if graph.outputs else None
+    while node is not None and is_standard(node, "Identity", "Reshape", "Squeeze", "Flatten", "DequantizeLinear"):
+        value = node.inputs[0]
+        node = value.producer() if value is not None else None
+    if node is None or not _has_classes(graph.outputs[0]):
+        return False
+    if is_standard(node, "Softmax", "LogSoftmax", "Gemm"):
+        return True
+    operands = [value.producer() for value in node.inputs if value is not None]
+    return is_standard(node, "Add") and any(n is not None and is_standard(n, "MatMul", "Gemm") for n in operands)
+
+
+def _has_classes(value: ir.Value) -> bool:
+    shape = value.shape
+    return shape is None or (len(shape) >= 1 and shape[-1] != 1)
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Scores models on the kept samples, and by the project's evaluation function where there is one.
+
+    An output of another shape than the float model's, such as a text of another length, is wrong as a whole. It can be
+    pickled, where the samples can.
+    """
+
+    references: References
+    """Samples with the float model's answers; at least one."""
+    metric: str
+    """See :attr:`Score.metric`."""
+    float_value: float
+    """What the float model scores."""
+    evaluation: Evaluation | None = None
+    samples: Samples | None = None
+    """What the evaluation function gets."""
+    doubt: str | None = None
+    """Why the samples' labels do not count; None where they do, or where there are none."""
+
+    @classmethod
+    def by_references(cls, references: References, *, classes: bool) -> Scorer:
+        """Scores by labels where the samples have some that prove something, else by nearness to the float model.
+
+        Labels of which the float model finds no more than a guess prove nothing
+        (:meth:`edgekit.comparison.metrics.TaskAccuracy.is_chance`).
+
+        Args:
+            references: Samples with the float model's answers; at least one.
+            classes: Whether the first output decides between classes (:func:`decides`).
+        """
+        nearness = AGREEMENT if classes else EXPLAINED
+        task = _labels_found(references)
+        if task is None:
+            return cls(references, nearness, 1.0)
+        if not task.is_chance(len(references)):
+            return cls(references, LABELS, task.reference)
+        among = "" if task.classes is None else f" among {task.classes} classes"
+        doubt = (
+            f"the float model finds {task.reference:.2%} of {len(references)} labels{among}, no more than a guess may "
+            f"find: candidates are judged without them, by {nearness}; "
+            "check the labels, the order of the classes and the preprocessing, or give more samples"
+        )
+        return cls(references, nearness, 1.0, doubt=doubt)
+
+    @classmethod
+    def by_evaluation(cls, references: References, evaluation: Evaluation, samples: Samples, float_run: Run) -> Scorer:
+        """Scores by the project's evaluation function.
+
+        Args:
+            references: Samples with the float model's answers, for the SQNR; at least one.
+            evaluation: The function.
+            samples: What it gets.
+            float_run: Executes the float model.
+
+        Raises:
+            InputError: The function fails, or gives 0 for the float model.
+        """
+        value = evaluation.of_original(float_run, samples)
+        return cls(references, evaluation.name, value, evaluation, samples)
+
+    def __call__(self, run: Run) -> Score:
+        """Runs a candidate over the samples."""
+        return self.together([run])[0]
+
+    def together(self, runs: Sequence[Run]) -> list[Score]:
+        """Runs several candidates over the samples, which are read once."""
+        tallies = [_Tally(self.metric) for _ in runs]
+        for reference in self.references:
+            for tally, run in zip(tallies, runs, strict=True):
+                tally.add(reference, run(reference.feeds))
+        return [self._score(tally, run) for tally, run in zip(tallies, runs, strict=True)]
+
+    def _score(self, tally: _Tally, run: Run) -> Score:
+        sqnr = tally.sqnr_db
+        if self.evaluation is not None and self.samples is not None:
+            value = self.evaluation(run, self.samples)
+            return Score(self.metric, value, self.float_value, sqnr, relative=True)
+        if tally.labels is not None:
+            return Score(self.metric, tally.labels.accuracy, self.float_value, sqnr)
+        if self.metric == AGREEMENT:
+            return Score(self.metric, tally.same / tally.positions, self.float_value, sqnr)
+        return Score(self.metric, max(0.0, 1 - 10 ** (-sqnr / 10)), self.float_value, sqnr)
+
+
+class _Tally:
+    """What one candidate's outputs add up to.
+
+    Args:
+        metric: See :attr:`Score.metric`.
+    """
+
+    def __init__(self, metric: str) -> None:
+        self._metric = metric
+        self._power: dict[str, list[float]] = {}
+        self.same = self.positions = 0
+        self.labels: LabelCount | None = None
+
+    def add(self, reference: Reference, outputs: Arrays) -> None:
+        """Takes the outputs for one more sample."""
+        for name, expected in reference.outputs.items():
+            if expected.dtype.kind == "f":
+                wide = expected.astype(np.float64)
+                signal = float(np.sum(wide**2))
+                fits = outputs[name].shape == expected.shape
+                noise = float(np.sum((outputs[name].astype(np.float64) - wide) ** 2)) if fits else signal
+                signal_and_noise = self._power.setdefault(name, [0.0, 0.0])
+                signal_and_noise[0] += signal
+                signal_and_noise[1] += noise
+        if self._metric == AGREEMENT:
+            first = next(iter(reference.outputs))
+            wanted, found = reference.outputs[first].argmax(-1), np.asarray(outputs[first]).argmax(-1)
+            self.same += int((wanted == found).sum()) if wanted.shape == found.shape else 0
+            self.positions += wanted.size
+        if self._metric == LABELS and reference.label is not None:
+            self.labels = self.labels or LabelCount(class_output(reference.outputs) or "")
+            self.labels.add(reference.label, outputs, "calibration sample")
+
+    @property
+    def sqnr_db(self) -> float:
+        """See :attr:`Score.sqnr_db`."""
+        return min((decibels(signal, noise) for signal, noise in self._power.values()), default=math.inf)
+
+
+def _labels_found(references: References) -> TaskAccuracy | None:
+    """How many labels the float model finds; None without labels, or where no output tells a class."""
+    count: LabelCount | None = None
+    for reference in references.answers():
+        if reference.label is not None:
+            output = class_output(reference.outputs)
+            if output is None:
+                return None
+            count = count or LabelCount(output)
+            count.add(reference.label, reference.outputs, "calibration sample")
+    return None if count is None else TaskAccuracy(count.output, count.accuracy, count.accuracy, count.classes)

@@ -1,0 +1,255 @@
+"""Finds the fastest model that holds the accuracy budget on the target, and is not slower than float."""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgekit.comparison.metrics import json_number
+from edgekit.model import Model
+from edgekit.quantizer import Progress
+from edgekit.target import Runner
+from edgekit_quantize.search.scoring import Score
+from edgekit_quantize.search.timing import Clock, latencies
+from edgekit_quantize.search.workers import Judge, scores
+from edgekit_quantize.settings import Settings
+from edgekit_quantize.writing.candidate import Written
+
+NOISE = 0.05
+"""Two latencies that differ by less than this share are the same: the machine's own noise is as large."""
+SAME_SPEED = 0.02
+"""Candidates whose gains over the float model, timed beside each, differ by less than this share are as fast."""
+LITTLE_SLOWER = 0.05
+"""What of the latency may be given up there for :data:`FAR_BETTER_DB`."""
+FAR_BETTER_DB = 2.0
+"""Two thirds of the error's power."""
+WORTH_A_RESCUE = 1.5
+"""A near miss that is more than so many times as fast as all that hold the budget is brought into it."""
+SAME_SIZE = 1.1
+"""Sizes whose ratio is below this do not decide between candidates."""
+HOPELESS = 10
+"""A candidate that loses more than so many times the budget is not brought back by a few layers in float."""
+LEAST_BUDGET = 1e-3
+"""Of a smaller budget the candidates in reach are those of this one; with none at all there would be none."""
+SHARES = (0.1, 0.25, 0.5)
+"""Shares of the integer layers that go back to float, the most sensitive first, where the budget is not held."""
+
+AT_ONCE = 2
+"""How many candidates are built, loaded and timed at once: runtimes do most of it outside of Python, and models take
+memory."""
+
+Write = Callable[[Settings, Collection[str], bool], Written]
+
+
+@dataclass
+class Trial:
+    """A candidate that was measured."""
+
+    name: str
+    settings: Settings
+    written: Written
+    score: Score
+    latency_ms: float | None = None
+    float_ms: float | None = None
+    """Latency of the float model, measured in turns with it."""
+    size: int = 0
+
+    @property
+    def speedup(self) -> float:
+        """Float latency over this one's; 1 where neither was measured."""
+        return self.float_ms / self.latency_ms if self.latency_ms and self.float_ms else 1.0
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain data: one point of the trade-off curve."""
+        return {
+            "candidate": self.name,
+            "metric": self.score.metric,
+            "value": self.score.value,
+            "float_value": self.score.reference,
+            "drop": self.score.drop,
+            "sqnr_db": json_number(self.score.sqnr_db),
+            "latency_ms": self.latency_ms,
+            "float_latency_ms": self.float_ms,
+            "integer_layers": len(self.written.quantized),
+            "weight_bytes": self.size,
+        }
+
+
+Candidate = tuple[str, Settings, Written]
+"""A candidate that was written: its name, the settings that it was written by, and the model."""
+
+
+@dataclass
+class Bench:
+    """What candidates are judged with."""
+
+    judge: Judge
+    float_model: Model
+    """What candidates were made from."""
+    original: Runner | None
+    """Executes the float model where latency counts; None where it does not."""
+    executor: Executor | None = None
+    """Scores candidates in other processes; None scores them here."""
+    progress: Progress | None = None
+    clock: Clock = time.perf_counter
+
+    def measured(self, candidates: Sequence[Candidate], max_drop: float = math.inf) -> list[Trial]:
+        """The candidates, scored by the executor's workers where there is one, else here, and timed where that counts.
+
+        Those that lose more than ``max_drop`` are not timed. Those that are timed are opened together and scored side
+        by side, which reads the samples once; others are opened one at a time. None stays open.
+        """
+        models = [self.float_model.with_graph(written.model) for _, _, written in candidates]
+        runners: list[Runner | None] = [None] * len(models)
+        if self.executor is not None:
+            found = scores(self.judge, models, self.executor, functools.partial(self._tell_scored, len(models)))
+            if self.original is not None:
+                runners = [self.judge.open(model) for model in models]
+        elif self.original is not None:
+            self._tell(f"evaluating {' and '.join(repr(name) for name, _, _ in candidates)}", 1, 0)
+            with ThreadPoolExecutor(AT_ONCE) as threads:
+                runners = [*threads.map(self.judge.open, models)]
+            found = self.judge.scorer.together([runner.run for runner in runners if runner is not None])
+        else:
+            found = []
+            for number, (model, (name, _, _)) in enumerate(zip(models, candidates, strict=True), 1):
+                self._tell(f"evaluating {name!r}", number, 0)
+                found.append(self.judge.scorer(self.judge.open(model).run))
+        trials = [
+            Trial(*candidate, score, size=model.weight_bytes)
+            for candidate, model, score in zip(candidates, models, found, strict=True)
+        ]
+        timed = [
+            (trial, runner)
+            for trial, runner in zip(trials, runners, strict=True)
+            if runner is not None and trial.score.drop <= max_drop
+        ]
+        if timed and self.original is not None:
+            self._time(self.original, timed)
+        return trials
+
+    def _time(self, original: Runner, timed: Sequence[tuple[Trial, Runner]]) -> None:
+        """Measure latencies, in turns with the float model's; nothing else of this program runs beside them."""
+        self._tell("timing candidates", 1, 0)
+        feeds = self.judge.scorer.references.example
+        runners = [original, *(runner for _, runner in timed)]
+        float_ms, *found = latencies(*(functools.partial(runner.run, feeds) for runner in runners), clock=self.clock)
+        for (trial, _), latency in zip(timed, found, strict=True):
+            trial.float_ms, trial.latency_ms = float_ms, latency
+
+    def _tell_scored(self, total: int, count: int) -> None:
+        self._tell("evaluating candidates", count, total)
+
+    def _tell(self, what: str, done: int, total: int) -> None:
+        if self.progress is not None:
+            self.progress(what, done, total)
+
+
+@dataclass
+class Outcome:
+    """What the search found."""
+
+    best: Trial | None
+    """None where nothing holds the budget."""
+    curve: list[Trial] = field(default_factory=list)
+
+
+def search(
+    bench: Bench,
+    candidates: Mapping[str, Settings],
+    write: Write,
+    sensitive: Callable[[Written, Settings], Sequence[str]],
+    max_drop: float,
+    *,
+    speed_counts: bool,
+) -> Outcome:
+    """Measure the candidates, if it pays bring the fastest near miss into the budget, choose the fastest.
+
+    Where nothing that is nearly as fast holds the budget, a near miss gets its weights rounded adaptively; then its
+    most sensitive layers go back to float.
+
+    Of candidates that are as fast as each other the smallest is chosen, and of those the one with the least error.
+
+    Args:
+        bench: What they are judged with.
+        candidates: The settings of each, by name.
+        write: Writes a candidate with the named layers kept in float, and with weights rounded adaptively if asked to.
+        sensitive: A candidate's integer layers, the one that adds the largest error first.
+        max_drop: What may be lost of the metric.
+        speed_counts: Whether a candidate that is slower than float is out.
+    """
+    outcome = Outcome(None)
+
+    def fit() -> list[Trial]:
+        held = [trial for trial in outcome.curve if trial.score.drop <= max_drop]
+        return [trial for trial in held if not speed_counts or trial.speedup >= 1 - NOISE]
+
+    at_once = len(candidates) if bench.executor is not None else AT_ONCE
+    for first in range(0, len(candidates), at_once):
+        some = [*candidates.items()][first : first + at_once]
+        outcome.curve += bench.measured([(name, settings, write(settings, (), False)) for name, settings in some])
+    to_beat = WORTH_A_RESCUE * max((trial.speedup for trial in fit()), default=0.0)
+    misses = [
+        trial for trial in outcome.curve if _is_near_miss(trial, max_drop) and (trial.speedup > to_beat or not fit())
+    ]
+    if misses:
+        miss = max(misses, key=lambda trial: trial.speedup)
+        for candidate in _rescues(miss.name, miss.settings, sensitive(miss.written, miss.settings), write):
+            (trial,) = bench.measured([candidate], max_drop)
+            outcome.curve.append(trial)
+            if trial.score.drop <= max_drop:
+                break
+    outcome.best = _fastest(fit())
+    return outcome
+
+
+def _rescues(name: str, settings: Settings, order: Sequence[str], write: Write) -> Iterator[Candidate]:
+    """The candidate with its weights rounded adaptively, and with more and more of its layers in float.
+
+    Args:
+        name: The candidate's.
+        settings: The candidate's.
+        order: Its integer layers, the one that goes back to float first in front.
+        write: Writes candidates.
+    """
+    for count in sorted({math.ceil(share * len(order)) for share in (0.0, *SHARES)}) if order else ():
+        in_float = f"{count} layer{'s' if count != 1 else ''} in float"
+        change = in_float if count else "weights rounded adaptively"
+        yield f"{name}, {change}", settings, write(settings, order[:count], True)
+
+
+def _fastest(trials: Sequence[Trial]) -> Trial | None:
+    """The fastest; of those that are as fast the smallest, of those that are as small the one with the least error.
+
+    One that is little slower and has two thirds of the error, or less, is preferred to it. Where no latency counts,
+    computing with integers is taken to be faster than storing them.
+    """
+    if not trials:
+        return None
+    if any(trial.latency_ms is None for trial in trials):
+        with_integers = [trial for trial in trials if trial.written.quantized]
+        return _best_of(with_integers or trials)
+    fastest = max(trial.speedup for trial in trials)
+    near, little_slower = (
+        [trial for trial in trials if trial.speedup * (1 + share) >= fastest] for share in (SAME_SPEED, LITTLE_SLOWER)
+    )
+    best = _best_of(near)
+    far_better = [trial for trial in little_slower if trial.score.sqnr_db >= best.score.sqnr_db + FAR_BETTER_DB]
+    return _best_of(far_better or [best])
+
+
+def _best_of(trials: Sequence[Trial]) -> Trial:
+    smallest = min(trial.size for trial in trials)
+    return max(
+        (trial for trial in trials if trial.size <= smallest * SAME_SIZE),
+        key=lambda trial: (trial.score.sqnr_db, -trial.size),
+    )
+
+
+def _is_near_miss(trial: Trial, max_drop: float) -> bool:
+    return max_drop < trial.score.drop <= HOPELESS * max(max_drop, LEAST_BUDGET) and bool(trial.written.quantized)

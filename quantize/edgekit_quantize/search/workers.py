@@ -1,0 +1,101 @@
+"""Candidates on their way into other processes, and their scores on the way back.
+
+What is handed over goes through :mod:`pickle`: the judge with the kept samples, and the candidate as an ONNX message.
+"""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
+from dataclasses import dataclass
+
+import onnx
+import onnx_ir as ir
+
+from edgekit.errors import EdgeKitError, InputError, InternalError
+from edgekit.model import PROTOBUF_LIMIT, Model
+from edgekit.target import Runner
+from edgekit_quantize.graph.session import SessionRunner
+from edgekit_quantize.search.scoring import Score, Scorer
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Opens candidates, and scores them."""
+
+    scorer: Scorer
+    execute: Callable[[Model], Runner] | None = None
+    """Builds a candidate for the target, and opens it; None executes it with ONNX Runtime."""
+
+    def open(self, candidate: Model) -> Runner:
+        """What executes the candidate."""
+        return SessionRunner(candidate.graph_model) if self.execute is None else self.execute(candidate)
+
+    def score(self, candidate: Model) -> Score:
+        """Open a candidate, and score it."""
+        return self.scorer(self.open(candidate).run)
+
+
+def scores(judge: Judge, candidates: Sequence[Model], executor: Executor, done: Callable[[int], None]) -> list[Score]:
+    """The candidates' scores, in order; when they are there, nothing runs in other processes any more.
+
+    Args:
+        judge: Goes to every worker.
+        candidates: What it scores.
+        executor: The workers.
+        done: Told how many candidates are scored.
+
+    Raises:
+        InputError: A candidate is too large to be handed over.
+        InternalError: A worker failed or is gone.
+        edgekit.errors.EdgeKitError: What the judge raised.
+    """
+    for candidate in candidates:
+        if candidate.weight_bytes > PROTOBUF_LIMIT:
+            raise InputError(
+                "the model is too large for a worker",
+                expected=f"at most {PROTOBUF_LIMIT} bytes of weights",
+                found=candidate.weight_bytes,
+                hint="evaluate in this process: leave out --workers and --cluster",
+            )
+    futures = [executor.submit(judge.score, candidate) for candidate in candidates]
+    try:
+        for count, future in enumerate(as_completed(futures), 1):
+            _result(future)
+            done(count)
+        return [_result(future) for future in futures]
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _result(future: Future[Score]) -> Score:
+    try:
+        return future.result()
+    except EdgeKitError:
+        raise
+    except BrokenExecutor as error:
+        raise InternalError(
+            "a worker process ended in the middle of its work",
+            subject="--workers",
+            hint="it may have run out of memory: fewer workers need less, and none the least",
+        ) from error
+    except Exception as error:  # what a worker's own code or a cluster has to say, whatever its type
+        raise InternalError(
+            f"a worker failed: {type(error).__name__}: {error}",
+            subject="--workers or --cluster",
+            hint="without workers the same work is done in this process",
+        ) from error
+
+
+def _message(model: ir.Model) -> tuple[Callable[[bytes], ir.Model], tuple[bytes]]:
+    return _model, (Model(model).proto().SerializeToString(),)
+
+
+def _model(message: bytes) -> ir.Model:
+    model: ir.Model = ir.from_proto(onnx.ModelProto.FromString(message))
+    return model
+
+
+copyreg.pickle(ir.Model, _message)

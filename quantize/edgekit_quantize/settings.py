@@ -1,0 +1,165 @@
+"""What a target's data file says about quantization.
+
+A target keeps ``placement.json`` beside its module::
+
+    {"format": 1, "default": {SETTINGS}, "profiles": {"<profile name>": {SETTINGS that differ}}}
+
+SETTINGS are the fields of :class:`Preparation` and of :class:`Settings`. Beside them ``candidates`` lists what is worth
+measuring, each an object with a ``name`` and the fields of :class:`Settings` in which it differs from those around it;
+``refuses`` gives the reasons why schemes cannot be taken, by their names; ``dynamic`` lists the kinds of layers that
+``int8-dynamic`` is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from edgekit.errors import InternalError
+
+SUBJECT = "placement data"
+MODES = ("float", "weights", "input", "both", "dynamic")
+"""A layer stays float; only its weights are quantized; its activation input is as well; its output is as well; its
+activation input is quantized by its own range every time (plain matrix products only; for others ``weights``)."""
+BESIDE = ("candidates", "name", "refuses", "dynamic")
+"""What stands beside settings in a target's data: what is worth measuring, a candidate's name, schemes that the target
+cannot take with the reasons, and the kinds of layers that it computes with ranges of the moment."""
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How a model is prepared and calibrated: once for all candidates of a profile, which share what comes of it."""
+
+    activations: str = "uint8"
+    """Integer type of activations."""
+    symmetric_activations: bool = False
+    """Whether the zero point must be the middle of the type."""
+    ranges: Mapping[str, str] = field(default_factory=lambda: {"DepthwiseConv": "minmax"})
+    """The rule for the range of an activation (:data:`edgekit_quantize.calibration.ranges.RULES`) by the kind of layer
+    that reads it; ``percentile`` for kinds that are not named."""
+    smoothing: Mapping[str, float] = field(default_factory=dict)
+    """How much of the difficulty of activations moves into the weights behind them, 0 to 1, by kind of layer
+    (:mod:`edgekit_quantize.smoothing.smoothquant`): ``MatMul``, ``Gemm`` and ``Conv``."""
+    channel_scales: tuple[str, ...] = ()
+    """Kinds of layers whose activation input gets a scale a channel (:mod:`edgekit_quantize.smoothing.per_channel`):
+    ``DepthwiseConv``."""
+    equalize: bool = False
+    """Whether the weights of layers that follow each other are evened out first
+    (:mod:`edgekit_quantize.prepare.equalize`)."""
+    correct_rounding: bool = False
+    """Whether biases also take off what the rounding of activations adds on average
+    (:mod:`edgekit_quantize.rounding.rounding_error`)."""
+    padded_shifts_as_convolutions: bool = False
+    """See :func:`edgekit_quantize.prepare.affine.shifts_to_convolutions`."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What distinguishes candidates. The defaults are what every runtime computes right."""
+
+    preparation: Preparation = field(default_factory=Preparation)
+    """What the candidate shares with the others of its profile."""
+    weights: str = "int8"
+    """Integer type of weights; always symmetric."""
+    weights_form: str = "dequantize"
+    """How weights are written that only are stored as integers: with ``dequantize`` behind DequantizeLinear, with
+    ``cast`` behind Cast and Div, which runtimes compute once when they load the model. (A Mul instead of the Div is
+    what OpenVINO takes for weights to keep as integers, where a recurrent layer then misses its constant.)"""
+    block: int = 0
+    """How many inputs share a scale in weights that only are stored as integers; 0 for one scale a channel."""
+    bias: str = "float"
+    """``int32`` where the runtime's integer kernels want biases as integers, else ``float``."""
+    layers: Mapping[str, str] = field(
+        default_factory=lambda: {"Conv": "input", "Gemm": "input", "MatMul": "input", "Gather": "weights"}
+    )
+    """Mode of every kind of layer (see :data:`MODES`); kinds that are not named stay float. Beside the kinds of
+    :mod:`edgekit_quantize.graph.layers` there are ``Gather`` (tables) and ``LSTM``, ``GRU`` and ``RNN``, for which only
+    ``weights`` is known, and of LSTM ``dynamic`` (:mod:`edgekit_quantize.writing.dynamic_lstm`)."""
+    activation_products: bool = False
+    """Whether the MatMul of two activations that gives an attention's scores is quantized, its operands around zero.
+    (The one behind the scores stays float: what Softmax gives has few integers worth the name.)"""
+    fused: tuple[str, ...] = ("Relu", "Clip")
+    """Operators that the runtime computes inside the layer before them."""
+    moves: tuple[str, ...] = ("MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice")
+    """Operators that hand integers through unchanged."""
+    zero_points_in_biases: bool = False
+    """Whether zero points move into the biases of the layers that read an activation, where all of them can
+    (:mod:`edgekit_quantize.integers.zero_points`): runtimes that multiply integers are slower with a zero point."""
+    shortcuts: bool = False
+    """Whether an Add of two activations reads as integers what a convolution reads as integers anyway: a runtime then
+    need not hand the same numbers on in float as well."""
+    separate_bias: bool = False
+    """Whether the Add behind a quantized MatMul gets a bias of rank 3, which keeps the runtime from merging the two
+    into a Gemm that it has no integer kernel for."""
+    fewest_channels: int = 0
+    """Convolutions stay float where each output has fewer input channels than this, as that of an image: integer
+    kernels leave most of their lanes empty there. Depthwise ones that read what these give stay float too."""
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any], preparation: Preparation | None = None) -> Settings:
+        """The settings that a target's data give; keys of :data:`BESIDE` are ignored.
+
+        Args:
+            data: Fields of :class:`Settings`, and of :class:`Preparation` where that is not given.
+            preparation: What the candidate shares with others; None reads it from ``data``.
+
+        Raises:
+            edgekit.errors.InternalError: A field or a mode is not known.
+        """
+        given: dict[str, Any] = {
+            name: tuple(v) if isinstance(v, list) else v for name, v in data.items() if name not in BESIDE
+        }
+        known = {*PREPARES, *DISTINGUISHES}
+        for name in given:
+            if name not in known:
+                raise InternalError(f"no setting {name!r}", subject=SUBJECT, expected=", ".join(sorted(known)))
+        for kind, mode in given.get("layers", {}).items():
+            if mode not in MODES:
+                raise InternalError(f"no mode {mode!r} for {kind}", subject=SUBJECT, expected=", ".join(MODES))
+        shared: dict[str, Any] = {name: given.pop(name) for name in PREPARES if name in given}
+        return cls(preparation=Preparation(**shared) if preparation is None else preparation, **given)
+
+    @property
+    def quantizes_activations(self) -> bool:
+        """Whether any kind of layer computes with integers, rather than storing its weights as such."""
+        return any(mode in ("input", "both") for mode in self.layers.values())
+
+
+PREPARES = tuple(field.name for field in fields(Preparation))
+DISTINGUISHES = tuple(field.name for field in fields(Settings) if field.name != "preparation")
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What a target's data say about one profile."""
+
+    preparation: Preparation
+    candidates: Mapping[str, Settings]
+    """What is worth measuring, by name, in the order of the data file."""
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Placement:
+        """The profile's preparation and candidates.
+
+        Raises:
+            edgekit.errors.InternalError: A field or a mode is not known; a candidate has a field of
+                :class:`Preparation`, which would never be applied to it alone; two candidates have the same name.
+        """
+        preparation = Settings.read(data).preparation
+        candidates: dict[str, Settings] = {}
+        for entry in data.get("candidates") or [{"name": "int8"}]:
+            name = entry["name"]
+            for shared in PREPARES:
+                if shared in entry:
+                    raise InternalError(
+                        f"the candidate {name!r} sets {shared!r}, which holds for all candidates of a profile",
+                        subject=SUBJECT,
+                        expected=", ".join(DISTINGUISHES),
+                        hint=f"move {shared!r} beside 'candidates': the model is prepared once for all of them",
+                    )
+            if name in candidates:
+                raise InternalError(f"two candidates are called {name!r}", subject=SUBJECT)
+            around = {key: value for key, value in data.items() if key not in PREPARES}
+            candidates[name] = Settings.read({**around, **entry}, preparation)
+        return cls(preparation, candidates)

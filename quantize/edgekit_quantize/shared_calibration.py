@@ -1,0 +1,118 @@
+"""One calibration for all candidates of a profile: a walk over the samples, with looks ahead and back at some."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.data.samples import Samples
+from edgekit.errors import InputError
+from edgekit.model import ValueSpec
+from edgekit.quantizer import Progress
+from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds
+from edgekit_quantize.calibration.scaling import Smoothing
+from edgekit_quantize.calibration.statistics import Calibration, Scale, calibrate, largest_inputs
+from edgekit_quantize.graph.layers import layers
+from edgekit_quantize.placement import Plan, place
+from edgekit_quantize.rounding.rounding_error import measure_rounding
+from edgekit_quantize.settings import Placement
+from edgekit_quantize.smoothing.per_channel import by_channel, channel_scales
+from edgekit_quantize.smoothing.smoothquant import smoothable_in_all, smoothing
+
+SECOND_LOOK = 16
+"""Samples whose rounding errors are measured once ranges are known."""
+FIRST_LOOK = 16
+"""Samples that are looked at before calibration, where something has to be known of all channels first."""
+
+
+def calibrated(
+    model: ir.Model,
+    placement: Placement,
+    samples: Samples,
+    inputs: Sequence[ValueSpec],
+    progress: Progress | None = None,
+) -> Calibration:
+    """What the samples tell of every tensor that some candidate quantizes.
+
+    Args:
+        model: The prepared float model.
+        placement: The profile's preparation, and the candidates.
+        samples: Calibration samples.
+        inputs: What the float model is fed.
+        progress: Told of every sample.
+
+    Raises:
+        InputError: There are no samples, or one does not fit the inputs.
+    """
+    preparation = placement.preparation
+    plans = [place(model.graph, settings) for settings in placement.candidates.values()]
+    constants = ConstantInputs()
+
+    def feeds() -> Iterator[tuple[dict[str, Any], int | None]]:
+        for feed, label in checked_feeds(samples, inputs):
+            constants.watch(feed)
+            yield feed, label
+
+    def done(count: int) -> None:
+        if progress is not None:
+            progress("calibrating", count, len(samples))
+
+    scales: dict[str, Scale] = {
+        name: functools.partial(channel_scales, readers=readers, preparation=preparation)
+        for name, readers in by_channel(plans).items()
+    }
+    calibration = calibrate(
+        model,
+        _observed(model, plans),
+        feeds(),
+        len(samples),
+        done,
+        _divisors(model, plans, preparation.smoothing, samples, inputs),
+        scales,
+        functools.partial(feeds_of, samples, inputs),
+    )
+    if not calibration.samples:
+        raise InputError("there are no samples", hint="the folder is empty")
+    if preparation.correct_rounding:
+        some = itertools.islice(feeds_of(samples, inputs), SECOND_LOOK)
+        measure_rounding(model, plans[0], calibration.tensors, some)
+    calibration.warnings = [*constants.warnings(calibration.samples), *calibration.warnings]
+    return calibration
+
+
+def feeds_of(samples: Samples, inputs: Sequence[ValueSpec]) -> Iterator[dict[str, np.ndarray]]:
+    """What samples feed, without their labels."""
+    return (feeds for feeds, _ in checked_feeds(samples, inputs))
+
+
+def _observed(model: ir.Model, plans: Sequence[Plan]) -> dict[str, set[int]]:
+    """The tensors to observe, and the axes along which channels of each matter."""
+    wanted: dict[str, set[int]] = {}
+    for layer in layers(model.graph):
+        if layer.data.name and layer.data.dtype in (None, ir.DataType.FLOAT):
+            wanted.setdefault(layer.data.name, set()).add(layer.input_axis)
+    for plan in plans:
+        for name in plan.observed():
+            wanted.setdefault(name, set())
+    return wanted
+
+
+def _divisors(
+    model: ir.Model,
+    plans: Sequence[Plan],
+    alphas: Mapping[str, float],
+    samples: Samples,
+    inputs: Sequence[ValueSpec],
+) -> dict[str, Smoothing]:
+    """What activations are divided by, from a first look at some of the samples."""
+    tensors = smoothable_in_all(plans)
+    if not tensors:
+        return {}
+    axes = {name: readers[0].input_axis for name, readers in tensors.items()}
+    largest = largest_inputs(model, axes, itertools.islice(feeds_of(samples, inputs), FIRST_LOOK))
+    return smoothing(tensors, largest, alphas)

@@ -1,0 +1,1 @@
+"""Divides activations by a factor a channel, so that their integers tell more."""

@@ -1,0 +1,109 @@
+"""SmoothQuant: divides an activation by a factor per channel that the weights behind it take up.
+
+Xiao et al., SmoothQuant: Accurate and Efficient Post-Training Quantization for Large Language Models (ICML 2023),
+equation 4: ``s_j = max|X_j|^alpha / max|W_j|^(1 - alpha)``. Outliers that stand in a few channels then no longer
+coarsen the steps of all others. The paper moves the division into the LayerNorm before; here it is a Mul of its own,
+which works behind any operator, and where others read the tensor too; runtimes compute it together with the rounding.
+
+A division by channel serves depthwise convolutions too: :mod:`edgekit_quantize.smoothing.per_channel` chooses their
+factors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from edgekit_quantize.calibration.scaling import Smoothing
+from edgekit_quantize.graph.layers import Layer
+from edgekit_quantize.graph.nodes import integer
+from edgekit_quantize.placement import Plan
+
+LOUD = 8
+"""What a convolution reads is divided where its loudest channel is so many times as loud as the average one: mostly it
+is even, and the division takes time."""
+QUIETEST = 2
+"""A channel that stayed below this part of the median is taken to reach it: some samples more may wake it up."""
+
+
+def factors(inputs: np.ndarray, weights: Iterable[np.ndarray], alpha: float) -> np.ndarray:
+    """What to divide each channel by, float32 ``[K]`` with the geometric mean 1.
+
+    Args:
+        inputs: The largest magnitude of every input channel, ``[K]``.
+        weights: Weights of every layer that reads the activation, ``[K, N]`` each.
+        alpha: How much of the difficulty moves to the weights, 0 to 1.
+    """
+    largest = np.max([np.abs(matrix).max(axis=1) for matrix in weights], axis=0).astype(np.float64)
+    used = (inputs > 0) & (largest > 0)
+    if not used.any():
+        return np.ones(len(inputs), np.float32)
+    logarithm = np.zeros(len(inputs))
+    seen = np.maximum(inputs[used].astype(np.float64), np.median(inputs[used]) / QUIETEST)
+    logarithm[used] = alpha * np.log(seen) - (1 - alpha) * np.log(largest[used])
+    logarithm[used] -= logarithm[used].mean()
+    return np.exp(logarithm).astype(np.float32)
+
+
+def smoothable(plan: Plan) -> dict[str, list[Layer]]:
+    """The tensors that the settings smooth, each with the quantized layers that read it.
+
+    A tensor can be smoothed where integers of it go into layers of one kind alone (:func:`sole_readers`).
+    """
+    return {
+        name: found
+        for name, found in sole_readers(plan).items()
+        if plan.settings.preparation.smoothing.get(found[0].kind) and all(_takes_factors(layer) for layer in found)
+    }
+
+
+def sole_readers(plan: Plan) -> dict[str, list[Layer]]:
+    """The tensors whose integers go into quantized layers of one kind and nowhere else, each with those layers."""
+    return {name: found for name, found in plan.readers().items() if len({layer.kind for layer in found}) == 1}
+
+
+def smoothable_in_all(plans: Sequence[Plan]) -> dict[str, list[Layer]]:
+    """The tensors that some plan smooths and every plan that quantizes them can smooth."""
+    found: dict[str, list[Layer]] = {}
+    for plan in plans:
+        found |= smoothable(plan)
+    return {
+        name: readers
+        for name, readers in found.items()
+        if all(name in smoothable(plan) for plan in plans if name in plan.tensors)
+    }
+
+
+def smoothing(
+    tensors: Mapping[str, Sequence[Layer]], largest: Mapping[str, np.ndarray], alphas: Mapping[str, float]
+) -> dict[str, Smoothing]:
+    """Factors for tensors.
+
+    Args:
+        tensors: The layers that read each.
+        largest: The largest magnitude of every channel of each.
+        alphas: How much of the difficulty moves into the weights, by kind of layer.
+    """
+    found = {}
+    for name, readers in tensors.items():
+        if readers[0].kind == "Conv" and largest[name].max(initial=0.0) < LOUD * largest[name].mean():
+            continue
+        matrices = [_by_input(layer) for layer in readers]
+        found[name] = Smoothing(factors(largest[name], matrices, alphas[readers[0].kind]), readers[0].input_axis)
+    return found
+
+
+def _by_input(layer: Layer) -> np.ndarray:
+    """The weights as ``[K, ...]`` with input channels first."""
+    weights = layer.weights()
+    if layer.kind == "Conv":
+        return np.moveaxis(weights, 1, 0).reshape(weights.shape[1], -1)
+    return weights if layer.channel_axis == 1 else weights.T
+
+
+def _takes_factors(layer: Layer) -> bool:
+    if layer.kind == "Conv":
+        return integer(layer.node, "group", 1) == 1
+    plain = layer.kind in {"MatMul", "Gemm"} and layer.weights().ndim == 2
+    return plain and layer.data_index == 0 and layer.input_axis == -1

@@ -1,0 +1,1 @@
+"""Writes candidates: copies of the prepared model with integers in them."""

@@ -1,0 +1,298 @@
+"""Writes one candidate: a copy of the prepared model, quantized as settings and statistics say."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.model import node_name
+from edgekit_quantize.accounts.account import DYNAMIC, FLOAT, HALF, INTEGERS, STORED, LayerAccount
+from edgekit_quantize.calibration.activations import activation_params
+from edgekit_quantize.calibration.scaling import Smoothing
+from edgekit_quantize.calibration.statistics import TensorStatistics
+from edgekit_quantize.graph.layers import Layer, layer_of
+from edgekit_quantize.graph.nodes import (
+    Names,
+    add_initializer,
+    constant,
+    drop_unused_initializers,
+    is_standard,
+    only_consumer,
+)
+from edgekit_quantize.graph.parameters import add_to_bias, set_weights
+from edgekit_quantize.integers.qparams import TYPES, QParams
+from edgekit_quantize.integers.weights import symmetric_weights
+from edgekit_quantize.integers.zero_points import shift_of, taken_off
+from edgekit_quantize.placement import Plan, place
+from edgekit_quantize.prepare.opset import upgraded
+from edgekit_quantize.rounding.bias_correction import correction, through
+from edgekit_quantize.settings import Settings
+from edgekit_quantize.writing.dynamic import DynamicWriter
+from edgekit_quantize.writing.dynamic_lstm import quantize_lstms
+from edgekit_quantize.writing.qdq import QDQWriter
+from edgekit_quantize.writing.stored import (
+    BLOCKED_OPSET,
+    FEWEST,
+    RECURRENT,
+    StoredWeights,
+    layer_params,
+    recurrent_weights,
+    stored_form,
+    tables,
+)
+
+
+@dataclass
+class Written:
+    """A quantized model and what was done to it."""
+
+    model: ir.Model
+    accounts: list[LayerAccount] = field(default_factory=list)
+    """What became of every layer, table and recurrent node, without the errors that samples tell."""
+
+    @property
+    def quantized(self) -> list[str]:
+        """What computes with integers, by name."""
+        return [account.layer for account in self.accounts if account.done in {INTEGERS, DYNAMIC}]
+
+    @property
+    def stored(self) -> list[str]:
+        """Whose weights are stored in a narrower type."""
+        return [account.layer for account in self.accounts if account.done in {STORED, HALF}]
+
+    @property
+    def kept_float(self) -> dict[str, str]:
+        """What stays float, and why."""
+        return {account.layer: account.how for account in self.accounts if account.done == FLOAT}
+
+
+Rounding = Mapping[str, np.ndarray]
+"""Integers that were chosen for layers by name, instead of rounding to nearest."""
+
+
+def write(
+    prepared: ir.Model,
+    settings: Settings,
+    tensors: Mapping[str, TensorStatistics],
+    keep_float: Collection[str] = (),
+    rounding: Rounding | None = None,
+) -> Written:
+    """Quantize a copy of ``prepared``.
+
+    Args:
+        prepared: The prepared float model; it is not changed.
+        settings: What to quantize, and how.
+        tensors: Statistics of the tensors that the settings quantize; may be empty where only weights are stored.
+        keep_float: Names of layers that must compute in float.
+        rounding: Integers for layers whose weights were rounded with more care.
+    """
+    model = prepared.clone()
+    if settings.block:
+        model = upgraded(model, BLOCKED_OPSET)
+    plan = place(model.graph, settings, keep_float)
+    preparation = settings.preparation
+    params = {name: activation_params(tensors[name], preparation, plan.rule(name)) for name in plan.observed()}
+    writer = _Writer(model, plan, params, tensors, rounding or {})
+    writer.run()
+    drop_unused_initializers(model.graph)
+    return Written(model, writer.accounts)
+
+
+def _is_shortcut(node: ir.Node, graph: ir.Graph) -> bool:
+    """Whether the node adds two activations, in the main graph itself: branches capture no DequantizeLinear."""
+    return node.graph is graph and is_standard(node, "Add") and all(constant(value) is None for value in node.inputs)
+
+
+class _Writer:
+    def __init__(
+        self,
+        model: ir.Model,
+        plan: Plan,
+        params: Mapping[str, QParams],
+        tensors: Mapping[str, TensorStatistics],
+        rounding: Rounding,
+    ) -> None:
+        self._model, self._graph = model, model.graph
+        self._plan, self._settings = plan, plan.settings
+        self._params, self._tensors, self._rounding = params, tensors, rounding
+        names = Names(model.graph)
+        self._qdq = QDQWriter(model.graph, names)
+        self._stored = StoredWeights(model, plan.settings.weights_form, names)
+        self._dynamic = DynamicWriter(model.graph, names)
+        self._forms = {
+            layer.name: stored_form(layer, plan.settings.weights, plan.settings.block) for layer in plan.stored
+        }
+        self.accounts: list[LayerAccount] = []
+
+    def run(self) -> None:
+        every_layer = [found for node in self._graph.all_nodes() if (found := layer_of(node)) is not None]
+        source = {layer.name: layer.data.name or "" for layer in every_layer}
+        for layer in self._plan.layers:
+            smoothing = self._smoothing(source[layer.name])
+            if smoothing is not None:
+                set_weights(self._graph, layer, smoothing.into(layer))
+        self._activations()
+        for layer in self._plan.layers:
+            self._quantized(layer, source[layer.name])
+            self._tell(layer, source, INTEGERS, self._how(layer, source[layer.name]))
+        for layer in self._plan.stored:
+            self._only_stored(layer, source)
+        for layer in self._plan.dynamic:
+            weights, params = layer.weights(), symmetric_weights(layer.weights(), TYPES["int8"], layer.channel_axis)
+            self._dynamic.multiply(layer)
+            self._tell(layer, source, DYNAMIC, _form(params), weights, params)
+        for node in self._plan.products:
+            self.accounts.append(LayerAccount(node_name(node), node.op_type, INTEGERS, "of two activations"))
+        self._tables()
+        self._recurrent()
+        told = {account.layer for account in self.accounts}
+        for layer in every_layer:
+            if layer.name not in told:
+                inside = layer.node.graph is not self._graph
+                why = "it stands inside a branch or a loop" if inside else self._plan.kept_float.get(layer.name, "")
+                self._tell(layer, source, FLOAT, why)
+
+    def _tell(
+        self,
+        layer: Layer,
+        source: Mapping[str, str],
+        done: str,
+        how: str,
+        weights: np.ndarray | None = None,
+        params: QParams | None = None,
+    ) -> None:
+        account = LayerAccount(layer.name, layer.kind, done, how, source[layer.name], weights=weights, params=params)
+        self.accounts.append(account)
+
+    def _how(self, layer: Layer, source: str) -> str:
+        """The methods that a layer's integers came by."""
+        tensor = self._tensors.get(source)
+        if tensor is not None and tensor.params is not None:
+            parts = ["a range a channel by least error"]
+        else:
+            parts = [f"range by {self._plan.rule(self._plan.range_from.get(source, source))}"]
+            if tensor is not None and tensor.smoothing is not None:
+                parts.append("smoothed")
+        if layer.output.name in self._plan.whole:
+            parts.append("output too")
+        if layer.name in self._rounding:
+            parts.append("rounded adaptively")
+        return ", ".join(parts)
+
+    def _tables(self) -> None:
+        if self._settings.layers.get("Gather") != "weights":
+            return
+        for node in list(tables(self._model)):
+            table = constant(node.inputs[0])
+            if table is not None:
+                params = symmetric_weights(table, TYPES["int8"], 1)
+                name = node_name(node)
+                self._stored.table(node, params)
+                account = LayerAccount(name, node.op_type, STORED, _form(params), weights=table, params=params)
+                self.accounts.append(account)
+
+    def _recurrent(self) -> None:
+        if self._settings.layers.get("LSTM") == "dynamic":
+            lstms = quantize_lstms(self._model)
+            self.accounts += [LayerAccount(name, "LSTM", DYNAMIC, "int8, a scale a channel") for name in lstms]
+        if all(self._settings.layers.get(kind) != "weights" for kind in RECURRENT):
+            return
+        for node, index, params in list(recurrent_weights(self._model)):
+            value = node.inputs[index]
+            if value is not None and self._settings.layers.get(node.op_type) == "weights":
+                name = f"{node_name(node)}, {'input' if index == 1 else 'recurrence'}"
+                account = LayerAccount(
+                    name, node.op_type, STORED, _form(params), weights=constant(value), params=params
+                )
+                self.accounts.append(account)
+                node.replace_input_with(index, self._stored.store(value, params, folded=True))
+
+    def _activations(self) -> None:
+        plan = self._plan
+        uses = {name: tuple(value.uses()) for name, value in plan.tensors.items()}
+        readers = {id(layer.node) for layer in plan.layers} | {id(node) for node in (*plan.products, *plan.moved)}
+        for name, value in plan.tensors.items():
+            params = self._params[plan.range_from.get(name, name)]
+            smoothing = self._smoothing(name)
+            quantized = self._qdq.activation(value, params, smoothing, shifted=name in plan.shifted)
+            for node, index in uses[name]:
+                if name in plan.whole or id(node) in readers:
+                    node.replace_input_with(index, quantized)
+                elif name in plan.shortcuts and smoothing is None and _is_shortcut(node, self._graph):
+                    node.replace_input_with(index, self._qdq.itself(value))
+
+    def _smoothing(self, name: str) -> Smoothing | None:
+        tensor = self._tensors.get(name)
+        return tensor.smoothing if tensor is not None else None
+
+    def _quantized(self, layer: Layer, source: str) -> None:
+        weights = layer.weights()
+        params = symmetric_weights(weights, TYPES[self._settings.weights], layer.channel_axis)
+        integers = self._rounding.get(layer.name)
+        if integers is None:
+            integers = params.quantize(weights)
+        self._correct(layer, params, integers, source)
+        shift = shift_of(self._params[source]) if source in self._plan.shifted else 0.0
+        if shift:
+            add_to_bias(self._graph, layer, taken_off(layer, params.dequantize(integers), shift))
+        dequantized = self._qdq.weight(layer.weight, params, integers)
+        bias = layer.bias
+        layer.node.replace_input_with(layer.weight_index, dequantized)
+        if self._settings.bias == "int32" and bias is not None:
+            activation = self._params[self._plan.range_from.get(source, source)]
+            integer = self._qdq.bias(bias, activation.scale * params.scale)
+            if integer is not None:
+                layer.node.replace_input_with(2, integer)
+        if self._settings.separate_bias and layer.kind == "MatMul":
+            self._separate_bias(layer)
+
+    def _only_stored(self, layer: Layer, source: Mapping[str, str]) -> None:
+        weights = layer.weights()
+        if weights.size < FEWEST:
+            self._tell(layer, source, FLOAT, "its weights are few")
+            return
+        params = layer_params(layer, *self._forms[layer.name])
+        integers = params.quantize(weights)
+        self._correct(layer, params, integers, layer.data.name or "", stored=True)
+        layer.node.replace_input_with(layer.weight_index, self._stored.store(layer.weight, params, integers))
+        why = self._plan.kept_float.get(layer.name)
+        self._tell(layer, source, STORED, "; ".join(filter(None, [_form(params), why])), weights, params)
+
+    def _correct(
+        self, layer: Layer, params: QParams, integers: np.ndarray, source: str, *, stored: bool = False
+    ) -> None:
+        tensor = self._tensors.get(source)
+        channels = tensor.channels.get(layer.input_axis) if tensor is not None else None
+        if channels is None or not channels.count:
+            return
+        mean = channels.mean
+        if tensor is not None and tensor.smoothing is not None and stored:
+            mean = mean * tensor.smoothing.factors
+        rounded = params.dequantize(integers)
+        shift = correction(layer, rounded, mean)
+        if shift is None:
+            return
+        if tensor is not None and tensor.rounding is not None and not stored:
+            added = through(layer, rounded, tensor.rounding)
+            shift = shift if added is None else shift - added
+        add_to_bias(self._graph, layer, shift)
+
+    def _separate_bias(self, layer: Layer) -> None:
+        reader = only_consumer(layer.output)
+        if reader is None or not is_standard(reader, "Add"):
+            return
+        index = 1 if reader.inputs[0] is layer.output else 0
+        value = reader.inputs[index]
+        bias = constant(value)
+        rank = len(layer.output.shape) if layer.output.shape is not None else 0
+        if value is None or bias is None or bias.ndim > 2 or rank < 3:
+            return
+        name = self._qdq.names.fresh(f"{value.name}_apart")
+        reader.replace_input_with(index, add_initializer(self._graph, name, bias.reshape(1, 1, -1)))
+
+
+def _form(params: QParams) -> str:
+    return f"{params.dtype.name}, " + (f"a scale for {params.block} inputs" if params.block else "a scale a channel")

@@ -1,0 +1,78 @@
+"""Weights that are stored in half precision and computed in single: half the size, next to no error.
+
+Every float constant gets a Cast behind it, so all operators see what they saw before: nothing overflows on the way, and
+branches, loops and operators that take float32 alone stay as they are. Runtimes that compute in half precision choose
+to do so themselves; those that do not widen the constants once, when they load the model.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.comparison.metrics import decibels
+from edgekit_quantize.accounts.account import FLOAT, HALF, LayerAccount
+from edgekit_quantize.graph.nodes import Names, constant
+from edgekit_quantize.integers.qparams import row_ranges, sum_of_squares
+from edgekit_quantize.writing.candidate import Written
+from edgekit_quantize.writing.stored import FEWEST
+
+LEAST_DB = 60.0
+"""Constants that lose more are not stored in half precision: normal numbers in it are good for 70 dB."""
+
+
+def in_half_precision(prepared: ir.Model) -> Written:
+    """A copy of the model whose large float32 constants are stored as float16.
+
+    Args:
+        prepared: The prepared float model; it is not changed.
+
+    Returns:
+        The model, with an account of every constant.
+    """
+    model = prepared.clone()
+    written = Written(model)
+    names = Names(model.graph)
+    for graph in model.graphs():
+        for value in list(graph.initializers.values()):
+            array = constant(value)
+            if array is None or array.dtype != np.float32 or array.size < FEWEST or value.is_graph_output():
+                continue
+            error = half_db(array)
+            fits = error >= LEAST_DB
+            written.accounts.append(
+                LayerAccount(
+                    value.name or "",
+                    ", ".join(sorted({node.op_type for node, _ in value.uses()})),
+                    HALF if fits else FLOAT,
+                    "" if fits else "its numbers are too large or too small for half precision",
+                    sqnr_db=error,
+                    weights_db=error,
+                )
+            )
+            if fits:
+                _narrow(graph, value, array, names)
+    return written
+
+
+def half_db(array: np.ndarray) -> float:
+    """Power of the numbers over that of the error that half precision adds, in decibels; ``-inf`` on overflow."""
+    noise = 0.0
+    with np.errstate(over="ignore"):
+        for rows in row_ranges(array):
+            noise += sum_of_squares(array[rows].astype(np.float16).astype(np.float64) - array[rows])
+    return decibels(sum_of_squares(array), noise)
+
+
+def _narrow(graph: ir.Graph, value: ir.Value, array: np.ndarray, names: Names) -> None:
+    """Hold the constant as float16, with a Cast for its readers."""
+    cast = ir.node("Cast", [], {"to": ir.DataType.FLOAT.value}, num_outputs=1)
+    wide = cast.outputs[0]
+    wide.name = cast.name = names.fresh(f"{value.name}_float32")
+    wide.shape, wide.type = value.shape, ir.TensorType(ir.DataType.FLOAT)
+    value.replace_all_uses_with(wide)
+    cast.resize_inputs(1)
+    cast.replace_input_with(0, value)
+    value.const_value = ir.Tensor(array.astype(np.float16), name=value.name)
+    value.type = ir.TensorType(ir.DataType.FLOAT16)
+    graph.insert_before(graph[0], cast)

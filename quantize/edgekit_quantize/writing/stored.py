@@ -1,0 +1,157 @@
+"""Weights that are stored as integers and computed in float: smaller files, the same speed, nearly the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_quantize.graph.layers import Layer
+from edgekit_quantize.graph.nodes import Names, add_initializer, constant, integer, is_standard
+from edgekit_quantize.integers.qparams import TYPES, QParams
+from edgekit_quantize.integers.weights import symmetric_weights
+
+FEWEST = 512
+"""Weights with fewer elements stay float: scales and nodes would take more room than they save."""
+RECURRENT = ("LSTM", "GRU", "RNN")
+BLOCKED_OPSET = 21
+"""From this version on DequantizeLinear takes a scale a block, and 4-bit integers."""
+
+
+class StoredWeights:
+    """Writes constants of one model as integers.
+
+    Args:
+        model: The model, changed in place.
+        form: ``dequantize`` or ``cast``; see :class:`edgekit_quantize.settings.Settings`.
+        names: The names that are taken in it.
+    """
+
+    def __init__(self, model: ir.Model, form: str, names: Names) -> None:
+        self._graph = model.graph
+        self._form = form
+        self._names = names
+        self._done: dict[tuple[str, int | None, int], ir.Value] = {}
+
+    def store(
+        self, value: ir.Value, params: QParams, integers: np.ndarray | None = None, *, folded: bool = False
+    ) -> ir.Value:
+        """The float constant ``value`` as integers; the same value for the same constant and parameters.
+
+        Args:
+            value: The constant.
+            params: Its scales.
+            integers: What to store; None rounds to nearest.
+            folded: Whether its reader takes a constant only once the graph is loaded, so that ``cast`` is the form.
+        """
+        key = (value.name or "", params.axis, params.block)
+        if key not in self._done:
+            array = constant(value)
+            if array is None:
+                raise ValueError(f"{value.name!r} is not constant")
+            stored = params.quantize(array) if integers is None else integers
+            write = self._by_cast if (folded or self._form == "cast") and not params.block else self._by_dequantize
+            self._done[key] = write(value, array, stored, params)
+        return self._done[key]
+
+    def table(self, node: ir.Node, params: QParams) -> None:
+        """Store the table that a Gather along axis 0 reads, and scale what it gathered."""
+        data, output = node.inputs[0], node.outputs[0]
+        array = constant(data)
+        if data is None or array is None:
+            raise ValueError(f"the table of {node.name!r} is not constant")
+        held = self._integers(data.name or "", params.quantize(array), params)
+        scale = add_initializer(self._graph, self._names.fresh(f"{data.name}_scale"), params.scale)
+        node.replace_input_with(0, held)
+        gathered = ir.Value(
+            name=self._names.fresh(f"{output.name}_{params.dtype.name}"), shape=output.shape, type=held.type
+        )
+        inner = ir.node(
+            node.op_type, list(node.inputs), node.attributes, outputs=[gathered], name=f"{node.name}_integers"
+        )
+        scaled = ir.node("DequantizeLinear", [gathered, scale], {"axis": -1}, num_outputs=1, name=f"{node.name}_scaled")
+        graph = node.graph
+        if not isinstance(graph, ir.Graph):
+            raise ValueError(f"{node.name!r} stands in no graph")
+        graph.insert_before(node, [inner, scaled])
+        result = scaled.outputs[0]
+        result.shape, result.type = output.shape, output.type
+        output.replace_all_uses_with(result, replace_graph_outputs=True)
+        name, output.name = output.name, None
+        graph.remove(node, safe=True)
+        result.name = name
+
+    def _by_cast(self, value: ir.Value, array: np.ndarray, integers: np.ndarray, params: QParams) -> ir.Value:
+        name = value.name or ""
+        held = self._integers(name, integers, params)
+        steps = 1 / params.spread(array.shape)[0]
+        scale = add_initializer(self._graph, self._names.fresh(f"{name}_steps"), steps.astype(array.dtype))
+        dtype = ir.DataType.from_numpy(array.dtype)
+        cast = ir.node("Cast", [held], {"to": dtype.value}, num_outputs=1)
+        quotient = ir.node("Div", [cast.outputs[0], scale], num_outputs=1)
+        return self._insert([cast, quotient], value, dtype)
+
+    def _by_dequantize(self, value: ir.Value, array: np.ndarray, integers: np.ndarray, params: QParams) -> ir.Value:
+        name = value.name or ""
+        inputs = [
+            self._integers(name, integers, params),
+            add_initializer(self._graph, self._names.fresh(f"{name}_scale"), params.scale),
+        ]
+        attributes: dict[str, int] = {} if params.axis is None else {"axis": params.axis}
+        if params.block:
+            attributes["block_size"] = params.block
+        nodes = [ir.node("DequantizeLinear", inputs, attributes, num_outputs=1)]
+        dtype = ir.DataType.from_numpy(array.dtype)
+        if dtype is not ir.DataType.FLOAT:
+            nodes.append(ir.node("Cast", [nodes[0].outputs[0]], {"to": dtype.value}, num_outputs=1))
+        return self._insert(nodes, value, dtype)
+
+    def _insert(self, nodes: list[ir.Node], value: ir.Value, dtype: ir.DataType) -> ir.Value:
+        for node in nodes:
+            output = node.outputs[0]
+            output.name = node.name = self._names.fresh(f"{value.name}_float")
+            output.shape, output.type = value.shape, ir.TensorType(dtype)
+        self._graph.insert_before(self._graph[0], nodes)
+        return nodes[-1].outputs[0]
+
+    def _integers(self, name: str, integers: np.ndarray, params: QParams) -> ir.Value:
+        dtype = ir.DataType[params.dtype.name.upper()]
+        fresh = self._names.fresh(f"{name}_{params.dtype.name}")
+        return add_initializer(self._graph, fresh, integers, dtype)
+
+
+def stored_form(layer: Layer, dtype: str, block: int) -> tuple[str, int]:
+    """The type and block that a layer's weights get where ``dtype`` and ``block`` are asked for.
+
+    Blocks are for matrices that one layer alone reads. Other weights get int8 and a scale a channel: runtimes turn a
+    matrix in blocks that several read into floats, anew for every product.
+    """
+    alone = layer.weights().ndim == 2 and len(tuple(layer.weight.uses())) == 1
+    return (dtype, block) if alone or not block else ("int8", 0)
+
+
+def layer_params(layer: Layer, dtype: str, block: int) -> QParams:
+    """Parameters for a layer's weights: per output channel, or with ``block`` along the inputs of a matrix."""
+    axis = 1 - layer.channel_axis if block else layer.channel_axis
+    return symmetric_weights(layer.weights(), TYPES[dtype], axis, block)
+
+
+def tables(model: ir.Model) -> Iterator[ir.Node]:
+    """Gather nodes, in subgraphs too, that read rows of a large constant matrix."""
+    for node in model.graph.all_nodes():
+        if is_standard(node, "Gather") and integer(node, "axis", 0) == 0:
+            table = constant(node.inputs[0])
+            if table is not None and table.dtype == np.float32 and table.ndim == 2 and table.size >= FEWEST:
+                yield node
+
+
+def recurrent_weights(model: ir.Model) -> Iterator[tuple[ir.Node, int, QParams]]:
+    """The input and recurrence weights of recurrent nodes, in subgraphs too: node, input index, parameters."""
+    for node in model.graph.all_nodes():
+        if not is_standard(node, *RECURRENT):
+            continue
+        for index in (1, 2):
+            array = constant(node.inputs[index])
+            if array is not None and array.dtype == np.float32 and array.size >= FEWEST:
+                yield node, index, symmetric_weights(array, TYPES["int8"], 1)

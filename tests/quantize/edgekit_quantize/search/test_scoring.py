@@ -1,0 +1,128 @@
+"""What candidates are scored by, on answers that are counted by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgekit.comparison.own_metric import Evaluation
+from edgekit.data.samples import Sample
+from edgekit.errors import InputError
+from edgekit_quantize.calibration.references import Reference, References
+from edgekit_quantize.search.scoring import AGREEMENT, Score, Scorer
+
+EYE = np.eye(4, dtype=np.float32)
+
+
+def _references(labels: list[int | None], classes: int = 4) -> References:
+    """The float model answers the input, a one-hot vector of ``number % classes``."""
+    return References.of(
+        [
+            Reference({"x": EYE[number % classes]}, {"y": EYE[number % classes]}, label)
+            for number, label in enumerate(labels)
+        ]
+    )
+
+
+def _always_first(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {"y": EYE[0]}
+
+
+def _same(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {"y": feeds["x"]}
+
+
+def test_labels_count_where_the_float_model_finds_them() -> None:
+    scorer = Scorer.by_references(_references([0, 1, 2, 3, 0, 1, 2, 0]), classes=True)  # the float model misses one
+
+    score = scorer(_always_first)
+
+    assert (score.metric, score.reference, score.value) == ("accuracy", 7 / 8, 3 / 8)
+    assert score.drop == 0.5
+    assert scorer.doubt is None
+
+
+@pytest.mark.parametrize(("classes", "metric"), [(True, "agreement"), (False, "explained")])
+def test_labels_that_a_guess_finds_as_often_do_not_count(classes: bool, metric: str) -> None:
+    # 3 of 8 labels among 4 classes: a guess finds 2 on average, with a deviation of sqrt(8 * 1/4 * 3/4) = 1.2
+    scorer = Scorer.by_references(_references([0, 1, 2, 0, 1, 2, 3, 0]), classes=classes)
+
+    assert scorer(_same).metric == metric
+    assert scorer(_same).drop == 0
+    assert scorer.doubt is not None
+    assert scorer.doubt.startswith("the float model finds 37.50% of 8 labels among 4 classes, no more than a guess")
+
+
+def test_without_labels_decisions_are_compared() -> None:
+    score = Scorer.by_references(_references([None] * 8), classes=True)(_always_first)
+
+    assert (score.metric, score.value, score.reference) == ("agreement", 0.25, 1.0)
+
+
+def test_without_decisions_the_power_of_the_error_counts() -> None:
+    scorer = Scorer.by_references(_references([None] * 4), classes=False)
+
+    near = scorer(lambda feeds: {"y": feeds["x"] * np.float32(0.9)})
+
+    assert near.metric == "explained"
+    assert near.value == pytest.approx(0.99)  # the error is a tenth of the signal, its power a hundredth
+    assert near.sqnr_db == pytest.approx(20.0)
+
+
+def test_what_is_not_finite_explains_nothing() -> None:
+    score = Scorer.by_references(_references([None] * 4), classes=False)(lambda _: {"y": EYE[0] * np.nan})
+
+    assert (score.value, score.sqnr_db) == (0.0, -math.inf)
+
+
+@pytest.mark.parametrize(("classes", "value"), [(True, 0.75), (False, 0.75)])
+def test_an_output_of_another_length_is_wrong_as_a_whole(classes: bool, value: float) -> None:
+    def longer_for_the_last(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        row = feeds["x"].reshape(1, 4)
+        return {"y": np.concatenate([row, row]) if feeds["x"][3] else row}
+
+    rows = [Reference(r.feeds, {"y": r.outputs["y"].reshape(1, 4)}) for r in _references([None] * 4)]
+
+    assert Scorer.by_references(References.of(rows), classes=classes)(longer_for_the_last).value == pytest.approx(value)
+
+
+class Listed(list[Sample]):
+    has_labels = False
+
+
+@pytest.fixture
+def evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Evaluation:
+    """Minus 10 times the mean of the outputs' first entries."""
+    name = f"evaluation_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(
+        "def loss(run, samples):\n    return -10 * sum(run(s.feeds)['y'][0] for s in samples) / len(samples)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    return Evaluation(f"{name}:loss")
+
+
+def test_what_an_evaluation_function_finds_is_lost_as_a_share(evaluation: Evaluation) -> None:
+    samples = Listed(Sample(str(number), {"x": EYE[number]}) for number in range(4))
+    scorer = Scorer.by_evaluation(_references([None] * 4), evaluation, samples, _same)
+
+    worse = scorer(lambda feeds: {"y": feeds["x"] * np.float32(1.5)})
+
+    assert (worse.metric, worse.reference, worse.value) == (evaluation.name, -2.5, -3.75)
+    assert worse.drop == 0.5
+    assert scorer(_same).drop == 0
+    assert worse.sqnr_db == pytest.approx(10 * math.log10(4))
+
+
+def test_of_nothing_no_share_can_be_lost(evaluation: Evaluation) -> None:
+    samples = Listed([Sample("0", {"x": EYE[1]})])
+
+    with pytest.raises(InputError, match="gives 0 for the float model"):
+        Scorer.by_evaluation(_references([None]), evaluation, samples, _same)
+
+
+def test_one_of_a_hundred_is_one_percent() -> None:
+    assert Score(AGREEMENT, 0.99, 1.0, 30.0).drop <= 0.01

@@ -1,0 +1,109 @@
+"""Which candidate is chosen, with runners that are as slow and as wrong as the test says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from edgekit.model import Model
+from edgekit_quantize.accounts.account import INTEGERS, LayerAccount
+from edgekit_quantize.calibration.references import Reference, References
+from edgekit_quantize.search.scoring import EXPLAINED, Scorer
+from edgekit_quantize.search.search import Bench, Outcome, search
+from edgekit_quantize.search.workers import Judge
+from edgekit_quantize.settings import Settings
+from edgekit_quantize.writing.candidate import Written
+
+FLOAT_S = 2e-3
+
+
+@dataclass
+class Slow:
+    """Answers with an error of a given size after a given time."""
+
+    seconds: float
+    error: float
+    executed_by: str = "a test"
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        CLOCK.seconds += self.seconds
+        return {"y": feeds["x"] + np.float32(self.error)}
+
+
+class Clock:
+    """Goes on when a runner computes, and at no other time."""
+
+    seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+CLOCK = Clock()
+
+
+def _chosen(candidates: dict[str, Slow], *, speed_counts: bool = True, max_drop: float = 0.01) -> Outcome:
+    models = {name: ir.Model(ir.Graph([], [], nodes=[]), ir_version=10) for name in candidates}
+    runners = {id(models[name]): runner for name, runner in candidates.items()}
+    settings = {name: Settings(block=number) for number, name in enumerate(candidates)}
+    names = dict(enumerate(candidates))
+    one = np.ones(4, np.float32)
+    scorer = Scorer(References.of([Reference({"x": one}, {"y": one})]), EXPLAINED, 1.0)
+    judge = Judge(scorer, lambda model: runners[id(model.graph_model)])
+    bench = Bench(judge, Model(next(iter(models.values()))), Slow(FLOAT_S, 0), clock=CLOCK)
+    return search(
+        bench,
+        settings,
+        lambda of, keep, careful: Written(models[names[of.block]], [LayerAccount("a layer", "Conv", INTEGERS, "")]),
+        lambda written, of: ["a layer"],
+        max_drop,
+        speed_counts=speed_counts,
+    )
+
+
+@pytest.mark.parametrize(
+    ("candidates", "best"),
+    [
+        ({"fast": Slow(FLOAT_S / 4, 0.01), "slower": Slow(FLOAT_S / 2, 0.0)}, "fast"),
+        ({"fast but wrong": Slow(FLOAT_S / 4, 0.9), "slower": Slow(FLOAT_S / 2, 0.01)}, "slower"),
+        ({"slower than float": Slow(2 * FLOAT_S, 0.0)}, None),
+        ({"wrong": Slow(FLOAT_S / 4, 2.0)}, None),
+        ({"worse": Slow(FLOAT_S / 4, 0.09), "better": Slow(FLOAT_S / 4, 0.01)}, "better"),
+        ({"fastest": Slow(FLOAT_S / 4, 0.09), "little slower": Slow(FLOAT_S / 4 * 1.03, 0.01)}, "little slower"),
+        ({"fastest": Slow(FLOAT_S / 4, 0.09), "slower": Slow(FLOAT_S / 4 * 1.2, 0.01)}, "fastest"),
+    ],
+)
+def test_the_fastest_that_is_good_enough(candidates: dict[str, Slow], best: str | None) -> None:
+    outcome = _chosen(candidates)
+
+    assert (outcome.best.name if outcome.best else None) == best
+    assert [trial.name for trial in outcome.curve][: len(candidates)] == list(candidates)
+
+
+def test_slow_is_good_enough_where_speed_does_not_count() -> None:
+    outcome = _chosen({"slow": Slow(2 * FLOAT_S, 0.0)}, speed_counts=False)
+
+    assert outcome.best is not None
+
+
+def test_a_near_miss_is_tried_with_more_care() -> None:
+    outcome = _chosen({"near": Slow(FLOAT_S / 4, 0.2)})
+
+    assert [trial.name for trial in outcome.curve] == [
+        "near",
+        "near, weights rounded adaptively",
+        "near, 1 layer in float",
+    ]
+
+
+@pytest.mark.parametrize(("share", "tried"), [(0.25, 4), (0.9, 2)])
+def test_a_near_miss_gets_more_care_only_where_it_is_much_faster_than_what_holds(share: float, tried: int) -> None:
+    outcome = _chosen({"near": Slow(FLOAT_S * share, 0.2), "holds": Slow(FLOAT_S, 0.0)})
+
+    assert len(outcome.curve) == tried
+    assert outcome.best is not None
+    assert outcome.best.name == "holds"

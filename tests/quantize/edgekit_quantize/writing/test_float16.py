@@ -1,0 +1,87 @@
+"""Half precision for what is stored, on operators that half precision in the arithmetic breaks or is not known to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from edgekit.model import Model
+from edgekit.quantizer import QuantizationRequest
+from edgekit_quantize.plugin import PostTrainingQuantizer
+from edgekit_quantize.writing.float16 import half_db
+
+HARD = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 8, 6, 6] x, bool b, int64 n) => (float[1, 16, 12, 12] y, float[1, 6, 6, 80] z, float[1, 8, 6, 40] s) {
+  c = Conv<pads = [1, 1, 1, 1]>(x, w)
+  y = Resize<mode = "linear">(c, , scales)
+  z = If(b) <then_branch = t () => (float[1, 6, 6, 80] u) {
+               p = Transpose<perm = [0, 2, 3, 1]>(x)
+               u = MatMul(p, matrix)
+             }, else_branch = e () => (float[1, 6, 6, 80] v) {
+               q = Transpose<perm = [0, 3, 2, 1]>(x)
+               v = MatMul(q, matrix)
+             }>
+  first = MatMul(x, other)
+  s = Loop(n, go, first) <body = l (int64 i, bool before, float[1, 8, 6, 40] state) =>
+                                   (bool after, float[1, 8, 6, 40] next) {
+    after = Identity(before)
+    m = MatMul(state, square)
+    next = Tanh(m)
+  }>
+}"""
+
+
+@pytest.fixture
+def hard(parse: Callable[..., ir.Model], rng: np.random.Generator) -> ir.Model:
+    shapes = {"w": (16, 8, 3, 3), "matrix": (8, 80), "other": (6, 40), "square": (40, 40)}
+    weights = {name: (rng.normal(size=shape) / 6).astype(np.float32) for name, shape in shapes.items()}
+    return parse(HARD, **weights, scales=np.array([1, 1, 2, 2], np.float32), go=np.array(True))
+
+
+def _half(model: ir.Model) -> tuple[Model, dict[str, str]]:
+    result = PostTrainingQuantizer().quantize(QuantizationRequest(Model(model), "float16", None))
+    onnx.checker.check_model(result.model.proto(), full_check=True)
+    return result.model, {layer["layer"]: layer["done"] for layer in result.record["layers"]}
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_branches_loops_and_resizes_compute_what_they_did(
+    hard: ir.Model, execute: Callable[..., list[np.ndarray]], rng: np.random.Generator, taken: bool
+) -> None:
+    small, done = _half(hard)
+
+    assert done == dict.fromkeys(("w", "matrix", "square"), "stored as float16")
+    feeds = {"x": rng.normal(size=(1, 8, 6, 6)).astype(np.float32), "b": np.array(taken), "n": np.array(3)}
+    for right, near in zip(execute(hard, feeds), execute(small.graph_model, feeds), strict=True):
+        assert np.linalg.norm(near - right) < 1e-3 * np.linalg.norm(right)
+
+
+def test_numbers_that_half_precision_lacks_stay(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
+) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 32] x) => (float[1, 32] y, float[1, 32] z, float[1, 32] v) {
+      y = MatMul(x, large)  z = MatMul(x, tiny)  v = MatMul(x, plain)
+    }"""
+    plain = rng.normal(size=(32, 32)).astype(np.float32)
+    model = parse(text, large=plain * 1e5, tiny=plain * 1e-7, plain=plain)
+
+    small, done = _half(model)
+
+    assert done == {"plain": "stored as float16", "large": "float", "tiny": "float"}
+    feeds = {"x": rng.normal(size=(1, 32)).astype(np.float32)}
+    for right, near in zip(execute(model, feeds), execute(small.graph_model, feeds), strict=True):
+        np.testing.assert_allclose(near, right, rtol=0, atol=2e-3 * np.abs(right).max())
+
+
+def test_the_error_of_half_precision_is_that_of_eleven_bits() -> None:
+    numbers = np.linspace(1, 2, 100_001, dtype=np.float32)
+    # between 1 and 2 its steps are 2**-10, the error of rounding is uniform within half of them: step**2 / 12
+    expected = 10 * np.log10(np.mean(numbers.astype(np.float64) ** 2) / (2.0**-20 / 12))
+
+    assert half_db(numbers) == pytest.approx(expected, abs=0.05)
+    assert half_db(np.array([1e6], np.float32)) == -np.inf
