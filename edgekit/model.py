@@ -57,6 +57,8 @@ class Model:
     """The sizes that dimensions may take that were asked to stay open."""
     states: Mapping[str, str] = field(default_factory=dict)
     """Inputs that the built model is to keep from one run to the next, each with the output that replaces it."""
+    class_names: tuple[str, ...] = ()
+    """Names of the classes by index, where the file tells them."""
 
     @property
     def graph(self) -> ir.Graph:

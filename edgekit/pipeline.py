@@ -158,6 +158,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         original = loaded if not fixed.states and _takes_the_same(loaded, fixed) else fixed
         if request.labels is not None:
             check_class_names(class_names, request.labels, fixed.outputs)
+        class_names = class_names or fixed.class_names
         at_defaults = at_sizes(fixed.fed_inputs, defaults(fixed.open_dims))
         preprocessing = resolve_preprocessing(request.preprocessing, at_defaults)
         options = BuildOptions(
@@ -166,7 +167,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         calibration, verification = _samples(request, fixed, preprocessing, class_names)
         options = replace(options, examples=tuple(_examples(original, verification)))
         simplified = walk.through(Simplify(), fixed).model
-        walk.through(PreCheck(target, profile), simplified)
+        simplified = walk.through(PreCheck(target, profile), simplified).model
         quantize = Quantize(
             request.scheme,
             target,

@@ -1,4 +1,4 @@
-"""Finds what is installed: targets and quantizers by entry point, device profiles by name."""
+"""Finds what is installed: targets, quantizers and rewrites by entry point, device profiles by name."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import TypeVar
 
 from edgekit.errors import EdgeKitError, InputError, InternalError
 from edgekit.quantizer import Quantizer
+from edgekit.rewrite import Rewrite, RewriteSet
 from edgekit.suggestions import near_names
 from edgekit.target import Profile, Target
 
 TARGET_GROUP = "edgekit.targets"
 QUANTIZER_GROUP = "edgekit.quantizers"
+REWRITE_GROUP = "edgekit.rewrites"
 OWN_PACKAGE = "edgekit"
 """The distribution that this file is part of."""
 
@@ -107,13 +109,30 @@ def installed_quantizer(name: str | None = None) -> Quantizer:
     return _load(chosen, Quantizer)  # type: ignore[type-abstract]  # as above
 
 
+@functools.cache
+def installed_rewrites() -> tuple[Rewrite, ...]:
+    """The rewrites that are installed, those of other packages before our own: who brings one wants it taken.
+
+    Raises:
+        InternalError: A set of rewrites is installed but does not load.
+    """
+    own_last = sorted(_entry_points(REWRITE_GROUP), key=lambda entry_point: _is_own(entry_point))
+    sets = [_load(entry_point, RewriteSet) for entry_point in own_last]  # type: ignore[type-abstract]  # as above
+    return tuple(rewrite for each in sets for rewrite in each.rewrites)
+
+
+def _is_own(entry_point: EntryPoint) -> bool:
+    return entry_point.module.partition(".")[0] == OWN_PACKAGE
+
+
 def plugin_of(module: str) -> str | None:
     """The installed package that brings a plugin of somebody else's, of which ``module`` is a part; None for others.
 
     It is the distribution's name where that is known, else the name that is imported.
     """
     top = module.partition(".")[0]
-    for entry_point in (*_entry_points(TARGET_GROUP), *_entry_points(QUANTIZER_GROUP)):
+    groups = (TARGET_GROUP, QUANTIZER_GROUP, REWRITE_GROUP)
+    for entry_point in (entry_point for group in groups for entry_point in _entry_points(group)):
         package = top if entry_point.dist is None else entry_point.dist.name
         if entry_point.module.partition(".")[0] == top:
             return None if package == OWN_PACKAGE else package

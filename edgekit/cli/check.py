@@ -39,15 +39,17 @@ def check(
 ) -> None:
     """Check a model's operators against a target.
 
-    The nodes are those of the model as it would be built: shapes fixed, simplified. Each is supported, decomposed into
-    others, falls back to a slower unit, is unsupported, or unknown; the evidence says how that is known. The last line
-    says how well the model fits the device's accelerator. The exit code is 1 where a node is unsupported.
+    The nodes are those of the model as it would be built: shapes fixed, simplified, what the target refuses rewritten
+    where a rewrite is known. Each is supported, decomposed into others, falls back to a slower unit, is unsupported, or
+    unknown; the evidence says how that is known. The last line says how well the model fits the device's accelerator.
+    The exit code is 1 where a node is unsupported.
     """
     from edgekit import __version__
     from edgekit.operators.sarif import sarif_log, write_sarif
     from edgekit.operators.support import summarize
     from edgekit.pipeline import Walk
-    from edgekit.registry import find_profile
+    from edgekit.registry import find_profile, installed_rewrites
+    from edgekit.rewrites.adaptation import adapted
     from edgekit.stages.fix_shapes import FixShapes
     from edgekit.stages.load import Load
     from edgekit.stages.simplify import Simplify
@@ -59,8 +61,9 @@ def check(
     fixed = walk.through(FixShapes(request), walk.through(Load(), model).model).model
     simplified = walk.through(Simplify(), fixed).model
     with console.progress.stage("check operators"):
-        verdicts = plugin.check(simplified, profile)
-        support = summarize(simplified, verdicts, profile)
+        adaptation = adapted(simplified, plugin, profile, installed_rewrites())
+        verdicts = adaptation.verdicts
+        support = summarize(adaptation.rewritten.model, verdicts, profile)
     counts = {each.value: sum(verdict.support is each for verdict in verdicts) for each in Support}
     record = {
         "model": str(model),
@@ -69,7 +72,8 @@ def check(
         **support.as_record(),
         "counts": counts,
         "nodes": [asdict(verdict) for verdict in verdicts],
-        "warnings": walk.warnings,
+        "rewrites": adaptation.rewritten.as_record()["rewrites"],
+        "warnings": [*walk.warnings, *adaptation.rewritten.warnings],
     }
     if sarif is not None:
         log = sarif_log(_findings(model, profile.name, verdicts, support), tool="edgekit check", version=__version__)

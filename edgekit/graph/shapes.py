@@ -98,7 +98,8 @@ def light_proto(model: Model) -> onnx.ModelProto:
         if tensor is None:
             continue
         if tensor.size <= SHAPE_ELEMENTS:
-            value.const_value = ir.Tensor(tensor.numpy(), dtype=tensor.dtype, name=name)  # it may be in a file
+            if isinstance(tensor, ir.ExternalTensor):
+                value.const_value = ir.Tensor(tensor.numpy(), dtype=tensor.dtype, name=name)
             continue
         value.shape, value.dtype = ir.Shape(tensor.shape.numpy()), tensor.dtype
         value.const_value = None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from edgekit.errors import OpGap, UnsupportedOpsError
 from edgekit.model import Model
 from edgekit.operators.support import summarize
+from edgekit.rewrites.application import with_origins
 from edgekit.stages import Stage, StageResult
 from edgekit.target import NodeVerdict, Profile, Support, Target
 
@@ -27,7 +28,9 @@ class CheckOperators(Stage[Model]):
         Raises:
             UnsupportedOpsError: The target cannot take some nodes.
         """
-        verdicts = self._target.check(given, self._profile)
+        return self._judged(given, with_origins(given, self._target.check(given, self._profile)), {})
+
+    def _judged(self, model: Model, verdicts: Sequence[NodeVerdict], record: Mapping[str, Any]) -> StageResult:
         gaps = [
             OpGap(
                 verdict.op_type, verdict.node, verdict.detail or f"{self._profile.name} does not take it", verdict.hint
@@ -38,11 +41,12 @@ class CheckOperators(Stage[Model]):
         if gaps:
             raise UnsupportedOpsError(
                 gaps,
-                subject=f"{given.name} on {self._profile.name}",
+                subject=f"{model.name} on {self._profile.name}",
                 hint="cut the model before them with `edgekit extract`, or export it with other operators",
             )
-        support = summarize(given, verdicts, self._profile).as_record()
-        return StageResult(given, {"profile": self._profile.name, **support, "verdicts": group_verdicts(verdicts)})
+        support = summarize(model, verdicts, self._profile).as_record()
+        told = {"profile": self._profile.name, **support, **record, "verdicts": group_verdicts(verdicts)}
+        return StageResult(model, told)
 
 
 def group_verdicts(verdicts: Iterable[NodeVerdict]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
 
+from edgekit.comparison.equivalence import Equivalence
 from edgekit.comparison.reference import NotRunnableError, Reference
 from edgekit.errors import InputError, RequirementError
+from edgekit.graph.class_labels import Classes, with_labels_as_numbers, with_labels_as_texts, without_maps
 from edgekit.graph.ir_version import mark_loadable, newest_ir_version
 from edgekit.graph.onnx_file import check_features, check_rules, check_versions, external_files, read_proto, sha256
 from edgekit.graph.opset import OLDEST_OPSET, upgraded
@@ -28,6 +31,8 @@ _WEIGHTED = {"Conv", "ConvTranspose", "ConvInteger", "Gemm", "MatMul", "LSTM", "
 
 class Load(Stage[Path]):
     """Reads and checks an ONNX file.
+
+    A classifier's maps and texts become tensors of numbers, and the model knows what the classes are called.
 
     Afterwards the model is in operator set 9 or newer and marked with an IR version that ONNX Runtime takes, calls no
     functions of its own, its initializers are no inputs, every node has a name, and dimensions without a fixed size are
@@ -53,6 +58,7 @@ class Load(Stage[Path]):
                 subject=given,
                 hint="export the model again; an exporter folds what does not depend on the inputs into constants",
             )
+        scores = without_maps(proto, given)
         model = Model(_graph_model(proto, given), source=given)
         mark_loadable(model.graph_model)
         warnings = _check(given, model)
@@ -64,6 +70,9 @@ class Load(Stage[Path]):
         RemoveInitializersFromInputsPass()(model.graph_model)
         name_nodes(model.graph_model)
         _normalize_dimensions(model)
+        model, labels = _with_numbers(model)
+        classes = Classes(scores, labels)
+        model = replace(model, class_names=classes.names)
         _check_sizes(model)
         _check_numbers(model)
         record: dict[str, Any] = {
@@ -77,7 +86,8 @@ class Load(Stage[Path]):
             "opset": model.opset,
             "upgraded_from_opset": original_opset if model.opset != original_opset else None,
             "inlined_functions": function_count,
-            "warnings": warnings,
+            "classes": {name: list(names) for name, names in ({**classes.scores, **classes.labels}).items()},
+            "warnings": [*warnings, *classes.warnings()],
         }
         return StageResult(model, record)
 
@@ -108,6 +118,18 @@ def _graph_model(proto: onnx.ModelProto, path: Path) -> ir.Model:
                     inside = ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name)
                     node.attributes.add(ir.AttrTensor(attribute.name, inside))
     return graph_model
+
+
+def _with_numbers(model: Model) -> tuple[Model, dict[str, tuple[str, ...]]]:
+    """The model with labels as numbers where they were texts, and the texts; as it was where that is not proven."""
+    changed, labels = with_labels_as_numbers(model)
+    if not labels:
+        return model, labels
+    try:
+        difference = Equivalence(model).difference(with_labels_as_texts(changed, labels))
+    except NotRunnableError:
+        return model, {}
+    return (changed, labels) if difference is None else (model, {})
 
 
 def _check(path: Path, model: Model) -> list[str]:

@@ -1,0 +1,149 @@
+"""Builds nodes for a graph, in the form that the imported version of the standard operators has them in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+Operand = ir.Value | np.ndarray | np.generic | Sequence[int] | int | None
+"""A value of the graph; numbers, which become an initializer (integers that are no arrays: int64); None: left out."""
+
+FUNCTIONS = "edgekit.functions"
+"""Domain of the functions that a builder calls."""
+
+_AXES_ARE_INPUTS = {"ReduceSum": 13, "Squeeze": 13, "Unsqueeze": 13}
+"""Operators whose axes are an input since another opset than the one of the other reductions."""
+_REDUCTIONS_TAKE_AXES_SINCE = 18
+
+
+class NodeBuilder:
+    """Makes nodes in an order in which they can be computed, and the constants that they read.
+
+    Args:
+        opset: The version of the standard operators that the nodes are made for, 9 or newer.
+        prefix: What all names start with.
+    """
+
+    def __init__(self, opset: int, prefix: str) -> None:
+        self.opset = opset
+        self.nodes: list[ir.Node] = []
+        self.initializers: list[ir.Value] = []
+        self.functions: list[ir.Function] = []
+        """What :meth:`call` calls; whoever adds the nodes to a model inlines them."""
+        self._prefix = prefix
+
+    def __call__(self, op_type: str, *operands: Operand, domain: str = "", **attributes: Any) -> ir.Value:
+        """The output of a new node; attributes that are None are left out."""
+        return self.several(1, op_type, *operands, domain=domain, **attributes)[0]
+
+    def several(
+        self, count: int, op_type: str, *operands: Operand, domain: str = "", **attributes: Any
+    ) -> Sequence[ir.Value]:
+        """The outputs of a new node that has ``count`` of them."""
+        given = {name: value for name, value in attributes.items() if value is not None}
+        inputs = [self.value(operand) for operand in operands]
+        name = f"{self._prefix}/{op_type}_{len(self.nodes)}"
+        node = ir.node(op_type, inputs, given, domain=domain, num_outputs=count, name=name)
+        for number, value in enumerate(node.outputs):
+            value.name = f"{name}_output_{number}"
+        self.nodes.append(node)
+        return node.outputs
+
+    def value(self, operand: Operand) -> ir.Value | None:
+        """The value that an operand is; a new constant for numbers."""
+        if operand is None or isinstance(operand, ir.Value):
+            return operand
+        is_typed = isinstance(operand, (np.ndarray, np.generic))
+        return self.constant(np.asarray(operand) if is_typed else np.asarray(operand, np.int64))
+
+    def constant(self, array: np.ndarray) -> ir.Value:
+        """A constant."""
+        name = f"{self._prefix}/constant_{len(self.initializers)}_{len(self.nodes)}"
+        tensor: ir.TensorProtocol
+        if array.dtype.kind in "OSU":
+            tensor = ir.StringTensor(
+                [str(text).encode() for text in array.ravel()], shape=ir.Shape(array.shape), name=name
+            )
+        else:
+            tensor = ir.Tensor(np.ascontiguousarray(array).reshape(array.shape), name=name)
+        value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
+        self.initializers.append(value)
+        return value
+
+    def cast(self, x: Operand, dtype: ir.DataType) -> ir.Value:
+        """The numbers in another type; ``x`` itself where it is known to be of that type."""
+        if isinstance(x, ir.Value) and x.dtype == dtype:
+            return x
+        result = self("Cast", x, to=int(dtype))
+        result.dtype = dtype
+        return result
+
+    def reduce(self, op_type: str, x: Operand, axes: Sequence[int], *, keepdims: bool = True) -> ir.Value:
+        """A reduction (``ReduceSum``, ``ReduceMax`` …) over some axes."""
+        if self.opset >= _AXES_ARE_INPUTS.get(op_type, _REDUCTIONS_TAKE_AXES_SINCE):
+            return self(op_type, x, list(axes), keepdims=int(keepdims))
+        return self(op_type, x, axes=list(axes), keepdims=int(keepdims))
+
+    def squeeze(self, x: Operand, axes: Sequence[int]) -> ir.Value:
+        """Without axes of size 1."""
+        return self._reshaped("Squeeze", x, axes)
+
+    def places_of_greatest(self, x: Operand, axis: int) -> ir.Value:
+        """Where along an axis the greatest number is, the first of equal ones; the axis goes."""
+        return self("ArgMax", x, axis=axis, keepdims=0)
+
+    def unsqueeze(self, x: Operand, axes: Sequence[int]) -> ir.Value:
+        """With new axes of size 1."""
+        return self._reshaped("Unsqueeze", x, axes)
+
+    def _reshaped(self, op_type: str, x: Operand, axes: Sequence[int]) -> ir.Value:
+        if self.opset >= _AXES_ARE_INPUTS[op_type]:
+            return self(op_type, x, list(axes))
+        return self(op_type, x, axes=list(axes))
+
+    def slice(self, x: Operand, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int]) -> ir.Value:
+        """A part with constant borders."""
+        if self.opset >= 10:
+            return self("Slice", x, list(starts), list(ends), list(axes))
+        return self("Slice", x, starts=list(starts), ends=list(ends), axes=list(axes))
+
+    def split(self, x: Operand, axis: int, sizes: Sequence[int]) -> Sequence[ir.Value]:
+        """Parts along an axis."""
+        if self.opset >= 13:
+            return self.several(len(sizes), "Split", x, list(sizes), axis=axis)
+        return self.several(len(sizes), "Split", x, axis=axis, split=list(sizes))
+
+    def pad(self, x: Operand, pads: Sequence[int]) -> ir.Value:
+        """Filled up with zeros: ``pads`` are those before each axis, then those behind each."""
+        if self.opset >= 11:
+            return self("Pad", x, list(pads))
+        return self("Pad", x, pads=list(pads))
+
+    def call(
+        self, body: onnx.FunctionProto, inputs: Sequence[ir.Value | None], attributes: Sequence[ir.Attr]
+    ) -> Sequence[ir.Value]:
+        """The outputs of a function that takes some inputs and attributes."""
+        body.domain, body.overload = FUNCTIONS, f"{self._prefix} {len(self.functions)}"
+        body.name = body.name or "body"
+        del body.opset_import[:]
+        body.opset_import.append(onnx.helper.make_opsetid("", self.opset))
+        function = ir.serde.deserialize_function(body)
+        self.functions.append(function)
+        name = f"{self._prefix}/{body.name}_{len(self.nodes)}"
+        node = ir.Node(
+            FUNCTIONS,
+            body.name,
+            inputs[: len(function.inputs)],
+            attributes,
+            overload=body.overload,
+            num_outputs=len(function.outputs),
+            name=name,
+        )
+        for number, value in enumerate(node.outputs):
+            value.name = f"{name}_output_{number}"
+        self.nodes.append(node)
+        return node.outputs

@@ -1,0 +1,252 @@
+"""Applies rewrites to the nodes that a target refuses, and keeps those that prove right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import onnx_ir as ir
+from onnx_ir.passes.common import (
+    InlinePass,
+    NameFixPass,
+    RemoveUnusedNodesPass,
+    RemoveUnusedOpsetsPass,
+    TopologicalSortPass,
+)
+
+from edgekit.graph.building import NodeBuilder
+from edgekit.graph.shapes import infer_shapes
+from edgekit.model import Model, bodies, name_nodes, node_name, op_name
+from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.proof import Proof
+from edgekit.target import NodeVerdict, Support
+
+ORIGIN = "edgekit.rewritten"
+"""Key of a node's metadata: which node it came from, and by which rewrite."""
+
+ROUNDS = 8
+"""What a rewrite gives may itself be refused and rewritten, this many times."""
+
+OPSET_OF_PURE_MODELS = 18
+"""Version of the standard operators that a model gets which imports none yet."""
+
+Refusals = Callable[[Model], Collection[str]]
+"""The names of the nodes that a target refuses."""
+
+
+@dataclass(frozen=True)
+class Application:
+    """A node that was replaced."""
+
+    rewrite: str
+    node: str
+    op_type: str
+    """With the domain in front where that is not the standard one."""
+    nodes: int
+    """How many stand in its place."""
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A model after the rewrites."""
+
+    model: Model
+    applied: tuple[Application, ...] = ()
+    dropped: Mapping[str, str] = field(default_factory=dict)
+    """By node: why rewrites that fitted were not kept."""
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain data for the manifest."""
+        return {"rewrites": [asdict(each) for each in self.applied], "rewrites_dropped": dict(self.dropped)}
+
+    @property
+    def warnings(self) -> list[str]:
+        """The rewrites that were not kept, in words."""
+        return [f"node {node!r}: {why}" for node, why in self.dropped.items()]
+
+
+def rewritten(model: Model, refusals: Refusals, rewrites: Sequence[Rewrite]) -> Rewritten:
+    """The model with the nodes replaced that a target refuses, as far as rewrites take them and prove right.
+
+    Args:
+        model: The model; it is not changed.
+        refusals: Asks the target.
+        rewrites: What there is, the first choice first.
+    """
+    refused = refusals(model)
+    applied: list[Application] = []
+    dropped: dict[str, str] = {}
+    failed: set[tuple[str, str]] = set()
+    current = model
+    proof: Proof | None = None
+    for _ in range(ROUNDS):
+        plan = _plan(current, refused, rewrites, failed)
+        if not plan:
+            break
+        proof = proof or Proof(model)
+        made: list[Application] = []
+        together = _applied(current, plan, proof)
+        attempts = [together] if isinstance(together, _Changed) else _one_by_one(current, plan, proof)
+        for attempt in attempts:
+            if isinstance(attempt, _Changed):
+                current, made = attempt.model, [*made, *attempt.made]
+            else:
+                failed.add((attempt.node, attempt.rewrite))
+                dropped[attempt.node] = f"the rewrite {attempt.rewrite!r} was dropped: {attempt.why}"
+        if made:  # what did not fit may fit now that more is known of the values around it
+            failed -= {(node, rewrite) for node, rewrite in failed if node in dropped}
+            applied += made
+        refused = refusals(current) if made or not plan else refused
+    gone = {each.node for each in applied}
+    return Rewritten(current, tuple(applied), {node: why for node, why in dropped.items() if node not in gone})
+
+
+@dataclass(frozen=True)
+class _Changed:
+    """What became of a model."""
+
+    model: Model
+    made: list[Application]
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """A rewrite that did not hold."""
+
+    node: str
+    rewrite: str
+    why: str
+
+
+def _one_by_one(model: Model, plan: Mapping[str, Rewrite], proof: Proof) -> Iterator[_Changed | _Failed]:
+    """Rewrites one node after the other."""
+    for name, rewrite in plan.items():
+        attempt = _applied(model, {name: rewrite}, proof)
+        if isinstance(attempt, _Changed):
+            model = attempt.model
+            yield attempt
+        else:
+            yield _Failed(name, rewrite.name, attempt)
+
+
+def _plan(
+    model: Model, refused: Collection[str], rewrites: Sequence[Rewrite], failed: Collection[tuple[str, str]]
+) -> dict[str, Rewrite]:
+    """The first rewrite for each refused node, by name.
+
+    A node that only holds what is refused stands for the nodes in its bodies.
+    """
+    plan = {}
+    for node in _refused_nodes(model.graph, refused):
+        version = model.graph_model.opset_imports.get(node.domain, OPSET_OF_PURE_MODELS)
+        for rewrite in rewrites:
+            if (node_name(node), rewrite.name) not in failed and _fits(rewrite, node, version):
+                plan[node_name(node)] = rewrite
+                break
+    return plan
+
+
+def _refused_nodes(graph: ir.Graph, refused: Collection[str]) -> Iterator[ir.Node]:
+    for node in graph:
+        if node_name(node) in refused:
+            yield node
+            for body in bodies(node):
+                yield from body.all_nodes()
+        else:
+            for body in bodies(node):
+                yield from _refused_nodes(body, refused)
+
+
+def _fits(rewrite: Rewrite, node: ir.Node, version: int) -> bool:
+    if node.domain != rewrite.domain or (rewrite.op_types and node.op_type not in rewrite.op_types):
+        return False
+    return version in rewrite.versions and rewrite.matches(node)
+
+
+def _applied(model: Model, plan: Mapping[str, Rewrite], proof: Proof) -> _Changed | str:
+    """The model with the nodes replaced, or why that does not hold."""
+    copy = model.with_graph(model.graph_model.clone())
+    if not copy.opset:
+        copy.graph_model.opset_imports[""] = OPSET_OF_PURE_MODELS
+    made = []
+    gone: set[ir.Node] = set()
+    try:
+        for node in list(copy.graph.all_nodes()):
+            rewrite = plan.get(node_name(node))
+            if rewrite is not None and node not in gone:
+                gone.update(inner for body in bodies(node) for inner in body.all_nodes())
+                made.append(_replace(node, rewrite, copy))
+    except InapplicableError as error:
+        return str(error)
+    if copy.graph_model.functions:
+        InlinePass()(copy.graph_model)
+    TopologicalSortPass()(copy.graph_model)
+    RemoveUnusedNodesPass()(copy.graph_model)
+    RemoveUnusedOpsetsPass()(copy.graph_model)
+    NameFixPass()(copy.graph_model)
+    name_nodes(copy.graph_model)
+    changed = infer_shapes(copy, strict=False)
+    difference = proof.difference(changed, [plan[each.node] for each in made])
+    return _Changed(changed, made) if difference is None else difference
+
+
+def _replace(node: ir.Node, rewrite: Rewrite, model: Model) -> Application:
+    graph = node.graph
+    assert isinstance(graph, ir.Graph)
+    name, operator = node_name(node), op_name(node)
+    build = NodeBuilder(model.opset, name)
+    results = list(rewrite.replacement(node, build))
+    outputs: list[tuple[ir.Value, ir.Value]] = []
+    for number, old in enumerate(node.outputs):
+        new = results[number] if number < len(results) else None
+        if new is None:
+            if old.uses() or old.is_graph_output():
+                raise InapplicableError(f"the output {old.name!r} is used, and the rewrite has none")
+            continue
+        own = new.producer()
+        if own is None or own not in build.nodes or any(new is taken for _, taken in outputs):
+            new = build("Identity", new)
+        outputs.append((old, new))
+    origin = f"{rewrite.name}: {operator} {name}"
+    for made in build.nodes:
+        made.metadata_props[ORIGIN] = origin
+    for function in build.functions:
+        model.graph_model.functions[function.identifier()] = function
+    for value in build.initializers:
+        model.graph.register_initializer(value)
+    ir.convenience.replace_nodes_and_values(
+        graph, node, [node], build.nodes, [old for old, _ in outputs], [new for _, new in outputs]
+    )
+    return Application(rewrite.name, name, operator, len(build.nodes))
+
+
+def with_origins(
+    model: Model, verdicts: Sequence[NodeVerdict], dropped: Mapping[str, str] | None = None
+) -> list[NodeVerdict]:
+    """The verdicts with what rewrites have to do with them.
+
+    A node that a rewrite made is decomposed, not plainly supported; a refusal tells why rewrites were not kept.
+
+    Args:
+        model: The model.
+        verdicts: What the target says.
+        dropped: By node, why rewrites were not kept.
+    """
+    origins = {
+        node_name(node): node.metadata_props[ORIGIN]
+        for node in model.graph.all_nodes()
+        if ORIGIN in node.metadata_props
+    }
+
+    def told(verdict: NodeVerdict) -> NodeVerdict:
+        origin = origins.get(verdict.node)
+        if origin is None and verdict.support is Support.UNSUPPORTED and verdict.node in (dropped or {}):
+            return replace(verdict, detail=f"{verdict.detail}; {(dropped or {})[verdict.node]}")
+        if origin is None:
+            return verdict
+        support = Support.DECOMPOSED if verdict.support is Support.SUPPORTED else verdict.support
+        detail = f"by the rewrite {origin}" if support is Support.DECOMPOSED else f"{verdict.detail}; from {origin}"
+        return replace(verdict, support=support, detail=detail)
+
+    return [told(verdict) for verdict in verdicts]

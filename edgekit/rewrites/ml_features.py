@@ -1,0 +1,214 @@
+"""The preparation of features in ``ai.onnx.ml``: scaling, encoding, filling gaps, picking columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.graph.building import NodeBuilder
+from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.ml_scores import DOMAIN, F, width
+
+
+class Scaler(Rewrite):
+    """``(x - offset) * scale``, both one number or one a feature."""
+
+    name: ClassVar[str] = "scaler as subtraction and product"
+    op_types: ClassVar[Sequence[str]] = ("Scaler",)
+    domain: ClassVar[str] = DOMAIN
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """In float32, whatever the input's type."""
+        offset, scale = (
+            np.asarray(node.attributes.get_floats(name, (default,)), np.float32)
+            for name, default in (("offset", 0.0), ("scale", 1.0))
+        )
+        x = build.cast(node.inputs[0], ir.DataType.FLOAT)
+        return [build("Mul", build("Sub", x, offset), scale)]
+
+
+class Normalizer(Rewrite):
+    """Rows over their norm; a row whose norm is zero stays."""
+
+    name: ClassVar[str] = "normalizer as reduction and division"
+    op_types: ClassVar[Sequence[str]] = ("Normalizer",)
+    domain: ClassVar[str] = DOMAIN
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """In float32; the greatest number counts with its sign."""
+        x = build.cast(node.inputs[0], ir.DataType.FLOAT)
+        kinds = {"MAX": "ReduceMax", "L1": "ReduceL1", "L2": "ReduceL2"}
+        norm = node.attributes.get_string("norm", "MAX")
+        if norm not in kinds:
+            raise InapplicableError(f"norm {norm!r} is unknown")
+        length = build.reduce(kinds[norm], x, [-1])
+        is_zero = build("Not", build.cast(length, ir.DataType.BOOL))
+        return [build("Div", x, build("Where", is_zero, F(1), length))]
+
+
+class Binarizer(Rewrite):
+    """1 where the input is over the threshold, else 0."""
+
+    name: ClassVar[str] = "binarizer as comparison"
+    op_types: ClassVar[Sequence[str]] = ("Binarizer",)
+    domain: ClassVar[str] = DOMAIN
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """In the input's type."""
+        x = node.inputs[0]
+        if x is None or x.dtype is None:
+            raise InapplicableError("the type of its input is not known")
+        threshold = F(node.attributes.get_float("threshold", 0.0))
+        return [build.cast(build("Greater", build.cast(x, ir.DataType.FLOAT), threshold), x.dtype)]
+
+
+class Imputer(Rewrite):
+    """Every occurrence of one value, which may be NaN, replaced by another, one a feature or one for all."""
+
+    name: ClassVar[str] = "imputer as selection"
+    op_types: ClassVar[Sequence[str]] = ("Imputer",)
+    domain: ClassVar[str] = DOMAIN
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """In the input's type."""
+        x = node.inputs[0]
+        if x is None or x.dtype not in (ir.DataType.FLOAT, ir.DataType.INT64):
+            raise InapplicableError("its input is neither float32 nor int64")
+        if x.dtype == ir.DataType.INT64:
+            values = np.asarray(node.attributes.get_ints("imputed_value_int64s", ()), np.int64)
+            missing = build("Equal", x, np.int64(node.attributes.get_int("replaced_value_int64", 0)))
+        else:
+            values = np.asarray(node.attributes.get_floats("imputed_value_floats", ()), np.float32)
+            gap = F(node.attributes.get_float("replaced_value_float", 0.0))
+            missing = build("IsNaN", x) if np.isnan(gap) else _equal(build, x, gap)
+        if not values.size:
+            raise InapplicableError("it has no values to put in place of missing ones")
+        return [build("Where", missing, values, x)]
+
+
+class FeatureVectorizer(Rewrite):
+    """Features of several inputs side by side, each cut or filled up with zeros to a number of features."""
+
+    name: ClassVar[str] = "feature vectorizer as concatenation"
+    op_types: ClassVar[Sequence[str]] = ("FeatureVectorizer",)
+    domain: ClassVar[str] = DOMAIN
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """In float32."""
+        parts = []
+        for x, wanted in zip(node.inputs, node.attributes.get_ints("inputdimensions", ()), strict=True):
+            if x is None or x.shape is None or x.shape.rank() not in (1, 2):
+                raise InapplicableError("an input is no matrix")
+            data, have = build.cast(x, ir.DataType.FLOAT), width(x)
+            if x.shape.rank() == 1:
+                data = build.unsqueeze(data, [0] if have != 1 else [1])
+            if wanted < have:
+                data = build.slice(data, [0], [wanted], [1])
+            elif wanted > have:
+                data = build.pad(data, [0, 0, 0, wanted - have])
+            parts.append(data)
+        return [build("Concat", *parts, axis=1)]
+
+
+class ArrayFeatureExtractor(Rewrite):
+    """Features at indices along the last axis."""
+
+    name: ClassVar[str] = "array feature extractor as gather"
+    op_types: ClassVar[Sequence[str]] = ("ArrayFeatureExtractor",)
+    domain: ClassVar[str] = DOMAIN
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Of a vector, as a matrix of one row."""
+        x, indices = node.inputs
+        if x is None or x.shape is None or indices is None:
+            raise InapplicableError("the rank of its input is not known")
+        rank = x.shape.rank()
+        found = build("Gather", x, build("Reshape", indices, [-1]), axis=rank - 1)
+        return [build.unsqueeze(found, [0]) if rank == 1 else found]
+
+
+class OneHotEncoder(Rewrite):
+    """1 at the place of each number's category along a new last axis, else 0; fractions are cut off first."""
+
+    name: ClassVar[str] = "one-hot encoder as comparison"
+    op_types: ClassVar[Sequence[str]] = ("OneHotEncoder",)
+    domain: ClassVar[str] = DOMAIN
+
+    def matches(self, node: ir.Node) -> bool:
+        """Categories that are numbers, and no failure at those that are unknown."""
+        numbers = node.attributes.get_ints("cats_int64s", ())
+        return bool(numbers) and node.attributes.get_int("zeros", 1) == 1
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """In float32."""
+        x = node.inputs[0]
+        if x is None or x.shape is None:
+            raise InapplicableError("the rank of its input is not known")
+        whole = build.unsqueeze(build.cast(x, ir.DataType.INT64), [x.shape.rank()])
+        categories = np.asarray(node.attributes.get_ints("cats_int64s"), np.int64)
+        return [build.cast(build("Equal", whole, categories), ir.DataType.FLOAT)]
+
+
+class LabelEncoder(Rewrite):
+    """The value of each number's key, or the default."""
+
+    name: ClassVar[str] = "label encoder as comparison and gather"
+    op_types: ClassVar[Sequence[str]] = ("LabelEncoder",)
+    domain: ClassVar[str] = DOMAIN
+    versions: ClassVar[range] = range(2, 1000)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Compares with all keys at once; the values may be texts, the keys may not."""
+        x = node.inputs[0]
+        keys, values = _table(node, "keys"), _table(node, "values")
+        if x is None or x.shape is None or x.dtype is None or keys.dtype == np.object_:
+            raise InapplicableError("its keys are texts, or its input is not known")
+        own = keys.astype(x.dtype.numpy())
+        if len(np.unique(own)) != len(own) or (own.dtype.kind == "f" and np.isnan(own).any()):
+            raise InapplicableError("it has a key twice, or NaN as a key")
+        rank = x.shape.rank()
+        hits = build.cast(_equal(build, build.unsqueeze(x, [rank]), own), ir.DataType.FLOAT)
+        best = build.reduce("ReduceMax", hits, [rank], keepdims=False)
+        place = build.places_of_greatest(hits, rank)
+        last = np.int64(len(own))
+        known = build("Greater", best, F(0))
+        table = np.append(values, np.asarray(_default(node, values), values.dtype))
+        return [build("Gather", table, build("Where", known, place, last), axis=0)]
+
+
+def _equal(build: NodeBuilder, x: ir.Value, numbers: np.ndarray | np.generic) -> ir.Value:
+    """Whether numbers are equal, which old versions of the operator tell of integers only."""
+    if build.opset >= 11 or numbers.dtype.kind in "iub":
+        return build("Equal", x, numbers)
+    apart = build("Or", build("Less", x, numbers), build("Greater", x, numbers))
+    return build("Not", build("Or", apart, build("IsNaN", x)))
+
+
+def _table(node: ir.Node, name: str) -> np.ndarray:
+    """Keys or values in the type that they are given in."""
+    attributes = node.attributes
+    if f"{name}_floats" in attributes:
+        return np.asarray(attributes.get_floats(f"{name}_floats"), np.float32)
+    if f"{name}_int64s" in attributes:
+        return np.asarray(attributes.get_ints(f"{name}_int64s"), np.int64)
+    if f"{name}_strings" in attributes:
+        return np.array(attributes.get_strings(f"{name}_strings"), np.object_)
+    tensor = attributes.get_tensor(f"{name}_tensor", None)
+    if tensor is None:
+        raise InapplicableError(f"it has no {name}")
+    return np.array(tensor.numpy())
+
+
+def _default(node: ir.Node, values: np.ndarray) -> object:
+    attributes = node.attributes
+    tensor = attributes.get_tensor("default_tensor", None)
+    if tensor is not None:
+        return tensor.numpy().item()
+    if values.dtype == np.object_:
+        return attributes.get_string("default_string", "_Unused")
+    if values.dtype.kind in "iu":
+        return attributes.get_int("default_int64", -1)
+    return attributes.get_float("default_float", -0.0)

@@ -1,0 +1,33 @@
+"""The rewrites that come with EdgeKit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from edgekit.rewrite import Rewrite, RewriteSet
+from edgekit.rewrites import ml_features, ml_linear
+from edgekit.rewrites.definition import Definition
+
+
+class StandardRewrites(RewriteSet):
+    """The families in ``edgekit/rewrites``; an operator's definition in the ONNX standard comes last."""
+
+    name: ClassVar[str] = "edgekit"
+
+    @property
+    def rewrites(self) -> Sequence[Rewrite]:
+        """One of each."""
+        return (
+            ml_features.Scaler(),
+            ml_features.Normalizer(),
+            ml_features.Binarizer(),
+            ml_features.Imputer(),
+            ml_features.FeatureVectorizer(),
+            ml_features.ArrayFeatureExtractor(),
+            ml_features.OneHotEncoder(),
+            ml_features.LabelEncoder(),
+            ml_linear.LinearRegressor(),
+            ml_linear.LinearClassifier(),
+            Definition(),
+        )

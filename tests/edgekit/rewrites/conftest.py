@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+
+from edgekit.graph.shapes import infer_shapes
+from edgekit.model import Model, name_nodes, node_name
+from edgekit.registry import installed_rewrites
+from edgekit.rewrites.application import Rewritten, rewritten
+
+Check = Callable[..., Rewritten]
+
+
+def model_of(proto: onnx.ModelProto) -> Model:
+    model = Model(ir.from_proto(proto))
+    name_nodes(model.graph_model)
+    return infer_shapes(model, strict=False)
+
+
+def run(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, dict(feeds))
+
+
+@pytest.fixture
+def assert_rewritten() -> Check:
+    """Refuses all nodes of some operators, and holds what the rewrites give against ONNX Runtime's own kernels."""
+
+    def check(
+        proto: onnx.ModelProto,
+        *feeds: Mapping[str, np.ndarray],
+        refused: tuple[str, ...] | None = None,
+        rtol: float = 1e-5,
+        atol: float = 1e-6,
+    ) -> Rewritten:
+        model = model_of(proto)
+        kinds = refused or tuple({node.op_type for node in proto.graph.node})
+
+        def refusals(candidate: Model) -> set[str]:
+            return {node_name(node) for node in candidate.graph.all_nodes() if node.op_type in kinds}
+
+        result = rewritten(model, refusals, installed_rewrites())
+        assert not result.dropped, result.dropped
+        assert not refusals(result.model)
+        assert {each.node for each in result.applied} == refusals(model)
+        changed = result.model.proto()
+        assert {node.domain for node in changed.graph.node} <= {""}
+        for arrays in feeds:
+            for expected, found in zip(run(proto, arrays), run(changed, arrays), strict=True):
+                assert found.dtype == expected.dtype
+                assert found.shape == expected.shape
+                if expected.dtype.kind == "f":
+                    np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol)
+                else:
+                    np.testing.assert_array_equal(found, expected)
+        return result
+
+    return check
