@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import onnx_ir as ir
 from onnx_ir.passes.common import (
     CommonSubexpressionEliminationPass,
-    DeduplicateHashedInitializersPass,
-    IdentityEliminationPass,
     LiftConstantsToInitializersPass,
     LiftSubgraphInitializersToMainGraphPass,
     NameFixPass,
     RemoveUnusedNodesPass,
     RemoveUnusedOpsetsPass,
 )
-from onnxscript import rewriter
 from onnxscript.optimizer import fold_constants_ir
 
 from edgekit.comparison.equivalence import Equivalence
 from edgekit.comparison.reference import NotRunnableError
+from edgekit.graph.cleanup import remove_identities, store_once
+from edgekit.graph.patterns import PATTERNS, fuse
 from edgekit.graph.shapes import SHAPE_ELEMENTS, infer_shapes
 from edgekit.model import Model, name_nodes
 from edgekit.stages import Stage, StageResult
@@ -38,30 +38,27 @@ class Simplify(Stage[Model]):
     """Runs the passes of onnx_ir and onnxscript over the graph, one by one.
 
     After each pass that changes something, the model is executed beside the one before; a pass that raises, or that
-    changes an output, is dropped with a warning. Afterwards inputs and outputs are what they were.
+    changes an output, is dropped with a warning. Where a pass has parts, the part at fault is dropped alone. At last
+    the result is held against the whole battery of :class:`~edgekit.comparison.equivalence.Equivalence`; should it fail
+    there, every pass is. Afterwards inputs and outputs are what they were.
     """
 
     name = "simplify"
 
     def run(self, given: Model) -> StageResult:
         """Simplifies the graph; leaves it alone where ONNX Runtime cannot execute it, so that nothing is unproven."""
-        record: dict[str, Any] = {"nodes_before": _node_count(given), "passes": [], "warnings": []}
-        model = given
         try:
             before = Equivalence(given)
         except NotRunnableError as error:
-            record["warnings"].append(f"not simplified, because outputs could not be compared: {error}")
-        else:
-            for name, rewrite in _PASSES.items():
-                outcome = _attempt(rewrite, model, before)
-                record["passes"].append(
-                    {"name": name, "nodes": _node_count(outcome.model), "dropped": outcome.dropped_because}
-                )
-                if outcome.dropped_because is not None:
-                    record["warnings"].append(f"the pass {name!r} was dropped: {outcome.dropped_because}")
-                model = outcome.model
-        record["nodes_after"] = _node_count(model)
-        return StageResult(model, record)
+            warning = f"not simplified, because outputs could not be compared: {error}"
+            return StageResult(given, _record(given, given, [], [warning]))
+        model, passes = _simplified(given, before, thorough=False)
+        if model is not given and before.difference(model) is not None:
+            model, passes = _simplified(given, before, thorough=True)
+        warnings = [
+            f"the pass {entry['name']!r} was dropped: {entry['dropped']}" for entry in passes if entry["dropped"]
+        ]
+        return StageResult(model, _record(given, model, passes, warnings))
 
     def ensures(self, given: Model, result: StageResult) -> None:
         """Checks what the class promises."""
@@ -73,6 +70,31 @@ class Simplify(Stage[Model]):
                 raise self.broken(f"the {what} have changed")
 
 
+def _simplified(given: Model, before: Equivalence, *, thorough: bool) -> tuple[Model, list[dict[str, Any]]]:
+    """The model after all passes that keep what it computes, and what became of each."""
+    model, record = given, []
+    for name, rewrite in _PASSES.items():
+        tried = {name: rewrite}
+        outcome = _attempt(rewrite, model, before, thorough=thorough)
+        if outcome.dropped_because is not None and name in _PARTS:
+            tried = {f"{name}: {part}": alone for part, alone in _PARTS[name].items()}
+        for tried_name, alone in tried.items():
+            if alone is not rewrite:
+                outcome = _attempt(alone, model, before, thorough=thorough)
+            model = outcome.model
+            record.append({"name": tried_name, "nodes": _node_count(model), "dropped": outcome.dropped_because})
+    return model, record
+
+
+def _record(given: Model, model: Model, passes: list[dict[str, Any]], warnings: list[str]) -> dict[str, Any]:
+    return {
+        "nodes_before": _node_count(given),
+        "passes": passes,
+        "warnings": warnings,
+        "nodes_after": _node_count(model),
+    }
+
+
 @dataclass(frozen=True)
 class _Outcome:
     """The model after a pass; the one before it where the pass was dropped."""
@@ -81,7 +103,7 @@ class _Outcome:
     dropped_because: str | None = None
 
 
-def _attempt(rewrite: Rewrite, model: Model, before: Equivalence) -> _Outcome:
+def _attempt(rewrite: Rewrite, model: Model, before: Equivalence, *, thorough: bool) -> _Outcome:
     graph_model = model.graph_model.clone()
     try:
         rewrite(graph_model)
@@ -93,7 +115,7 @@ def _attempt(rewrite: Rewrite, model: Model, before: Equivalence) -> _Outcome:
         changed = infer_shapes(changed, strict=False)
     except Exception as error:  # a pass is foreign code; without it the model is as good as before
         return _Outcome(model, f"{type(error).__name__}: {' '.join(str(error).split())}")
-    difference = before.difference(changed)
+    difference = before.difference(changed, quick=not thorough)
     return _Outcome(changed) if difference is None else _Outcome(model, difference)
 
 
@@ -120,17 +142,27 @@ def _remove_unused(graph_model: ir.Model) -> None:
     RemoveUnusedOpsetsPass()(graph_model)
 
 
+def _clean_up(graph_model: ir.Model) -> None:
+    remove_identities(graph_model)
+    _remove_unused(graph_model)
+
+
 _PASSES: dict[str, Rewrite] = {
     "remove what nothing uses": _remove_unused,
     "turn constant nodes into initializers": _lift_constants,
     "fold constants": _fold_constants,
-    "remove identities": IdentityEliminationPass(),
+    "remove identities": remove_identities,
     "compute common subexpressions once": CommonSubexpressionEliminationPass(),
-    "fuse patterns": rewriter.rewrite,
-    "store equal initializers once": DeduplicateHashedInitializersPass(),
-    "clean up": _remove_unused,
+    "fuse patterns": fuse,
+    "store equal initializers once": store_once,
+    "clean up": _clean_up,
 }
 """The passes in the order in which they help one another, by the name that the record calls them."""
+
+_PARTS: Mapping[str, Mapping[str, Rewrite]] = {
+    "fuse patterns": {name: partial(fuse, names=[name]) for name in PATTERNS},
+}
+"""What can be done of a pass without the rest of it."""
 
 
 def _is_same(before: Model, after: Model) -> bool:

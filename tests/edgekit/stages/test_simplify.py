@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,9 @@ import onnx
 import onnx_ir as ir
 import pytest
 from onnx.reference import ReferenceEvaluator
+from onnxscript.rewriter.rules import common
 
+from edgekit.graph.patterns import PATTERNS, fuse
 from edgekit.model import Model
 from edgekit.stages import StageResult
 from edgekit.stages import simplify as simplify_module
@@ -134,6 +137,72 @@ def test_a_pass_that_changes_an_output_is_dropped(onnx_file: WriteOnnx, monkeypa
     dropped = {entry["name"]: entry["dropped"] for entry in result.record["passes"]}
     assert dropped["wrong"] is not None
     assert dropped["fuse patterns"] is None
+
+
+@pytest.mark.parametrize("node", ["Add (x, e)", "Sub (x, e)", "Mul (x, f)", "Div (x, f)"], ids=str.split)
+def test_a_constant_that_is_near_to_nothing_stays(onnx_file: WriteOnnx, node: str) -> None:
+    graph = f"g (float[1, 8] x) => (float[1, 8] y) {{ a = {node} y = Log (a) }}"
+    path = onnx_file(graph, e=np.array(1e-10, np.float32), f=np.array(1.000001, np.float32))
+    assert operators(Simplify()(load(path))) == [node.split()[0], "Log"]
+
+
+@pytest.mark.parametrize("node", ["Add (x, zero)", "Add (zero, x)", "Sub (x, zero)", "Mul (one, x)", "Div (x, one)"])
+def test_a_constant_that_changes_nothing_goes(onnx_file: WriteOnnx, node: str) -> None:
+    graph = f"g (float[1, 8] x) => (float[1, 8] y) {{ a = {node} y = Log (a) }}"
+    path = onnx_file(graph, zero=np.array(0, np.float32), one=np.array(1, np.float32))
+    assert operators(Simplify()(load(path))) == ["Log"]
+
+
+def test_a_pattern_that_is_wrong_is_dropped_without_the_others(
+    onnx_file: WriteOnnx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patterns = {name: rules for name, rules in PATTERNS.items() if name != "add 0"}
+    monkeypatch.setattr("edgekit.graph.patterns.PATTERNS", {"add 0": [common.add_0_rule], **patterns})
+    monkeypatch.setattr(
+        simplify_module, "_PARTS", {"fuse patterns": {name: partial(fuse, names=[name]) for name in PATTERNS}}
+    )
+    graph = """g (float[1, 3, 8, 8] x) => (float[1, 4, 6, 6] y, float[1, 3, 8, 8] z) {
+        c = Conv (x, w)
+        y = BatchNormalization (c, scale, bias, mean, var)
+        a = Add (x, e)
+        z = Log (a)
+    }"""
+    path = onnx_file(graph, e=np.array(1e-10, np.float32), **CONV_BATCH_NORM_WEIGHTS)
+    result = Simplify()(load(path))
+    assert operators(result) == ["Conv", "Add", "Log"]
+    (warning,) = result.warnings
+    assert warning.startswith("the pass 'fuse patterns: add 0' was dropped: ")
+
+
+def test_equal_tensors_are_stored_once_however_they_lie_in_memory(onnx_file: WriteOnnx) -> None:
+    graph = """g (float[1, 4] x) => (float[1, 4] y) {
+        t = Transpose <perm = [1, 0]> (w)
+        a = MatMul (x, t)
+        b = MatMul (a, v)
+        y = MatMul (b, t)
+    }"""
+    weights = RNG.standard_normal((4, 4)).astype(np.float32)
+    result = Simplify()(load(onnx_file(graph, w=weights, v=np.ascontiguousarray(weights.T))))
+    assert result.warnings == ()
+    assert len(result.model.graph.initializers) == 1
+
+
+def test_a_branch_that_hands_on_an_outer_value_keeps_its_identity(onnx_file: WriteOnnx) -> None:
+    graph = """g (bool c, float[4] x) => (float[4] y) {
+        a = Neg (x)
+        o = If (c) <
+            then_branch = t () => (float[4] p) { p = Identity (a) },
+            else_branch = e () => (float[4] q) { r = Abs (a) q = Identity (r) }
+        >
+        y = Identity (o)
+    }"""
+    result = Simplify()(load(onnx_file(graph)))
+    assert result.warnings == ()
+    assert [node.op_type for node in result.model.graph.all_nodes()] == ["Neg", "If", "Identity", "Abs"]
+    for flag in (True, False):
+        feeds = {"c": np.array(flag), "x": np.float32([1, -2, 3, 0])}
+        (found,) = ReferenceEvaluator(result.model.proto()).run(None, feeds)
+        np.testing.assert_array_equal(found, -feeds["x"] if flag else np.abs(feeds["x"]))
 
 
 def test_what_cannot_be_executed_stays_as_it_is(tmp_path: Path) -> None:

@@ -1,0 +1,126 @@
+"""Inputs of many kinds, to hold two forms of a model against each other: one distribution does not see every fault.
+
+An epsilon that is dropped in front of a logarithm shows where its input is zero, a clip that is too wide where the
+input is large, a comparison that takes equal numbers otherwise where numbers are equal. None of that happens among
+normal numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from edgekit.data.inputs import FLAG_LIMIT, Limits, seeded_inputs
+from edgekit.model import ValueSpec
+from edgekit.target import Arrays
+
+_POOL = 65_537
+"""Numbers that are drawn of each kind; an array repeats them from a place of its own. A prime fits no axis."""
+
+
+def _steps(rng: np.random.Generator) -> np.ndarray:
+    del rng
+    return (np.arange(_POOL) // 7 % 9 - 4) / 2  # halves: what lies between two whole numbers, and equal neighbours
+
+
+def _edges(rng: np.random.Generator) -> np.ndarray:
+    magnitudes = 10.0 ** rng.uniform(-12, 2, _POOL)
+    magnitudes[rng.random(_POOL) < 0.1] = 1
+    return np.asarray(magnitudes * rng.choice([0, 1, 1, 1, 1, 1, 1, -1], _POOL))
+
+
+_DRAWN: Mapping[str, Callable[[np.random.Generator], np.ndarray]] = {
+    "normal": lambda rng: rng.standard_normal(_POOL),
+    "zeros": lambda rng: np.zeros(_POOL),
+    "tiny": lambda rng: 1e-6 * rng.standard_normal(_POOL),
+    "large": lambda rng: 1e3 * rng.standard_normal(_POOL),
+    "steps": _steps,
+    "uniform": lambda rng: rng.random(_POOL),
+    "constant": lambda rng: np.ones(_POOL),
+    "sparse": lambda rng: rng.standard_normal(_POOL) * (rng.random(_POOL) < 0.05),
+    "saturated": lambda rng: rng.choice([-100.0, 100.0], _POOL),
+    "edges": _edges,
+}
+
+KINDS = tuple(_DRAWN)
+"""The kinds of inputs, those first that tell the most.
+
+normal; zeros; 1e-6 and 1e3 times normal; halves in steps; uniform between 0 and 1; ones; normal where one number in
+twenty is not zero; -100 or 100; and magnitudes from 1e-12 to 1e2, a tenth of them 1, an eighth of all zero, an eighth
+negative: where logarithms, roots, quotients and powers have their edges.
+"""
+
+
+def battery_inputs(specs: Sequence[ValueSpec], kind: str, limits: Limits | None = None) -> Arrays:
+    """Inputs of one kind, the same on every machine.
+
+    Integers stay within their limits (see :func:`edgekit.data.inputs.index_limits`); of what the kinds say, they take
+    zeros, ones, the least and the greatest, steps, and mostly zeros.
+
+    Args:
+        specs: The inputs, with static shapes.
+        kind: One of :data:`KINDS`.
+        limits: What integers stay below.
+
+    Raises:
+        InputError: A shape is dynamic, or nothing can be drawn for an element type.
+    """
+    seeded = seeded_inputs(specs, KINDS.index(kind), limits)
+    return {spec.name: _of_kind(kind, spec.name, seeded[spec.name], (limits or {}).get(spec.name)) for spec in specs}
+
+
+def numbers(kind: str, name: str, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    """Floating-point or complex numbers of one kind; other names get others.
+
+    Args:
+        kind: One of :data:`KINDS`.
+        name: What they are drawn for.
+        shape: Their shape.
+        dtype: Their type; what is too large for it is its largest number.
+    """
+    pool = _pool(kind)
+    start = zlib.crc32(name.encode()) % _POOL
+    drawn = np.resize(np.concatenate([pool[start:], pool[:start]]), math.prod(shape)).reshape(shape)
+    if dtype.kind == "f":
+        limit = float(np.finfo(dtype).max)
+        drawn = np.clip(drawn, -limit, limit) if limit < 1e6 else drawn
+    return drawn.astype(dtype)
+
+
+@functools.cache
+def _pool(kind: str) -> np.ndarray:
+    return _DRAWN[kind](np.random.default_rng(KINDS.index(kind)))
+
+
+def _of_kind(kind: str, name: str, seeded: np.ndarray, limit: int | tuple[int, ...] | None) -> np.ndarray:
+    if seeded.dtype.kind not in "iub":
+        return numbers(kind, name, seeded.shape, seeded.dtype)
+    if isinstance(limit, tuple):
+        return seeded
+    low, high = _bounds(seeded.dtype, limit)
+    if kind == "zeros":
+        return np.zeros_like(seeded)
+    if kind == "constant":
+        return np.full_like(seeded, min(1, high))
+    if kind == "saturated":
+        return np.where(seeded > (low + high) / 2, high, low).astype(seeded.dtype)
+    if kind == "steps":
+        return (low + np.arange(seeded.size) // 3 % (high - low + 1)).reshape(seeded.shape).astype(seeded.dtype)
+    if kind == "sparse":
+        return np.where(numbers("sparse", name, seeded.shape, np.dtype(np.float32)) != 0, seeded, 0).astype(
+            seeded.dtype
+        )
+    return seeded
+
+
+def _bounds(dtype: np.dtype, limit: int | None) -> tuple[int, int]:
+    """The least and the greatest integer."""
+    if limit is not None:
+        return 0, limit - 1
+    if dtype != np.bool_ and dtype.itemsize == 1:
+        return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    return 0, FLAG_LIMIT - 1

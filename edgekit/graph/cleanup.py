@@ -1,0 +1,53 @@
+"""Takes out of a graph what it does not need: operators that hand on what they get, tensors that are there twice."""
+
+from __future__ import annotations
+
+import hashlib
+
+import onnx_ir as ir
+
+
+def remove_identities(graph_model: ir.Model) -> None:
+    """Removes Identity nodes, in place, in subgraphs too.
+
+    One stays where it hands an input, an initializer or a value of an outer graph to an output of its graph: an output
+    has to be made by a node of the graph itself. So does one between two outputs, which need two names.
+    """
+    for graph in graph_model.graphs():
+        for node in list(graph):
+            if node.op_type != "Identity" or node.domain or node.inputs[0] is None:
+                continue
+            source, made = node.inputs[0], node.outputs[0]
+            if made.is_graph_output():
+                producer = source.producer()
+                if producer is None or producer.graph is not graph or source.is_graph_output():
+                    continue
+                name = made.name
+                made.name = None
+                source.name = name
+            source.shape = made.shape if source.shape is None else source.shape
+            source.type = made.type if source.type is None else source.type
+            ir.convenience.replace_all_uses_with(made, source, replace_graph_outputs=True)
+            graph.remove(node, safe=True)
+
+
+def store_once(graph_model: ir.Model) -> None:
+    """Removes initializers that hold what another one of the same graph holds, in place."""
+    for graph in graph_model.graphs():
+        kept: dict[tuple[ir.DataType, tuple[int, ...], bytes], ir.Value] = {}
+        for name, value in list(graph.initializers.items()):
+            tensor = value.const_value
+            if tensor is None or value.is_graph_input() or value.is_graph_output():
+                continue
+            first = kept.setdefault((tensor.dtype, tuple(tensor.shape.numpy()), digest(tensor)), value)
+            if first is not value:
+                ir.convenience.replace_all_uses_with(value, first)
+                del graph.initializers[name]
+
+
+def digest(tensor: ir.TensorProtocol) -> bytes:
+    """A hash of a tensor's numbers or strings, whatever order they lie in memory in."""
+    if isinstance(tensor, ir.StringTensor):
+        parts = [len(text).to_bytes(8) + text for text in tensor.string_data()]
+        return hashlib.blake2b(b"".join(parts), digest_size=16).digest()
+    return hashlib.blake2b(tensor.tobytes(), digest_size=16).digest()

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgekit.data.battery import KINDS, battery_inputs
+from edgekit.model import ValueSpec
+
+SHAPE = (3, 1000)
+
+
+def drawn(kind: str, dtype: str = "float32", limit: int | None = None) -> np.ndarray:
+    return battery_inputs([ValueSpec("x", dtype, SHAPE)], kind, None if limit is None else {"x": limit})["x"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_inputs_have_the_shape_and_type_that_are_asked_and_stay_the_same(kind: str) -> None:
+    for dtype in ("float16", "float32", "float64", "int8", "int64", "bool"):
+        array = drawn(kind, dtype)
+        assert (array.shape, array.dtype) == (SHAPE, np.dtype(dtype))
+        assert np.isfinite(array.astype(np.float64)).all()
+        np.testing.assert_array_equal(array, drawn(kind, dtype))
+
+
+def test_what_the_kinds_are() -> None:
+    assert (drawn("zeros") == 0).all()
+    assert (drawn("constant") == 1).all()
+    assert 0 < np.abs(drawn("tiny")).max() < 1e-5
+    assert np.abs(drawn("large")).max() > 1e3
+    assert 0 <= drawn("uniform").min() < drawn("uniform").max() <= 1
+    assert 0.9 < (drawn("sparse") == 0).mean() < 0.99
+    assert set(drawn("saturated").flat) == {-100, 100}
+    steps = drawn("steps")
+    assert {0.5, 1.5, -0.5} <= set(steps.flat)
+    assert (steps[:, 1:] == steps[:, :-1]).any()
+    edges = drawn("edges")
+    assert (edges == 0).any()
+    assert (edges == 1).any()
+    assert 0 < edges[edges > 0].min() < 1e-10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_integers_stay_below_their_limit(kind: str) -> None:
+    array = drawn(kind, "int64", limit=7)
+    assert 0 <= array.min() <= array.max() < 7
+    assert set(drawn(kind, "int64").flat) <= {0, 1}
+
+
+def test_two_inputs_differ() -> None:
+    both = battery_inputs([ValueSpec(name, "float32", SHAPE) for name in ("a", "b")], "normal")
+    assert not np.array_equal(both["a"], both["b"])
