@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -15,6 +15,7 @@ import numpy as np
 
 from edgekit.atomic import atomic_directory
 from edgekit.bundle import Bundle, is_bundle, read_bundle
+from edgekit.candidates import AUTO, FLOAT32, Candidate, Fates, FloatForm, candidates, first_that_holds
 from edgekit.comparison.own_metric import Evaluation
 from edgekit.comparison.recurrence import SEEDED_STEPS, FedBack, with_states
 from edgekit.comparison.reference import Reference
@@ -38,7 +39,7 @@ from edgekit.stages.load import Load
 from edgekit.stages.precheck import PreCheck
 from edgekit.stages.quantize import NONE, Quantize, Quantized, refused, require_scheme
 from edgekit.stages.simplify import Simplify
-from edgekit.stages.verify import InaccurateError, Verified, Verify
+from edgekit.stages.verify import Verified, Verify
 from edgekit.target import BuildOptions, Profile, Target
 from edgekit.terminal.progress import Progress
 
@@ -47,9 +48,7 @@ EXAMPLES = 2
 SEEDED_SAMPLES = 4
 """How many random inputs a model is verified on where there is no data."""
 
-AUTO = "auto"
-"""The precision of the target's choice, where that is accurate enough; else float32."""
-PRECISIONS = (AUTO, "float32", "float16")
+PRECISIONS = (AUTO, FLOAT32, "float16")
 
 Given = TypeVar("Given")
 Result = TypeVar("Result", bound=StageResult)
@@ -180,32 +179,51 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             executor,
         )
         quantized = walk.through(quantize, simplified, Quantized)
-        walk.through(CheckOperators(target, profile), quantized.model)
-        verify = Verify(
-            original,
-            target,
-            profile,
-            verification,
-            request.max_drop,
-            progress.step,
-            calibrated_on_same=quantized.quantized and verification is calibration,
-            evaluation=request.evaluation,
-        )
+        fates = Fates()
+        fates.measured(quantized.record)
+        tried: list[Quantized] = []
 
-        def built_and_verified(precision: str) -> Verified:
+        def built_and_verified(candidate: Candidate) -> Verified:
+            form = candidate.quantized
+            if not any(form is other for other in tried):
+                if tried:
+                    walk.keep(Quantize.name, form.record)
+                tried.append(form)
+                walk.through(CheckOperators(target, profile), form.model)
             compression = request.scheme if request.scheme in own_schemes else None
-            asked = replace(options, precision=precision, compression=compression)
-            build = Build(target, profile, asked, folder, quantized=quantized.quantized)
-            return walk.through(verify, walk.through(build, quantized.model, Built), Verified)
+            asked = replace(options, precision=candidate.precision, compression=compression)
+            build = Build(target, profile, asked, folder, quantized=form.quantized)
+            built = walk.through(build, form.model, Built)
+            chosen_freely = request.scheme == "auto" and form.quantized
+            of_float = FloatForm(form.of_float, target, profile, options)
+            if chosen_freely:
+                of_float.require_smaller(built)
+            verify = Verify(
+                original,
+                target,
+                profile,
+                verification,
+                request.max_drop,
+                progress.step,
+                calibrated_on_same=form.quantized and verification is calibration,
+                evaluation=request.evaluation,
+            )
+            verified = walk.through(verify, built, Verified)
+            if chosen_freely:
+                of_float.require_as_fast(verified.runner, verification)
+            return verified
 
-        try:
-            verified = built_and_verified(request.precision)
-        except InaccurateError as error:
-            if request.precision != AUTO or error.precision != "float16":
-                raise
-            walk.warn(f"float16 is not accurate enough ({error.found}): built in float32 instead")
+        def fall_back(why: str) -> None:
+            walk.warn(why)
             _empty(folder)
-            verified = built_and_verified("float32")
+
+        verified = first_that_holds(
+            candidates(quantized, *_precisions(request, target, profile)),
+            built_and_verified,
+            fates,
+            fall_back,
+            whatever_fails=request.scheme == "auto",
+        )
         measured = walk.through(Bench(original, profile, verification, progress.step), verified, Measured)
         measured = walk.through(MeasureLayers(fixed, verification), measured, Measured)
         facts = Facts(
@@ -215,6 +233,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             request.options(),
             preprocessing,
             class_names,
+            fates.as_record(),
         )
         walk.through(WriteBundle(folder, target, profile, facts, verification, walk.records), measured)
     return read_bundle(request.output)
@@ -306,11 +325,11 @@ class Walk:
             with self._progress.stage(stage.name):
                 result = stage(given)
         except EdgeKitError as error:
-            self._keep(stage, start, {"failed": error.as_record()})
+            self.keep(stage.name, {"failed": error.as_record()}, time.perf_counter() - start)
             raise
         if not isinstance(result, hands_on):
             raise stage.broken(f"it handed on no {hands_on.__name__}")
-        self._keep(stage, start, result.record)
+        self.keep(stage.name, result.record, time.perf_counter() - start)
         for warning in result.warnings:
             self._progress.warn(warning)
         return result
@@ -321,9 +340,18 @@ class Walk:
         record["warnings"] = [*record.get("warnings", ()), text]
         self._progress.warn(text)
 
-    def _keep(self, stage: Stage[Given], start: float, record: Mapping[str, Any]) -> None:
-        seconds = round(time.perf_counter() - start, 3)
-        self.records.append({"name": stage.name, "seconds": seconds, "record": dict(record)})
+    def keep(self, stage: str, record: Mapping[str, Any], seconds: float = 0.0) -> None:
+        """Adds a stage's record."""
+        self.records.append({"name": stage, "seconds": round(seconds, 3), "record": dict(record)})
+
+
+def _precisions(request: PackageRequest, target: Target, profile: Profile) -> tuple[Sequence[str], Sequence[str]]:
+    """In which precisions a float model is tried in turn, and the rest of a quantized one."""
+    automatic = request.precision == AUTO
+    if request.scheme == "auto":
+        return target.float_precisions(profile) if automatic else (request.precision,), (request.precision,)
+    turns = (AUTO, FLOAT32) if automatic else (request.precision,)
+    return (turns, ()) if request.scheme == NONE else ((), turns)
 
 
 def _empty(folder: Path) -> None:

@@ -57,6 +57,9 @@ class QuantizationResult:
     model: Model
     record: Mapping[str, Any]
     """Plain data for the manifest: scheme used, layers quantized and left in float with the reasons, scores."""
+    next_best: Callable[[], QuantizationResult | None] | None = None
+    """What to ship in its place where it cannot be built or does not hold what is asked of the bundle; None, or a call
+    that gives None, where nothing is left but the float model."""
 
 
 class BudgetError(RequirementError):

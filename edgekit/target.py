@@ -215,6 +215,13 @@ class Target(ABC):
         """
         return False
 
+    def float_precisions(self, profile: Profile) -> Sequence[str]:
+        """What :attr:`BuildOptions.precision` is to be, in turn, where a model with samples ships in float.
+
+        The smallest comes first; each has to hold what is asked of it, and the last one is the original's.
+        """
+        return ("auto", "float32")
+
     def weight_schemes(self, profile: Profile) -> Sequence[str]:
         """Schemes of ``--quantize`` that the target applies itself when it builds: how it stores the weights."""
         return ()

@@ -46,6 +46,8 @@ class Facts:
     """What the user asked for, as the manifest's schema describes it."""
     preprocessing: Preprocessing | None
     class_names: tuple[str, ...]
+    candidates: Sequence[Mapping[str, Any]] = ()
+    """What became of each form of the model that was tried; see :mod:`edgekit.candidates`."""
 
 
 class WriteBundle(Stage[Measured]):
@@ -124,7 +126,7 @@ class WriteBundle(Stage[Measured]):
     def _manifest(self, given: Measured) -> dict[str, Any]:
         artifact, facts = given.artifact, self._facts
         source_files = [file_record(file, facts.source.parent) for file in model_files(facts.source)]
-        size, source_size = _loaded_bytes(artifact), sum(file["bytes"] for file in source_files)
+        size, source_size = loaded_bytes(artifact), sum(file["bytes"] for file in source_files)
         return {
             "schema_version": SCHEMA_VERSION,
             "edgekit": __version__,
@@ -154,6 +156,7 @@ class WriteBundle(Stage[Measured]):
             "preprocessing": None if facts.preprocessing is None else facts.preprocessing.as_record(),
             "labels": list(facts.class_names) or None,
             "stages": list(self._stages),
+            "candidates": list(facts.candidates),
             "accuracy": given.accuracy.as_record(),
             "size": {"bytes": size, "source_bytes": source_size, "ratio": size / source_size},
             "latency": given.latency,
@@ -163,7 +166,7 @@ class WriteBundle(Stage[Measured]):
         return path.relative_to(self._folder).as_posix()
 
 
-def _loaded_bytes(artifact: Artifact) -> int:
+def loaded_bytes(artifact: Artifact) -> int:
     """Bytes of what a device needs to load the model once."""
     paths = set(artifact.files) - set(artifact.alternatives)
     files = {file for path in paths for file in ([path] if path.is_file() else path.rglob("*"))}

@@ -5,28 +5,29 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from edgekit.comparison.own_metric import Evaluation
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.model import Model
 from edgekit.processes.processors import usable_processors
-from edgekit.quantizer import Progress, QuantizationRequest
+from edgekit.quantizer import Progress, QuantizationRequest, QuantizationResult
 from edgekit.registry import installed_quantizer
 from edgekit.stages import Stage, StageResult
 from edgekit.target import BuildOptions, Profile, Runner, Target
 
 NONE = "none"
+AUTO = "auto"
 HALF = "float16"
-SCHEMES = ("auto", "int8", "int8-weights", "int8-dynamic", "int4-weights", HALF, NONE)
+SCHEMES = (AUTO, "int8", "int8-weights", "int8-dynamic", "int4-weights", HALF, NONE)
 """What a quantizer does. A target may refuse some of it (``refuses`` in its :meth:`Target.placement`), and it may have
 schemes of its own, which it applies when it builds."""
-NEED_SAMPLES = ("auto", "int8")
+NEED_SAMPLES = (AUTO, "int8")
 MOST_THREADS = 4
 """Threads on which candidates are timed at most: more add more noise than they tell."""
 
@@ -37,6 +38,24 @@ class Quantized(StageResult):
 
     quantized: bool
     """Whether it has integers in place of floats; half precision is judged as such, not as quantized."""
+    of_float: Model
+    """The model as it was given."""
+    next_best: Callable[[], Quantized | None] | None = None
+    """What to ship in its place where it does not hold; None, or a call that gives None: the float model."""
+
+    @property
+    def candidate(self) -> str:
+        """What to call this form of the model."""
+        return str(self.record.get("chosen") or self.record["scheme"])
+
+    def in_float(self) -> Quantized:
+        """The float model in its place."""
+        if self.model is self.of_float:
+            return self
+        measured = {key: self.record[key] for key in ("samples", "max_drop", "curve") if key in self.record}
+        reason = "no quantized form of the model holds what is asked of the bundle"
+        record = {"scheme": NONE, "reason": reason, **measured}
+        return Quantized(self.of_float, record, quantized=False, of_float=self.of_float)
 
 
 @dataclass(frozen=True)
@@ -124,11 +143,23 @@ class Quantize(Stage[Model]):
             edgekit.errors.RequirementError: Nothing holds the accuracy budget.
         """
         if self._scheme == NONE:
-            return Quantized(given, {"scheme": NONE}, quantized=False)
+            return Quantized(given, {"scheme": NONE}, quantized=False, of_float=given)
         if self._scheme in self._own_schemes:
             record = {"scheme": self._scheme, "applied_by": "the target, when it builds"}
-            return Quantized(given, record, quantized=True)
-        result = installed_quantizer().quantize(
+            return Quantized(given, record, quantized=True, of_float=given)
+        try:
+            return self._handed_on(given, self._result(given))
+        except InputError:
+            raise
+        except Exception as error:
+            if self._scheme != AUTO:
+                raise
+            reason = f"quantization failed: {' '.join(str(error).split())}"
+            failed: dict[str, Any] = {"scheme": NONE, "reason": reason, "warnings": [reason]}
+            return Quantized(given, failed, quantized=False, of_float=given)
+
+    def _result(self, given: Model) -> QuantizationResult:
+        return installed_quantizer().quantize(
             QuantizationRequest(
                 model=given,
                 scheme=self._scheme,
@@ -142,7 +173,21 @@ class Quantize(Stage[Model]):
                 executor=self._executor,
             )
         )
-        return Quantized(result.model, result.record, quantized=result.record.get("scheme") not in (NONE, HALF))
+
+    def _handed_on(self, given: Model, result: QuantizationResult) -> Quantized:
+        after = result.next_best
+
+        def next_best() -> Quantized | None:
+            following = None if after is None else after()
+            return None if following is None else self._handed_on(given, following)
+
+        return Quantized(
+            result.model,
+            result.record,
+            quantized=result.record.get("scheme") not in (NONE, HALF),
+            of_float=given,
+            next_best=next_best,
+        )
 
     def ensures(self, given: Model, result: StageResult) -> None:
         """Inputs and outputs are those of the float model.

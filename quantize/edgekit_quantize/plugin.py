@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +25,7 @@ from edgekit_quantize.prepare.equalize import equalize
 from edgekit_quantize.rounding.adaptive import adaptively_rounded
 from edgekit_quantize.schemes import HALF, SCHEMES, WITHOUT_SAMPLES, different, placement_of
 from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, LABELS, Scorer, decides
-from edgekit_quantize.search.search import Bench, Outcome, search
+from edgekit_quantize.search.search import Bench, Outcome, Trial, search
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Placement, Settings
 from edgekit_quantize.shared_calibration import calibrated, feeds_of
@@ -153,22 +155,32 @@ def _result(
     max_drop: float,
 ) -> QuantizationResult:
     """The best candidate with its record; where there is none the float model, or an error, as the scheme says."""
-    shown = outcome.best or min(outcome.curve, key=lambda trial: trial.score.drop)
+
+    def layers_of(trial: Trial) -> list[dict[str, Any]]:
+        return _layers(request, model, trial.settings, trial.written, calibration.tensors)
+
     record = {
         "samples": calibration.samples,
         "warnings": [*calibration.warnings, *([scorer.doubt] if scorer.doubt else [])],
         "max_drop": max_drop,
         "curve": [trial.as_record() for trial in outcome.curve],
-        "layers": _layers(request, model, shown.settings, shown.written, calibration.tensors),
     }
-    if outcome.best is not None:
-        scheme = request.scheme
+
+    def first_of(held: Sequence[Trial]) -> QuantizationResult | None:
+        if not held:
+            return None
+        trial, scheme = held[0], request.scheme
         if scheme in {"auto", "int8"}:
-            scheme = "int8" if outcome.best.written.quantized else "int8-weights"
-        return _written(request, outcome.best.written, {"scheme": scheme, "chosen": outcome.best.name, **record})
+            scheme = "int8" if trial.written.quantized else "int8-weights"
+        chosen = {"scheme": scheme, "chosen": trial.name, **record, "layers": layers_of(trial)}
+        return replace(_written(request, trial.written, chosen), next_best=functools.partial(first_of, held[1:]))
+
+    best = first_of(outcome.held)
+    if best is not None:
+        return best
+    record["layers"] = layers_of(min(outcome.curve, key=lambda trial: trial.score.drop))
     if request.scheme == "auto":
-        reason = _why_float(outcome, max_drop)
-        return QuantizationResult(request.model, {"scheme": "none", "reason": reason, **record})
+        return QuantizationResult(request.model, {"scheme": "none", "reason": _why_float(outcome, max_drop), **record})
     raise BudgetError(record, max_drop)
 
 

@@ -154,9 +154,15 @@ class Bench:
 class Outcome:
     """What the search found."""
 
-    best: Trial | None
-    """None where nothing holds the budget."""
+    held: list[Trial] = field(default_factory=list)
+    """Those that hold the budget and are worth it, the best first."""
     curve: list[Trial] = field(default_factory=list)
+    """All that were tried."""
+
+    @property
+    def best(self) -> Trial | None:
+        """None where nothing holds the budget."""
+        return self.held[0] if self.held else None
 
 
 def search(
@@ -183,7 +189,7 @@ def search(
         max_drop: What may be lost of the metric.
         speed_counts: Whether a candidate that is slower than float is out.
     """
-    outcome = Outcome(None)
+    outcome = Outcome()
 
     def fit() -> list[Trial]:
         held = [trial for trial in outcome.curve if trial.score.drop <= max_drop]
@@ -204,7 +210,7 @@ def search(
             outcome.curve.append(trial)
             if trial.score.drop <= max_drop:
                 break
-    outcome.best = _fastest(fit())
+    outcome.held = list(_ranked(fit()))
     return outcome
 
 
@@ -221,6 +227,14 @@ def _rescues(name: str, settings: Settings, order: Sequence[str], write: Write) 
         in_float = f"{count} layer{'s' if count != 1 else ''} in float"
         change = in_float if count else "weights rounded adaptively"
         yield f"{name}, {change}", settings, write(settings, order[:count], True)
+
+
+def _ranked(trials: Sequence[Trial]) -> Iterator[Trial]:
+    """Each of them, the best of those that are left in front."""
+    left = list(trials)
+    while (best := _fastest(left)) is not None:
+        yield best
+        left = [trial for trial in left if trial is not best]
 
 
 def _fastest(trials: Sequence[Trial]) -> Trial | None:

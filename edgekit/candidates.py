@@ -1,0 +1,269 @@
+"""Which form of a model ships: candidates are tried in turn, the best first, and what became of each is kept.
+
+``--quantize auto`` ends with a bundle wherever the float model makes one. A candidate that cannot be built, loaded or
+run, that misses its floors, or that is larger or slower than the float model gives way to the next one.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from edgekit.data.samples import Samples
+from edgekit.errors import EdgeKitError, InternalError, RequirementError, UnsupportedOpsError
+from edgekit.model import Model
+from edgekit.report.summary import bytes_text
+from edgekit.report.trade_off import loss_text
+from edgekit.stages.build import Built
+from edgekit.stages.bundle import loaded_bytes
+from edgekit.stages.quantize import NONE, Quantized
+from edgekit.stages.verify import InaccurateError, Verified
+from edgekit.target import Artifact, BuildOptions, Profile, Runner, Target
+from edgekit.timing.latency import measure_in_turns, ratio_interval
+
+AUTO = "auto"
+"""The precision of the target's choice, where that is accurate enough; else float32."""
+FLOAT32 = "float32"
+FLOAT = "float"
+"""The name of a float model whose precision is the target's choice."""
+SAME_SPEED = 1.05
+"""Latencies whose ratio is below this are the same: the machine's own noise is as large."""
+
+
+class Fate(StrEnum):
+    """What became of a candidate."""
+
+    SHIPS = "ships"
+    REFUSED = "refused"
+    """It was built and executed, and does not hold what was asked."""
+    FAILED = "failed"
+    """It cannot be built, loaded or run."""
+    SPARE = "not needed"
+    """It holds what was asked, and another one is better."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A form of the model that may ship."""
+
+    name: str
+    quantized: Quantized
+    precision: str
+    """What :attr:`edgekit.target.BuildOptions.precision` is to be."""
+
+
+@dataclass
+class Fates:
+    """What became of every candidate, in the order in which they were tried."""
+
+    _records: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def measured(self, record: Mapping[str, Any]) -> None:
+        """Takes over what a quantizer measured.
+
+        Args:
+            record: Its record, with the ``curve`` of its candidates.
+        """
+        max_drop = record.get("max_drop")
+        for trial in record.get("curve", ()):
+            fate, reason = _of_trial(trial, max_drop)
+            self._records[trial["candidate"]] = {**_row(trial["candidate"], fate, reason), **_figures(trial)}
+
+    def told(self, name: str, fate: Fate, reason: str = "") -> None:
+        """Notes what became of a candidate."""
+        self._records[name] = {**self._records.get(name, {}), **_row(name, fate, reason)}
+
+    def as_record(self) -> list[dict[str, Any]]:
+        """The manifest's ``candidates``."""
+        return list(self._records.values())
+
+
+def _row(name: str, fate: Fate, reason: str) -> dict[str, Any]:
+    return {"candidate": name, "fate": str(fate), "reason": reason}
+
+
+def _figures(trial: Mapping[str, Any]) -> dict[str, Any]:
+    """What a trial measured, under the names of the manifest."""
+    kept = ("metric", "value", "float_value", "sqnr_db", "latency_ms", "float_latency_ms", "weight_bytes")
+    return {key: trial[key] for key in kept if trial.get(key) is not None}
+
+
+def _of_trial(trial: Mapping[str, Any], max_drop: float | None) -> tuple[Fate, str]:
+    if trial.get("failed"):
+        return Fate.FAILED, str(trial["failed"])
+    if max_drop is not None and trial["drop"] > max_drop:
+        return Fate.REFUSED, f"{loss_text(trial['drop'])} of {trial['metric']} lost, {loss_text(max_drop)} is allowed"
+    latency, of_float = trial.get("latency_ms"), trial.get("float_latency_ms")
+    if latency and of_float and latency > of_float * SAME_SPEED:
+        return Fate.REFUSED, f"slower than the float model: {latency:.3g} ms, not {of_float:.3g} ms"
+    return Fate.SPARE, ""
+
+
+def why(error: Exception) -> tuple[Fate, str]:
+    """What an error says of a candidate, in a line."""
+    if not isinstance(error, EdgeKitError):
+        return Fate.FAILED, " ".join(f"{type(error).__name__}: {error}".split())
+    text = error.message if error.found is None else f"{error.message}: {error.found}"
+    fate = Fate.REFUSED if isinstance(error, RequirementError) else Fate.FAILED
+    return fate, " ".join(text.split())
+
+
+class NotWorthItError(RequirementError):
+    """A quantized model is no better than the float model."""
+
+
+class FloatForm:
+    """The float model as the target builds it: what a quantized one has to be smaller than, and no slower.
+
+    Args:
+        model: The float model.
+        target: Who builds it.
+        profile: The device.
+        options: How it is built.
+    """
+
+    def __init__(self, model: Model, target: Target, profile: Profile, options: BuildOptions) -> None:
+        self._model = model
+        self._target = target
+        self._profile = profile
+        precision = "float16" if options.precision == AUTO else options.precision
+        self._options = replace(options, draft=True, compression=None, precision=precision)
+
+    def require_smaller(self, built: Built) -> None:
+        """Checks that a quantized model saves space.
+
+        Raises:
+            NotWorthItError: It is as large as the float model.
+        """
+        size = loaded_bytes(built.artifact)
+        if size < self._model.weight_bytes / 2:
+            return  # in half precision the weights alone take more
+        with self._built() as artifact:
+            of_float = loaded_bytes(artifact)
+        if size >= of_float:
+            raise NotWorthItError(
+                "is no smaller than the float model",
+                expected=f"less than {bytes_text(of_float)}",
+                found=bytes_text(size),
+            )
+
+    def require_as_fast(self, runner: Runner, samples: Samples) -> None:
+        """Checks that a quantized model takes no longer, where the device's own runtime runs here.
+
+        Args:
+            runner: What executes it.
+            samples: The first is what both are timed on.
+
+        Raises:
+            NotWorthItError: It is slower than the float model.
+        """
+        if not self._profile.runs_here:
+            return
+        feeds = next(iter(samples)).feeds
+        with self._built() as artifact:
+            of_float = self._target.load(artifact.main, self._profile)
+            times = measure_in_turns({"built": lambda: runner.run(feeds), "float": lambda: of_float.run(feeds)})
+        interval = ratio_interval(times["built"], times["float"])
+        if interval is not None and interval[0] > SAME_SPEED:
+            raise NotWorthItError(
+                "is slower than the float model",
+                expected=f"at most {times['float'].percentile(50):.3g} ms",
+                found=f"{times['built'].percentile(50):.3g} ms",
+            )
+
+    @contextmanager
+    def _built(self) -> Iterator[Artifact]:
+        folder = Path(tempfile.mkdtemp(prefix="edgekit-"))
+        try:
+            yield self._target.build(self._model, self._profile, folder, self._options)
+        finally:
+            shutil.rmtree(folder)
+
+
+def candidates(quantized: Quantized, floats: Sequence[str], precisions: Sequence[str]) -> Iterator[Candidate]:
+    """The forms of a model in the order in which they are tried.
+
+    Args:
+        quantized: What the quantizer made of the model; it may know what to try next.
+        floats: What the float model is built in, in turn; empty where nothing but a quantized one is to ship.
+        precisions: What the rest of a quantized model is built in, in turn.
+    """
+    current: Quantized | None = quantized
+    while current is not None and current.record["scheme"] != NONE:
+        for precision in precisions:
+            name = current.candidate if precision == precisions[0] else f"{current.candidate}, the rest in {precision}"
+            yield Candidate(name, current, precision)
+        current = None if current.next_best is None else current.next_best()
+    in_float = quantized.in_float()
+    for precision in floats:
+        yield Candidate(FLOAT if precision == AUTO else precision, in_float, precision)
+
+
+def first_that_holds(
+    forms: Iterator[Candidate],
+    attempt: Callable[[Candidate], Verified],
+    fates: Fates,
+    fall_back: Callable[[str], None],
+    *,
+    whatever_fails: bool,
+) -> Verified:
+    """The first of the candidates that can be built and holds what is asked of it.
+
+    Args:
+        forms: The candidates in turn.
+        attempt: Builds one, and checks it.
+        fates: Told what becomes of each.
+        fall_back: Called before another one is tried, with what people should know of the one before.
+        whatever_fails: Whether a candidate gives way to the next one whatever happened to it; else only where it was
+            built in half precision and is not accurate enough for that reason.
+
+    Raises:
+        edgekit.errors.EdgeKitError: What the last one failed by.
+    """
+    failed: tuple[Candidate, Exception] | None = None
+    for form in forms:
+        if failed is not None:
+            before, error = failed
+            if not _may_help(form, before, error, whatever_fails=whatever_fails):
+                continue
+            fall_back(f"{_told(before, error)}: {form.name} instead")
+        try:
+            verified = attempt(form)
+        except Exception as error:
+            fates.told(_name(form, error), *why(error))
+            failed = form, error
+        else:
+            fates.told(form.name if form.name != FLOAT else verified.artifact.precision, Fate.SHIPS)
+            return verified
+    if failed is None:
+        raise InternalError("there is no candidate")
+    raise failed[1]
+
+
+def _may_help(form: Candidate, before: Candidate, error: Exception, *, whatever_fails: bool) -> bool:
+    """Whether a form may hold where the one before failed so."""
+    lost_in_half = isinstance(error, InaccurateError) and error.precision != FLOAT32
+    if form.quantized is before.quantized:
+        return lost_in_half or (whatever_fails and not isinstance(error, UnsupportedOpsError | InaccurateError))
+    return whatever_fails
+
+
+def _name(form: Candidate, error: Exception) -> str:
+    """A candidate's name: a float one whose precision was the target's choice bears the name of that."""
+    return error.precision if form.name == FLOAT and isinstance(error, InaccurateError) else form.name
+
+
+def _told(form: Candidate, error: Exception) -> str:
+    """What happened to a candidate, for people."""
+    name = _name(form, error)
+    if isinstance(error, InaccurateError):
+        return f"{name} is not accurate enough ({error.found})"
+    if isinstance(error, NotWorthItError):
+        return f"{name} {error.message} ({error.found}; {error.expected})"
+    return f"{name} does not work ({why(error)[1]})"
