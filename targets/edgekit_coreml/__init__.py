@@ -6,16 +6,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edgekit_coreml.conversion import convert
-    from edgekit_coreml.runtime.runner import Runner, load
+    from edgekit_mlprogram.conversion import convert
+    from edgekit_mlruntime.runner import Runner, load
 
 __all__ = ["Runner", "convert", "load"]
 
 # Public name -> module that holds it, imported when the name is first used: `import edgekit_coreml` stays light.
 _HOMES = {
-    "Runner": "edgekit_coreml.runtime.runner",
-    "convert": "edgekit_coreml.conversion",
-    "load": "edgekit_coreml.runtime.runner",
+    "Runner": "edgekit_mlruntime.runner",
+    "convert": "edgekit_mlprogram.conversion",
+    "load": "edgekit_mlruntime.runner",
 }
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions, Profile
-from edgekit_coreml.conversion import convert_graph
-from edgekit_coreml.options import interface_of, texts_of
+from edgekit_mlprogram.conversion import convert_graph
+from edgekit_mlprogram.options import interface_of, texts_of
 
 
 def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:

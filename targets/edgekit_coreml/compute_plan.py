@@ -35,7 +35,7 @@ def planned_units(model: Model, target: str) -> dict[str, str]:
     import coremltools
     from coremltools.models.compute_plan import MLComputePlan
 
-    from edgekit_coreml.conversion import convert_graph
+    from edgekit_mlprogram.conversion import convert_graph
 
     units = coremltools.ComputeUnit.CPU_AND_NE
     with tempfile.TemporaryDirectory() as folder:

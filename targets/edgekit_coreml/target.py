@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions, DeviceCheck, NodeVerdict, Profile, Runner, Target
-from edgekit_coreml.options import OPTIONS
 from edgekit_coreml.profiles import PROFILES
 from edgekit_mil.deployment import compression_schemes, has_states
+from edgekit_mlprogram.options import OPTIONS
 
 
 class CoreMLTarget(Target):
@@ -50,8 +50,8 @@ class CoreMLTarget(Target):
 
     def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
         """What executes the package in the reference runtime, rounding to float16 where the program does."""
-        from edgekit_coreml.runtime.runner import load
-        from edgekit_coreml.sequence import SequenceRunner
+        from edgekit_mlprogram.sequence import SequenceRunner
+        from edgekit_mlruntime.runner import load
 
         runner = load(main)
         return SequenceRunner(runner) if runner.has_states else runner

@@ -19,7 +19,7 @@ from edgekit.preprocessing import ImagePreprocessing
 from edgekit.registry import find_profile
 from edgekit.target import Artifact, BuildOptions
 from edgekit.terminal.progress import Progress
-from edgekit_coreml.runtime.picture import Picture
+from edgekit_mlruntime.picture import Picture
 
 LABELS = ("cat", "dog", "Uhu, großer", "newt")
 ARRAYS = {

@@ -8,7 +8,7 @@ from onnx.helper import make_graph, make_node, make_tensor_value_info
 
 import edgekit_coreml
 from edgekit.errors import UnsupportedOpsError
-from edgekit_coreml.conversion import convert_graph as convert_to_package
+from edgekit_mlprogram.conversion import convert_graph as convert_to_package
 
 FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
 X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)

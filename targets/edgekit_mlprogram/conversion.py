@@ -1,0 +1,229 @@
+"""From an ONNX model to an .mlpackage."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from edgekit.atomic import atomic_directory
+from edgekit.errors import InputError, UnsupportedOpsError
+from edgekit.graph.dimensions import OpenDims
+from edgekit.model import Model
+from edgekit.target import Feature
+from edgekit_mil.deployment import compression_schemes, deployment_target
+from edgekit_mil.program.interface import Interface
+from edgekit_mlprogram.trial_inputs import TrialInputs, random_trials
+
+PRECISIONS = ("auto", "float16", "float32")
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A finished conversion."""
+
+    package: Path
+    inputs: tuple[Feature, ...]
+    outputs: tuple[Feature, ...]
+    states: tuple[Feature, ...]
+    """What the program keeps from one run to the next."""
+    precision: str
+    """What the program computes in: ``float32``, or ``float16`` where any operation does."""
+    kept_float32: tuple[str, ...] = ()
+    """Operations of a float16 program that stay in float32 for the sake of accuracy."""
+    compressed: tuple[str, ...] = ()
+    """Operations whose weights are compressed."""
+    notes: tuple[str, ...] = ()
+    """What was left out or changed."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What every attempt at one conversion has in common."""
+
+    graph_model: ir.Model
+    target: str
+    subject: object
+    texts: Mapping[str, str]
+    dimensions: OpenDims
+    interface: Interface
+    labels: tuple[str, ...]
+    compression: str | None
+
+
+def convert(
+    model: onnx.ModelProto | Path,
+    out: Path,
+    *,
+    deployment_target: str = "iOS18",
+    precision: str = "float16",
+    dimensions: OpenDims | None = None,
+    states: Mapping[str, str] | None = None,
+    compression: str | None = None,
+) -> Path:
+    """Convert an ONNX model to an ML Program.
+
+    Args:
+        model: The model, or its file. Every input's shape has to be fixed, but for the dimensions that stay open.
+        out: The package to write; ``.mlpackage`` is added where it is missing. An existing package is replaced.
+        deployment_target: The earliest system that has to run it, ``iOS16`` to ``iOS26``.
+        precision: What the program computes in: ``float32``; ``float16``; or ``auto``, which is float16 but for the
+            operations that overflow or lose too much in it, as executing both on random inputs of several kinds shows.
+        dimensions: The sizes that dimensions may take that stay open, by the names that the model gives them:
+            ``range(1, 9)`` for any of 1 to 8, ``(224, 320)`` for one of these. The first is the default.
+        states: Inputs that the program is to keep from one run to the next (Core ML's states, in float16, zero at
+            first), each with the output that replaces it. Neither is an input or output any more. From iOS 18 on.
+        compression: How weights are stored: ``int4-weights`` (from iOS 18 on), ``palette4``, ``palette6`` or
+            ``palette8``; None for the precision itself.
+
+    Returns:
+        The package's path.
+
+    Raises:
+        edgekit.errors.UnsupportedOpsError: Nodes that cannot be converted, all of them.
+        edgekit.errors.InputError: A dynamic input shape, states that do not fit the model, or a deployment target,
+            precision or compression that is unknown or that the deployment target lacks.
+    """
+    if isinstance(model, onnx.ModelProto):
+        graph_model, subject = ir.from_proto(model), None
+    else:
+        graph_model, subject = ir.load(model), model
+    return convert_graph(
+        graph_model,
+        out,
+        deployment_target_name=deployment_target,
+        precision=precision,
+        subject=subject,
+        dimensions=dimensions,
+        interface=Interface(states=states or {}),
+        compression=compression,
+    ).package
+
+
+def convert_graph(
+    graph_model: ir.Model,
+    out: Path,
+    *,
+    deployment_target_name: str,
+    precision: str,
+    subject: object = None,
+    texts: Mapping[str, str] | None = None,
+    examples: Sequence[Mapping[str, np.ndarray]] = (),
+    dimensions: OpenDims | None = None,
+    interface: Interface | None = None,
+    labels: Sequence[str] = (),
+    compression: str | None = None,
+) -> Conversion:
+    """Convert a graph; see :func:`convert`.
+
+    Args:
+        graph_model: The model.
+        out: The package to write.
+        deployment_target_name: The earliest system that has to run it.
+        precision: What the program computes in.
+        subject: What to call the model in errors.
+        texts: ``author``, ``license``, ``description`` and ``version`` for the package's metadata.
+        examples: Inputs by ONNX name that ``auto`` goes by; random ones where there are none.
+        dimensions: The sizes that open dimensions may take; see :func:`convert`.
+        interface: What the program offers to applications beyond arrays.
+        labels: Names of the classes by index, for the package's metadata.
+        compression: How weights are stored; see :func:`convert`.
+    """
+    if precision not in PRECISIONS:
+        raise InputError("unknown precision", subject="--precision", expected=" or ".join(PRECISIONS), found=precision)
+    target = deployment_target(deployment_target_name)
+    if compression is not None and compression not in compression_schemes(target):
+        raise InputError(
+            "the deployment target cannot store weights so",
+            subject=f"--quantize {compression}",
+            expected=" | ".join(compression_schemes(target)),
+            found=target,
+        )
+    job = _Job(
+        graph_model,
+        target,
+        subject,
+        texts or {},
+        dimensions or {},
+        interface or Interface(),
+        tuple(labels),
+        compression,
+    )
+    path = out if out.suffix == ".mlpackage" else out.with_name(f"{out.name}.mlpackage")
+    with atomic_directory(path, what="package", may_replace=is_package) as folder:
+        if precision == "auto":
+            trials = [TrialInputs(examples)] if examples else random_trials(Model(graph_model), job.dimensions)
+            conversion = _write_mixed(job, folder, trials)
+        else:
+            conversion = _write(job, folder, None if precision == "float32" else frozenset())
+    return replace(conversion, package=path)
+
+
+def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conversion:
+    """Write the package's files.
+
+    Args:
+        job: What to convert.
+        folder: The package's folder, empty.
+        kept_float32: Names of the operations that stay in float32; None for all of them.
+    """
+    from edgekit_mil.passes.pipeline import optimize
+    from edgekit_mil.passes.weight_compression import compress
+    from edgekit_mil.program.build import build_program, export
+    from edgekit_mil.program.description import describe
+    from edgekit_mlprogram import package_writer
+
+    built = build_program(job.graph_model, job.target, job.subject, job.dimensions, job.interface)
+    if built.gaps:
+        raise UnsupportedOpsError(built.gaps, subject=job.subject)
+    optimize(built.program, None if kept_float32 is None else lambda op: op.name not in kept_float32)
+    compressed = () if job.compression is None else compress(built.program, job.compression, job.target)
+    weights = package_writer.weights_folder(folder)
+    specification = export(built.program, weights, job.target, job.interface.classes)
+    describe(specification.description, built.inputs, built.outputs, job.interface, job.labels, job.texts, built.notes)
+    package_writer.write(folder, specification)
+    return Conversion(
+        folder,
+        tuple(built.inputs),
+        tuple(built.outputs),
+        tuple(built.states),
+        "float32" if kept_float32 is None else "float16",
+        tuple(sorted(kept_float32 or ())),
+        tuple(compressed),
+        tuple(built.notes),
+    )
+
+
+def _write_mixed(job: _Job, folder: Path, trials: Sequence[TrialInputs]) -> Conversion:
+    """Write the package in float16, but for the operations that have to stay in float32.
+
+    They are found in the plain program: that takes the trial inputs, and its weights are whole.
+    """
+    from edgekit_mlprogram.mixed_precision import choose
+
+    plain = replace(job, interface=Interface(), compression=None)
+    with tempfile.TemporaryDirectory(prefix="edgekit-") as scratch:
+        conversions: dict[frozenset[str] | None, Conversion] = {}
+
+        def attempt(kept: frozenset[str] | None) -> Path:
+            package = Path(scratch) / f"{len(conversions)}.mlpackage"
+            conversions[kept] = _write(plain, package, kept)
+            return package
+
+        choice = choose(attempt(None), attempt, trials)
+        kept = None if choice.everything else choice.kept
+        if job != plain:
+            return _write(job, folder, kept)
+        shutil.copytree(conversions[kept].package, folder, dirs_exist_ok=True)
+    return conversions[kept]
+
+
+def is_package(path: Path) -> bool:
+    """Whether a folder is an .mlpackage."""
+    return path.suffix == ".mlpackage" and (path / "Manifest.json").is_file()

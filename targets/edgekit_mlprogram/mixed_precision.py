@@ -1,0 +1,284 @@
+"""Which operations of a float16 program have to stay in float32: ``--precision auto``.
+
+The float32 program is executed in the reference runtime, operation by operation, on example inputs. An operation whose
+inputs or results leave float16's range stays in float32. So do operations that lose too much when their inputs and
+results are rounded to float16 (differences of nearly equal numbers, reciprocals of tiny ones), together with the
+operations that feed them, since rounding on the way in is what hurts there. How much is too much is found by trial:
+from the most lenient choice on, the program is built and executed until its outputs are near enough to the float32
+program's. Where no single operation is to blame, the noise of many adds up; then the end of the program stays in
+float32, as short an end as will do, so that what computes in float16 remains one piece.
+
+All of a program stays in float32 where the sizes of its outputs follow from what it computes and there are random
+inputs alone to go by, or where its outputs change as much when the inputs change in their last bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgekit.comparison.metrics import QUIET_SAMPLE, OutputComparison, decibels
+from edgekit_mlprogram.trial_inputs import Arrays, TrialInputs
+from edgekit_mlruntime.executor import Step
+from edgekit_mlruntime.precision import round_to_half
+from edgekit_mlruntime.runner import Runner, load
+
+FLOOR_DB = 27.0
+"""What the outputs have to reach on the examples, in dB: what verification asks of a float16 program (25 dB), and a
+margin for inputs other than the examples."""
+HEADROOM = 4.0
+"""How many times larger a value may become on other inputs before it overflows."""
+LARGEST = float(np.finfo(np.float16).max) / HEADROOM
+TRIALS = ((-math.inf, 0), (20.0, 1), (30.0, 2), (40.0, 3), (50.0, 4), (60.0, 6))
+"""Tried in turn: the local signal-to-noise ratio in dB below which an operation stays in float32, and how many
+operations upstream of it stay there too."""
+RESOLUTION = 8
+"""Into how many parts the program is divided where its end stays in float32."""
+NUDGE = 2.0**-22
+"""Of what share numbers are changed to see how far rounding alone moves the outputs: two of float32's last places."""
+NOT_REPEATABLE = ("list_", "make_list", "read_state", "write_state", "coreml_update_state", "random_")
+"""Operations, by the beginning of their names, that must not be executed a second time."""
+
+
+@dataclass
+class OperationRange:
+    """What one operation did on the examples."""
+
+    op_type: str
+    largest: float = 0.0
+    """Largest magnitude among its float inputs and results."""
+    signal: float = 0.0
+    noise: float = 0.0
+    """Energy of its results, and of what rounding its inputs and results to float16 changes in them."""
+    producers: set[str] = field(default_factory=set)
+
+    @property
+    def local_db(self) -> float:
+        """Signal-to-noise ratio of the operation alone in float16."""
+        return decibels(self.signal, self.noise)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The operations that stay in float32, and what that gives."""
+
+    kept: frozenset[str]
+    """By name; empty where all of the program computes in float16, or none of it was looked at."""
+    everything: bool
+    """Whether no mixture was near enough, so that the whole program stays in float32."""
+    worst_db: float
+    """Of the worst output against the float32 program."""
+    total: int
+    """How many operations the program has."""
+
+
+def study(runner: Runner, examples: Sequence[Arrays]) -> dict[str, OperationRange]:
+    """Execute a float32 program and note every operation's range and sensitivity."""
+    ranges: dict[str, OperationRange] = {}
+    writers: dict[int, str] = {}
+
+    def observe(step: Step, frame: Sequence[Any], results: Sequence[Any]) -> None:
+        name = step.call.name
+        found = ranges.setdefault(name, OperationRange(step.call.op_type))
+        writers.update(dict.fromkeys(step.output_slots, name))
+        for argument in step.arguments:
+            found.producers.update(writers[s] for s in argument.sources if isinstance(s, int) and s in writers)
+        if step.blocks:
+            return
+        inputs = step.inputs(frame)
+        for array in floats([*inputs.values(), *results]):
+            finite = np.abs(array[np.isfinite(array)])
+            found.largest = max(found.largest, float(finite.max(initial=0.0)))
+        if step.call.op_type.startswith(NOT_REPEATABLE) or not any(True for _ in floats(results)):
+            return
+        rounded = step.evaluate({key: halved(value) for key, value in inputs.items()})
+        for exact, rough in zip(floats(results), floats(rounded), strict=True):
+            usable = np.isfinite(exact)
+            error = exact[usable].astype(np.float64) - halved(rough)[usable]
+            found.signal += float(np.square(exact[usable], dtype=np.float64).sum())
+            found.noise += float(np.square(error).sum())
+
+    for feeds in examples:
+        runner.run(feeds, observer=observe)
+    return ranges
+
+
+def floats(values: Sequence[Any]) -> Iterator[np.ndarray]:
+    """The float32 arrays among values, and among lists of values."""
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from floats(value)
+        elif isinstance(value, np.ndarray) and value.dtype == np.float32:
+            yield value
+
+
+def halved(value: Any) -> Any:
+    """A value as a float16 program holds it."""
+    if isinstance(value, list):
+        return [halved(item) for item in value]
+    is_float = isinstance(value, np.ndarray) and value.dtype == np.float32
+    return round_to_half(value) if is_float else value
+
+
+def must_stay(ranges: Mapping[str, OperationRange], threshold_db: float, depth: int) -> frozenset[str]:
+    """The operations that stay in float32 at a threshold, with those up to ``depth`` steps before them."""
+    kept = {name for name, found in ranges.items() if found.local_db < threshold_db}
+    front = kept
+    for _ in range(depth):
+        front = set[str]().union(*(ranges[name].producers for name in front)) - kept
+        kept = kept | front
+    return frozenset(kept | {name for name, found in ranges.items() if found.largest > LARGEST})
+
+
+class Yardstick:
+    """What the float32 program computes, and how far a float16 program is from it.
+
+    Args:
+        runner: Executes the float32 program.
+        trials: The inputs.
+    """
+
+    def __init__(self, runner: Runner, trials: Sequence[TrialInputs]) -> None:
+        self._trials = trials
+        self._expected = [[runner.run(feeds) for feeds in trial.compared] for trial in trials]
+        self._quiet = [
+            [{name: _energy(array) for name, array in runner.run(feeds).items()} for feeds in trial.further]
+            for trial in trials
+        ]
+
+    def agreement_db(self, runner: Runner) -> float:
+        """The worst output's signal-to-noise ratio between the float32 program and itself on inputs rounded once more.
+
+        Where that is low, rounding alone decides what the outputs are.
+        """
+        return min(
+            (
+                worst_db(want, runner.run({name: _nudged(array) for name, array in feeds.items()}))
+                for trial, expected in zip(self._trials, self._expected, strict=True)
+                for feeds, want in zip(trial.compared, expected, strict=True)
+            )
+        )
+
+    def worst_db(self, runner: Runner) -> float:
+        """The signal-to-noise ratio of the worst output, as it was found and as it is to be expected.
+
+        Where an output of few elements happens to be near zero, the same noise weighs more than elsewhere. So the noise
+        that the compared inputs of a kind show on average is held against what the output is on the further inputs,
+        too.
+        """
+        return min(
+            self._worst_of(runner, *each) for each in zip(self._trials, self._expected, self._quiet, strict=True)
+        )
+
+    def _worst_of(
+        self,
+        runner: Runner,
+        trial: TrialInputs,
+        expected: Sequence[Arrays],
+        further: Sequence[Mapping[str, float]],
+    ) -> float:
+        found = [runner.run(feeds) for feeds in trial.compared]
+        worst = min(worst_db(want, got) for want, got in zip(expected, found, strict=True))
+        if worst == -math.inf or not further:
+            return worst
+        for name in [name for name, array in expected[0].items() if array.dtype.kind == "f"]:
+            pairs = [(want[name], got[name]) for want, got in zip(expected, found, strict=True)]
+            noise = sum(_energy(got.astype(np.float64) - want) for want, got in pairs) / len(pairs)
+            signals = [_energy(want) for want, _ in pairs] + [energies[name] for energies in further]
+            least = max(min(signals), QUIET_SAMPLE * sum(signals) / len(signals))
+            worst = min(worst, decibels(least, noise))
+        return worst
+
+
+def decides_shapes(runner: Runner) -> bool:
+    """Whether the sizes of outputs follow from what the program computes: from when a loop ends, or from what is found.
+
+    Rounding moves such a decision where it is close, and on random inputs it may be close anywhere.
+    """
+    shapes = [port.shape or () for port in (*runner.inputs, *runner.outputs)]
+    inputs = len(runner.inputs)
+    return all(isinstance(size, int) for shape in shapes[:inputs] for size in shape) and any(
+        not isinstance(size, int) for shape in shapes[inputs:] for size in shape
+    )
+
+
+def _nudged(array: np.ndarray) -> np.ndarray:
+    """An array with every second number changed in its last bits."""
+    if array.dtype != np.float32:
+        return array
+    changed = array.copy()
+    changed.reshape(-1)[::2] *= np.float32(1 + NUDGE)
+    return changed
+
+
+def _energy(array: np.ndarray) -> float:
+    """The sum of squares of what is finite; 0 for other than numbers."""
+    if array.dtype.kind not in "fiu":
+        return 0.0
+    return float(np.square(array[np.isfinite(array)], dtype=np.float64).sum())
+
+
+def choose(
+    float32_package: Path,
+    build: Callable[[frozenset[str]], Path],
+    trials: Sequence[TrialInputs],
+    floor_db: float = FLOOR_DB,
+) -> Choice:
+    """Find the smallest set of operations to keep in float32 among those that the thresholds give.
+
+    Args:
+        float32_package: The program in float32.
+        build: Builds the program in float16 but for the operations of these names, and returns the package.
+        trials: Inputs by ONNX name.
+        floor_db: What the worst output has to reach against the float32 program.
+    """
+    runner = load(float32_package)
+    if decides_shapes(runner) and any(trial.further for trial in trials):
+        return Choice(frozenset(), everything=True, worst_db=math.inf, total=0)
+    yardstick = Yardstick(runner, trials)
+    ranges = study(runner, [feeds for trial in trials for feeds in trial.compared[: 1 if trial.further else None]])
+    order = list(ranges)
+    all_of_it = Choice(frozenset(order), everything=True, worst_db=math.inf, total=len(order))
+
+    def reached(kept: frozenset[str]) -> float:
+        return yardstick.worst_db(load(build(kept)))
+
+    kept = frozenset[str]()
+    for number, (threshold, depth) in enumerate(TRIALS):
+        previous, kept = kept, must_stay(ranges, threshold, depth)
+        if number == 0 or kept != previous:
+            worst = reached(kept)
+            if worst >= floor_db:
+                return Choice(kept, everything=False, worst_db=worst, total=len(order))
+        if number == 0 and yardstick.agreement_db(runner) < floor_db:
+            return all_of_it
+    kept = must_stay(ranges, *TRIALS[0])
+    too_short, enough, worst = 0, len(order), math.inf
+    while enough - too_short > max(1, len(order) // RESOLUTION):
+        length = (too_short + enough) // 2
+        figure = reached(kept | frozenset(order[-length:]))
+        if figure >= floor_db:
+            enough, worst = length, figure
+        else:
+            too_short = length
+    everything = enough == len(order)
+    return Choice(kept | frozenset(order[-enough:]), everything, worst, len(order))
+
+
+def worst_db(expected: Arrays, actual: Arrays) -> float:
+    """Signal-to-noise ratio of the worst float output; minus infinity where another output, or a shape, differs."""
+    figures = []
+    for name, want in expected.items():
+        if actual[name].shape != want.shape:  # a loop that ends on a decision took other turns
+            return -math.inf
+        comparison = OutputComparison(name)
+        comparison.add(want, actual[name])
+        result = comparison.result()
+        exact = math.inf if result.exact else -math.inf
+        figures.append(exact if result.sqnr_db is None else result.sqnr_db)
+    return min(figures)

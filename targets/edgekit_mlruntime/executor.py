@@ -1,0 +1,386 @@
+"""Plans a function once and executes it as often as wanted.
+
+Planning resolves every name to a slot of one flat frame (nested blocks share it), looks up all kernels, sorts inputs
+into constants and results, and notes after which operation each result is dead. Constants, and ``constexpr_``
+operations with them, are read when an operation first needs them: loading stays quick, and unused ones cost nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from edgekit.errors import InternalError, OpGap, UnsupportedOpsError
+from edgekit_mlruntime.precision import HELD_TYPES, hold
+from edgekit_mlruntime.program import (
+    Array,
+    Binding,
+    Block,
+    Function,
+    ListType,
+    NamedType,
+    Operation,
+    TensorType,
+    Value,
+    ValueType,
+)
+from edgekit_mlruntime.registry import IOS_OF_OPSET, Call, Kernel, Parameter, find_kernel
+
+
+class Constant:
+    """A value that never changes, made when first asked for."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make: Callable[[], Any] | None = make
+        self._value: Any = None
+
+    @property
+    def value(self) -> Any:
+        """The value, as kernels see it."""
+        if self._make is not None:
+            self._value = self._make()
+            self._make = None
+        return self._value
+
+
+def _output(results: Constant, index: int) -> Any:
+    """One of the outputs of an operation that was computed as a constant."""
+    return results.value[index]
+
+
+Source = int | Constant
+"""Where a value comes from: a slot of the frame, or a constant."""
+
+
+@dataclass
+class _Argument:
+    """An input of a step."""
+
+    name: str
+    sources: Sequence[Source]
+    parameter: Parameter
+
+    @property
+    def is_constant(self) -> bool:
+        return all(isinstance(source, Constant) for source in self.sources)
+
+    def read(self, frame: Sequence[Any]) -> Any:
+        """The value to pass to the kernel."""
+        values = [source.value if isinstance(source, Constant) else frame[source] for source in self.sources]
+        if self.parameter.variadic:
+            return values
+        convert = self.parameter.convert
+        return values[0] if convert is None else convert(values[0])
+
+
+class Step:
+    """One operation, ready to be executed."""
+
+    def __init__(self, call: Call, kernel: Kernel, arguments: Sequence[_Argument], output_slots: Sequence[int]) -> None:
+        self.call = call
+        self.arguments = arguments
+        self.output_slots = output_slots
+        self.frees: Sequence[int] = ()
+        self.blocks: list[BlockPlan] = []
+        self._function = kernel.function
+        self._rounds = call.rounds_to_half and not kernel.raw
+        self._constants: dict[str, Any] | None = None
+        self._variables = [argument for argument in arguments if not argument.is_constant]
+
+    def compute(self, frame: Sequence[Any]) -> list[Any]:
+        """Run the kernel.
+
+        Returns:
+            The outputs as they are held.
+
+        Raises:
+            InternalError: The kernel's result does not have the declared type.
+        """
+        return self.evaluate(self.inputs(frame))
+
+    def inputs(self, frame: Sequence[Any]) -> dict[str, Any]:
+        """What the kernel is called with, by the operation's own names."""
+        if self._constants is None:
+            self._constants = {
+                argument.name: argument.read(frame) for argument in self.arguments if argument.is_constant
+            }
+        return self._constants | {argument.name: argument.read(frame) for argument in self._variables}
+
+    def evaluate(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """Run the kernel on these inputs; see :meth:`compute`."""
+        try:
+            result = self._function(self.call, **inputs)
+        except Exception as error:
+            error.add_note(f"in operation {self.call.name!r} ({self.call.op_type})")
+            raise
+        results = result if isinstance(result, tuple) else () if result is None else (result,)
+        declared = self.call.outputs
+        if len(results) != len(declared):
+            raise self._mismatch(f"{len(declared)} outputs", len(results))
+        return [self._held(value, kind, inputs) for value, kind in zip(results, declared, strict=True)]
+
+    def _held(self, value: Any, declared: ValueType, inputs: Mapping[str, Any]) -> Any:
+        """A result in the form in which it is held."""
+        if not isinstance(declared, TensorType) or isinstance(value, str):
+            return value
+        in_place = self._rounds and isinstance(value, np.ndarray) and _is_fresh(value, inputs)
+        array = hold(value, declared.dtype, rounds=self._rounds, in_place=in_place)
+        shape = declared.shape
+        if shape is not None and array.shape != shape:
+            fits = len(shape) == array.ndim and all(
+                want is None or want == got for want, got in zip(shape, array.shape, strict=True)
+            )
+            if not fits:
+                raise self._mismatch(f"shape {shape}", f"shape {array.shape}")
+        return array
+
+    def _mismatch(self, expected: object, found: object) -> InternalError:
+        return InternalError(
+            f"the result of {self.call.op_type} does not have the type that the program declares",
+            subject=self.call.name,
+            expected=expected,
+            found=found,
+        )
+
+
+def _is_fresh(array: Array, inputs: Mapping[str, Any]) -> bool:
+    """Whether an array is neither an input nor a view of anything, so that nothing else can see it change."""
+    return array.flags.owndata and not any(
+        array is value or (isinstance(value, list) and any(array is item for item in value))
+        for value in inputs.values()
+    )
+
+
+Observer = Callable[[Step, Sequence[Any], Sequence[Any]], None]
+"""Sees a step that was executed, the frame that it read from, and its outputs."""
+
+
+@dataclass
+class BlockPlan:
+    """A block, ready to be executed."""
+
+    input_slots: list[int]
+    steps: list[Step] = field(default_factory=list)
+    outputs: list[Source] = field(default_factory=list)
+    used: set[int] = field(default_factory=set)
+    """Slots that the block, its nested blocks included, reads."""
+
+
+class FunctionPlan:
+    """A function, ready to be executed; one run at a time.
+
+    Args:
+        function: The function.
+        rounds_to_half: Whether float16 values are rounded; False for ``float32`` mode.
+        seed: Of the random operations that bring no seed of their own.
+        subject: What errors name: the package.
+
+    Raises:
+        UnsupportedOpsError: Operations without a kernel, all of them.
+    """
+
+    def __init__(self, function: Function, *, rounds_to_half: bool, seed: int, subject: object) -> None:
+        # The families register themselves when they are imported.
+        import edgekit_mlruntime.kernels  # noqa: F401
+
+        self.random = np.random.default_rng(seed)
+        self._planner = _Planner(self, function, rounds_to_half)
+        self._block = self._planner.plan()
+        if self._planner.gaps:
+            raise UnsupportedOpsError(self._planner.gaps, subject=subject)
+        self._blocks = self._planner.nested
+        self._frame: list[Any] = []
+        self._observer: Observer | None = None
+
+    def run(self, arguments: Sequence[Any], observer: Observer | None = None) -> list[Any]:
+        """Execute the function on values as they are held; returns the outputs likewise.
+
+        Args:
+            arguments: The function's inputs.
+            observer: Called after every step with the step, the frame and the step's outputs.
+        """
+        self._frame = [None] * self._planner.slot_count
+        self._observer = observer
+        try:
+            with np.errstate(all="ignore"):
+                return self._execute(self._block, arguments)
+        finally:
+            self._frame = []
+            self._observer = None
+
+    def run_block(self, call: Call, index: int, arguments: Sequence[Any]) -> list[Any]:
+        """Execute a nested block of an operation that is being executed."""
+        return self._execute(self._blocks[id(call)][index], arguments)
+
+    def _execute(self, block: BlockPlan, arguments: Sequence[Any]) -> list[Any]:
+        frame = self._frame
+        for slot, value in zip(block.input_slots, arguments, strict=True):
+            frame[slot] = value
+        for step in block.steps:
+            results = step.compute(frame)
+            if self._observer is not None:
+                self._observer(step, frame, results)
+            for slot, value in zip(step.output_slots, results, strict=True):
+                frame[slot] = value
+            for slot in step.frees:
+                frame[slot] = None
+        return [source.value if isinstance(source, Constant) else frame[source] for source in block.outputs]
+
+
+class _Planner:
+    """Builds the plan of one function."""
+
+    def __init__(self, context: FunctionPlan, function: Function, rounds_to_half: bool) -> None:
+        self._context = context
+        self._function = function
+        self._rounds = rounds_to_half
+        self._opset = IOS_OF_OPSET.get(function.opset, 0)
+        self.slot_count = 0
+        self.gaps: list[OpGap] = []
+        self.nested: dict[int, list[BlockPlan]] = {}
+
+    def plan(self) -> BlockPlan:
+        """The plan of the function's block."""
+        if not self._opset:
+            self.gaps.append(OpGap(self._function.opset, self._function.name, "an operator set that is not known"))
+        return self._block(self._function.block, self._function.inputs, {}, {})
+
+    def _block(
+        self,
+        block: Block,
+        inputs: Sequence[NamedType],
+        outer: Mapping[str, Source],
+        outer_types: Mapping[str, ValueType],
+    ) -> BlockPlan:
+        scope, types = dict(outer), dict(outer_types)
+        plan = BlockPlan([self._new_slot() for _ in inputs])
+        for slot, declared in zip(plan.input_slots, inputs, strict=True):
+            scope[declared.name] = slot
+            types[declared.name] = declared.type
+        for operation in block.operations:
+            self._operation(operation, plan, scope, types)
+        plan.outputs = [scope.get(name, -1) for name in block.outputs]
+        plan.used.update(source for source in plan.outputs if isinstance(source, int))
+        own = set(plan.input_slots).union(*(step.output_slots for step in plan.steps))
+        self._note_last_uses(plan, own)
+        plan.used -= own
+        return plan
+
+    def _note_last_uses(self, plan: BlockPlan, own: set[int]) -> None:
+        """Tell each step which of the block's own slots are dead after it."""
+        alive = {source for source in plan.outputs if isinstance(source, int)}
+        for step in reversed(plan.steps):
+            touched = set(step.output_slots)
+            for argument in step.arguments:
+                touched.update(source for source in argument.sources if isinstance(source, int))
+            for block in step.blocks:
+                touched |= block.used
+            step.frees = sorted((touched & own) - alive)
+            alive |= touched
+
+    def _new_slot(self) -> int:
+        self.slot_count += 1
+        return self.slot_count - 1
+
+    def _operation(
+        self, operation: Operation, plan: BlockPlan, scope: dict[str, Source], types: dict[str, ValueType]
+    ) -> None:
+        """Plan one operation and enter its outputs into the scope."""
+        if operation.type == "const":
+            (output,) = operation.outputs
+            scope[output.name] = self._constant(operation.attributes["val"])
+            types[output.name] = output.type
+            return
+        step = self._step(operation, scope, types)
+        if step is not None and operation.type.startswith("constexpr_"):
+            results = Constant(lambda: step.compute(()))
+            for index, output in enumerate(operation.outputs):
+                scope[output.name] = Constant(functools.partial(_output, results, index))
+                types[output.name] = output.type
+            return
+        slots = step.output_slots if step is not None else [self._new_slot() for _ in operation.outputs]
+        if step is not None:
+            plan.steps.append(step)
+            for argument in step.arguments:
+                plan.used.update(source for source in argument.sources if isinstance(source, int))
+            for block in step.blocks:
+                plan.used |= block.used
+        for output, slot in zip(operation.outputs, slots, strict=True):
+            scope[output.name] = slot
+            types[output.name] = output.type
+
+    def _constant(self, value: Value) -> Constant:
+        """A constant of the program, as it is held."""
+        declared = value.type
+        if not isinstance(declared, TensorType):
+            return Constant(value.read)
+
+        def make() -> Any:
+            content = value.read()
+            return content if isinstance(content, str) else hold(content, declared.dtype, rounds=False)
+
+        return Constant(make)
+
+    def _step(self, operation: Operation, scope: Mapping[str, Source], types: Mapping[str, ValueType]) -> Step | None:
+        """The step of an operation; None, and a gap noted, where it cannot be executed."""
+        inputs: dict[str, Sequence[Binding]] = dict(operation.inputs)
+        inputs.update({name: [value] for name, value in operation.attributes.items()})
+        kernel = find_kernel(operation.type, self._opset)
+        sources = {
+            name: [self._constant(binding) if isinstance(binding, Value) else scope[binding] for binding in bindings]
+            for name, bindings in inputs.items()
+        }
+        input_types = {
+            name: [binding.type if isinstance(binding, Value) else types[binding] for binding in bindings]
+            for name, bindings in inputs.items()
+        }
+        declared = [output.type for output in operation.outputs]
+        # Nested blocks are planned even under an operation that is lacking: all gaps are to be reported.
+        blocks = [self._block(block, block.inputs, scope, types) for block in operation.blocks]
+        problem = self._problem(operation, kernel, input_types, declared)
+        if problem or kernel is None:
+            self.gaps.append(OpGap(operation.type, operation.name, problem))
+            return None
+        arguments = [_Argument(name, found, kernel.parameters[name]) for name, found in sources.items()]
+        call = Call(
+            op_type=operation.type,
+            name=operation.name,
+            opset=self._opset,
+            inputs=input_types,
+            outputs=declared,
+            constant_inputs=frozenset(argument.name for argument in arguments if argument.is_constant),
+            rounds_to_half=self._rounds,
+            context=self._context,
+        )
+        step = Step(call, kernel, arguments, [self._new_slot() for _ in declared])
+        step.blocks = blocks
+        if blocks:
+            self.nested[id(call)] = blocks
+        return step
+
+    def _problem(
+        self,
+        operation: Operation,
+        kernel: Kernel | None,
+        inputs: Mapping[str, Sequence[ValueType]],
+        outputs: Sequence[ValueType],
+    ) -> str:
+        """Why an operation cannot be executed; empty where it can."""
+        if kernel is None:
+            return f"the runtime has no kernel for it under {self._function.opset}"
+        unknown = sorted(inputs.keys() - kernel.parameters.keys())
+        if unknown:
+            return f"input not known to the runtime: {', '.join(unknown)}"
+        missing = [name for name, parameter in kernel.parameters.items() if parameter.required and not inputs.get(name)]
+        if missing:
+            return f"input missing: {', '.join(missing)}"
+        declared = [*outputs, *(kind for kinds in inputs.values() for kind in kinds)]
+        for kind in declared:
+            tensor = kind.element if isinstance(kind, ListType) else kind
+            if isinstance(tensor, TensorType) and tensor.dtype not in HELD_TYPES:
+                return f"values of type {tensor.dtype.name.lower()} cannot be computed with"
+        return ""

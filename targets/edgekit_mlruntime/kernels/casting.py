@@ -1,0 +1,38 @@
+"""Conversion between element types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from edgekit_mlruntime.precision import HELD_TYPES, hold
+from edgekit_mlruntime.program import Array
+from edgekit_mlruntime.registry import Call, kernel
+
+
+@kernel("cast", raw=True)
+def cast(call: Call, x: Array, dtype: str) -> Array:
+    """Convert elements to the declared output type, which ``dtype`` names as well.
+
+    Floats lose their fraction on the way to integers, and saturate, NaN becoming 0, as ARM's conversion instructions
+    do; integers wrap around; everything but zero is True.
+    """
+    target = call.output.dtype
+    held = HELD_TYPES[target]
+    if x.dtype.kind == "f" and held.kind in "iu":
+        return float_to_integer(x, held)
+    if held.kind == "b":
+        return np.not_equal(x, 0)
+    return hold(x, target, rounds=call.rounds_to_half)
+
+
+def float_to_integer(x: Array, target: np.dtype[Any]) -> Array:
+    """Truncate towards zero; values out of range become the nearest one in range, NaN becomes 0."""
+    limits = np.iinfo(target)
+    # A float cannot hold the upper limit of int32 or int64 exactly: what reaches it is set apart from what converts.
+    whole = np.trunc(x)
+    too_high = whole >= float(limits.max)
+    too_low = whole <= float(limits.min)
+    inside = np.where(too_high | too_low | np.isnan(whole), 0, whole).astype(target)
+    return np.where(too_high, target.type(limits.max), np.where(too_low, target.type(limits.min), inside))

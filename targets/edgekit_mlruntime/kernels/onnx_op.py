@@ -1,0 +1,171 @@
+"""One ONNX operator as an ONNX Runtime session: the fast path of kernels that would be slow in NumPy."""
+
+from __future__ import annotations
+
+import functools
+import os
+import weakref
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from edgekit_mlruntime.program import Array
+from edgekit_mlruntime.registry import Call
+
+_OPSET = 19
+_IR_VERSION = 9
+_OUTPUT = "result"
+_PARALLEL_WORK = 2e7
+"""Multiply-adds from which a second thread, which has to be woken, saves more than it costs on a busy machine."""
+
+
+@dataclass(eq=False)
+class _Operator:
+    """One ONNX operator, ready to run."""
+
+    session: onnxruntime.InferenceSession
+    fed: Sequence[str]
+    constants: Mapping[str, Array]
+    """Kept for their identity: the operator is found again by it."""
+
+    def run(self, operands: Mapping[str, Array | None], shape: Sequence[int]) -> Array:
+        """Compute a result of the shape."""
+        result = np.empty(shape, np.float32)
+        binding = self.session.io_binding()
+        for name in self.fed:
+            binding.bind_cpu_input(name, operands[name])
+        binding.bind_output(_OUTPUT, "cpu", 0, np.float32, result.shape, result.ctypes.data)
+        self.session.run_with_iobinding(binding)
+        return result
+
+
+_operators: weakref.WeakValueDictionary[Hashable, _Operator] = weakref.WeakValueDictionary()
+"""Operators in use. An unrolled loop has one operator, and its weights, for all of its rounds."""
+
+
+def run_onnx_op(
+    call: Call,
+    key: Hashable,
+    op_type: str,
+    operands: Mapping[str, Array | None],
+    *,
+    work: float,
+    shape: Sequence[int] | None = None,
+    blocked: bool = False,
+    **attributes: Any,
+) -> Array:
+    """Compute one ONNX operator; its session is kept in the operation's cache.
+
+    Args:
+        call: The operation.
+        key: Tells apart the sessions of one operation: whatever varies in the attributes.
+        op_type: ONNX operator with one output.
+        operands: The operator's inputs in order, float32, by the names that the operation's inputs have. The first is
+            fed; the others are built into the session where the program holds them constant. None: left out.
+        work: Estimated multiply-adds of a run.
+        shape: Of the result; None: that of the first operand.
+        blocked: Whether the channel-blocked memory layout is worth its reordering: convolutions over space.
+        attributes: The operator's.
+
+    Returns:
+        float32 array.
+    """
+    (_, first), *others = ((name, value) for name, value in operands.items() if value is not None)
+    operator = call.cache.get(key)
+    if operator is None:
+        built_in = [name for name, _ in others if name in call.constant_inputs]
+        threads = thread_limit() if work >= _PARALLEL_WORK else 1
+        operator = _find_operator(op_type, operands, built_in, attributes, threads, blocked)
+        call.cache[key] = operator
+    result: Array = operator.run(operands, first.shape if shape is None else shape)
+    return result
+
+
+def _find_operator(
+    op_type: str,
+    operands: Mapping[str, Array | None],
+    built_in: Sequence[str],
+    attributes: Mapping[str, Any],
+    threads: int,
+    blocked: bool,
+) -> _Operator:
+    """The operator with just these constants, if there is one, or else a new one."""
+    identity = (
+        op_type,
+        tuple((name, value is None, id(value) if name in built_in else None) for name, value in operands.items()),
+        tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in attributes.items()),
+        threads,
+        blocked,
+    )
+    operator = _operators.get(identity)
+    if operator is None:
+        present = {name: value for name, value in operands.items() if value is not None}
+        names = [name if name in present else "" for name in operands]
+        node = onnx.helper.make_node(op_type, names, [_OUTPUT], **attributes)
+        fed = [name for name in present if name not in built_in]
+        constants = {name: present[name] for name in built_in}
+        session = _build_session(node, fed, constants, _session_options(threads, blocked))
+        operator = _operators[identity] = _Operator(session, fed, constants)
+    return operator
+
+
+def _build_session(
+    node: onnx.NodeProto, fed: Sequence[str], constants: Mapping[str, Array], options: onnxruntime.SessionOptions
+) -> onnxruntime.InferenceSession:
+    """A session of a one-node model."""
+    graph = onnx.helper.make_graph(
+        [node],
+        node.op_type,
+        [_float_tensor(name) for name in fed],
+        [_float_tensor(_OUTPUT)],
+        [
+            onnx.numpy_helper.from_array(np.ascontiguousarray(value, np.float32), name)
+            for name, value in constants.items()
+        ],
+    )
+    opsets = [onnx.helper.make_opsetid("", _OPSET)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _float_tensor(name: str) -> onnx.ValueInfoProto:
+    return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+
+
+def _session_options(threads: int, blocked: bool) -> onnxruntime.SessionOptions:
+    """Options of a session that is one of hundreds in its process."""
+    levels = onnxruntime.GraphOptimizationLevel
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if blocked else levels.ORT_ENABLE_EXTENDED
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    # Each session has threads of its own; waiting threads that spin would starve the session that works.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # An arena for each session would keep the peak memory of every operation; without any, memory for what a session
+    # computes on its way would be got from the system each time.
+    _share_arena()
+    options.add_session_config_entry("session.use_env_allocators", "1")
+    options.enable_mem_pattern = False
+    options.log_severity_level = 3
+    return options
+
+
+@functools.cache
+def _share_arena() -> None:
+    """Make an arena for all sessions of the process that ask for it, which grows by what is requested."""
+    memory = onnxruntime.OrtMemoryInfo(
+        "Cpu", onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, onnxruntime.OrtMemType.DEFAULT
+    )
+    same_as_requested = 1
+    limits = onnxruntime.OrtArenaCfg({"max_mem": 0, "arena_extend_strategy": same_as_requested})
+    onnxruntime.create_and_register_allocator(memory, limits)
+
+
+def thread_limit() -> int:
+    """Threads for one operation: ``OMP_NUM_THREADS``, as BLAS takes it; else two, where there are two processors."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else min(2, os.cpu_count() or 1)

@@ -1,0 +1,11 @@
+"""What a kernel raises on a case whose result nobody but Core ML knows."""
+
+from __future__ import annotations
+
+from edgekit.errors import OpGap, UnsupportedOpsError
+from edgekit_mlruntime.registry import Call
+
+
+def refusal(call: Call, reason: str) -> UnsupportedOpsError:
+    """The error that refuses an operation."""
+    return UnsupportedOpsError([OpGap(call.op_type, call.name, reason)])

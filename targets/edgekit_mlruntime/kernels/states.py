@@ -1,0 +1,27 @@
+"""States: buffers that outlive a run."""
+
+from __future__ import annotations
+
+from edgekit_mlruntime.program import Array
+from edgekit_mlruntime.registry import Call, StateBuffer, kernel
+
+
+# Arrays are never written to, so the buffer may be handed out itself; what comes from outside is copied on its way in,
+# for a feed belongs to the caller.
+@kernel("read_state", opset=18, raw=True)
+def read_state(call: Call, input: StateBuffer) -> Array:  # noqa: A002 - MIL's name of it
+    """The content of a state."""
+    return input.value
+
+
+@kernel("write_state", opset=18, raw=True)
+def write_state(call: Call, input: StateBuffer, data: Array) -> None:  # noqa: A002 - MIL's name of it
+    """Replace the content of a state."""
+    input.value = data.copy()
+
+
+@kernel("coreml_update_state", opset=18, raw=True)
+def coreml_update_state(call: Call, state: StateBuffer, value: Array) -> Array:
+    """Replace the content of a state, and return it."""
+    state.value = value.copy()
+    return state.value

@@ -1,0 +1,159 @@
+"""`--precision auto`: what overflows or loses too much in float16 stays in float32, and only that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnx_ir as ir
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from edgekit.comparison.metrics import decibels
+from edgekit_coreml import load
+from edgekit_mlprogram.conversion import Conversion, convert_graph
+from edgekit_mlprogram.mixed_precision import Yardstick, worst_db
+from edgekit_mlprogram.trial_inputs import TrialInputs
+
+OVERFLOWS = """
+<ir_version: 8, opset_import: ["": 17]>
+variance (float[1, 8] x) => (float[1, 8] y) <float[1] gain = {1000.0}> {
+    large = Mul(x, gain)
+    squares = Mul(large, large)
+    mean = ReduceMean<axes = [1]>(squares)
+    deviation = Sqrt(mean)
+    y = Div(large, deviation)
+}
+"""
+CANCELS = """
+<ir_version: 8, opset_import: ["": 17]>
+difference (float[1, 8] x) => (float[1, 8] y) <float[1] offset = {3000.0}, float[1] gain = {0.25}> {
+    scaled = Mul(x, gain)
+    shifted = Add(scaled, offset)
+    y = Sub(shifted, offset)
+}
+"""
+HARMLESS = """
+<ir_version: 8, opset_import: ["": 17]>
+scaling (float[1, 8] x) => (float[1, 8] y) <float[1] gain = {2.0}> {
+    scaled = Mul(x, gain)
+    y = Relu(scaled)
+}
+"""
+
+
+def converted(text: str, folder: Path, precision: str, **options: object) -> tuple[Conversion, float]:
+    """The conversion, and the SQNR in dB of its output against ONNX's reference implementation."""
+    model = onnx.parser.parse_model(text)
+    feeds = {"x": np.random.default_rng(5).standard_normal((1, 8)).astype(np.float32)}
+    (expected,) = ReferenceEvaluator(model).run(None, feeds)
+    conversion = convert_graph(
+        ir.from_proto(model),
+        folder / precision,
+        deployment_target_name="iOS18",
+        precision=precision,
+        **options,  # type: ignore[arg-type]
+    )
+    error = load(conversion.package).run(feeds)["y"] - expected
+    power = float(np.square(error, dtype=np.float64).sum()) if np.isfinite(error).all() else float("inf")
+    return conversion, decibels(float(np.square(expected).sum()), power)
+
+
+@pytest.mark.parametrize("text", [OVERFLOWS, CANCELS], ids=["overflow", "cancellation"])
+def test_what_float16_ruins_stays_in_float32(text: str, tmp_path: Path) -> None:
+    _, half_db = converted(text, tmp_path, "float16")
+    mixed, mixed_db = converted(text, tmp_path, "auto")
+    assert half_db < 20  # or the test shows nothing
+    assert mixed_db > 40
+    assert mixed.kept_float32 or mixed.precision == "float32"
+
+
+def test_what_float16_holds_stays_in_float16(tmp_path: Path) -> None:
+    conversion, reached_db = converted(HARMLESS, tmp_path, "auto")
+    assert conversion.precision == "float16"
+    assert conversion.kept_float32 == ()
+    assert reached_db > 60
+
+
+def test_examples_decide_where_there_are_any(tmp_path: Path) -> None:
+    far = [{"x": np.full((1, 8), 30000.0, np.float32)}]
+    conversion, _ = converted(HARMLESS, tmp_path, "auto", examples=far)
+    assert conversion.kept_float32 or conversion.precision == "float32"
+
+
+def test_an_output_of_another_shape_is_as_wrong_as_can_be() -> None:
+    long, short = np.ones((1, 5), np.float32), np.ones((1, 4), np.float32)
+    assert worst_db({"y": long}, {"y": short}) == -np.inf
+    assert worst_db({"y": long}, {"y": long}) == np.inf
+
+
+UNLIKE = """
+<ir_version: 8, opset_import: ["": 17]>
+unlike (float[1, 512] x) => (float[1, 1] y) <float[1] offset = {-0.25}, float[1] gain = {48.0}> {
+    mean = ReduceMean<axes = [1]>(x)
+    shifted = Add(mean, offset)
+    positive = Relu(shifted)
+    scaled = Mul(positive, gain)
+    y = Exp(scaled)
+}
+"""
+"""Of numbers whose mean is 0, y is 1; of those from 0 to 1 it is about exp(12), which float16 does not hold."""
+
+
+def test_inputs_of_several_kinds_decide(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(UNLIKE)
+    uniform = {"x": np.random.default_rng(3).random((1, 512)).astype(np.float32)}
+    (expected,) = ReferenceEvaluator(model).run(None, uniform)
+    found = {
+        precision: load(
+            convert_graph(
+                ir.from_proto(model), tmp_path / precision, deployment_target_name="iOS18", precision=precision
+            ).package
+        ).run(uniform)["y"]
+        for precision in ("float16", "auto")
+    }
+    assert not np.isfinite(found["float16"]).all()  # or the test shows nothing
+    np.testing.assert_allclose(found["auto"], expected, rtol=0.05)
+
+
+ENDS_WHEN_LARGE = """
+<ir_version: 8, opset_import: ["": 17]>
+found (float[1, 64] x) => (int64[2, n] places) <float[1] limit = {0.25}> {
+    scaled = Sigmoid(x)
+    above = Greater(scaled, limit)
+    places = NonZero(above)
+}
+"""
+
+
+def test_what_decides_how_large_an_output_is_stays_in_float32(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(ENDS_WHEN_LARGE)
+    conversion = convert_graph(
+        ir.from_proto(model), tmp_path / "auto", deployment_target_name="iOS18", precision="auto"
+    )
+    assert conversion.precision == "float32"
+    half = convert_graph(ir.from_proto(model), tmp_path / "half", deployment_target_name="iOS18", precision="float16")
+    near = {"x": np.linspace(-1.1, -1.0971, 64, dtype=np.float32)[None]}  # sigmoid(-1.0986) = 0.25
+    (expected,) = ReferenceEvaluator(model).run(None, near)
+    assert load(half.package).run(near)["places"].shape != expected.shape  # or the test shows nothing
+    np.testing.assert_array_equal(load(conversion.package).run(near)["places"], expected)
+
+
+def test_noise_is_held_against_the_quietest_outputs() -> None:
+    """A sum that may come to nothing: its noise is what it is, so the quiet inputs tell how much of it can be borne."""
+
+    class Sum:
+        def __init__(self, noise: float) -> None:
+            self._noise = noise
+
+        def run(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            return {"y": feeds["x"] + np.float32(self._noise)}
+
+    loud, quiet = ({"x": np.array([value], np.float32)} for value in (1.0, 0.1))
+    exact, noisy = Sum(0.0), Sum(0.01)
+    alone = Yardstick(exact, [TrialInputs([loud])])  # type: ignore[arg-type]
+    beside = Yardstick(exact, [TrialInputs([loud], [quiet])])  # type: ignore[arg-type]
+    assert alone.worst_db(noisy) == pytest.approx(40.0, abs=0.1)  # type: ignore[arg-type]  # 20 log10(1 / 0.01)
+    assert beside.worst_db(noisy) == pytest.approx(20.0, abs=0.1)  # type: ignore[arg-type]  # 20 log10(0.1 / 0.01)
