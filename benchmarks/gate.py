@@ -29,7 +29,7 @@ from edgekit.devices.local import open_runner
 from edgekit.gate.measuring import Limit, measure_ratio
 from edgekit.graph.shape_request import ShapeRequest
 from edgekit.pipeline import PackageRequest, package
-from edgekit.terminal.progress import Progress
+from edgekit.progress import Progress
 
 SAMPLE = Path(__file__).parents[1] / "sample_apps" / "digits" / "digits_torchscript.onnx"
 LONGEST_BURST = 0.2

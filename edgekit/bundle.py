@@ -24,10 +24,11 @@ from typing import Any
 
 import numpy as np
 
+from edgekit.dimensions import OpenDims, from_record
 from edgekit.errors import InputError, InternalError, RequirementError
-from edgekit.graph.dimensions import OpenDims, from_record
+from edgekit.model import Arrays
 from edgekit.schema import find_flaw
-from edgekit.target import Arrays, Feature
+from edgekit.target import Feature
 
 MANIFEST = "manifest.json"
 GOLDEN = "golden"

@@ -19,13 +19,13 @@ from edgekit.data.samples import Samples
 from edgekit.errors import EdgeKitError, InternalError, RequirementError, UnsupportedOpsError
 from edgekit.model import Model
 from edgekit.report.summary import bytes_text
-from edgekit.report.trade_off import loss_text
 from edgekit.stages.build import Built
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.stages.quantize import NONE, Quantized
 from edgekit.stages.verify import InaccurateError, Verified
 from edgekit.target import Artifact, BuildOptions, Profile, Runner, Target
 from edgekit.timing.latency import measure_in_turns, ratio_interval
+from edgekit.trade_off import loss_text
 
 AUTO = "auto"
 """The precision of the target's choice, where that is accurate enough; else float32."""

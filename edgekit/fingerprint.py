@@ -6,12 +6,12 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from importlib.metadata import Distribution, PackageNotFoundError, distribution, entry_points, version
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import Any
 
 from edgekit.graph.onnx_file import external_files, read_proto, sha256
-from edgekit.registry import QUANTIZER_GROUP, TARGET_GROUP
+from edgekit.registry import KINDS
 
 _REQUIREMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -43,8 +43,8 @@ def fingerprint(files: Mapping[str, Path], options: Mapping[str, Any]) -> str:
 
 
 def _versions() -> dict[str, str]:
-    """Versions of EdgeKit, of what it requires, and of the packages that bring targets and quantizers."""
-    plugins = [*entry_points(group=TARGET_GROUP), *entry_points(group=QUANTIZER_GROUP)]
+    """Versions of EdgeKit, of what it requires, and of the packages that bring plugins."""
+    plugins = [entry_point for kind in KINDS for entry_point in kind.entry_points()]
     packages: dict[str, Distribution] = {"edgekit": distribution("edgekit")}
     packages |= {plugin.dist.name: plugin.dist for plugin in plugins if plugin.dist is not None}
     required = {

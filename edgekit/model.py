@@ -14,7 +14,10 @@ import onnx_ir as ir
 if TYPE_CHECKING:
     import onnx
 
-    from edgekit.graph.dimensions import OpenDims
+    from edgekit.dimensions import OpenDims
+
+Arrays = dict[str, np.ndarray]
+"""Arrays by name: a model's inputs or outputs."""
 
 Dim = int | str | None
 """A fixed size, the name of a dynamic dimension, or None for a dynamic one without a name."""

@@ -16,17 +16,18 @@ import numpy as np
 from edgekit.atomic import atomic_directory
 from edgekit.bundle import Bundle, is_bundle, read_bundle
 from edgekit.candidates import AUTO, FLOAT32, Candidate, Fates, FloatForm, candidates, first_that_holds
-from edgekit.comparison.own_metric import Evaluation
-from edgekit.comparison.recurrence import SEEDED_STEPS, FedBack, with_states
-from edgekit.comparison.reference import Reference
+from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.samples import Samples, SeededSamples, open_samples
+from edgekit.dimensions import defaults, written
 from edgekit.errors import EdgeKitError, InputError
+from edgekit.execution.recurrence import SEEDED_STEPS, FedBack, with_states
+from edgekit.execution.reference import Reference
 from edgekit.fingerprint import data_files, fingerprint, model_files
-from edgekit.graph.dimensions import defaults, written
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
+from edgekit.progress import Progress
 from edgekit.registry import find_profile
 from edgekit.stages import Stage, StageResult
 from edgekit.stages.bench import Bench, Measured
@@ -41,7 +42,6 @@ from edgekit.stages.quantize import NONE, Quantize, Quantized, refused, require_
 from edgekit.stages.simplify import Simplify
 from edgekit.stages.verify import Verified, Verify
 from edgekit.target import BuildOptions, Profile, Target
-from edgekit.terminal.progress import Progress
 
 EXAMPLES = 2
 """How many of the samples a target gets to decide by."""
@@ -73,7 +73,7 @@ class PackageRequest:
     """None: ``auto`` with data, ``none`` without."""
     max_drop: float | None = None
     evaluation: Evaluation | None = None
-    """The project's own measure of quality; see :mod:`edgekit.comparison.own_metric`."""
+    """The project's own measure of quality; see :mod:`edgekit.comparison.custom_metric`."""
     precision: str = "auto"
     shapes: ShapeRequest = field(default_factory=ShapeRequest)
     labels: Path | None = None

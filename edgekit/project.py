@@ -8,13 +8,13 @@ from functools import partial
 
 from edgekit.atomic import remove_abandoned
 from edgekit.bundle import Bundle, check_integrity, read_bundle
-from edgekit.comparison.own_metric import Evaluation
+from edgekit.comparison.custom_metric import Evaluation
 from edgekit.config import Config, DeclaredBundle
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.pipeline import PackageRequest, package
 from edgekit.processes.workers import Explain, Failure, run_jobs
+from edgekit.progress import Progress
 from edgekit.terminal.board import Board
-from edgekit.terminal.progress import Progress
 
 
 @dataclass(frozen=True)

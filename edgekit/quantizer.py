@@ -12,15 +12,16 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from edgekit.comparison.own_metric import Evaluation
+from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import Samples
 from edgekit.errors import RequirementError
 from edgekit.model import Model
-from edgekit.report.trade_off import curve_lines
+from edgekit.progress import Step
 from edgekit.target import Runner
+from edgekit.trade_off import curve_lines
 
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how many steps are done, and how many there are (0 where that is unknown)."""
+CONTRACT_VERSION = 1
+"""Raised when a quantizer has to be changed to work with this file."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class QuantizationRequest:
     """Builds a candidate for the target and returns what executes it here; None where nothing can."""
     latency_counts: bool = False
     """Whether the runner's latency on this machine says something about the device."""
-    progress: Progress | None = None
+    progress: Step | None = None
     executor: Executor | None = None
     """What evaluates candidates in other processes; ``execute``, ``evaluation`` and ``samples`` can be pickled then.
     None: in this process. Latency is measured in this process whatever this says."""
@@ -87,6 +88,8 @@ class BudgetError(RequirementError):
 class Quantizer(ABC):
     """Turns a float model into one with 8-bit (or narrower) weights and activations."""
 
+    contract_version: ClassVar[int]
+    """The version of this contract that it is written for: :data:`CONTRACT_VERSION` as its author found it."""
     name: ClassVar[str]
 
     @abstractmethod

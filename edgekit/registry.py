@@ -1,4 +1,4 @@
-"""Finds what is installed: targets, quantizers and rewrites by entry point, device profiles by name."""
+"""Finds what is installed, by entry point: targets, quantizers, devices and rewrites; and device profiles by name."""
 
 from __future__ import annotations
 
@@ -6,21 +6,78 @@ import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
+from edgekit import device, quantizer, rewrite, target
+from edgekit.device import Device
 from edgekit.errors import EdgeKitError, InputError, InternalError
 from edgekit.quantizer import Quantizer
 from edgekit.rewrite import Rewrite, RewriteSet
 from edgekit.suggestions import near_names
 from edgekit.target import Profile, Target
 
-TARGET_GROUP = "edgekit.targets"
-QUANTIZER_GROUP = "edgekit.quantizers"
-REWRITE_GROUP = "edgekit.rewrites"
 OWN_PACKAGE = "edgekit"
 """The distribution that this file is part of."""
 
 Plugin = TypeVar("Plugin")
+
+
+@dataclass(frozen=True)
+class PluginKind(Generic[Plugin]):
+    """One of the things that vary and are found by entry point."""
+
+    noun: str
+    group: str
+    """The entry points' group."""
+    interface: type[Plugin]
+    contract_version: int
+    """The version of the interface that this EdgeKit has."""
+
+    def entry_points(self) -> list[EntryPoint]:
+        """What is installed of the kind, in the order of the names."""
+        return sorted(entry_points(group=self.group), key=lambda entry_point: entry_point.name)
+
+    def load(self, entry_point: EntryPoint) -> type[Plugin]:
+        """The class that an entry point names, checked against the interface and its version.
+
+        Raises:
+            InternalError: It does not load, is something else, or is written for another version of the contract.
+        """
+        try:
+            plugin: Any = entry_point.load()
+        except Exception as error:  # a plugin is foreign code: whatever it raises, the others must stay usable
+            raise InternalError(f"does not load: {type(error).__name__}: {error}", subject=entry_point.value) from error
+        interface = self.interface
+        if not isinstance(plugin, type) or not issubclass(plugin, interface):
+            raise InternalError(f"is not a {interface.__module__}.{interface.__name__}", subject=entry_point.value)
+        version = getattr(plugin, "contract_version", None)
+        if version != self.contract_version:
+            has = "names no version" if version is None else f"is written for version {version}"
+            raise InternalError(
+                f"{has} of the {self.noun} contract, and this EdgeKit has version {self.contract_version}",
+                subject=entry_point.value,
+                hint="install releases of both that belong together",
+            )
+        return plugin
+
+    def create(self, entry_point: EntryPoint) -> Plugin:
+        """An instance of that class.
+
+        Raises:
+            InternalError: As for :meth:`load`, or its constructor fails.
+        """
+        plugin = self.load(entry_point)
+        try:
+            return plugin()
+        except Exception as error:  # as above
+            raise InternalError(f"does not load: {type(error).__name__}: {error}", subject=entry_point.value) from error
+
+
+TARGETS = PluginKind("target", "edgekit.targets", Target, target.CONTRACT_VERSION)  # type: ignore[type-abstract]  # asked with issubclass
+QUANTIZERS = PluginKind("quantizer", "edgekit.quantizers", Quantizer, quantizer.CONTRACT_VERSION)  # type: ignore[type-abstract]  # as above
+DEVICES = PluginKind("device", "edgekit.devices", Device, device.CONTRACT_VERSION)  # type: ignore[type-abstract]  # as above
+REWRITES = PluginKind("rewrite", "edgekit.rewrites", RewriteSet, rewrite.CONTRACT_VERSION)  # type: ignore[type-abstract]  # as above
+KINDS: tuple[PluginKind[Any], ...] = (TARGETS, QUANTIZERS, DEVICES, REWRITES)
 
 
 @dataclass(frozen=True)
@@ -45,18 +102,18 @@ class InstalledTargets:
 
     def profiles(self) -> Iterator[tuple[Target, Profile]]:
         """Every device profile with the target that builds for it."""
-        for target in self.targets:
-            for profile in target.profiles:
-                yield target, profile
+        for installed in self.targets:
+            for profile in installed.profiles:
+                yield installed, profile
 
 
 @functools.cache
 def installed_targets() -> InstalledTargets:
     """The targets that are installed, in the order of their names."""
     targets, broken = [], []
-    for entry_point in _entry_points(TARGET_GROUP):
+    for entry_point in TARGETS.entry_points():
         try:
-            targets.append(_load(entry_point, Target))  # type: ignore[type-abstract]  # asked with isinstance
+            targets.append(TARGETS.create(entry_point))
         except EdgeKitError as error:
             broken.append(BrokenPlugin(entry_point.name, entry_point.value, error.message))
     return InstalledTargets(tuple(targets), tuple(broken))
@@ -70,14 +127,14 @@ def find_profile(name: str) -> tuple[Target, Profile]:
     """
     installed = installed_targets()
     wanted = name.casefold()
-    for target, profile in installed.profiles():
+    for found, profile in installed.profiles():
         if wanted in {known.casefold() for known in (profile.name, *profile.aliases)}:
-            return target, profile
-    for target in installed.targets:
-        if wanted == target.name.casefold():
-            return target, target.profiles[0]
+            return found, profile
+    for found in installed.targets:
+        if wanted == found.name.casefold():
+            return found, found.profiles[0]
     known_names = [
-        known for target, profile in installed.profiles() for known in (target.name, profile.name, *profile.aliases)
+        known for found, profile in installed.profiles() for known in (found.name, profile.name, *profile.aliases)
     ]
     raise InputError(
         f"there is no target {name!r}",
@@ -90,23 +147,43 @@ def find_profile(name: str) -> tuple[Target, Profile]:
 
 @functools.cache
 def installed_quantizer(name: str | None = None) -> Quantizer:
-    """The quantizer called ``name``, or the first one that is installed.
+    """The quantizer called ``name``; without a name EdgeKit's own, or the first one where that is not installed.
 
     Raises:
         InputError: None is installed, or none of that name.
         InternalError: It is installed but does not load.
     """
-    found = {entry_point.name: entry_point for entry_point in _entry_points(QUANTIZER_GROUP)}
+    found = {entry_point.name: entry_point for entry_point in QUANTIZERS.entry_points()}
     if not found:
         raise InputError(
             "no quantizer is installed",
             subject="quantize",
-            hint=f"install a package with an entry point in the group {QUANTIZER_GROUP!r}",
+            hint=f"install a package with an entry point in the group {QUANTIZERS.group!r}",
         )
     if name is not None and name not in found:
-        raise InputError(f"there is no quantizer {name!r}", expected=near_names(name, found))
-    chosen = found[name] if name is not None else next(iter(found.values()))
-    return _load(chosen, Quantizer)  # type: ignore[type-abstract]  # as above
+        raise InputError(f"there is no quantizer {name!r}", subject="--quantizer", expected=near_names(name, found))
+    return QUANTIZERS.create(found[name or (OWN_PACKAGE if OWN_PACKAGE in found else next(iter(found)))])
+
+
+def device_class(scheme: str) -> type[Device] | None:
+    """The device whose URLs begin with ``scheme``; None where none is installed.
+
+    Raises:
+        InternalError: It is installed but does not load.
+    """
+    found = {entry_point.name: entry_point for entry_point in DEVICES.entry_points()}
+    return DEVICES.load(found[scheme]) if scheme in found else None
+
+
+def device_forms() -> list[str]:
+    """How the URLs of the installed devices are written; one that does not load is listed with the reason."""
+    forms = []
+    for entry_point in DEVICES.entry_points():
+        try:
+            forms.append(DEVICES.load(entry_point).url_form)
+        except EdgeKitError as error:
+            forms.append(f"{entry_point.name} ({error.message})")
+    return forms
 
 
 @functools.cache
@@ -116,9 +193,8 @@ def installed_rewrites() -> tuple[Rewrite, ...]:
     Raises:
         InternalError: A set of rewrites is installed but does not load.
     """
-    own_last = sorted(_entry_points(REWRITE_GROUP), key=lambda entry_point: _is_own(entry_point))
-    sets = [_load(entry_point, RewriteSet) for entry_point in own_last]  # type: ignore[type-abstract]  # as above
-    return tuple(rewrite for each in sets for rewrite in each.rewrites)
+    own_last = sorted(REWRITES.entry_points(), key=lambda entry_point: _is_own(entry_point))
+    return tuple(found for entry_point in own_last for found in REWRITES.create(entry_point).rewrites)
 
 
 def _is_own(entry_point: EntryPoint) -> bool:
@@ -131,27 +207,12 @@ def plugin_of(module: str) -> str | None:
     It is the distribution's name where that is known, else the name that is imported.
     """
     top = module.partition(".")[0]
-    groups = (TARGET_GROUP, QUANTIZER_GROUP, REWRITE_GROUP)
-    for entry_point in (entry_point for group in groups for entry_point in _entry_points(group)):
-        package = top if entry_point.dist is None else entry_point.dist.name
-        if entry_point.module.partition(".")[0] == top:
-            return None if package == OWN_PACKAGE else package
+    for kind in KINDS:
+        for entry_point in kind.entry_points():
+            package = top if entry_point.dist is None else entry_point.dist.name
+            if entry_point.module.partition(".")[0] == top:
+                return None if package == OWN_PACKAGE else package
     return None
-
-
-def _entry_points(group: str) -> list[EntryPoint]:
-    return sorted(entry_points(group=group), key=lambda entry_point: entry_point.name)
-
-
-def _load(entry_point: EntryPoint, interface: type[Plugin]) -> Plugin:
-    """An instance of the class that the entry point names, checked against its interface."""
-    try:
-        plugin = entry_point.load()()
-    except Exception as error:  # a plugin is foreign code: whatever it raises, the others must stay usable
-        raise InternalError(f"does not load: {type(error).__name__}: {error}", subject=entry_point.value) from error
-    if not isinstance(plugin, interface):
-        raise InternalError(f"is not a {interface.__module__}.{interface.__name__}", subject=entry_point.value)
-    return plugin
 
 
 def _broken_note(broken: Iterable[BrokenPlugin]) -> str | None:

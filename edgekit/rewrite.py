@@ -16,6 +16,8 @@ import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
 
+CONTRACT_VERSION = 1
+"""Raised when a rewrite has to be changed to work with this file."""
 OPSETS = range(1, 1000)
 """Every version of a domain's operator set."""
 
@@ -59,6 +61,8 @@ class Rewrite(ABC):
 class RewriteSet(ABC):
     """What an entry point names: rewrites that are installed together."""
 
+    contract_version: ClassVar[int]
+    """The version of this contract that it is written for: :data:`CONTRACT_VERSION` as its author found it."""
     name: ClassVar[str]
 
     @property

@@ -17,10 +17,11 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from edgekit.model import Model
+from edgekit.model import Arrays, Model
 from edgekit.preprocessing import Preprocessing
 
-Arrays = dict[str, np.ndarray]
+CONTRACT_VERSION = 1
+"""Raised when a target has to be changed to work with this file."""
 
 
 class Support(StrEnum):
@@ -168,6 +169,8 @@ class DeviceCheck:
 class Target(ABC):
     """One package a target: knows its profiles, judges operators, builds, and executes what it built."""
 
+    contract_version: ClassVar[int]
+    """The version of this contract that it is written for: :data:`CONTRACT_VERSION` as its author found it."""
     name: ClassVar[str]
     options: ClassVar[Mapping[str, str]] = {}
     """Options of its own, each with what it does: what users set with ``--option NAME=VALUE``."""
@@ -211,7 +214,7 @@ class Target(ABC):
     def takes_states(self, profile: Profile) -> bool:
         """Whether a model with :attr:`edgekit.model.Model.states` can be built for the profile's device.
 
-        What :meth:`load` gives for one has to be :class:`edgekit.comparison.recurrence.Restartable`.
+        What :meth:`load` gives for one has to be :class:`edgekit.execution.recurrence.Restartable`.
         """
         return False
 

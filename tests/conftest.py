@@ -2,23 +2,57 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 
+from edgekit.bundle import Bundle
+from edgekit.cli import main
 from edgekit.config import read_config
+from edgekit.graph.shape_request import ShapeRequest
 from edgekit.pipeline import PackageRequest, package
-from edgekit.terminal.progress import Progress
+from edgekit.progress import Progress
 
 SAMPLE_APPS = Path(__file__).parents[1] / "sample_apps"
 DIGITS = SAMPLE_APPS / "digits"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a command line ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+RunEdgeKit = Callable[..., Finished]
+
+
+@pytest.fixture
+def edgekit(capsys: pytest.CaptureFixture[str]) -> RunEdgeKit:
+    """Runs one command line in this process."""
+
+    def run(*arguments: object) -> Finished:
+        code = main([str(argument) for argument in arguments])
+        return Finished(code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(scope="session")
@@ -124,3 +158,50 @@ def browser() -> Iterator[Any]:
         chromium = driver.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         yield chromium
         chromium.close()
+
+
+ZOO_SHAPES = {"qonnx_mnist_conv": (1, 1, 28, 28), "speech_embedding": (1, 76, 32, 1)}
+
+
+@pytest.fixture
+def bare_bundle(tmp_path: Path) -> Callable[..., Bundle]:
+    """Makes a bundle that holds an ONNX model, and nothing to check it with."""
+
+    def make(model: onnx.ModelProto, kind: str = "float32") -> Bundle:
+        onnx.save(model, tmp_path / "model.onnx")
+        return Bundle(tmp_path, {"model": {"main": "model.onnx", "kind": kind}, "target": {"profile": "web"}})
+
+    return make
+
+
+@pytest.fixture
+def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder that temporary files go to, empty. Its name is short, as those of temporary folders are."""
+    tmp_path_factory.getbasetemp()  # which is made in the folder that is the temporary one when it is first asked for
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def zoo_bundle(
+    zoo_model: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, str, str], Bundle]:
+    """Makes a bundle of a trained model with one input, by its name in the zoo, a target and a quantization scheme."""
+    made: dict[tuple[str, str, str], Bundle] = {}
+
+    def make(name: str, target: str, quantize: str) -> Bundle:
+        if (name, target, quantize) not in made:
+            source, folder = zoo_model(name), tmp_path_factory.mktemp(name)
+            declared = onnx.load(source, load_external_data=False).graph.input[0]  # others may be weights
+            random, data = np.random.default_rng(0), folder / "data"
+            data.mkdir()
+            shape = ZOO_SHAPES[name]
+            for number in range(8):
+                np.savez(data / f"{number}.npz", **{declared.name: random.normal(size=shape).astype(np.float32)})  # type: ignore[arg-type]  # no input is called allow_pickle
+            shapes = ShapeRequest.declared({}, {declared.name: list(shape)})
+            request = PackageRequest(source, target, folder / "out", data=data, quantize=quantize, shapes=shapes)
+            made[name, target, quantize] = package(request, Progress())
+        return made[name, target, quantize]
+
+    return make

@@ -44,7 +44,7 @@ DeviceOption = Annotated[
     typer.Option(
         "--device",
         metavar="DEVICE",
-        help="Where to execute it: `local` is this machine; `ssh://user@host`, `browser:`, `qemu:arm64`, …",
+        help="Where to execute it: `local` is this machine; `edgekit targets` lists the devices that are installed.",
     ),
 ]
 DeviceTimeoutOption = Annotated[

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from edgekit.errors import RequirementError
-from edgekit.terminal.progress import Progress, progress_on
+from edgekit.progress import Progress
+from edgekit.terminal.progress import progress_on
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole

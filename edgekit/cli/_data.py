@@ -22,7 +22,7 @@ def declared_preprocessing(config: Path | None, data: Path | None, model: Path |
 def open_data(data: Path, config: Path | None, model: Model) -> Samples:
     """The samples in ``--data``, for the model's inputs."""
     from edgekit.data.samples import open_samples
-    from edgekit.graph.dimensions import defaults
+    from edgekit.dimensions import defaults
     from edgekit.graph.shape_request import at_sizes
     from edgekit.preprocessing import resolve_preprocessing
 

@@ -13,7 +13,7 @@ from edgekit.errors import InputError
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from edgekit.comparison.own_metric import Evaluation
+    from edgekit.comparison.custom_metric import Evaluation
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class SearchOptions:
         Raises:
             InputError: It cannot be found or called, or there are no samples.
         """
-        from edgekit.comparison.own_metric import Evaluation
+        from edgekit.comparison.custom_metric import Evaluation
 
         if self.metric is None:
             return None

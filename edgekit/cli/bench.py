@@ -18,7 +18,7 @@ from edgekit.devices import LOCAL
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
-    from edgekit.timing.benchmark import Candidate
+    from edgekit.bundle_checks.benchmark import Candidate
 
 AgainstOption = Annotated[
     Path | None,
@@ -44,8 +44,8 @@ def bench(
     its times do not count. Where the runtime is pinned to another precision than its own choice, that is measured too.
     """
     from edgekit.bundle import read_bundle
+    from edgekit.bundle_checks.benchmark import bench_bundle
     from edgekit.devices.opening import open_device
-    from edgekit.timing.benchmark import bench_bundle
 
     where = open_device(device, device_timeout, console.progress.step)
     opened, other = read_bundle(bundle), None if against is None else read_bundle(against)

@@ -159,7 +159,7 @@ def _quantized(console: Console, request: QuantizationRequest, target: str | Non
 def _render(record: Mapping[str, Any], out: RichConsole, *, explain: bool) -> None:
     from rich.filesize import decimal
 
-    from edgekit.report.trade_off import curve_lines
+    from edgekit.trade_off import curve_lines
 
     if explain:
         print_layers(record, out)
@@ -178,7 +178,7 @@ def _render(record: Mapping[str, Any], out: RichConsole, *, explain: bool) -> No
 
 def _measured(record: Mapping[str, Any]) -> str:
     """What the quantizer measured of the candidate that it chose."""
-    from edgekit.report.trade_off import value_text
+    from edgekit.trade_off import value_text
 
     trial = next((trial for trial in record.get("curve", ()) if trial["candidate"] == record.get("chosen")), None)
     if trial is None:

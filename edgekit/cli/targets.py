@@ -1,8 +1,9 @@
-"""``edgekit targets``: the device profiles that this installation can build for."""
+"""``edgekit targets``: what this installation can build for, and where it can execute bundles."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
@@ -15,14 +16,15 @@ if TYPE_CHECKING:
 
 @command("edgekit targets", "edgekit targets --json")
 def targets(console: Console) -> None:
-    """List the device profiles.
+    """List the device profiles and the devices.
 
-    Each name goes with --target; "runs here" tells whether the device's own runtime executes on this machine.
+    Each profile's name goes with --target; "runs here" tells whether the device's own runtime executes on this machine.
+    Each device's URL goes with --device.
     """
-    from edgekit.registry import installed_targets
+    from edgekit.registry import device_forms, installed_targets
 
     installed = installed_targets()
-    record = {
+    record: dict[str, Any] = {
         "targets": [
             {
                 "name": profile.name,
@@ -36,14 +38,15 @@ def targets(console: Console) -> None:
             }
             for target, profile in installed.profiles()
         ],
+        "devices": device_forms(),
         "broken": [{"name": plugin.name, "reason": plugin.reason} for plugin in installed.broken],
     }
-    console.show(record, lambda out: _render(installed, out))
+    console.show(record, lambda out: _render(installed, record["devices"], out))
     for plugin in installed.broken:
         console.warn(f"the target {plugin}")
 
 
-def _render(installed: InstalledTargets, out: RichConsole) -> None:
+def _render(installed: InstalledTargets, devices: Sequence[str], out: RichConsole) -> None:
     from rich import box
     from rich.table import Table
 
@@ -53,3 +56,4 @@ def _render(installed: InstalledTargets, out: RichConsole) -> None:
         other_names = dict.fromkeys((*default, *profile.aliases))
         table.add_row(profile.name, ", ".join(other_names), "yes" if profile.runs_here else "no", profile.description)
     out.print(table)
+    out.print(f"--device takes {', '.join(devices)}", soft_wrap=True, markup=False)

@@ -25,11 +25,8 @@ from edgekit.devices import LOCAL
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
-    from edgekit.comparison.divergence import Divergence, Layer
-    from edgekit.verification import Verification
-
-XCODE = "xcode"
-"""The device whose results may be told with its name."""
+    from edgekit.bundle_checks.verification import Verification
+    from edgekit.diagnosis.divergence import Divergence, Layer
 
 LayersOption = Annotated[
     bool, typer.Option("--layers", help="Compare intermediate values too, and name the first that diverges.")
@@ -66,17 +63,22 @@ def verify(
     with the model that --model names, else with the graph that the bundle ships.
     """
     from edgekit.bundle import read_bundle
-    from edgekit.comparison.divergence import DivergedError
+    from edgekit.bundle_checks.verification import verify_bundle
     from edgekit.devices.opening import open_device
     from edgekit.devices.results import ResultsDevice
+    from edgekit.diagnosis.divergence import DivergedError
     from edgekit.errors import InputError
-    from edgekit.verification import verify_bundle
 
-    if results is not None and device not in (LOCAL, XCODE):
-        raise InputError(
-            "results come from elsewhere", subject="--results", expected=f"no --device, or {XCODE}", found=device
-        )
-    where = open_device(device, device_timeout, console.progress.step) if results is None else ResultsDevice(results)
+    where = open_device(device, device_timeout, console.progress.step)
+    if results is not None:
+        if device != LOCAL and not where.reached_by_results:
+            raise InputError(
+                "results come from a device that is not reached from here",
+                subject="--results",
+                expected="no --device, or one that writes results",
+                found=device,
+            )
+        where = ResultsDevice(results)
     opened = read_bundle(bundle)
     with console.progress.stage("verify"):
         declared = None if data is None else declared_preprocessing(config, data, model)

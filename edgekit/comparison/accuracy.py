@@ -35,9 +35,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, TaskAccuracy, class_output, json_number
-from edgekit.comparison.recurrence import restart
 from edgekit.data.samples import Samples
-from edgekit.target import Arrays
+from edgekit.execution.recurrence import restart
+from edgekit.model import Arrays
 
 
 class Kind(StrEnum):

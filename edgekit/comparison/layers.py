@@ -17,7 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.comparison.metrics import OutputComparison
-from edgekit.comparison.reference import Reference, open_session
+from edgekit.execution.reference import Reference, open_session
 from edgekit.graph.shapes import infer_shapes
 from edgekit.model import Model, bodies, node_name
 
@@ -51,7 +51,7 @@ def layer_errors(original: Model, built: Model, feeds: Mapping[str, np.ndarray])
         feeds: One sample.
 
     Raises:
-        edgekit.comparison.reference.NotRunnableError: ONNX Runtime does not execute one of the graphs.
+        edgekit.execution.reference.NotRunnableError: ONNX Runtime does not execute one of the graphs.
     """
     both = tuple(infer_shapes(model, strict=False) for model in (original, built))
     sizes = _shared_floats(*both)
@@ -75,7 +75,7 @@ def node_times(model: Model, feeds: Mapping[str, np.ndarray]) -> dict[str, float
     (HardSwish) are not told; the others are, by the names that it gives them.
 
     Raises:
-        edgekit.comparison.reference.NotRunnableError: ONNX Runtime does not execute the graph.
+        edgekit.execution.reference.NotRunnableError: ONNX Runtime does not execute the graph.
     """
     import onnxruntime
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from edgekit.errors import InputError, RequirementError
-from edgekit.target import Arrays
+from edgekit.model import Arrays
 
 QUIET_SAMPLE = 1e-3
 """A sample whose mean power is below this share of the output's mean power is measured against that share: what is

@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from edgekit.data.inputs import FLAG_LIMIT, Limits, seeded_inputs
-from edgekit.model import ValueSpec
-from edgekit.target import Arrays
+from edgekit.model import Arrays, ValueSpec
 
 _POOL = 65_537
 """Numbers that are drawn of each kind; an array repeats them from a place of its own. A prime fits no axis."""

@@ -9,8 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.errors import InputError
-from edgekit.model import Model, ValueSpec
-from edgekit.target import Arrays
+from edgekit.model import Arrays, Model, ValueSpec
 
 FLAG_LIMIT = 2
 """Below what integers stay where the graph does not tell: most such inputs are masks of zeros and ones."""

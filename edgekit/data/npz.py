@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from edgekit.dimensions import OpenDims, written
 from edgekit.errors import InputError
-from edgekit.graph.dimensions import OpenDims, written
 from edgekit.model import ValueSpec
 
 LABEL_ARRAY = "label"

@@ -23,8 +23,8 @@ import numpy as np
 from edgekit.data.inputs import index_limits, seeded_inputs
 from edgekit.data.labels import CONFIG_FILE, LABEL_FILES, check_label, find_labels
 from edgekit.data.npz import LABEL_ARRAY, hold_labels, read_npz
+from edgekit.dimensions import OpenDims, defaults
 from edgekit.errors import InputError
-from edgekit.graph.dimensions import OpenDims, defaults
 from edgekit.graph.shape_request import at_sizes
 from edgekit.model import Model, ValueSpec
 

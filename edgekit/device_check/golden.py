@@ -11,11 +11,11 @@ import numpy as np
 
 from edgekit.comparison.accuracy import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Accuracy, Executor, Kind
 from edgekit.comparison.metrics import Comparison, OutputAccuracy
-from edgekit.comparison.recurrence import GOLDEN_STEPS, Restartable, restart
 from edgekit.data.samples import Sample, Samples
 from edgekit.data.sized_samples import SizedSamples
-from edgekit.model import ValueSpec
-from edgekit.target import Arrays, Feature
+from edgekit.execution.recurrence import GOLDEN_STEPS, Restartable, restart
+from edgekit.model import Arrays, ValueSpec
+from edgekit.target import Feature
 
 GOLDEN_SAMPLES = 3
 MOST_GOLDEN_SIZES = 8
@@ -37,7 +37,7 @@ def write_golden(
     """Writes ``<sample>/inputs/<i>.npy`` and ``<sample>/outputs/<i>.npy``: one sample a folder.
 
     They are the first :data:`GOLDEN_SAMPLES` (of a sequence the first
-    :data:`edgekit.comparison.recurrence.GOLDEN_STEPS`), and one for each size of open dimensions that the accuracy was
+    :data:`edgekit.execution.recurrence.GOLDEN_STEPS`), and one for each size of open dimensions that the accuracy was
     measured at, up to :data:`MOST_GOLDEN_SIZES`.
 
     Args:

@@ -6,7 +6,7 @@ from typing import Self
 from urllib.parse import parse_qs
 
 from edgekit.devices.channel import HungUpError
-from edgekit.devices.landed import LandedDevice
+from edgekit.devices.remote import RemoteDevice
 from edgekit.errors import InputError
 
 FORM = "adb:[serial][?python=COMMAND&folder=FOLDER]"
@@ -17,7 +17,7 @@ _REFUSAL = ("error: ", "adb: ")
 """How ``adb`` begins what it says itself."""
 
 
-class AdbDevice(LandedDevice):
+class AdbDevice(RemoteDevice):
     """A device with Android's debugging switched on, and a Python in reach of its shell.
 
     Args:
@@ -26,6 +26,9 @@ class AdbDevice(LandedDevice):
         python: The Python there.
         folder: Where the bundle is put there.
     """
+
+    contract_version = 1
+    url_form = FORM
 
     def __init__(self, url: str, serial: str | None = None, python: str = "python3", folder: str = FOLDER) -> None:
         chosen = [] if serial is None else ["-s", serial]

@@ -12,20 +12,24 @@ from typing import Self
 import numpy as np
 
 from edgekit.bundle import Bundle
-from edgekit.comparison.recurrence import restart
+from edgekit.device import Device, Session, Timing
 from edgekit.device_check.check_service import run_times
 from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, PROGRAM, SERVE
 from edgekit.devices import LOCAL
 from edgekit.devices.channel import Channel
-from edgekit.devices.device import Device, Session, Timing
 from edgekit.devices.service_session import ServiceSession, require_python_check
 from edgekit.errors import InputError
+from edgekit.execution.recurrence import restart
+from edgekit.model import Arrays
 from edgekit.registry import find_profile
-from edgekit.target import Arrays, Inspectable, Runner
+from edgekit.target import Inspectable, Runner
 
 
 class LocalDevice(Device):
     """This machine."""
+
+    contract_version = 1
+    url_form = LOCAL
 
     @classmethod
     def from_url(cls, url: str) -> Self:

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Self
 
 from edgekit.bundle import Bundle
+from edgekit.device import Device, Session
 from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, SERVE
 from edgekit.devices.channel import Channel
-from edgekit.devices.device import Device, Session
 from edgekit.devices.qemu_install import PYTHON, RECORD, qemu_folder
 from edgekit.devices.service_session import ServiceSession, require_python_check
 from edgekit.errors import InputError
@@ -21,6 +21,9 @@ CPU = "cortex-a76"
 
 class QemuDevice(Device):
     """The arm64 builds of the runtimes, on this machine: their arithmetic, not their speed."""
+
+    contract_version = 1
+    url_form = URL
 
     @classmethod
     def from_url(cls, url: str) -> Self:

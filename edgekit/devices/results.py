@@ -29,10 +29,10 @@ from typing import Any
 import numpy as np
 
 from edgekit.bundle import MANIFEST, Bundle
-from edgekit.devices.device import Device, Session, Timing
+from edgekit.device import Device, Session, Timing
 from edgekit.errors import InputError, RequirementError
+from edgekit.model import Arrays
 from edgekit.schema import find_flaw
-from edgekit.target import Arrays
 
 SCHEMA_FILE = "devices/results.schema.json"
 MOST_SHOWN = 4

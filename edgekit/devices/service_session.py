@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from edgekit.bundle import Bundle
+from edgekit.device import Session, Timing
 from edgekit.device_check.check_service import pack, unpack
 from edgekit.device_check.python_check import PROGRAM
 from edgekit.devices.channel import Channel, HungUpError, SilentError
-from edgekit.devices.device import Session, Timing
 from edgekit.errors import EdgeKitError, InputError, RequirementError
-from edgekit.target import Arrays
+from edgekit.model import Arrays
 
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^'.]+)")
 _KILLED = (-9, 137)
@@ -141,7 +141,7 @@ def require_python_check(bundle: Bundle, device: str) -> None:
         raise RequirementError(
             f"a bundle for {bundle.profile_name} has no {PROGRAM} that could run there",
             subject=device,
-            hint="bundles for browsers are verified with --device browser:",
+            hint="the device that the bundle is built for may run it: `edgekit targets` lists the devices",
         )
 
 

@@ -7,7 +7,7 @@ from typing import Self
 from urllib.parse import parse_qs, urlsplit
 
 from edgekit.devices.channel import HungUpError
-from edgekit.devices.landed import CONNECT_SECONDS, LandedDevice
+from edgekit.devices.remote import CONNECT_SECONDS, RemoteDevice
 from edgekit.errors import InputError
 
 FORM = "ssh://[user@]host[:port][?python=COMMAND&folder=FOLDER&config=FILE]"
@@ -23,7 +23,7 @@ _REFUSALS = (
 """What OpenSSH says of a failure that is not the network's, what we say, and what helps."""
 
 
-class SshDevice(LandedDevice):
+class SshDevice(RemoteDevice):
     """A device with OpenSSH's server.
 
     Args:
@@ -34,6 +34,9 @@ class SshDevice(LandedDevice):
         folder: Where the bundle is put there; the system's folder for temporary files where nothing is given.
         config: A configuration file in place of ``~/.ssh/config``.
     """
+
+    contract_version = 1
+    url_form = FORM
 
     def __init__(
         self,

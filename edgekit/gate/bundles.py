@@ -25,7 +25,7 @@ from edgekit.gate.machine import Machine
 from edgekit.gate.measuring import Ratio
 from edgekit.gate.verdict import Outcome, Verdict
 from edgekit.graph.onnx_file import sha256
-from edgekit.terminal.progress import Progress
+from edgekit.progress import Progress
 
 
 @dataclass(frozen=True)

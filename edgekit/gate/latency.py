@@ -9,17 +9,17 @@ from functools import partial
 from pathlib import Path
 
 from edgekit.bundle import Bundle
-from edgekit.comparison.recurrence import reference_of
+from edgekit.bundle_checks.original import original_of
 from edgekit.config import Budget
 from edgekit.devices.local import open_runner
+from edgekit.execution.recurrence import reference_of
 from edgekit.gate.baseline import MachineRatio
 from edgekit.gate.machine import Machine
 from edgekit.gate.measuring import Limit, Ratio, measure_ratio
 from edgekit.gate.verdict import Outcome, Verdict, verdict_on
-from edgekit.quantizer import Progress
+from edgekit.model import Arrays
+from edgekit.progress import Step
 from edgekit.registry import find_profile
-from edgekit.target import Arrays
-from edgekit.verification import original_of
 
 STAND_IN = "not measured: the device's own runtime is not on this machine"
 NO_ORIGINAL = "not measured: the original is not at hand (--model names it)"
@@ -36,7 +36,7 @@ class Stopwatch:
 
     seconds: float
     """The most that one may take."""
-    step: Progress | None = None
+    step: Step | None = None
 
     def ratio(self, built: Callable[[], object], other: Callable[[], object], clear: Callable[[Ratio], bool]) -> Ratio:
         """The ratio of two models' times."""

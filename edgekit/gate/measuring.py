@@ -12,7 +12,7 @@ from typing import Any
 from edgekit.config import TIME_LIMIT
 from edgekit.gate.clock import waited_seconds
 from edgekit.gate.evidence import ConfidenceSequence
-from edgekit.quantizer import Progress
+from edgekit.progress import Step
 
 TURN_SECONDS = 0.02
 """A turn runs one model for about this long, and :data:`TURN_RUNS` times at least."""
@@ -134,7 +134,7 @@ def measure_ratio(
     clear: Callable[[Ratio], bool],
     *,
     seconds: float = TIME_LIMIT,
-    step: Progress | None = None,
+    step: Step | None = None,
 ) -> Ratio:
     """The time of ``built`` as a multiple of the time of ``other``.
 

@@ -22,8 +22,8 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, NoReturn
 
 from edgekit.errors import EdgeKitError, InternalError
+from edgekit.progress import Progress
 from edgekit.terminal.board import Board
-from edgekit.terminal.progress import Progress
 
 GRACE_SECONDS = 5.0
 """How long a process may take to clean up before it is killed."""

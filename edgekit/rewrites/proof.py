@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from edgekit.comparison.equivalence import Equivalence
-from edgekit.comparison.reference import NotRunnableError
+from edgekit.execution.equivalence import Equivalence
+from edgekit.execution.reference import NotRunnableError
 from edgekit.model import Model
 from edgekit.rewrite import Rewrite
 from edgekit.rewrites.definition import Definition

@@ -13,6 +13,7 @@ from edgekit.rewrites.definition import Definition
 class StandardRewrites(RewriteSet):
     """The families in ``edgekit/rewrites``; an operator's definition in the ONNX standard comes last."""
 
+    contract_version = 1
     name: ClassVar[str] = "edgekit"
 
     @property

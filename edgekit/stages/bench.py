@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from edgekit.comparison.recurrence import reference_of
 from edgekit.data.samples import Samples
+from edgekit.execution.recurrence import reference_of
 from edgekit.model import Model
-from edgekit.quantizer import Progress
+from edgekit.progress import Step
 from edgekit.stages import Stage
 from edgekit.stages.build import extend
 from edgekit.stages.verify import Verified
@@ -36,7 +36,7 @@ class Bench(Stage[Verified]):
 
     name: ClassVar[str] = "bench"
 
-    def __init__(self, original: Model, profile: Profile, samples: Samples, progress: Progress | None = None) -> None:
+    def __init__(self, original: Model, profile: Profile, samples: Samples, progress: Step | None = None) -> None:
         self._original = original
         self._profile = profile
         self._samples = samples

@@ -23,8 +23,8 @@ from edgekit.bundle import (
 )
 from edgekit.data.samples import Samples
 from edgekit.device_check.golden import write_golden
+from edgekit.dimensions import as_record
 from edgekit.fingerprint import model_files
-from edgekit.graph.dimensions import as_record
 from edgekit.graph.shapes import infer_shapes
 from edgekit.preprocessing import Preprocessing
 from edgekit.report.graph_record import graph_record

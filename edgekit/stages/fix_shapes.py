@@ -9,15 +9,15 @@ from typing import Any
 
 import onnx_ir as ir
 
-from edgekit.comparison.equivalence import Equivalence
-from edgekit.comparison.reference import NotRunnableError, Reference
 from edgekit.data.inputs import index_limits
+from edgekit.dimensions import as_record
 from edgekit.errors import InputError
-from edgekit.graph.dimensions import as_record
-from edgekit.graph.infeasible import without_infeasible_branch
+from edgekit.execution.equivalence import Equivalence
+from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.graph.shape_request import FixedSizes, ShapeRequest, terms
 from edgekit.graph.shapes import ContradictionError, fold_shapes, infer_shapes
 from edgekit.model import Dim, Model, ValueSpec
+from edgekit.rewrites.infeasible import without_infeasible_branch
 from edgekit.stages import Stage, StageResult
 
 _NODE_IN_INFERENCE = re.compile(r"\(op_type:[^,)]*, node name: ([^)]+)\)")

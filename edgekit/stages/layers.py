@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 from edgekit.comparison.accuracy import Kind
 from edgekit.comparison.layers import layer_errors, node_times
 from edgekit.comparison.metrics import json_number
-from edgekit.comparison.recurrence import zero_states
-from edgekit.comparison.reference import NotRunnableError, Reference
 from edgekit.data.samples import Samples
+from edgekit.execution.recurrence import zero_states
+from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.model import Model
 from edgekit.stages import Stage
 from edgekit.stages.bench import Measured

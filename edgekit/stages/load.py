@@ -12,14 +12,14 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
 
-from edgekit.comparison.equivalence import Equivalence
-from edgekit.comparison.reference import NotRunnableError, Reference
 from edgekit.errors import InputError, RequirementError
+from edgekit.execution.equivalence import Equivalence
+from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.graph.class_labels import Classes, with_labels_as_numbers, with_labels_as_texts, without_maps
 from edgekit.graph.ir_version import mark_loadable, newest_ir_version
 from edgekit.graph.onnx_file import check_features, check_rules, check_versions, external_files, read_proto, sha256
-from edgekit.graph.opset import OLDEST_OPSET, upgraded
 from edgekit.model import Model, name_nodes, node_name
+from edgekit.rewrites.opset import OLDEST_OPSET, upgraded
 from edgekit.stages import Stage, StageResult
 
 _NAMELESS_DIMENSIONS = ("", "?", "-1", "None")

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from edgekit.comparison.own_metric import Evaluation
+from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.model import Model
 from edgekit.processes.processors import usable_processors
-from edgekit.quantizer import Progress, QuantizationRequest, QuantizationResult
+from edgekit.progress import Step
+from edgekit.quantizer import QuantizationRequest, QuantizationResult
 from edgekit.registry import installed_quantizer
 from edgekit.stages import Stage, StageResult
 from edgekit.target import BuildOptions, Profile, Runner, Target
@@ -109,7 +110,7 @@ class Quantize(Stage[Model]):
         options: BuildOptions,
         samples: Samples | None,
         max_drop: float | None = None,
-        progress: Progress | None = None,
+        progress: Step | None = None,
         evaluation: Evaluation | None = None,
         executor: Executor | None = None,
     ) -> None:

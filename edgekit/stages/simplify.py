@@ -18,8 +18,8 @@ from onnx_ir.passes.common import (
 )
 from onnxscript.optimizer import fold_constants_ir
 
-from edgekit.comparison.equivalence import Equivalence
-from edgekit.comparison.reference import NotRunnableError
+from edgekit.execution.equivalence import Equivalence
+from edgekit.execution.reference import NotRunnableError
 from edgekit.graph.cleanup import remove_identities, store_once
 from edgekit.graph.patterns import PATTERNS, fuse
 from edgekit.graph.shapes import SHAPE_ELEMENTS, infer_shapes
@@ -39,7 +39,7 @@ class Simplify(Stage[Model]):
 
     After each pass that changes something, the model is executed beside the one before; a pass that raises, or that
     changes an output, is dropped with a warning. Where a pass has parts, the part at fault is dropped alone. At last
-    the result is held against the whole battery of :class:`~edgekit.comparison.equivalence.Equivalence`; should it fail
+    the result is held against the whole battery of :class:`~edgekit.execution.equivalence.Equivalence`; should it fail
     there, every pass is. Afterwards inputs and outputs are what they were.
     """
 

@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from edgekit.comparison.accuracy import MAX_DROP, SELF_MARGIN_DB, Accuracy, Floors, Kind, SizeAccuracy, compare
+from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.metrics import json_number
-from edgekit.comparison.own_metric import Evaluation, share_lost
-from edgekit.comparison.recurrence import Original, reference_of
-from edgekit.comparison.reference import NotRunnableError
 from edgekit.data.samples import Samples, SeededSamples
 from edgekit.data.sized_samples import SizedSamples
+from edgekit.dimensions import trials
 from edgekit.errors import InputError, RequirementError
-from edgekit.graph.dimensions import trials
+from edgekit.execution.recurrence import Original, reference_of
+from edgekit.execution.reference import NotRunnableError
 from edgekit.model import Model
-from edgekit.quantizer import Progress
+from edgekit.progress import Step
 from edgekit.stages import Stage
 from edgekit.stages.build import Built, extend
 from edgekit.target import Profile, Runner, Target
@@ -58,7 +58,7 @@ class Verify(Stage[Built]):
         profile: Profile,
         samples: Samples,
         max_drop: float | None = None,
-        progress: Progress | None = None,
+        progress: Step | None = None,
         *,
         calibrated_on_same: bool = False,
         evaluation: Evaluation | None = None,

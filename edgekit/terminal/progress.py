@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from edgekit.progress import Progress
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as LiveDisplay
@@ -18,25 +20,6 @@ SECONDS_BEFORE_ESTIMATE = 1.0
 """How long steps are watched before the time that is left is told."""
 MOST_SECONDS = 100
 """Beyond it the time that is left is told in minutes."""
-
-
-class Progress:
-    """Silent progress, and the interface of the others. Stages follow one another; they do not nest."""
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Wraps one stage of the work; ``name`` is what people read."""
-        del name
-        yield
-
-    def step(self, what: str, done: int, total: int) -> None:
-        """A step inside the stage: what is being done, how many are done, how many there are (0 where unknown).
-
-        The bound method is a :data:`edgekit.quantizer.Progress`.
-        """
-
-    def warn(self, text: str) -> None:
-        """Something that people should know although the work goes on."""
 
 
 class WarningsAlone(Progress):

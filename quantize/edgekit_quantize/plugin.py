@@ -47,6 +47,7 @@ class PostTrainingQuantizer(Quantizer):
     with activations that are quantized anew every time. These four need no samples; given some, the budget counts.
     """
 
+    contract_version = 1
     name: ClassVar[str] = "edgekit"
 
     def quantize(self, request: QuantizationRequest) -> QuantizationResult:

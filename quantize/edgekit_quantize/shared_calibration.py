@@ -13,7 +13,7 @@ import onnx_ir as ir
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.model import ValueSpec
-from edgekit.quantizer import Progress
+from edgekit.progress import Step
 from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds
 from edgekit_quantize.calibration.scaling import Smoothing
 from edgekit_quantize.calibration.statistics import Calibration, Scale, calibrate, largest_inputs
@@ -35,7 +35,7 @@ def calibrated(
     placement: Placement,
     samples: Samples,
     inputs: Sequence[ValueSpec],
-    progress: Progress | None = None,
+    progress: Step | None = None,
 ) -> Calibration:
     """What the samples tell of every tensor that some candidate quantizes.
 

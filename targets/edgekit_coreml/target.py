@@ -16,6 +16,7 @@ from edgekit_mlprogram.options import OPTIONS
 class CoreMLTarget(Target):
     """Builds ML Programs, and executes them: off a Mac in our own reference runtime."""
 
+    contract_version = 1
     name: ClassVar[str] = "coreml"
     options: ClassVar[Mapping[str, str]] = OPTIONS
 

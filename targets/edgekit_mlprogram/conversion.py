@@ -13,8 +13,8 @@ import onnx
 import onnx_ir as ir
 
 from edgekit.atomic import atomic_directory
+from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError, UnsupportedOpsError
-from edgekit.graph.dimensions import OpenDims
 from edgekit.model import Model
 from edgekit.target import Feature
 from edgekit_mil.deployment import compression_schemes, deployment_target

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError
-from edgekit.graph.dimensions import OpenDims
 from edgekit.preprocessing import ImagePreprocessing
 from edgekit.target import BuildOptions
 from edgekit_mil.program.interface import Interface

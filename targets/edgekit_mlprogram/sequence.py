@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from edgekit.target import Arrays
+from edgekit.model import Arrays
 
 
 class StatefulRunner(Protocol):

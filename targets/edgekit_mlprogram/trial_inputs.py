@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgekit.data.inputs import Limits, index_limits, seeded_inputs
-from edgekit.graph.dimensions import OpenDims, defaults
+from edgekit.dimensions import OpenDims, defaults
 from edgekit.graph.shape_request import at_sizes
 from edgekit.model import Model, ValueSpec
 

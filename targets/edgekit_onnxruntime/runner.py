@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.comparison import reference
 from edgekit.comparison.layers import showing
 from edgekit.errors import InputError
-from edgekit.target import Arrays
+from edgekit.execution import reference
+from edgekit.model import Arrays
 from edgekit_onnxruntime.loading import open_session
 from edgekit_onnxruntime.session import first_line, runtime_errors, session_options
 

@@ -14,6 +14,7 @@ from edgekit_onnxruntime.profiles import PROFILES
 class ONNXRuntimeTarget(Target):
     """Builds ``.onnx`` and ``.ort`` files, and executes them with the CPU provider."""
 
+    contract_version = 1
     name: ClassVar[str] = "onnxruntime"
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from edgekit.errors import InputError
-from edgekit.target import Arrays
+from edgekit.model import Arrays
 
 
 class CompiledRunner:

@@ -14,6 +14,7 @@ from edgekit_openvino.profiles import PROFILES
 class OpenVINOTarget(Target):
     """Builds OpenVINO IR, and executes it with the CPU plugin."""
 
+    contract_version = 1
     name: ClassVar[str] = "openvino"
 
     @property

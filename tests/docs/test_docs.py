@@ -21,7 +21,7 @@ import typer
 from edgekit.cli import COMMANDS, app
 from edgekit.config import Budget, read_config
 from edgekit.model import Model
-from edgekit.registry import QUANTIZER_GROUP, TARGET_GROUP, installed_targets
+from edgekit.registry import KINDS, installed_targets
 from edgekit.stages import Stage
 from edgekit.target import BuildOptions, Target
 
@@ -166,7 +166,7 @@ def blocks(page: Path, language: str) -> list[str]:
 def test_every_toml_block_is_a_project_file(page: Path, tmp_path: Path) -> None:
     for block in blocks(page, "toml"):
         if "[project.entry-points" in block:
-            assert set(tomllib.loads(block)["project"]["entry-points"]) <= {TARGET_GROUP, QUANTIZER_GROUP}
+            assert set(tomllib.loads(block)["project"]["entry-points"]) <= {kind.group for kind in KINDS}
             continue
         file = tmp_path / "edgekit.toml"
         file.write_text(block, encoding="utf-8")

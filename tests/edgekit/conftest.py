@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,32 +16,7 @@ from edgekit.timing import latency
 DIGITS = Path(__file__).parents[2] / "sample_apps" / "digits"
 
 
-@dataclass(frozen=True)
-class Finished:
-    """How a command line ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-RunEdgeKit = Callable[..., Finished]
 WriteOnnx = Callable[..., Path]
-
-
-@pytest.fixture
-def edgekit(capsys: pytest.CaptureFixture[str]) -> RunEdgeKit:
-    """Runs one command line in this process."""
-
-    def run(*arguments: object) -> Finished:
-        code = main([str(argument) for argument in arguments])
-        return Finished(code, *capsys.readouterr())
-
-    return run
 
 
 def parse_onnx(graph: str, *, opset: int = 17, ir_version: int = 8, **initializers: np.ndarray) -> onnx.ModelProto:

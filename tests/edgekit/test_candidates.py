@@ -12,10 +12,10 @@ from edgekit.candidates import Candidate, Fate, Fates, first_that_holds
 from edgekit.errors import InputError, InternalError, OpGap, UnsupportedOpsError
 from edgekit.model import Model
 from edgekit.pipeline import PackageRequest, package
+from edgekit.progress import Progress
 from edgekit.quantizer import QuantizationRequest, QuantizationResult, Quantizer
 from edgekit.stages import quantize
 from edgekit.stages.verify import InaccurateError, Verified
-from edgekit.terminal.progress import Progress
 
 OnnxFile = Callable[..., Path]
 

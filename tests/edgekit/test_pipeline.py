@@ -10,14 +10,14 @@ import onnx
 import pytest
 
 from edgekit.bundle import Bundle
+from edgekit.bundle_checks.benchmark import bench_bundle
+from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.errors import InputError, RequirementError, UnsupportedOpsError
 from edgekit.graph.shape_request import ShapeRequest
 from edgekit.pipeline import PackageRequest, package
 from edgekit.preprocessing import ImagePreprocessing
+from edgekit.progress import Progress
 from edgekit.stages.verify import InaccurateError
-from edgekit.terminal.progress import Progress
-from edgekit.timing.benchmark import bench_bundle
-from edgekit.verification import verify_bundle
 
 PIXELS = ImagePreprocessing(scale=1 / 255, mean=(0.1307,), std=(0.3081,), resize="pad")
 

@@ -9,6 +9,8 @@ import pytest
 from edgekit import registry
 from edgekit.cli._errors import as_edgekit_error
 from edgekit.config import parse_fraction
+from edgekit.devices.local import LocalDevice
+from edgekit.devices.opening import open_device
 from edgekit.errors import InputError, InternalError
 from edgekit.registry import find_profile, installed_quantizer, installed_targets
 
@@ -67,16 +69,15 @@ def test_an_unknown_target_names_the_near_ones() -> None:
 
 def test_a_broken_plugin_does_not_hide_the_others(entry_points: list[EntryPoint]) -> None:
     entry_points += [
-        EntryPoint("absent", "no_such_package.target:Target", registry.TARGET_GROUP),
-        EntryPoint("onnxruntime", "edgekit_onnxruntime.target:ONNXRuntimeTarget", registry.TARGET_GROUP),
-        EntryPoint("wrong", "edgekit.errors:InputError", registry.TARGET_GROUP),
+        EntryPoint("absent", "no_such_package.target:Target", registry.TARGETS.group),
+        EntryPoint("onnxruntime", "edgekit_onnxruntime.target:ONNXRuntimeTarget", registry.TARGETS.group),
+        EntryPoint("wrong", "edgekit.errors:InputError", registry.TARGETS.group),
     ]
     installed = installed_targets()
     assert [target.name for target in installed.targets] == ["onnxruntime"]
     assert [str(plugin) for plugin in installed.broken] == [
         "absent (no_such_package.target:Target): does not load: ModuleNotFoundError: No module named 'no_such_package'",
-        "wrong (edgekit.errors:InputError): does not load: TypeError: "
-        "EdgeKitError.__init__() missing 1 required positional argument: 'message'",
+        "wrong (edgekit.errors:InputError): is not a edgekit.target.Target",
     ]
     with pytest.raises(InputError) as caught:
         find_profile("absent")
@@ -84,7 +85,7 @@ def test_a_broken_plugin_does_not_hide_the_others(entry_points: list[EntryPoint]
 
 
 def test_a_failure_is_the_plugin_s_that_it_came_from(entry_points: list[EntryPoint]) -> None:
-    entry_points.append(EntryPoint("hailo", "edgekit_hailo.target:Target", registry.TARGET_GROUP))
+    entry_points.append(EntryPoint("hailo", "edgekit_hailo.target:Target", registry.TARGETS.group))
     space: dict[str, Any] = {"__name__": "edgekit_hailo.build"}
     exec("def build(): raise KeyError('conv9')\ndef call(back): back()", space)
     with pytest.raises(KeyError) as failure:
@@ -104,7 +105,7 @@ def test_edgekit_s_own_targets_are_edgekit_itself() -> None:
 
 
 def test_a_class_that_is_no_target_is_broken(entry_points: list[EntryPoint]) -> None:
-    entry_points.append(EntryPoint("set", "builtins:set", registry.TARGET_GROUP))
+    entry_points.append(EntryPoint("set", "builtins:set", registry.TARGETS.group))
     assert [plugin.reason for plugin in installed_targets().broken] == ["is not a edgekit.target.Target"]
 
 
@@ -116,7 +117,7 @@ def test_the_quantizer_of_this_distribution_is_found() -> None:
 def test_an_unknown_quantizer() -> None:
     with pytest.raises(InputError) as caught:
         installed_quantizer("edgkit")
-    assert str(caught.value) == "there is no quantizer 'edgkit'\nexpected: 'edgekit'"
+    assert str(caught.value) == "--quantizer: there is no quantizer 'edgkit'\nexpected: 'edgekit'"
 
 
 def test_no_quantizer(entry_points: list[EntryPoint]) -> None:
@@ -130,9 +131,27 @@ def test_no_quantizer(entry_points: list[EntryPoint]) -> None:
 
 
 def test_a_quantizer_that_does_not_load(entry_points: list[EntryPoint]) -> None:
-    entry_points.append(EntryPoint("absent", "no_such_package:Quantizer", registry.QUANTIZER_GROUP))
+    entry_points.append(EntryPoint("absent", "no_such_package:Quantizer", registry.QUANTIZERS.group))
     with pytest.raises(InternalError) as caught:
         installed_quantizer()
     assert str(caught.value) == (
         "no_such_package:Quantizer: does not load: ModuleNotFoundError: No module named 'no_such_package'"
     )
+
+
+@pytest.mark.parametrize(
+    ("version", "says"),
+    [(2, "is written for version 2 of the device contract"), (None, "names no version of the device contract")],
+)
+def test_a_plugin_for_another_version_of_the_contract(
+    entry_points: list[EntryPoint], monkeypatch: pytest.MonkeyPatch, version: int | None, says: str
+) -> None:
+    entry_points.append(EntryPoint("local", "edgekit.devices.local:LocalDevice", registry.DEVICES.group))
+    monkeypatch.setattr(LocalDevice, "contract_version", version)
+    with pytest.raises(InternalError) as caught:
+        open_device("local")
+    assert str(caught.value) == (
+        f"edgekit.devices.local:LocalDevice: {says}, and this EdgeKit has version 1\n"
+        "hint: install releases of both that belong together"
+    )
+    assert registry.device_forms() == [f"local ({says}, and this EdgeKit has version 1)"]

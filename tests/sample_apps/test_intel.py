@@ -21,7 +21,7 @@ from PIL import Image
 from edgekit.model import ValueSpec
 from edgekit.pipeline import PackageRequest, package
 from edgekit.preprocessing import parse_preprocessing
-from edgekit.terminal.progress import Progress
+from edgekit.progress import Progress
 
 pytestmark = pytest.mark.xdist_group("sample-apps-intel")  # one build of the C++ program
 

@@ -17,11 +17,11 @@ import openvino
 import pytest
 
 from edgekit.bundle import check_integrity, read_bundle
+from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.devices.local import LocalDevice
 from edgekit.devices.results import ResultsDevice
 from edgekit.pipeline import PackageRequest, package
-from edgekit.terminal.progress import Progress
-from edgekit.verification import verify_bundle
+from edgekit.progress import Progress
 
 WITHOUT_EDGEKIT = (
     "import runpy, sys; sys.modules.update(dict.fromkeys(['edgekit', 'edgekit_openvino', 'edgekit_onnxruntime']));"

@@ -19,12 +19,12 @@ from edgekit.graph.shape_request import ShapeRequest
 from edgekit.model import Model
 from edgekit.operators.support import OperatorSupport, summarize
 from edgekit.pipeline import Walk
+from edgekit.progress import Progress
 from edgekit.registry import find_profile
 from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load
 from edgekit.stages.simplify import Simplify
 from edgekit.target import Evidence, NodeVerdict, Support
-from edgekit.terminal.progress import Progress
 from edgekit_onnxruntime import qnn
 
 FEW = ("qonnx_mnist_conv", "qonnx_espcn_nnresize", "qonnx_espcn_subpixel", "speech_embedding", "yunet_2023mar")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.comparison.reference import open_session
+from edgekit.execution.reference import open_session
 from edgekit.model import Model
 
 

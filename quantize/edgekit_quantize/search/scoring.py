@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.metrics import LabelCount, TaskAccuracy, class_output, decibels
-from edgekit.comparison.own_metric import Evaluation, share_lost
 from edgekit.data.samples import Samples
-from edgekit.target import Arrays
+from edgekit.model import Arrays
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.graph.nodes import is_standard
 

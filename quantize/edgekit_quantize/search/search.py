@@ -12,7 +12,7 @@ from typing import Any
 
 from edgekit.comparison.metrics import json_number
 from edgekit.model import Model
-from edgekit.quantizer import Progress
+from edgekit.progress import Step
 from edgekit.target import Runner
 from edgekit_quantize.search.scoring import Score
 from edgekit_quantize.search.timing import Clock, latencies
@@ -95,7 +95,7 @@ class Bench:
     """Executes the float model where latency counts; None where it does not."""
     executor: Executor | None = None
     """Scores candidates in other processes; None scores them here."""
-    progress: Progress | None = None
+    progress: Step | None = None
     clock: Clock = time.perf_counter
 
     def measured(self, candidates: Sequence[Candidate], max_drop: float = math.inf) -> list[Trial]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import onnx_ir as ir
 
+from edgekit.dimensions import OpenDims
 from edgekit.errors import OpGap
-from edgekit.graph.dimensions import OpenDims
 from edgekit.target import Feature
 from edgekit_mil.core.mil import Function, Program, ct, export_proto, mb
 from edgekit_mil.core.values import Unsupported, Value

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from edgekit.dimensions import OpenDims, Sizes
 from edgekit.errors import InputError
-from edgekit.graph.dimensions import OpenDims, Sizes
 from edgekit_mil.core.mil import ct, get_new_symbol
 
 MOST_SHAPES = 128

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError, OpGap, UnsupportedOpsError
-from edgekit.graph.dimensions import OpenDims
 from edgekit.model import dtype_name
 from edgekit.target import Feature
 from edgekit_mil.core.mil import Var, ct, mb, types

@@ -7,9 +7,9 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind
-from edgekit.comparison.reference import Reference
 from edgekit.data.samples import SeededSamples
 from edgekit.device_check.golden import write_golden
+from edgekit.execution.reference import Reference
 from edgekit.model import Model
 from edgekit.target import Feature
 

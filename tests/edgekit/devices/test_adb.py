@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from edgekit.bundle import Bundle, read_bundle
+from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.devices.opening import open_device
 from edgekit.errors import EdgeKitError, InputError, RequirementError
-from edgekit.verification import verify_bundle
 
 pytestmark = pytest.mark.xdist_group("adb-device")
 

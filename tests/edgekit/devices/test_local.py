@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from edgekit.bundle import Bundle, read_bundle
+from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.devices.local import InProcessSession, LocalDevice, LocalSession
 from edgekit.errors import InputError, RequirementError
-from edgekit.verification import verify_bundle
 
 DigitsBundle = Callable[[str, str], Path]
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from edgekit.bundle import Bundle, check_integrity, read_bundle
+from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.devices.opening import open_device
 from edgekit.devices.qemu_install import FOLDER_VARIABLE, RECORD, qemu_folder
 from edgekit.errors import InputError, RequirementError
-from edgekit.verification import verify_bundle
 
 pytestmark = pytest.mark.xdist_group("qemu-device")
 

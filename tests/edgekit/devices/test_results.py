@@ -13,12 +13,12 @@ import onnx
 import pytest
 
 from edgekit.bundle import Bundle, read_bundle
+from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.devices.opening import open_device
 from edgekit.devices.results import ResultsDevice
 from edgekit.errors import InputError, RequirementError
 from edgekit.pipeline import PackageRequest, package
-from edgekit.terminal.progress import Progress
-from edgekit.verification import verify_bundle
+from edgekit.progress import Progress
 
 Write = Callable[[Mapping[str, Any]], Path]
 

@@ -26,12 +26,12 @@ import openvino
 import pytest
 
 from edgekit.bundle import Bundle, file_records, read_bundle
-from edgekit.devices import landed
+from edgekit.bundle_checks.benchmark import bench_bundle
+from edgekit.bundle_checks.verification import verify_bundle
+from edgekit.devices import remote
 from edgekit.devices.opening import open_device
 from edgekit.errors import EdgeKitError, InputError, RequirementError
-from edgekit.timing.benchmark import bench_bundle
 from edgekit.timing.latency import LEAST_RUNS
-from edgekit.verification import verify_bundle
 
 pytestmark = pytest.mark.xdist_group("ssh-device")
 
@@ -345,7 +345,7 @@ def test_a_copy_that_breaks_off_is_taken_up_where_it_was(large_bundle: Bundle, s
 def test_a_copy_that_breaks_off_again_and_again_is_given_up(
     large_bundle: Bundle, ssh_server: SshServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(landed, "_SECONDS_BEFORE_RECONNECTS", (0.1, 0.1, 0.1))
+    monkeypatch.setattr(remote, "_SECONDS_BEFORE_RECONNECTS", (0.1, 0.1, 0.1))
     with CutOff(ssh_server.port, [100_000] * 4) as way:
         with (
             pytest.raises(RequirementError, match="broke off 4 times while the bundle was copied"),
@@ -527,12 +527,12 @@ def test_a_command_that_is_ended(
 OPEN = """
 import sys
 from pathlib import Path
-from edgekit.timing.benchmark import bench_bundle
+from edgekit.bundle_checks.benchmark import bench_bundle
 from edgekit.bundle import read_bundle
 from edgekit.cli._signals import interrupted_by_signals
-from edgekit.devices import landed
+from edgekit.devices import remote
 from edgekit.devices.opening import open_device
-landed.PATIENCE_SECONDS = 2
+remote.PATIENCE_SECONDS = 2
 with interrupted_by_signals(), open_device(sys.argv[2]).open(read_bundle(Path(sys.argv[1]))):
     pass
 """

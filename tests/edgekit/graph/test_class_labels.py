@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 from edgekit.errors import InputError
 from edgekit.graph.shape_request import ShapeRequest
 from edgekit.pipeline import PackageRequest, package
+from edgekit.progress import Progress
 from edgekit.stages.load import Load
-from edgekit.terminal.progress import Progress
 
 COLOURS = ["red", "green", "blue"]
 

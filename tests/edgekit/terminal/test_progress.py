@@ -5,8 +5,9 @@ import re
 
 import pytest
 
+from edgekit.progress import Progress
 from edgekit.terminal import progress as progress_module
-from edgekit.terminal.progress import LiveProgress, Pace, PlainProgress, Progress, progress_on
+from edgekit.terminal.progress import LiveProgress, Pace, PlainProgress, progress_on
 
 
 class Terminal(io.StringIO):

@@ -16,9 +16,9 @@ from edgekit.errors import InputError
 from edgekit.model import Model
 from edgekit.pipeline import PackageRequest, package
 from edgekit.preprocessing import ImagePreprocessing
+from edgekit.progress import Progress
 from edgekit.registry import find_profile
 from edgekit.target import Artifact, BuildOptions
-from edgekit.terminal.progress import Progress
 from edgekit_mlruntime.picture import Picture
 
 LABELS = ("cat", "dog", "Uhu, großer", "newt")

@@ -15,10 +15,10 @@ import onnx
 import pytest
 
 from edgekit.bundle import read_bundle
+from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.devices.results import ResultsDevice
 from edgekit.pipeline import PackageRequest, package
-from edgekit.terminal.progress import Progress
-from edgekit.verification import verify_bundle
+from edgekit.progress import Progress
 
 pytestmark = [pytest.mark.slow, pytest.mark.swift, pytest.mark.xdist_group("swift")]
 

@@ -10,8 +10,7 @@ import pytest
 
 import edgekit_openvino
 from edgekit.errors import InputError, UnsupportedOpsError
-from edgekit.model import Model
-from edgekit.target import Arrays
+from edgekit.model import Arrays, Model
 from edgekit_openvino.frontend import convert_model
 
 

@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 import edgekit_openvino
 from edgekit.errors import UnsupportedOpsError
-from edgekit.target import Arrays
+from edgekit.model import Arrays
 
 RANDOM = np.random.default_rng(0)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgekit.comparison.own_metric import Evaluation
+from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import Sample
 from edgekit.errors import InputError
 from edgekit_quantize.calibration.references import Reference, References

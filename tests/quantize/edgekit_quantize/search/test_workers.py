@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from edgekit.comparison.own_metric import Evaluation
+from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import FolderSamples, open_samples
 from edgekit.errors import InputError, InternalError, OpGap, UnsupportedOpsError
 from edgekit.model import Model

@@ -1,0 +1,145 @@
+"""Measures bundles beside one another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgekit.bundle import Bundle, check_integrity
+from edgekit.bundle_checks.original import open_original
+from edgekit.device import Device, Session, Timing
+from edgekit.devices.local import LocalDevice
+from edgekit.errors import InputError
+from edgekit.model import Arrays
+from edgekit.progress import Step
+from edgekit.timing.latency import Interval, Latency, median_interval, ratio_interval, time_in_turns
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One of the models that were measured."""
+
+    name: str
+    executed_by: str
+    of_device: bool
+    """Whether the device's own runtime executed it, on the device."""
+    latency: Latency
+    load_ms: float
+    """From the model's file to a session that is ready."""
+    peak_memory: int | None
+    """Bytes that the process that executed it had in memory at most; None where the device does not tell."""
+    settings: Mapping[str, str]
+    """What was pinned."""
+
+    @property
+    def interval(self) -> Interval | None:
+        """In which interval the median lies, in ms, with 95 % confidence; None after too few turns."""
+        return median_interval(self.latency)
+
+    def ratio_to(self, first: Candidate) -> float:
+        """Its P50 over that of the first one; above 1 is slower."""
+        return self.latency.percentile(50) / first.latency.percentile(50)
+
+    def ratio_interval_to(self, first: Candidate) -> Interval | None:
+        """In which interval that ratio lies, with 95 % confidence; None after too few turns."""
+        return ratio_interval(self.latency, first.latency)
+
+    def as_record(self, first: Candidate) -> dict[str, Any]:
+        """Plain data for ``--json``."""
+        return {
+            "name": self.name,
+            "executed_by": self.executed_by,
+            "of_device": self.of_device,
+            "settings": dict(self.settings),
+            **self.latency.as_record(),
+            "p50_interval_ms": self.interval,
+            "ratio_to_first": self.ratio_to(first),
+            "ratio_interval": self.ratio_interval_to(first),
+            "load_ms": self.load_ms,
+            "peak_memory": self.peak_memory,
+        }
+
+
+def bench_bundle(
+    bundle: Bundle,
+    against: Bundle | None = None,
+    model: Path | None = None,
+    step: Step | None = None,
+    device: Device | None = None,
+) -> list[Candidate]:
+    """Measures a bundle in turns with what it is compared to.
+
+    Where a runtime is pinned to a precision that it would not choose by itself, the bundle is measured in its own
+    choice too.
+
+    Args:
+        bundle: The bundle.
+        against: A second one.
+        model: The original, executed by ONNX Runtime on this machine.
+        step: Told of the turns.
+        device: What executes the bundles; this machine where nothing is given.
+
+    Returns:
+        The bundle first, then the others.
+
+    Raises:
+        RequirementError: A bundle's files are changed, or the device cannot run it.
+        InputError: ``model`` is not the bundle's original, both bundles are the same one, or the device cannot be
+            reached.
+    """
+    where = device or LocalDevice()
+    if against is not None and against.path.resolve() == bundle.path.resolve():
+        raise InputError("is the bundle itself", subject="--against", found=against.path)
+    if model is not None and not isinstance(where, LocalDevice):
+        raise InputError(
+            "the original is measured on this machine only",
+            subject="--model",
+            hint="package it for the same target with --quantize none, and give that bundle with --against",
+        )
+    with ExitStack() as opened:
+        clocks: dict[str, _Clock] = {}
+        for one in (bundle,) if against is None else (bundle, against):
+            check_integrity(one)
+            session = opened.enter_context(where.open(one))
+            clocks[str(one.path)] = _Clock(session, _feeds(one))
+            if session.default_precision is not None:
+                other = opened.enter_context(where.open_in_default_precision(one))
+                clocks[f"{one.path} in {session.default_precision}"] = _Clock(other, _feeds(one))
+        if model is not None:
+            clocks[str(model)] = _Clock(opened.enter_context(open_original(bundle, model)), _feeds(bundle))
+        times = time_in_turns({name: clock.time for name, clock in clocks.items()}, step)
+        return [clock.candidate(name, times[name]) for name, clock in clocks.items()]
+
+
+class _Clock:
+    """Times one sample in a session, and keeps what the session tells beside the times."""
+
+    def __init__(self, session: Session, feeds: Arrays) -> None:
+        self._session = session
+        self._feeds = feeds
+        self._last: Timing | None = None
+
+    def time(self, runs: int, warm_up: int) -> Sequence[float]:
+        self._last = self._session.time(self._feeds, runs, warm_up)
+        return self._last.milliseconds
+
+    def candidate(self, name: str, latency: Latency) -> Candidate:
+        assert self._last is not None  # it has been timed
+        return Candidate(
+            name,
+            self._session.executed_by,
+            not self._session.is_stand_in,
+            latency,
+            self._last.load_ms,
+            self._last.peak_memory,
+            self._last.settings,
+        )
+
+
+def _feeds(bundle: Bundle) -> Arrays:
+    """The inputs of the first golden sample."""
+    inputs, _ = next(bundle.golden())
+    return inputs

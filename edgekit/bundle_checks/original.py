@@ -1,0 +1,102 @@
+"""A bundle's original model: found again, and timed in a process of its own.
+
+That process is ``python -m edgekit.bundle_checks.original BUNDLE MODEL``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgekit.bundle import Bundle, read_bundle
+from edgekit.device import SILENCE_SECONDS, Session
+from edgekit.device_check.check_service import OpenModel, serve
+from edgekit.devices.channel import Channel
+from edgekit.devices.service_session import ServiceSession
+from edgekit.errors import InputError
+from edgekit.execution.recurrence import reference_of, with_states
+from edgekit.execution.reference import Reference
+from edgekit.fingerprint import model_files
+from edgekit.graph.onnx_file import sha256
+from edgekit.graph.shape_request import ShapeRequest
+from edgekit.model import Model
+from edgekit.stages.fix_shapes import FixShapes
+from edgekit.stages.load import Load
+
+
+def original_of(bundle: Bundle, model: Path) -> Model:
+    """The original that the bundle was made from, its shapes fixed as they were.
+
+    Raises:
+        InputError: It is another file, or a file that it keeps its tensors in is.
+    """
+    sources = bundle.manifest["source"]["files"]
+    if not model.is_file():
+        raise InputError("there is no such file", subject=model, expected=sources[0]["path"])
+    _require_same(model, sources[0], "the model")
+    for file, source in zip(model_files(model)[1:], sources[1:], strict=True):  # the model names the same files
+        _require_same(file, source, "the model's data file")
+    options = bundle.manifest["options"]
+    fixed = FixShapes(ShapeRequest.declared(options["dims"], options["shapes"]))(Load()(model).model).model
+    return with_states(fixed, bundle.states)
+
+
+def _require_same(file: Path, source: Mapping[str, Any], what: str) -> None:
+    digest = sha256(file)
+    if digest != source["sha256"]:
+        raise InputError(
+            f"is not {what} that the bundle was made from",
+            subject=file,
+            expected=f"{source['path']} with SHA-256 {source['sha256']}",
+            found=f"SHA-256 {digest}",
+        )
+
+
+@contextmanager
+def open_original(bundle: Bundle, model: Path, timeout: float = SILENCE_SECONDS) -> Iterator[Session]:
+    """The original on this machine, executed by ONNX Runtime with its optimizations, on one thread.
+
+    Raises:
+        InputError: It is not the bundle's original.
+        RequirementError: ONNX Runtime cannot execute it.
+    """
+    Reference(original_of(bundle, model), fast=True)  # what is wrong with it is told here, in its own words
+    command = [sys.executable, "-m", __name__, str(bundle.path), str(model)]
+    with Channel(command, timeout) as channel:
+        yield OriginalSession(channel, bundle, str(model))
+
+
+class OriginalSession(ServiceSession):
+    """The original in another process."""
+
+    @property
+    def executed_by(self) -> str:
+        """What the reference says."""
+        return str(self._greeting["runtime"])
+
+
+def main(bundle: str, model: str) -> int:
+    """The program in that process."""
+    opened = read_bundle(Path(bundle))
+    original = original_of(opened, Path(model))
+
+    def open_model() -> OpenModel:
+        reference = reference_of(original, fast=True)
+
+        def execute(inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+            feeds = {feature.name: array for feature, array in zip(opened.inputs, inputs, strict=True)}
+            outputs = reference.run(feeds)
+            return [outputs[feature.name] for feature in opened.outputs]
+
+        return OpenModel(execute, reference.executed_by, {"threads": "1"})
+
+    return serve(open_model)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

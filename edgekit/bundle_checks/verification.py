@@ -1,0 +1,232 @@
+"""Verifies a bundle that was packaged earlier: its files, its golden data, and its accuracy on further data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgekit.bundle import Bundle, check_integrity
+from edgekit.bundle_checks.original import original_of
+from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare
+from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, class_output
+from edgekit.data.samples import Samples, open_samples
+from edgekit.device import Device, Session
+from edgekit.devices.local import LocalDevice
+from edgekit.diagnosis.divergence import DivergedError, Divergence, compare_layers, shipped_graph
+from edgekit.dimensions import defaults
+from edgekit.errors import InputError, RequirementError
+from edgekit.execution.recurrence import reference_of, restart
+from edgekit.graph.shape_request import at_sizes
+from edgekit.model import Model, ValueSpec
+from edgekit.preprocessing import Preprocessing, parse_preprocessing, resolve_preprocessing
+from edgekit.progress import Step
+from edgekit.stages.verify import require_accuracy, with_self_agreement
+from edgekit.target import Runner
+
+
+@dataclass(frozen=True)
+class LabelsFound:
+    """Accuracy on labelled data where the original is not at hand: it stands beside what the manifest says of it."""
+
+    built: float
+    samples: int
+    packaged_reference: float | None
+    """The original's accuracy on the data that the bundle was packaged with."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What holds of a bundle: its files are as they were written, and it computes what the golden data say."""
+
+    executed_by: str
+    golden: tuple[OutputAccuracy, ...]
+    accuracy: Accuracy | None
+    """On the further data, against the original."""
+    labels: LabelsFound | None
+    """On the further data, without the original."""
+    divergence: Divergence | None = None
+    """What the device computes inside, where that was asked for."""
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain data for ``--json``."""
+        labels = self.labels
+        return {
+            "verified": True,
+            "executed_by": self.executed_by,
+            "golden": [output.as_record() for output in self.golden],
+            "accuracy": None if self.accuracy is None else self.accuracy.as_record(),
+            "labels": None if labels is None else dict(vars(labels)),
+            "layers": None if self.divergence is None else self.divergence.as_record(),
+        }
+
+
+def verify_bundle(
+    bundle: Bundle,
+    data: Path | None = None,
+    model: Path | None = None,
+    step: Step | None = None,
+    declared: Preprocessing | None = None,
+    device: Device | None = None,
+    *,
+    layers: bool = False,
+) -> Verification:
+    """Hashes every file, runs the golden data, and measures the accuracy on ``data`` where there are some.
+
+    Args:
+        bundle: The bundle.
+        data: A folder of samples; they need labels where ``model`` is not given.
+        model: The original, to compare with.
+        step: Told of the samples that are done.
+        declared: How pictures or sounds become the input, for a bundle that does not hold it.
+        device: What executes the bundle; this machine where nothing is given.
+        layers: Compare what the device computes inside too, on the first golden sample: with the original where
+            ``model`` is given, else with the graph that the bundle ships.
+
+    Raises:
+        RequirementError: A file is changed, the bundle is not accurate enough, or the device cannot run it; with
+            ``layers`` it is a :class:`edgekit.diagnosis.divergence.DivergedError` where outputs are wrong.
+        InputError: The data or the model do not fit the bundle, or the device cannot be reached.
+    """
+    if data is None and model is not None and not layers:
+        raise InputError(
+            "the original is of use with data or --layers only", subject="--model", hint="give --data DIR too"
+        )
+    check_integrity(bundle)
+    where = device or LocalDevice()
+    with where.open(bundle) as session:
+        if not layers:
+            return _verify_executed(bundle, session, data, model, step, declared)
+        divergence = _divergence(bundle, where, session, model)
+        try:
+            found = _verify_executed(bundle, session, data, model, step, declared)
+        except RequirementError as error:
+            raise DivergedError(error, divergence) from error
+        return replace(found, divergence=divergence)
+
+
+def _divergence(bundle: Bundle, device: Device, session: Session, model: Path | None) -> Divergence:
+    if bundle.states:
+        raise InputError(
+            "layers of a model with states cannot be compared: the bundle takes no states from outside",
+            subject=bundle.path,
+            hint="package it without --state to look for the layer",
+        )
+    reference = shipped_graph(bundle) if model is None else original_of(bundle, model)
+    feeds, _ = next(iter(bundle.golden()))
+    return compare_layers(session, bundle, reference, feeds, device)
+
+
+def _verify_executed(
+    bundle: Bundle,
+    runner: Runner,
+    data: Path | None,
+    model: Path | None,
+    step: Step | None,
+    declared: Preprocessing | None,
+) -> Verification:
+    golden = _golden(bundle, runner)
+    if data is None:
+        return Verification(runner.executed_by, golden, None, None)
+    inputs = tuple(ValueSpec(feature.name, feature.dtype, feature.shape) for feature in bundle.inputs)
+    samples = open_samples(
+        data,
+        inputs,
+        _preprocessing(bundle) or resolve_preprocessing(declared, at_sizes(inputs, defaults(bundle.open_dims))),
+        tuple(bundle.manifest["labels"] or ()),
+        bundle.open_dims,
+    )
+    if model is not None:
+        accuracy = _against_original(bundle, runner, samples, original_of(bundle, model), step)
+        return Verification(runner.executed_by, golden, accuracy, None)
+    if not samples.has_labels:
+        raise InputError(
+            "the samples have no labels, and the bundle does not hold the original to compare with",
+            subject=data,
+            hint="give the original with --model MODEL, or labelled samples",
+        )
+    return Verification(runner.executed_by, golden, None, _labels_found(bundle, runner, samples, step))
+
+
+def _golden(bundle: Bundle, runner: Runner) -> tuple[OutputAccuracy, ...]:
+    floors: list[Mapping[str, Any]] = bundle.manifest["golden"]["outputs"]
+    comparison = Comparison(tuple(floor["name"] for floor in floors))
+    restart(runner)
+    for feeds, outputs in bundle.golden():
+        comparison.add(outputs, runner.run(feeds))
+    results = comparison.results()
+    flaws = [
+        flaw for floor, result in zip(floors, results, strict=True) if (flaw := _golden_flaw(floor, result)) is not None
+    ]
+    if flaws:
+        raise RequirementError(
+            f"the bundle does not compute its golden outputs, executed by {runner.executed_by}",
+            subject=bundle.path,
+            expected="the original model's outputs",
+            found="; ".join(flaws),
+            hint="the runtime differs from the one that packaged it: package the model again",
+        )
+    return results
+
+
+def _golden_flaw(floor: Mapping[str, Any], result: OutputAccuracy) -> str | None:
+    if floor["floor_db"] is None:
+        enough = result.mismatch <= (floor["max_mismatch"] or 0.0)
+        return None if enough else f"output {result.name!r}: {result.mismatch:.2%} of the elements differ"
+    reached = result.sqnr_db if result.sqnr_db is not None else float("nan")
+    if reached >= floor["floor_db"]:
+        return None
+    return f"output {result.name!r}: SQNR {reached:.1f} dB (at least {floor['floor_db']:.1f} dB)"
+
+
+def _against_original(bundle: Bundle, runner: Runner, samples: Samples, original: Model, step: Step | None) -> Accuracy:
+    reference, kind = reference_of(original), Kind(bundle.manifest["model"]["kind"])
+    outputs, task = compare(samples, reference, runner, tuple(spec.name for spec in original.returned_outputs), step)
+    accuracy = Accuracy(
+        executed_by=runner.executed_by,
+        reference=reference.executed_by,
+        seeded=False,
+        samples=len(samples),
+        floors=Floors.of(
+            kind,
+            labelled=task is not None and not task.is_chance(len(samples)),
+            max_drop=bundle.manifest["options"]["max_drop"],
+        ),
+        outputs=outputs,
+        task=task,
+    )
+    accuracy = with_self_agreement(accuracy, original, samples)
+    require_accuracy(accuracy, kind, bundle.manifest["model"]["precision"], bundle.path)
+    return accuracy
+
+
+def _labels_found(bundle: Bundle, runner: Runner, samples: Samples, step: Step | None) -> LabelsFound:
+    task = bundle.manifest["accuracy"]["task"]
+    first = runner.run(next(iter(samples)).feeds)
+    restart(runner)
+    count = LabelCount(_class_output(bundle, first))
+    for done, sample in enumerate(samples, 1):
+        if sample.label is not None:
+            count.add(sample.label, runner.run(sample.feeds), sample.name)
+        if step is not None:
+            step("sample", done, len(samples))
+    return LabelsFound(count.accuracy, len(samples), None if task is None else task["reference"])
+
+
+def _class_output(bundle: Bundle, outputs: Mapping[str, np.ndarray]) -> str:
+    name = class_output({feature.name: outputs[feature.name] for feature in bundle.outputs})
+    if name is None:
+        raise InputError(
+            "the samples have labels, but no output of the model tells a class",
+            subject=bundle.path,
+            hint="give the original with --model MODEL to compare all outputs",
+        )
+    return name
+
+
+def _preprocessing(bundle: Bundle) -> Preprocessing | None:
+    declared = bundle.manifest["preprocessing"]
+    return None if declared is None else parse_preprocessing(declared, bundle.path)

@@ -1,0 +1,162 @@
+"""A project's own measure of a model's quality: a Python function that is named ``MODULE:FUNCTION``.
+
+It looks like this::
+
+    def f1(run, samples):
+        found = [run(sample.feeds)["scores"].argmax() == sample.label for sample in samples]
+        return sum(found) / len(found)
+
+``run`` executes a model: it takes inputs by name and gives outputs by name, NumPy arrays of the ONNX model's shapes and
+element types. ``samples`` are those of ``--data`` (:class:`edgekit.data.samples.Samples`), which can be walked more
+than once. The result is a finite number, and a higher one is better.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import math
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from edgekit.data.samples import Samples
+from edgekit.errors import EdgeKitError, InputError
+from edgekit.model import Arrays
+
+Run = Callable[[Mapping[str, np.ndarray]], Arrays]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An evaluation function. It is kept by its name, so that other processes can be handed it and find it too.
+
+    Args:
+        name: ``MODULE:FUNCTION``.
+        folder: Where modules are looked for first; by default the working directory, as by ``python -m MODULE``.
+
+    Raises:
+        InputError: The name has another form, nothing can be imported under it, or it takes other arguments.
+    """
+
+    name: str
+    folder: Path = field(default_factory=Path.cwd)
+
+    def __post_init__(self) -> None:
+        _function(self.name, self.folder)
+
+    @property
+    def file(self) -> Path | None:
+        """The source file of the function's module; None where it has none."""
+        module, _ = _function(self.name, self.folder)
+        return None if module.__file__ is None else Path(module.__file__)
+
+    def __call__(self, run: Run, samples: Samples) -> float:
+        """What the function finds.
+
+        Raises:
+            InputError: It fails, or its result is no finite number.
+        """
+        _, function = _function(self.name, self.folder)
+        with _first_in(self.folder):
+            try:
+                value = function(run, samples)
+            except EdgeKitError:
+                raise
+            except Exception as error:  # foreign code: whatever it raises is told under its name
+                raise InputError(
+                    "the evaluation function failed", subject=self.name, found=_what_happened(error, function)
+                ) from error
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise InputError(
+                "the evaluation function did not give a number",
+                subject=self.name,
+                expected="a finite number, higher where the model is better",
+                found=repr(value),
+            )
+        return number
+
+    def of_original(self, run: Run, samples: Samples) -> float:
+        """What the function finds of the float model, of which others lose a share.
+
+        Raises:
+            InputError: It fails, or gives 0, of which there is no share.
+        """
+        value = self(run, samples)
+        if value == 0:
+            raise InputError(
+                "the evaluation function gives 0 for the float model",
+                subject=self.name,
+                expected="another number: what may be lost is a share of it",
+                found=value,
+            )
+        return value
+
+
+def share_lost(original: float, value: float) -> float:
+    """How much less ``value`` is than ``original``, as a share of the latter's magnitude; negative where it is more."""
+    return (original - value) / abs(original)
+
+
+@functools.cache
+def _function(name: str, folder: Path) -> tuple[ModuleType, Callable[[Run, Samples], Any]]:
+    """The function of that name, and its module."""
+    module_name, colon, attribute = name.partition(":")
+    if not (module_name and colon and attribute):
+        raise InputError("is no evaluation function", subject=name, expected="MODULE:FUNCTION, such as scores:f1")
+    with _first_in(folder):
+        try:
+            module = importlib.import_module(module_name)
+        except Exception as error:  # foreign code, as above
+            raise InputError(
+                "the evaluation function's module cannot be imported",
+                subject=name,
+                found=f"{type(error).__name__}: {error}",
+                hint=f"modules are looked for in {folder} and where Python's packages are",
+            ) from error
+    function = getattr(module, attribute, None)
+    if not callable(function):
+        raise InputError(
+            f"the module has no function {attribute!r}", subject=name, found=f"{module_name} is {module.__file__}"
+        )
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError as error:
+        raise InputError(
+            "the evaluation function takes other arguments",
+            subject=name,
+            expected=f"{attribute}(run, samples)",
+            found=f"{attribute}{inspect.signature(function)}",
+        ) from error
+    return module, function
+
+
+@contextmanager
+def _first_in(folder: Path) -> Iterator[None]:
+    """Lets imports find the folder's modules, as where Python runs one of them."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
+def _what_happened(error: Exception, function: Callable[..., Any]) -> str:
+    """The error, and the last line of the function's own file that it went through."""
+    code = inspect.unwrap(function).__code__ if inspect.isfunction(inspect.unwrap(function)) else None
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
+    place = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+    return f"{type(error).__name__}: {error}{place}"

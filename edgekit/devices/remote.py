@@ -1,0 +1,174 @@
+"""Devices where a command can be run over a connection that carries its input and output: by SSH, by adb."""
+
+from __future__ import annotations
+
+import base64
+import math
+import secrets
+import shlex
+import shutil
+import subprocess
+import time
+import zlib
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from importlib.resources import files
+from typing import Any
+
+from edgekit.bundle import Bundle, file_records
+from edgekit.device import Device, Session
+from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, SERVE
+from edgekit.devices.channel import Channel, HungUpError, SilentError
+from edgekit.devices.service_session import ServiceSession, require_python_check, silent
+from edgekit.errors import EdgeKitError, InputError, RequirementError
+from edgekit.progress import Step
+
+CONNECT_SECONDS = 15
+PATIENCE_SECONDS = 30
+"""How long what has arrived waits on the device for that."""
+_SECONDS_BEFORE_RECONNECTS = (1.0, 2.0, 8.0)
+"""How long a network gets to come back, each time a copy breaks off: then it is taken up again."""
+_CHUNK = 1 << 16
+_MEGABYTE = 10**6
+_NOT_FOUND = (126, 127)
+"""What a shell ends with where a command is not there, or is no program."""
+
+
+class RemoteDevice(Device):
+    """A device with Python 3.10 or later, NumPy and the runtime of the bundle; nothing of EdgeKit.
+
+    The bundle is copied there, and removed in the end, by :mod:`edgekit.devices.remote_copy`.
+
+    Args:
+        url: What errors call it.
+        reach: What runs a command there; the command follows as one argument, for a POSIX shell.
+        python: The Python there.
+        folder: Where the bundle is put there; the system's folder for temporary files where nothing is given.
+    """
+
+    def __init__(self, url: str, reach: Sequence[str], python: str, folder: str | None) -> None:
+        self._url = url
+        self._reach = reach
+        self._python = python
+        self._parent = folder
+
+    @abstractmethod
+    def unreachable(self, end: HungUpError) -> InputError | None:
+        """What to say where no connection came about; None where one did, and what was run there ended."""
+
+    def open(self, bundle: Bundle) -> AbstractContextManager[Session]:
+        """The bundle's check, copied there and started; it and its folder go when the context is left.
+
+        Raises:
+            InputError: The device cannot be reached.
+            RequirementError: It has no Python, or not the bundle's runtime, or no room.
+        """
+        return self._open(bundle, SERVE)
+
+    def open_in_default_precision(self, bundle: Bundle) -> AbstractContextManager[Session]:
+        """Likewise, in the precision that the runtime there chooses by itself."""
+        return self._open(bundle, (*SERVE, IN_DEFAULT_PRECISION))
+
+    @contextmanager
+    def _open(self, bundle: Bundle, arguments: Sequence[str]) -> Iterator[Session]:
+        require_python_check(bundle, self._url)
+        if shutil.which(self._reach[0]) is None:
+            raise InputError(f"`{self._reach[0]}` is not installed here", subject="--device")
+        channel, folder = self._copy(bundle)
+        ended_in_order = False
+        try:
+            with channel:
+                channel.send({"arguments": arguments})
+                yield ServiceSession(channel, bundle, self._url)
+                ended_in_order = channel.close() == 0
+        finally:
+            if not ended_in_order:
+                self._remove(folder)
+
+    def _copy(self, bundle: Bundle) -> tuple[Channel, str]:
+        """A channel to the device where the bundle's files have arrived, and the folder that they are in."""
+        records = file_records(bundle.path)
+        request = {
+            "parent": self._parent,
+            "folder": f"edgekit-{secrets.token_hex(8)}",
+            "files": records,
+            "patience": PATIENCE_SECONDS,
+        }
+        folder: str | None = None
+        for pause in (*_SECONDS_BEFORE_RECONNECTS, None):
+            channel = Channel([*self._reach, self._command()], self.timeout)
+            try:
+                channel.send(request)
+                answer = self._receive(channel)
+                folder = answer["folder"]
+                channel.send_raw(_rest_of_files(bundle, records, answer["arrived"], self.step))
+                self._receive(channel)
+            except BaseException as problem:
+                channel.close(0)
+                if isinstance(problem, HungUpError) and folder is not None and pause is not None:
+                    time.sleep(pause)
+                    continue
+                if folder is not None:
+                    self._remove(folder)
+                if isinstance(problem, HungUpError):
+                    raise self._refused(problem, reached=folder is not None) from None
+                if isinstance(problem, SilentError):
+                    raise silent(self._url, self.timeout) from None
+                raise
+            return channel, folder
+        raise AssertionError("the last attempt returns or raises")
+
+    def _receive(self, channel: Channel) -> dict[str, Any]:
+        message, _ = channel.receive()
+        if "error" in message:
+            raise RequirementError("the bundle cannot be copied there", subject=self._url, found=message["error"])
+        return message
+
+    def _command(self) -> str:
+        """What the login shell there gets to run: the copying program, packed so that no shell can misread it."""
+        source = files("edgekit.devices").joinpath("remote_copy.py").read_bytes()
+        packed = base64.b64encode(zlib.compress(source, 9)).decode()
+        program = f'import base64,zlib;exec(zlib.decompress(base64.b64decode("{packed}")))'
+        return f"{shlex.quote(self._python)} -c '{program}'"
+
+    def _remove(self, folder: str) -> None:
+        """Removes what may be left there, as far as the device can still be reached."""
+        command = [*self._reach, f"rm -rf {shlex.quote(folder)}"]
+        try:
+            subprocess.run(command, timeout=CONNECT_SECONDS, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        except subprocess.TimeoutExpired:
+            return  # the copying program there removes it as soon as it notices that we are gone
+
+    def _refused(self, end: HungUpError, *, reached: bool) -> EdgeKitError:
+        """What to say of a connection that did not come about, or broke off."""
+        if reached:
+            return RequirementError(
+                f"the connection broke off {len(_SECONDS_BEFORE_RECONNECTS) + 1} times while the bundle was copied",
+                subject=self._url,
+                found=end.last_words,
+            )
+        if end.code in _NOT_FOUND:
+            return RequirementError(
+                f"there is no {self._python!r} there",
+                subject=self._url,
+                found=end.last_words,
+                hint=f"install Python 3.10 or later there, or name it: {self._url}?python=/usr/bin/python3.11",
+            )
+        return self.unreachable(end) or RequirementError(
+            "Python does not run there", subject=self._url, found=end.last_words
+        )
+
+
+def _rest_of_files(
+    bundle: Bundle, records: Sequence[Mapping[str, Any]], arrived: Sequence[int], step: Step | None
+) -> Iterator[bytes]:
+    done, total = sum(arrived), sum(record["bytes"] for record in records)
+    for record, offset in zip(records, arrived, strict=True):
+        with (bundle.path / record["path"]).open("rb") as stream:
+            stream.seek(offset)
+            while chunk := stream.read(_CHUNK):
+                yield chunk
+                done += len(chunk)
+                if step is not None:
+                    step("MB copied:", done // _MEGABYTE, math.ceil(total / _MEGABYTE))

@@ -1,0 +1,1 @@
+"""Where a device begins to compute something else: layer by layer."""

@@ -1,0 +1,78 @@
+"""What a device computes inside a model where its runtime does not tell: the model is built once more, to give it out.
+
+The graph is cut behind the values that are asked for, these become its outputs, and the target builds it as it built
+the bundle. That takes a build and a journey to the device, and works wherever bundles do.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgekit.bundle import MANIFEST, Bundle, feature_record
+from edgekit.comparison.layers import with_outputs
+from edgekit.device import Device
+from edgekit.errors import UnsupportedOpsError
+from edgekit.model import Arrays, Model
+from edgekit.registry import find_profile
+from edgekit.target import Artifact, BuildOptions, Profile, Target
+
+
+def shown_by_rebuilding(
+    device: Device, bundle: Bundle, graph: Model, feeds: Mapping[str, np.ndarray], names: Sequence[str]
+) -> Arrays:
+    """Values inside the graph by their names, executed by the device; what the target cannot give out is left out.
+
+    Args:
+        device: Where it is executed.
+        bundle: Tells the target, the profile and the precision.
+        graph: What is built.
+        feeds: One sample.
+        names: Values that nodes of the main graph compute.
+
+    Raises:
+        UnsupportedOpsError: The target cannot build the graph.
+        RequirementError: The device fails, or cannot run what was built.
+        InputError: The target is not installed, or the device cannot be reached.
+    """
+    target, profile = find_profile(bundle.profile_name)
+    wanted = list(names)
+    while wanted:
+        with tempfile.TemporaryDirectory(prefix="edgekit-layers-") as folder:
+            try:
+                built = _build(target, profile, bundle, with_outputs(graph, wanted), Path(folder))
+            except UnsupportedOpsError as error:
+                refused = {gap.node for gap in error.gaps}
+                if refused.isdisjoint(wanted):
+                    raise
+                wanted = [name for name in wanted if name not in refused]
+                continue
+            with device.open(built) as session:
+                needed = {feature.name for feature in built.inputs}
+                return dict(session.run({name: array for name, array in feeds.items() if name in needed}))
+    return {}
+
+
+def _build(target: Target, profile: Profile, bundle: Bundle, graph: Model, folder: Path) -> Bundle:
+    """A bundle without golden data, for the device to run."""
+    artifact = target.build(graph, profile, folder, BuildOptions(precision=bundle.manifest["model"]["precision"]))
+    for name, text in target.device_check(profile, artifact).files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8", newline="\n")
+    manifest = {**bundle.manifest, **_described(artifact, bundle, folder)}
+    (folder / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    return Bundle(folder, manifest)
+
+
+def _described(artifact: Artifact, bundle: Bundle, folder: Path) -> dict[str, Any]:
+    return {
+        "model": {**bundle.manifest["model"], "main": artifact.main.relative_to(folder).as_posix()},
+        "inputs": [feature_record(feature) for feature in artifact.inputs],
+        "outputs": [feature_record(feature) for feature in artifact.outputs],
+    }

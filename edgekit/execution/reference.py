@@ -1,0 +1,101 @@
+"""The reference that everything is compared with: a model executed by ONNX Runtime on the CPU, as it stands."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.errors import RequirementError
+from edgekit.model import PROTOBUF_LIMIT, Arrays, Model
+
+_NODE_IN_MESSAGE = re.compile(r"Name:'([^']+)'|Node ?\(([^)]+)\)|node with name '([^']+)'")
+_NOISE_IN_MESSAGE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |/\S+\.(?:cc|h):\d+ \S.*?\) ")
+_SILENT = 4
+"""ONNX Runtime's log level that prints fatal errors alone: what fails is told by the exception."""
+
+
+class NotRunnableError(RequirementError):
+    """ONNX Runtime cannot execute the model, or not with these inputs."""
+
+    def __init__(self, message: str, node: str | None) -> None:
+        super().__init__(f"ONNX Runtime cannot execute it: {message}", subject=None if node is None else f"node {node}")
+        self.node = node
+        """The node that it stumbled over, where it told."""
+        self.cause = message
+
+
+class Reference:
+    """A session on the CPU, with the graph executed node by node as it is written: no fusions, no rewrites.
+
+    Args:
+        model: The model; it is not changed.
+        fast: Let ONNX Runtime rewrite the graph as it does by default, on one thread: for measuring time.
+
+    Raises:
+        NotRunnableError: ONNX Runtime refuses the graph.
+    """
+
+    def __init__(self, model: Model, *, fast: bool = False) -> None:
+        import onnxruntime
+
+        levels = onnxruntime.GraphOptimizationLevel
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = levels.ORT_ENABLE_ALL if fast else levels.ORT_DISABLE_ALL
+        options.intra_op_num_threads = 1 if fast else 0
+        options.log_severity_level = _SILENT
+        self._session = open_session(model, options)
+        self._outputs = [output.name for output in self._session.get_outputs()]
+        self._how = "optimized, 1 thread" if fast else "node by node"
+
+    @property
+    def executed_by(self) -> str:
+        """Runtime, version, device and how the graph is executed."""
+        import onnxruntime
+
+        return f"ONNX Runtime {onnxruntime.__version__}, CPU, {self._how}"
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        """The outputs by name.
+
+        Raises:
+            NotRunnableError: A node fails on these inputs.
+        """
+        try:
+            return dict(zip(self._outputs, self._session.run(self._outputs, dict(feeds)), strict=True))
+        except Exception as error:  # its exceptions have no base of their own
+            raise _not_runnable(error) from error
+
+
+def open_session(model: Model, options: Any) -> Any:
+    """A session over the model; tensors that are in files are mapped by the session itself, not copied."""
+    import onnxruntime
+
+    folders = {str(tensor.base_dir) for tensor in model.tensors() if isinstance(tensor, ir.ExternalTensor)}
+    inside = sum(tensor.nbytes for tensor in model.tensors() if not isinstance(tensor, ir.ExternalTensor))
+    with tempfile.TemporaryDirectory() as temporary:
+        source: str | bytes
+        if len(folders) <= 1 and inside <= PROTOBUF_LIMIT // 2:
+            for folder in folders:
+                options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder or ".")
+            source = ir.to_proto(model.graph_model).SerializeToString()
+        else:
+            source = str(Path(temporary) / "model.onnx")
+            model.save(Path(source))
+        try:
+            return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # as above
+            raise _not_runnable(error) from error
+
+
+def _not_runnable(error: Exception) -> NotRunnableError:
+    text = " ".join(str(error).split())
+    match = _NODE_IN_MESSAGE.search(text)
+    node = next((group for group in match.groups() if group), None) if match else None
+    _, _, status = text.rpartition("Status Message: ")
+    return NotRunnableError(_NOISE_IN_MESSAGE.sub("", status), node)

@@ -1,0 +1,60 @@
+"""What rounding alone does to a model: numbers moved to their neighbours, as another order of additions would."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.model import Arrays, Model
+
+_MOVED = 0.5
+"""The share of numbers that move by one unit in the last place: half a unit on average."""
+
+
+_EXACT = {"Resize", "Upsample", "Range", "NonMaxSuppression"}
+"""Operators whose inputs after the first say how much there is to compute: those numbers are meant exactly."""
+
+
+def perturbed_inputs(arrays: Arrays, seed: int) -> Arrays:
+    """The arrays, half of their floating-point numbers moved to the next one up or down; whole numbers stay.
+
+    Args:
+        arrays: By name; those of other types stay as they are.
+        seed: Chooses the numbers and the directions.
+    """
+    rng = np.random.default_rng([seed, 1])
+    return {name: perturbed(array, rng) for name, array in arrays.items()}
+
+
+def perturbed_weights(model: Model, seed: int) -> Model:
+    """The model, half of the floating-point numbers in its initializers moved in the same way.
+
+    Args:
+        model: It is not changed.
+        seed: Chooses the numbers and the directions.
+    """
+    rng = np.random.default_rng([seed, 2])
+    graph_model = model.graph_model.clone()
+    exact = {
+        value.name
+        for node in graph_model.graph.all_nodes()
+        if node.op_type in _EXACT
+        for value in node.inputs[1:]
+        if value is not None
+    }
+    for graph in graph_model.graphs():
+        for value in graph.initializers.values():
+            tensor = value.const_value
+            if tensor is not None and tensor.dtype.is_floating_point() and value.name not in exact:
+                value.const_value = ir.Tensor(perturbed(tensor.numpy(), rng), dtype=tensor.dtype, name=tensor.name)
+    return model.with_graph(graph_model)
+
+
+def perturbed(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The array, half of its numbers moved to a neighbour; the same where it holds no ``float16/32/64``."""
+    if array.dtype.kind != "f" or array.size == 0:
+        return array
+    draw = rng.random(array.shape, dtype=np.float32)
+    direction = np.where(draw < _MOVED / 2, -np.inf, np.inf).astype(array.dtype)
+    moves = (draw < _MOVED) & np.isfinite(array) & (array != np.rint(array))
+    return np.asarray(np.where(moves, np.nextafter(array, direction), array))

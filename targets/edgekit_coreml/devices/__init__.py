@@ -1,0 +1,1 @@
+"""Apple hardware as devices: a Mac, and results from Xcode."""

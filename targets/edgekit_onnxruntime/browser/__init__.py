@@ -1,0 +1,1 @@
+"""onnxruntime-web in Chromium as a device."""

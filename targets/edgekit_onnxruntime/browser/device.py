@@ -1,0 +1,128 @@
+"""onnxruntime-web in Chromium without a window: ``browser:wasm``, ``browser:webgpu``, ``browser:jsep``.
+
+Chromium opens a page that EdgeKit serves on 127.0.0.1; the page loads onnxruntime-web and the bundle's model, and does
+what it is told (see :mod:`edgekit_onnxruntime.browser.server`). Chromium is the system's, onnxruntime-web what npm
+installed: nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Self
+
+from edgekit.bundle import Bundle
+from edgekit.device import Device, Session
+from edgekit.errors import InputError, RequirementError
+from edgekit_onnxruntime.browser.chromium import chromium, chromium_version, find_chromium
+from edgekit_onnxruntime.browser.server import PageServer
+from edgekit_onnxruntime.browser.session import MODELS, SHOWN, BrowserSession, Tab
+
+VARIABLE = "EDGEKIT_ORT_WEB"
+"""Environment variable that names the folder of onnxruntime-web: the one with its ``package.json``."""
+PACKAGE = "onnxruntime-web"
+
+
+@dataclass(frozen=True)
+class Build:
+    """One of the builds that onnxruntime-web ships."""
+
+    name: str
+    module: str
+    provider: str
+    flags: tuple[str, ...]
+    """What Chromium needs to be started with."""
+
+
+_WEBGPU_FLAGS = ("--enable-unsafe-webgpu", "--enable-unsafe-swiftshader")
+"""WebGPU on Linux too, and by Chromium's own software where there is no GPU."""
+BUILDS = {
+    build.name: build
+    for build in (
+        Build("wasm", "ort.wasm.min.mjs", "wasm", ("--disable-gpu",)),
+        Build("webgpu", "ort.webgpu.min.mjs", "webgpu", _WEBGPU_FLAGS),
+        Build("jsep", "ort.all.min.mjs", "webgpu", _WEBGPU_FLAGS),
+    )
+}
+"""WebAssembly; the WebGPU provider that ONNX Runtime has in C++; the older one that is written in JavaScript."""
+
+
+def find_library() -> Path:
+    """The folder of onnxruntime-web: :data:`VARIABLE`, else where npm puts it with EdgeKit's cache as the prefix.
+
+    Raises:
+        InputError: There is none.
+    """
+    named = os.environ.get(VARIABLE)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgekit"
+    folder = Path(named) if named else cache / "node_modules" / PACKAGE
+    if not (folder / "package.json").is_file() or not (folder / "dist").is_dir():
+        raise InputError(
+            f"there is no {PACKAGE} here",
+            subject="--device browser",
+            expected=f"its package.json and dist in {folder}",
+            hint=f"`npm install --prefix {cache} {PACKAGE}` installs it; {VARIABLE} names another folder",
+        )
+    return folder
+
+
+class BrowserDevice(Device):
+    """Headless Chromium on this machine.
+
+    Args:
+        build: The build of onnxruntime-web.
+    """
+
+    contract_version = 1
+    url_form = "browser:[wasm|webgpu|jsep]"
+
+    def __init__(self, build: Build) -> None:
+        self._build = build
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """The device that ``browser:BUILD`` names; ``browser`` alone is WebAssembly.
+
+        Raises:
+            InputError: There is no such build.
+        """
+        name = url.partition(":")[2] or next(iter(BUILDS))
+        if name not in BUILDS:
+            raise InputError(
+                "there is no such build of onnxruntime-web",
+                subject="--device",
+                expected=", ".join(f"browser:{build}" for build in BUILDS),
+                found=url,
+            )
+        return cls(BUILDS[name])
+
+    @contextmanager
+    def open(self, bundle: Bundle) -> Iterator[Session]:
+        """Chromium with the bundle's model loaded; the browser, its profile and the server are gone afterwards.
+
+        Raises:
+            InputError: Chromium or onnxruntime-web is missing, or cannot be started.
+            RequirementError: There is no WebGPU, or onnxruntime-web does not load the model.
+        """
+        if bundle.main.suffix not in (".onnx", ".ort"):
+            raise RequirementError(
+                "a browser runs ONNX models only",
+                subject=bundle.path,
+                expected="a bundle of the target web or onnxruntime",
+                found=f"{bundle.main.name}, built for {bundle.profile_name}",
+            )
+        library, program = find_library(), find_chromium()
+        version = chromium_version(program)
+        pages = as_file(files("edgekit_onnxruntime.browser").joinpath("web"))
+        with pages as page, tempfile.TemporaryDirectory(prefix="edgekit-models-") as shown:
+            server = PageServer({"page": page, "ort": library / "dist", MODELS: bundle.main.parent, SHOWN: Path(shown)})
+            with server.running(), chromium(program, server.url("page", "page.html"), self._build.flags) as browser:
+                tab = Tab(browser, server.exchange, bundle.path, self.timeout)
+                tab.start(server.url("ort", self._build.module), self._build.provider)
+                executed_by = f"{PACKAGE} {tab.library_version} ({self._build.name} build), {tab.unit}, {version}"
+                yield BrowserSession(tab, server, bundle, executed_by)

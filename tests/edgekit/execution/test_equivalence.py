@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from edgekit.execution.equivalence import Equivalence, compare
+from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.model import Model
+
+OnnxModel = Callable[..., onnx.ModelProto]
+
+ONES = np.ones((2, 3), np.float32)
+
+
+@pytest.fixture
+def model(onnx_model: OnnxModel) -> Callable[..., Model]:
+    return lambda graph, **rest: Model(ir.from_proto(onnx_model(graph, **rest)))
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        (ONES, ONES * np.float32(1.0001)),
+        (np.array([1, 2]), np.array([1, 2])),
+        (np.array([np.nan, np.inf, 1], np.float32), np.array([np.nan, np.inf, 1], np.float32)),
+        (np.zeros(3, np.float32), np.zeros(3, np.float32)),
+        (np.float16([1, 100]), np.float16([1.5, 100])),  # half of float16's digits, of the largest value
+        (["a", "b"], ["a", "b"]),
+        ([ONES, ONES], [ONES, ONES]),
+    ],
+)
+def test_what_counts_as_the_same(expected: object, found: object) -> None:
+    assert compare("y", expected, found) is None
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "difference"),
+    [
+        (ONES, ONES * np.float32(1.01), "y differs by 0.01, its largest value is 1"),
+        (ONES, ONES.T, "y is float32[3, 2], was float32[2, 3]"),
+        (ONES, ONES.astype(np.float64), "y is float64[2, 3], was float32[2, 3]"),
+        (np.array([1, 2]), np.array([1, 3]), "y has other values"),
+        (
+            np.array([np.nan, 1], np.float32),
+            np.array([1, np.nan], np.float32),
+            "y has infinities or NaN at other places",
+        ),
+        (np.array([np.inf], np.float32), np.array([-np.inf], np.float32), "y has infinities or NaN at other places"),
+        (ONES, ONES * np.float32(np.nan), "y differs by nan, its largest value is 1"),
+        (np.zeros(2, np.float32), np.float32([0, 1e-20]), "y differs by 1e-20, its largest value is 0"),
+        ([ONES], [ONES, ONES], "y has another length"),
+        (ONES, None, "y is gone"),
+        ([ONES, ONES], [ONES, ONES * 2], "y[1] differs by 1, its largest value is 1"),
+    ],
+)
+def test_what_counts_as_different(expected: object, found: object, difference: str) -> None:
+    assert compare("y", expected, found) == difference
+
+
+def test_a_model_equals_its_rewritten_form(model: Callable[..., Model]) -> None:
+    before = Equivalence(model("g (float[N, 4] x) => (float[N, 4] y) { a = Add (x, x) y = Relu (a) }"))
+    same = model("g (float[N, 4] x) => (float[N, 4] y) { r = Relu (x) y = Add (r, r) }")
+    other = model("g (float[N, 4] x) => (float[N, 4] y) { r = Abs (x) y = Add (r, r) }")
+    assert before.difference(same) is None
+    assert str(before.difference(other)).startswith("output y differs by ")
+
+
+def test_a_model_that_no_longer_runs_is_different(model: Callable[..., Model]) -> None:
+    before = Equivalence(model("g (float[1, 4] x) => (float[1, 4] y) { y = Relu (x) }"))
+    after = model("g (float[1, 4] x) => (float[1, 5] y) { y = MatMul (x, w) }", w=np.ones((3, 5), np.float32))
+    assert "ONNX Runtime cannot execute it" in str(before.difference(after))
+
+
+def test_dynamic_sizes_are_tried_until_one_runs(model: Callable[..., Model]) -> None:
+    graph = "g (float[N, L] x) => (float[N, M] y) { y = MatMul (x, w) }"
+    before = Equivalence(model(graph, w=np.ones((64, 2), np.float32)))
+    assert before.difference(model(graph, w=np.ones((64, 2), np.float32))) is None
+
+
+def test_what_no_size_fits_cannot_be_compared(model: Callable[..., Model]) -> None:
+    with pytest.raises(NotRunnableError) as caught:
+        Equivalence(
+            model("g (float[N, L] x) => (float[N, M] y) { [mm] y = MatMul (x, w) }", w=np.ones((13, 2), np.float32))
+        )
+    assert caught.value.node == "mm"
+
+
+def test_an_unknown_rank_cannot_be_compared(model: Callable[..., Model]) -> None:
+    unranked = model("g (float[N] x) => (float[N] y) { y = Relu (x) }")
+    unranked.graph.inputs[0].shape = None
+    with pytest.raises(NotRunnableError, match="an input has no known rank"):
+        Equivalence(unranked)
+
+
+def test_the_reference_names_the_node_that_fails(model: Callable[..., Model]) -> None:
+    reference = Reference(model("g (float[A] x, float[B] z) => (float[C] y) { [sum] y = Add (x, z) }"))
+    with pytest.raises(NotRunnableError) as caught:
+        reference.run({"x": np.ones(3, np.float32), "z": np.ones(4, np.float32)})
+    assert str(caught.value).startswith("node sum: ONNX Runtime cannot execute it: ")
+    assert ".h:" not in str(caught.value)
+
+
+def test_the_reference_computes(model: Callable[..., Model]) -> None:
+    outputs = Reference(model("g (float[2] x) => (float[2] y, float[2] z) { y = Neg (x) z = Abs (x) }")).run(
+        {"x": np.float32([1, -2])}
+    )
+    np.testing.assert_array_equal(outputs["y"], [-1, 2])
+    np.testing.assert_array_equal(outputs["z"], [1, 2])
+
+
+@pytest.mark.parametrize("limit", [2**31, 64], ids=["mapped", "too large for one message"])
+def test_the_reference_takes_tensors_in_files(
+    onnx_model: OnnxModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr("edgekit.execution.reference.PROTOBUF_LIMIT", limit)
+    weights = np.random.default_rng(0).standard_normal((40, 30)).astype(np.float32)
+    graph = "g (float[1, 40] x) => (float[1, 30] y) { a = MatMul (x, w) y = Add (a, b) }"
+    proto = onnx_model(graph, w=weights, b=np.ones(30, np.float32))
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=1000)
+    x = np.ones((1, 40), np.float32)
+    outputs = Reference(Model(ir.load(tmp_path / "m.onnx"))).run({"x": x})
+    np.testing.assert_allclose(outputs["y"], x @ weights + 1, rtol=1e-5)

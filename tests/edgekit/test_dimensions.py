@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from edgekit.dimensions import Sizes, as_record, from_record, parse_sizes, trials, written
+from edgekit.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("1", 1),
+        ("1..8", range(1, 9)),
+        ("224,320,480", (224, 320, 480)),
+        ("480,224", (480, 224)),
+        ("3..3", 3),
+        ("7 .. 9", range(7, 10)),
+    ],
+)
+def test_sizes(text: str, sizes: int | Sizes) -> None:
+    assert parse_sizes(text, "it") == sizes
+    assert parse_sizes(written(sizes), "it") == sizes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("8..1", "it: the range is reversed\nexpected: LEAST..GREATEST\nfound: 8..1\nhint: write 1..8"),
+        ("224,320,224", "it: the size 224 is listed twice"),
+        ("1..", "it: '' is not a size\nexpected: a whole number from 1"),
+        ("0..4", "it: '0' is not a size\nexpected: a whole number from 1"),
+        ("1,,2", "it: '' is not a size\nexpected: a whole number from 1"),
+        ("1..2..3", "it: '2..3' is not a size\nexpected: a whole number from 1"),
+    ],
+)
+def test_no_sizes(text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_sizes(text, "it")
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("sizes", [range(2, 6), (8, 4)])
+def test_a_manifest_holds_the_sizes(sizes: Sizes) -> None:
+    assert from_record(as_record(sizes)) == sizes
+    assert as_record(sizes)["default"] == sizes[0]
+
+
+def test_a_range_is_tried_at_its_ends_and_between() -> None:
+    assert trials({"N": range(1, 9)}) == [{"N": 1}, {"N": 5}, {"N": 8}]
+    assert trials({"N": range(1, 3)}) == [{"N": 1}, {"N": 2}]
+
+
+def test_of_several_ranges_each_also_differs_from_the_others() -> None:
+    found = trials({"H": range(8, 17), "W": range(4, 7)})
+    assert found == [{"H": 8, "W": 4}, {"H": 12, "W": 5}, {"H": 16, "W": 6}, {"H": 8, "W": 6}, {"H": 16, "W": 4}]
+
+
+def test_all_that_is_listed_is_tried_each_with_each() -> None:
+    found = trials({"N": range(1, 3), "H": (8, 4), "W": (2, 6)})
+    assert found[0] == {"N": 1, "H": 8, "W": 2}
+    assert [(t["H"], t["W"]) for t in found if t["N"] == 1] == [(8, 2), (8, 6), (4, 2), (4, 6)]
+    assert len(found) == 8
+
+
+def test_nothing_open_is_one_trial() -> None:
+    assert trials({}) == [{}]
