@@ -36,9 +36,10 @@ test: $(TESTABLE) tools qemu lint types ## All tests, lint and types.
 quick: $(TESTABLE) ## The fast tests.
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -q -m 'not slow and not browser and not cxx'
 
-lint: $(TESTABLE) ## Ruff: rules and format.
+lint: $(TESTABLE) ## Ruff: rules and format; import-linter: which room may import which.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	PYTHONPATH=.:quantize:targets $(BIN)/lint-imports --no-cache
 
 types: $(TESTABLE) ## mypy --strict.
 	$(BIN)/mypy
