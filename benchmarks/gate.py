@@ -26,10 +26,10 @@ from pathlib import Path
 from edgekit.bundle import Bundle, read_bundle
 from edgekit.config import TIME_LIMIT, parse_fraction
 from edgekit.devices.local import open_runner
-from edgekit.gate.measuring import Limit, measure_ratio
 from edgekit.graph.shape_request import ShapeRequest
 from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
+from edgekit.quality_gate.measuring import Limit, measure_ratio
 
 SAMPLE = Path(__file__).parents[1] / "sample_apps" / "digits" / "digits_torchscript.onnx"
 LONGEST_BURST = 0.2

@@ -21,7 +21,7 @@ from typing import Any
 from playwright.sync_api import Page, sync_playwright
 
 from edgekit.bundle import GRAPH, Bundle, read_bundle
-from edgekit.report.html import html_report
+from edgekit.reporting.html import html_report
 
 RUNS = 5
 

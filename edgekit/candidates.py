@@ -18,7 +18,7 @@ from typing import Any
 from edgekit.data.samples import Samples
 from edgekit.errors import EdgeKitError, InternalError, RequirementError, UnsupportedOpsError
 from edgekit.model import Model
-from edgekit.report.summary import bytes_text
+from edgekit.reporting.summary import bytes_text
 from edgekit.stages.build import Built
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.stages.quantize import NONE, Quantized

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def show_summary(bundle: Bundle, out: RichConsole) -> None:
     """Prints what the bundle is and how good."""
-    from edgekit.report.summary import summary_rows
+    from edgekit.reporting.summary import summary_rows
 
     show_rows([("bundle", str(bundle.path)), *summary_rows(bundle.manifest)], out)
 

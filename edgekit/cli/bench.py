@@ -69,7 +69,7 @@ def _show(candidates: Sequence[Candidate], out: RichConsole) -> None:
 
 
 def _row(candidate: Candidate, first: Candidate) -> tuple[str, ...]:
-    from edgekit.report.summary import bytes_text
+    from edgekit.reporting.summary import bytes_text
 
     ratio = "1" if candidate is first else _with_interval(candidate.ratio_to(first), candidate.ratio_interval_to(first))
     return (

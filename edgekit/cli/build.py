@@ -72,7 +72,7 @@ def _board(console: Console) -> Board:
 
 
 def _record(one: ProjectBundle) -> dict[str, Any]:
-    from edgekit.report.summary import summary_record
+    from edgekit.reporting.summary import summary_record
 
     record = {"bundle": str(one.declared.output), "skipped": one.skipped}
     if one.failure is not None:
@@ -82,7 +82,7 @@ def _record(one: ProjectBundle) -> dict[str, Any]:
 
 
 def _row(one: ProjectBundle) -> tuple[str, ...]:
-    from edgekit.report.summary import built_as, bytes_text, decibel_text, worst_db
+    from edgekit.reporting.summary import built_as, bytes_text, decibel_text, worst_db
 
     if one.bundle is None:
         return (one.declared.name, one.declared.target, "FAILED", *[""] * (len(_HEAD) - 3))

@@ -18,9 +18,9 @@ from edgekit.errors import InputError
 
 if TYPE_CHECKING:
     from edgekit.config import Config, GateSettings
-    from edgekit.gate.bundles import Candidate, Gate, Judged
-    from edgekit.gate.machine import Machine
-    from edgekit.gate.verdict import Verdict
+    from edgekit.quality_gate.bundles import Candidate, Gate, Judged
+    from edgekit.quality_gate.machine import Machine
+    from edgekit.quality_gate.verdict import Verdict
 
 BundlesArgument = Annotated[
     list[Path],
@@ -115,9 +115,9 @@ class ReportOptions:
             InputError: A file cannot be written.
         """
         from edgekit.atomic import atomic_file
-        from edgekit.gate.annotations import annotation_lines
-        from edgekit.gate.junit import junit_xml
-        from edgekit.gate.markdown import markdown_summary
+        from edgekit.quality_gate.annotations import annotation_lines
+        from edgekit.quality_gate.junit import junit_xml
+        from edgekit.quality_gate.markdown import markdown_summary
 
         if self.junit is not None:
             with atomic_file(self.junit) as place:
@@ -161,9 +161,9 @@ def gate(
     turns until it is clear on which side of the limit it lies. What was not measured does not pass.
     """
     from edgekit.config import GateSettings, find_config, read_config
-    from edgekit.gate.baseline import read_baseline
-    from edgekit.gate.bundles import Gate, candidates_of
-    from edgekit.gate.machine import this_machine
+    from edgekit.quality_gate.baseline import read_baseline
+    from edgekit.quality_gate.bundles import Gate, candidates_of
+    from edgekit.quality_gate.machine import this_machine
 
     place = config or find_config(Path.cwd())
     project = None if place is None else read_config(place)
@@ -228,7 +228,7 @@ def _update(
     console: Console, judge: Gate, file: Path, candidates: Sequence[Candidate], judged: Sequence[Judged]
 ) -> None:
     """Writes the figures of the bundles that pass."""
-    from edgekit.gate.baseline import read_baseline, write_baseline
+    from edgekit.quality_gate.baseline import read_baseline, write_baseline
 
     before = read_baseline(file) if file.exists() else {}
     passing = [(candidate, one.name) for candidate, one in zip(candidates, judged, strict=True) if one.passed]
@@ -253,7 +253,7 @@ def _table(judged: Sequence[Judged]) -> tuple[tuple[str, ...], list[tuple[str, .
 
 
 def _word(judged: Judged, verdict: Verdict) -> str:
-    from edgekit.gate.verdict import Outcome
+    from edgekit.quality_gate.verdict import Outcome
 
     if verdict.outcome is Outcome.INCONCLUSIVE:
         return "FAILED: inconclusive" if judged.fails(verdict) else "inconclusive"

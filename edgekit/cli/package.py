@@ -109,7 +109,7 @@ def package(
     """
     from edgekit import pipeline
     from edgekit.registry import find_profile
-    from edgekit.report.summary import summary_record
+    from edgekit.reporting.summary import summary_record
 
     _, profile = find_profile(target)
     request = pipeline.PackageRequest(

@@ -33,7 +33,7 @@ def report(
     """
     from edgekit.atomic import atomic_file
     from edgekit.bundle import check_integrity, read_bundle
-    from edgekit.report.html import html_report
+    from edgekit.reporting.html import html_report
 
     bundles = [read_bundle(path) for path in (bundle, against) if path is not None]
     for opened in bundles:

@@ -102,7 +102,7 @@ def _show(verification: Verification, files: int, out: RichConsole) -> None:
 
 def _show_layers(divergence: Divergence, out: RichConsole) -> None:
     """Prints every layer that was compared; the first that diverges is marked."""
-    from edgekit.report.summary import decibel_text
+    from edgekit.reporting.summary import decibel_text
 
     def row(layer: Layer) -> tuple[str, ...]:
         how = f"{layer.mismatch:.1%} unequal" if layer.sqnr_db is None else decibel_text(layer.sqnr_db)
@@ -126,7 +126,7 @@ def _show_layers(divergence: Divergence, out: RichConsole) -> None:
 
 
 def _rows(verification: Verification, files: int) -> list[tuple[str, str]]:
-    from edgekit.report.summary import data_text, decibel_text, task_text, worst_output_text
+    from edgekit.reporting.summary import data_text, decibel_text, task_text, worst_output_text
 
     rows = [("files", f"{files}, all as they were written"), ("executed by", verification.executed_by)]
     for output in verification.golden:

@@ -27,8 +27,8 @@ from edgekit.dimensions import as_record
 from edgekit.fingerprint import model_files
 from edgekit.graph.shapes import infer_shapes
 from edgekit.preprocessing import Preprocessing
-from edgekit.report.graph_record import graph_record
-from edgekit.report.markdown import markdown_report
+from edgekit.reporting.graph_record import graph_record
+from edgekit.reporting.markdown import markdown_report
 from edgekit.stages import Stage, StageResult
 from edgekit.stages.bench import Measured
 from edgekit.target import Artifact, Profile, Target

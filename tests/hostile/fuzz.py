@@ -223,6 +223,7 @@ def _what_cannot_be_copied(folder: str, names: list[str]) -> list[str]:
 def _warm_up() -> None:
     """Imports what the commands import, so that a fork has it."""
     logging.disable(logging.WARNING)
+    import edgekit_coreml.conversion
     import jsonschema  # noqa: F401
     import onnxruntime  # noqa: F401
     import onnxscript  # noqa: F401
@@ -232,11 +233,10 @@ def _warm_up() -> None:
     import rich.table  # noqa: F401
 
     import edgekit.timing.latency as latency
-    import edgekit_coreml.conversion
     import edgekit_coreml.target  # noqa: F401
     import edgekit_onnxruntime.target  # noqa: F401
     import edgekit_openvino.target  # noqa: F401
-    from edgekit.gate import bundles, judging, measuring  # noqa: F401
+    from edgekit.quality_gate import bundles, judging, measuring  # noqa: F401
     from edgekit.registry import installed_quantizer
 
     installed_quantizer()

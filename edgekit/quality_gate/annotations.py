@@ -1,0 +1,59 @@
+"""The verdicts as GitHub annotations: commands in the log that put a remark on a file of the pull request.
+
+Described in GitHub's documentation as "workflow commands"; the runner takes them from stdout and from stderr.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from edgekit.quality_gate.bundles import Judged
+
+WORKSPACE_VARIABLE = "GITHUB_WORKSPACE"
+"""Environment variable with the folder that the paths of annotations start from."""
+
+
+def annotation_lines(judged: Sequence[Judged], config: Path | None) -> Iterator[str]:
+    """One line for each verdict that somebody has to see, and one for each bundle that could not be judged.
+
+    Args:
+        judged: The bundles.
+        config: The project file, which the remarks are put on: at the line that names the bundle.
+    """
+    for one in judged:
+        place = {} if config is None else _place(config, one.name)
+        if one.error is not None:
+            yield _command("error", {**place, "title": one.name}, str(one.error))
+        for verdict in one.verdicts:
+            title = {**place, "title": f"{one.name}: {verdict.budget}"}
+            text = f"{verdict.outcome}: {verdict.found}; wanted {verdict.limit}"
+            if one.fails(verdict):
+                yield _command("error", title, text)
+            elif one.warns(verdict):
+                yield _command("warning", title, text)
+
+
+def _place(config: Path, name: str) -> dict[str, str]:
+    """File and line of the project file where the bundle is declared; line 1 where it is not."""
+    named = re.compile(rf"""\s*name\s*=\s*["']{re.escape(name)}["']""")
+    lines = config.read_text(encoding="utf-8").splitlines()
+    line = next((number for number, text in enumerate(lines, 1) if named.match(text)), 1)
+    root = Path(os.environ.get(WORKSPACE_VARIABLE) or Path.cwd()).resolve()
+    file = config.resolve()
+    return {"file": (file.relative_to(root) if file.is_relative_to(root) else file).as_posix(), "line": str(line)}
+
+
+def _command(kind: str, properties: dict[str, str], message: str) -> str:
+    written = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{kind} {written}::{_message(message)}"
+
+
+def _message(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _message(text).replace(":", "%3A").replace(",", "%2C")

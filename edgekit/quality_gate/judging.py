@@ -1,0 +1,71 @@
+"""Judges what a bundle's manifest says by its budget. What was not measured does not pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from edgekit.config import Budget
+from edgekit.quality_gate.baseline import Figures
+from edgekit.quality_gate.verdict import Verdict, verdict_on
+from edgekit.reporting.summary import bytes_text, stage_record, worst_db
+from edgekit.stages.check import CheckOperators
+
+GROWTH = Budget(size_growth=0.01, accuracy_fall=0.005, latency_growth=0.05)
+"""What a bundle may lose to its baseline where the project does not say: 1 % of size, half a point of accuracy, 5 % of
+latency."""
+
+NO_LABELS = "not measured: the samples had no labels"
+NO_UNITS = "not known: the bundle's check of operators does not tell"
+
+
+def judge_manifest(manifest: Mapping[str, Any], budget: Budget) -> Iterator[Verdict]:
+    """One verdict for each budget that is set, save those of latency and growth."""
+    task = manifest["accuracy"]["task"]
+    if budget.size is not None:
+        size = manifest["size"]["bytes"]
+        yield verdict_on("size", f"at most {bytes_text(budget.size)}", bytes_text(size), size <= budget.size)
+    if budget.accuracy is not None:
+        yield _least_accuracy("accuracy", budget.accuracy, None if task is None else task["built"])
+    if budget.accuracy_drop is not None:
+        drop = None if task is None else task["drop"]
+        found = NO_LABELS if drop is None else f"{drop:.2%}"
+        kept = drop is not None and drop <= budget.accuracy_drop
+        yield verdict_on("accuracy drop", f"at most {budget.accuracy_drop:.2%}", found, kept)
+    if budget.sqnr_db is not None:
+        worst = worst_db(manifest["accuracy"])
+        found = "no floating-point output" if worst is None else f"{float(worst):.1f} dB"
+        kept = worst is not None and float(worst) >= budget.sqnr_db
+        yield verdict_on("worst output", f"at least {budget.sqnr_db:.1f} dB", found, kept)
+    operators = stage_record(manifest, CheckOperators.name)
+    if budget.accelerator_share is not None:
+        share = operators.get("accelerator_share")
+        found = NO_UNITS if share is None else f"{share:.2%} on {operators['accelerator']}{_evidence(operators)}"
+        kept = share is not None and share >= budget.accelerator_share
+        yield verdict_on("on the accelerator", f"at least {budget.accelerator_share:.2%} of the nodes", found, kept)
+    if budget.partitions is not None:
+        count = operators.get("partitions")
+        found = NO_UNITS if count is None else f"{count}{_evidence(operators)}"
+        yield verdict_on(
+            "partitions", f"at most {budget.partitions}", found, count is not None and count <= budget.partitions
+        )
+
+
+def judge_growth(figures: Figures, budget: Budget, earlier: Figures) -> Iterator[Verdict]:
+    """Verdicts on size and accuracy against those of an earlier build; ``budget`` as completed by :data:`GROWTH`."""
+    if budget.size_growth is not None:
+        limit = f"at most {budget.size_growth:.1%} above {bytes_text(earlier.size)}"
+        kept = figures.size <= earlier.size * (1 + budget.size_growth)
+        yield verdict_on("size growth", limit, bytes_text(figures.size), kept)
+    if budget.accuracy_fall is not None and earlier.accuracy is not None:
+        least = earlier.accuracy - budget.accuracy_fall
+        yield _least_accuracy("accuracy fall", least, figures.accuracy)
+
+
+def _least_accuracy(budget: str, least: float, found: float | None) -> Verdict:
+    text = NO_LABELS if found is None else f"{found:.2%}"
+    return verdict_on(budget, f"at least {least:.2%}", text, found is not None and found >= least)
+
+
+def _evidence(operators: Mapping[str, Any]) -> str:
+    return f" (evidence: {operators['unit_evidence']})"

@@ -1,0 +1,180 @@
+"""Measures the ratio of two models' times until it is clear on which side of a limit it lies."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from edgekit.config import TIME_LIMIT
+from edgekit.progress import Step
+from edgekit.quality_gate.clock import waited_seconds
+from edgekit.quality_gate.evidence import ConfidenceSequence
+
+TURN_SECONDS = 0.02
+"""A turn runs one model for about this long, and :data:`TURN_RUNS` times at least."""
+TURN_RUNS = 10
+"""Of so many runs one is hardly ever interrupted, on a machine with four times the work that it can do at a time."""
+LONGEST_TURN_SECONDS = 0.2
+"""A model that is so slow that its turn would take longer runs fewer times, and once at least."""
+SHORT_RUN_SECONDS = 1e-3
+"""Shorter runs are hardly ever interrupted, and asking for how long they were would add to them."""
+WARM_UP_RUNS = 3
+_LOOKS_GROW_BY = 1.02
+"""Looking costs time too: it is done after every pair at first, and then whenever there are so many times the pairs."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit of the ratio, known exactly or to lie in a band."""
+
+    least: float
+    """A ratio that is at most this surely keeps the limit."""
+    most: float
+    """One above this surely breaks it."""
+
+    def settled_by(self, ratio: Ratio) -> bool:
+        """Whether the bounds tell on which side of the limit the ratio lies."""
+        return self.kept_by(ratio) or self.broken_by(ratio)
+
+    def kept_by(self, ratio: Ratio) -> bool:
+        """Whether the ratio surely is at most the limit."""
+        return not ratio.contradictory and ratio.upper <= self.least
+
+    def broken_by(self, ratio: Ratio) -> bool:
+        """Whether the ratio surely is above the limit."""
+        return not ratio.contradictory and ratio.lower > self.most
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as long one model takes as another, and what is proven of it."""
+
+    median: float
+    """Over the pairs of turns."""
+    lower: float
+    """0 where nothing is proven."""
+    upper: float
+    """Infinity where nothing is proven."""
+    pairs: int
+    seconds: float
+    """How long it was measured."""
+
+    @property
+    def contradictory(self) -> bool:
+        """Whether the ratio moved while it was measured, so that no bounds hold."""
+        return self.lower > self.upper
+
+    @property
+    def known(self) -> bool:
+        """Whether anything is proven: the ratio lies between two bounds."""
+        return self.lower > 0 and math.isfinite(self.upper) and not self.contradictory
+
+    @property
+    def spread(self) -> float:
+        """How far the bounds lie from the median at most, relative to it."""
+        return max(self.upper / self.median, self.median / self.lower if self.lower else math.inf) - 1
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain data for ``--json``; JSON has no infinity, so that an upper bound that is not there is null."""
+        return {**asdict(self), "upper": self.upper if math.isfinite(self.upper) else None}
+
+
+@dataclass
+class _Model:
+    """One of the two."""
+
+    run: Callable[[], object]
+    waited: Callable[[], float]
+    """Seconds that this thread has waited for a processor."""
+    runs_a_turn: int = field(init=False)
+    short: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Warms it up."""
+        fastest = math.inf
+        for _ in range(WARM_UP_RUNS):
+            fastest = max(min(fastest, self._time()), 1e-7)
+            if fastest > LONGEST_TURN_SECONDS:
+                break
+        wanted = max(TURN_RUNS, math.ceil(TURN_SECONDS / fastest))
+        self.runs_a_turn = max(1, min(wanted, int(LONGEST_TURN_SECONDS / fastest)))
+        self.short = fastest < SHORT_RUN_SECONDS
+
+    def turn(self) -> float:
+        """Seconds of the fastest of a turn's runs: whatever interrupts a run can only make it longer.
+
+        One run goes before them that does not count: the other model's data are in the caches.
+        """
+        if self.runs_a_turn > 1:
+            self.run()
+        time_run = self._time if self.short else self._time_on_processor
+        return min(time_run() for _ in range(self.runs_a_turn))
+
+    def _time(self) -> float:
+        start = time.perf_counter()
+        self.run()
+        return time.perf_counter() - start
+
+    def _time_on_processor(self) -> float:
+        """Without the time for which others had the processors; the clock's readings lie around the waiting's."""
+        start = time.perf_counter()
+        waited = self.waited()
+        self.run()
+        waited = self.waited() - waited
+        return time.perf_counter() - start - waited
+
+
+def measure_ratio(
+    built: Callable[[], object],
+    other: Callable[[], object],
+    clear: Callable[[Ratio], bool],
+    *,
+    seconds: float = TIME_LIMIT,
+    step: Step | None = None,
+) -> Ratio:
+    """The time of ``built`` as a multiple of the time of ``other``.
+
+    The two take turns in pairs; a coin decides in each which comes first, which is what the confidence sequence of
+    :mod:`edgekit.quality_gate.evidence` rests on.
+
+    Args:
+        built: One run of the one.
+        other: One run of the other.
+        clear: Whether what is known is enough.
+        seconds: When it ends although it is not.
+        step: Told of the pairs that are done.
+    """
+    with waited_seconds() as waited:
+        start = time.perf_counter()
+        first, second = _Model(built, waited), _Model(other, waited)
+        evidence = ConfidenceSequence()
+        next_look = 1
+        while True:
+            evidence.add(_difference(first, second))
+            if step is not None:
+                step("pair", evidence.count, 0)
+            elapsed = time.perf_counter() - start
+            if evidence.count < next_look and elapsed < seconds:
+                continue
+            evidence.look()
+            next_look = max(evidence.count + 1, math.ceil(evidence.count * _LOOKS_GROW_BY))
+            median, lower, upper = map(math.exp, (evidence.estimate, evidence.lower, evidence.upper))
+            ratio = Ratio(median, lower, upper, evidence.count, round(elapsed, 3))
+            if clear(ratio) or elapsed >= seconds:
+                return ratio
+
+
+_coin = random.Random()
+
+
+def _difference(first: _Model, second: _Model) -> float:
+    """Logarithm of the ratio of one turn of each; a coin decides which comes first."""
+    if _coin.random() < 0.5:
+        numerator, denominator = first.turn(), second.turn()
+    else:
+        denominator, numerator = second.turn(), first.turn()
+    return math.log(numerator / denominator)

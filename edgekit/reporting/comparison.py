@@ -1,0 +1,44 @@
+"""Two bundles in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from edgekit.reporting.judgement import HEADLINES, judge
+from edgekit.reporting.summary import Manifest, built_as, bytes_text, decibel_text, worst_db
+
+COMPARISON_HEAD = ("", "A", "B", "A relative to B")
+
+
+def comparison_rows(first: Manifest, second: Manifest) -> Iterator[Sequence[str]]:
+    """A row for each figure: what it is, A's, B's, and how they relate where that has a meaning."""
+    both = (first, second)
+    yield "verdict", *(HEADLINES[judge(manifest)[0]] for manifest in both), ""
+    yield "target", *(str(manifest["target"]["profile"]) for manifest in both), ""
+    yield "built as", *(built_as(manifest) for manifest in both), ""
+    sizes = [manifest["size"]["bytes"] for manifest in both]
+    yield "size", *map(bytes_text, sizes), f"×{sizes[0] / sizes[1]:.2f}"
+    yield _latency(first, second)
+    tasks = [manifest["accuracy"]["task"] for manifest in both]
+    if all(task is not None for task in tasks):
+        shares = [task["built"] for task in tasks]
+        difference = f"{(shares[0] - shares[1]) * 100:+.2f} points"
+        yield "labels found", *(f"{share:.2%}" for share in shares), difference
+    worst = [worst_db(manifest["accuracy"]) for manifest in both]
+    decibels = [figure for figure in worst if figure is not None]
+    if len(decibels) == 2:
+        finite = not {"inf", "-inf"} & set(map(str, decibels))
+        difference = f"{float(decibels[0]) - float(decibels[1]):+.1f} dB" if finite else ""
+        yield "worst sample's SQNR", *map(decibel_text, decibels), difference
+
+
+def _latency(first: Manifest, second: Manifest) -> Sequence[str]:
+    """Times of different runtimes relate only where they are a device's own; each stands to its run's original."""
+    label = "P50 latency, of the original's"
+    ratios = [manifest["latency"]["ratio"] for manifest in (first, second)]
+    comparable = first["latency"]["executed_by"] == second["latency"]["executed_by"]
+    texts = [
+        f"{manifest['latency']['built']['p50_ms']:.3g} ms, {ratio:.2f}"
+        for manifest, ratio in zip((first, second), ratios, strict=True)
+    ]
+    return label, *texts, f"×{ratios[0] / ratios[1]:.2f}" if comparable else ""

@@ -1,0 +1,118 @@
+"""Whether a bundle ships, and why: what speaks for it and what its user should know."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from edgekit.reporting.summary import Manifest, data_text, decibel_text, stage_record, warnings, worst_output_text
+
+
+class Weight(StrEnum):
+    """What a finding means for shipping."""
+
+    GOOD = "good"
+    CAUTION = "caution"
+    BAD = "bad"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One reason."""
+
+    weight: Weight
+    text: str
+
+
+HEADLINES = {
+    Weight.GOOD: "Ships",
+    Weight.CAUTION: "Ships, with reservations",
+    Weight.BAD: "Does not ship",
+}
+
+
+def judge(manifest: Manifest) -> tuple[Weight, list[Finding]]:
+    """The gravest weight, and the reasons: the gravest first."""
+    order = list(Weight)[::-1]
+    findings = sorted(_findings(manifest), key=lambda finding: order.index(finding.weight))
+    return findings[0].weight, findings
+
+
+def _findings(manifest: Manifest) -> Iterator[Finding]:
+    yield from _accuracy(manifest["accuracy"])
+    yield from _operators(manifest)
+    if not manifest["target"]["runs_here"]:
+        yield Finding(
+            Weight.CAUTION,
+            f"The device itself has executed nothing: {manifest['accuracy']['executed_by']} stood in for it. "
+            f"On the device run `{manifest['check']['command']}`.",
+        )
+    elif manifest["latency"]["ratio"] > 1:
+        yield Finding(Weight.CAUTION, f"It takes {manifest['latency']['ratio']:.2f} times as long as the original.")
+    else:
+        yield Finding(Weight.GOOD, f"It takes {manifest['latency']['ratio']:.2f} of the original's time.")
+    for text in warnings(manifest):
+        yield Finding(Weight.CAUTION, text)
+
+
+def _accuracy(accuracy: Mapping[str, Any]) -> Iterator[Finding]:
+    """A bundle is written only where it holds its floors."""
+    yield Finding(Weight.GOOD, f"It is as accurate as was asked ({_floors(accuracy)}); {worst_output_text(accuracy)}.")
+    if accuracy["data"]["kind"] == "seeded":
+        text = f"The accuracy was measured on {data_text(accuracy)}: real data can fare otherwise."
+        yield Finding(Weight.CAUTION, text)
+
+
+def _floors(accuracy: Mapping[str, Any]) -> str:
+    floors = accuracy["floors"]
+    asked = [f"SQNR of {decibel_text(floors['sqnr_db'])}"]
+    if floors["agreement"] is not None:
+        asked.append(f"or {floors['agreement']:.0%} equal decisions")
+    if accuracy["task"] is not None and floors["max_drop"] is not None:
+        asked.append(f"and at most {floors['max_drop']:.2%} of the labels lost")
+    return " ".join(asked)
+
+
+_WITNESSES = {
+    "executed": "the target's runtime, which ran them,",
+    "compiled": "the target's compiler",
+    "registry": "the converter",
+    "table": "a table of the vendor's",
+    "heuristic": "a rule of thumb",
+    "unknown": "nothing known",
+}
+"""Who says that a node is taken, by the evidence of its verdict (:class:`edgekit.target.Evidence`)."""
+
+
+def _operators(manifest: Manifest) -> Iterator[Finding]:
+    counts: Counter[str] = Counter()
+    evidence: Counter[str] = Counter()
+    for group in stage_record(manifest, "check operators").get("verdicts", ()):
+        counts[group["support"]] += len(group["nodes"])
+        evidence[group["evidence"]] += len(group["nodes"])
+    total = counts.total()
+    texts = {
+        "unsupported": (Weight.BAD, "are not supported by the device"),
+        "falls back": (Weight.CAUTION, "fall back to another unit of the device"),
+        "unknown": (Weight.CAUTION, "may or may not be supported: nothing is known of them"),
+    }
+    for support, (weight, text) in texts.items():
+        if counts[support]:
+            yield Finding(weight, f"Operators: {counts[support]} of {total} nodes {text}.")
+    if total and not counts.keys() & texts.keys():
+        yield Finding(Weight.GOOD, f"Operators: {_taken(evidence)}.")
+
+
+def _taken(evidence: Counter[str]) -> str:
+    """Who takes the nodes; what a converter takes says nothing of where the device runs it."""
+    total = evidence.total()
+    if len(evidence) == 1:
+        (kind,) = evidence
+        text = f"{_WITNESSES[kind]} takes all {total} nodes"
+    else:
+        each = ", ".join(f"{count} by {_WITNESSES[kind]}" for kind, count in evidence.most_common())
+        text = f"all {total} nodes are taken: {each}"
+    return f"{text}; where they run is decided on the device" if "registry" in evidence else text

@@ -1,0 +1,71 @@
+"""The tables that every report shows, as texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from edgekit.reporting.summary import Manifest, bytes_text, decibel_text
+
+Row = Sequence[str]
+
+ACCURACY_HEAD = ("output", "SQNR", "worst sample", "largest error", "cosine", "same decision", "unequal")
+FEATURE_HEAD = ("", "name", "type", "shape", "in the model", "type", "shape")
+STAGE_HEAD = ("stage", "seconds")
+
+
+def accuracy_rows(manifest: Manifest) -> Iterator[Row]:
+    """A row an output."""
+    for output in manifest["accuracy"]["outputs"]:
+        yield (
+            output["name"],
+            _optional(output["sqnr_db"], decibel_text),
+            _optional(output["worst_sample_db"], decibel_text),
+            _optional(output["max_abs_error"], "{:.3g}".format),
+            _optional(output["cosine"], "{:.6f}".format),
+            _optional(output["agreement"], "{:.2%}".format),
+            f"{output['mismatch']:.2%}",
+        )
+
+
+def execution_text(manifest: Manifest) -> str:
+    """What executed both sides of the comparison."""
+    accuracy = manifest["accuracy"]
+    return f"Executed by {accuracy['executed_by']}, compared with {accuracy['reference']}."
+
+
+def feature_rows(manifest: Manifest) -> Iterator[Row]:
+    """A row an input, then a row an output."""
+    for kind in ("input", "output"):
+        for feature in manifest[f"{kind}s"]:
+            yield (
+                kind,
+                feature["name"],
+                feature["dtype"],
+                shape_text(feature["shape"]),
+                feature["native_name"],
+                feature["native_dtype"],
+                shape_text(feature["native_shape"]),
+            )
+
+
+def stage_rows(manifest: Manifest) -> Iterator[Row]:
+    """A row a stage; one that failed and was made up for says so."""
+    for stage in manifest["stages"]:
+        failed = " (failed)" if "failed" in stage["record"] else ""
+        yield stage["name"] + failed, f"{stage['seconds']:.2f}"
+
+
+def file_rows(manifest: Manifest) -> Iterator[tuple[str, str, str]]:
+    """A row a file: path, size, SHA-256."""
+    for file in manifest["files"]:
+        yield file["path"], bytes_text(file["bytes"]), file["sha256"]
+
+
+def shape_text(shape: Sequence[object]) -> str:
+    """A shape as people write it; a dynamic dimension without a name is a question mark."""
+    return "×".join("?" if dim is None else str(dim) for dim in shape) or "scalar"
+
+
+def _optional(value: Any, render: Callable[[Any], str]) -> str:
+    return "" if value is None else render(value)

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from edgekit.config import Budget
+from edgekit.quality_gate.baseline import Figures
+from edgekit.quality_gate.judging import GROWTH, judge_growth, judge_manifest
+
+
+def manifest(**operators: Any) -> dict[str, Any]:
+    return {
+        "size": {"bytes": 1000},
+        "accuracy": {"task": {"built": 0.9, "drop": 0.02}, "outputs": [{"worst_sample_db": 30.0}]},
+        "stages": [{"name": "check operators", "record": operators}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("budget", "kept", "text"),
+    [
+        (Budget(size=1000), True, "size: 1 kB, at most 1 kB"),
+        (Budget(size=999), False, "size: 1 kB, at most 999 B"),
+        (Budget(accuracy=0.9), True, "accuracy: 90.00%, at least 90.00%"),
+        (Budget(accuracy=0.91), False, "accuracy: 90.00%, at least 91.00%"),
+        (Budget(accuracy_drop=0.02), True, "accuracy drop: 2.00%, at most 2.00%"),
+        (Budget(accuracy_drop=0.01), False, "accuracy drop: 2.00%, at most 1.00%"),
+        (Budget(sqnr_db=30), True, "worst output: 30.0 dB, at least 30.0 dB"),
+        (Budget(sqnr_db=31), False, "worst output: 30.0 dB, at least 31.0 dB"),
+        (
+            Budget(accelerator_share=0.95),
+            True,
+            "on the accelerator: 95.00% on NPU (evidence: table), at least 95.00% of the nodes",
+        ),
+        (
+            Budget(accelerator_share=0.96),
+            False,
+            "on the accelerator: 95.00% on NPU (evidence: table), at least 96.00% of the nodes",
+        ),
+        (Budget(partitions=3), True, "partitions: 3 (evidence: table), at most 3"),
+        (Budget(partitions=2), False, "partitions: 3 (evidence: table), at most 2"),
+    ],
+)
+def test_each_budget_by_itself(budget: Budget, kept: bool, text: str) -> None:
+    (verdict,) = judge_manifest(
+        manifest(accelerator="NPU", accelerator_share=0.95, partitions=3, unit_evidence="table"), budget
+    )
+    assert (verdict.outcome == "kept") is kept
+    assert f"{verdict.budget}: {verdict.found}, {verdict.limit}" == text
+
+
+def test_what_was_not_measured_does_not_pass() -> None:
+    unmeasured = manifest()
+    unmeasured["accuracy"] = {"task": None, "outputs": [{"worst_sample_db": None}]}
+    budget = Budget(accuracy=0.0, accuracy_drop=1.0, sqnr_db=0, accelerator_share=0.0, partitions=1000)
+    assert {verdict.found: verdict.outcome for verdict in judge_manifest(unmeasured, budget)} == {
+        "not measured: the samples had no labels": "broken",
+        "no floating-point output": "broken",
+        "not known: the bundle's check of operators does not tell": "broken",
+    }
+
+
+def test_nothing_is_judged_that_is_not_asked() -> None:
+    assert list(judge_manifest(manifest(), Budget())) == []
+
+
+def test_growth_over_an_earlier_build() -> None:
+    earlier = Figures("a" * 64, 1000, 0.9)
+
+    def outcomes(size: int, accuracy: float | None) -> dict[str, str]:
+        figures = Figures("b" * 64, size, accuracy)
+        return {verdict.budget: verdict.outcome for verdict in judge_growth(figures, GROWTH, earlier)}
+
+    assert outcomes(1010, 0.895) == {"size growth": "kept", "accuracy fall": "kept"}
+    assert outcomes(1011, 0.894) == {"size growth": "broken", "accuracy fall": "broken"}
+    assert outcomes(500, None) == {"size growth": "kept", "accuracy fall": "broken"}
+    without = Figures("a" * 64, 1000, None)
+    assert [verdict.budget for verdict in judge_growth(without, GROWTH, without)] == ["size growth"]

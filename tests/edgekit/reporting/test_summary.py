@@ -1,0 +1,61 @@
+from typing import Any
+
+import pytest
+
+from edgekit.reporting.summary import bytes_text, decibel_text, duration_text, sizes_texts, worst_db, worst_output_text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (84_590, "84.59 kB"), (2_500_000, "2.5 MB"), (10**12, "1000 GB")],
+)
+def test_bytes(count: int, text: str) -> None:
+    assert bytes_text(count) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(41.26, "41.3 dB"), ("inf", "exact"), ("-inf", "nothing right")])
+def test_decibels(value: float | str, text: str) -> None:
+    assert decibel_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "text"), [(0.05, "0.05 µs"), (999.4, "999 µs"), (999.9, "1 ms"), (2921.0, "2.92 ms")]
+)
+def test_durations(microseconds: float, text: str) -> None:
+    assert duration_text(microseconds) == text
+
+
+def output(name: str, worst: float | str | None, mismatch: float = 0.0) -> dict[str, Any]:
+    return {"name": name, "sqnr_db": worst, "worst_sample_db": worst, "mismatch": mismatch}
+
+
+def test_the_worst_output_is_that_of_the_worst_sample() -> None:
+    accuracy: dict[str, Any] = {
+        "outputs": [output("a", "inf"), output("b", 51.0), output("c", 90.0)],
+        "self_agreement_db": {},
+    }
+    assert worst_db(accuracy) == 51.0
+    assert worst_output_text(accuracy) == "b: SQNR 51.0 dB, 51.0 dB on its worst sample"
+    accuracy["self_agreement_db"] = {"b": 54.0}
+    assert worst_output_text(accuracy).endswith("; two executions of the original agree to 54.0 dB")
+
+
+def test_outputs_without_floats_are_told_by_what_differs() -> None:
+    accuracy = {"outputs": [output("a", None), output("b", None, 0.25)], "self_agreement_db": {}}
+    assert worst_db(accuracy) is None
+    assert worst_output_text(accuracy) == "b: 25.00% of the elements differ"
+
+
+def test_of_many_sizes_the_worst_is_told() -> None:
+    def at(size: int, decibels: float) -> dict[str, object]:
+        output = {"name": "y", "sqnr_db": decibels, "worst_sample_db": decibels - 1, "mismatch": 0.0}
+        return {"sizes": {"N": size}, "outputs": [output]}
+
+    few = {"self_agreement_db": {}, "sizes": [at(1, 60.0), at(8, 50.0)]}
+    assert sizes_texts(few) == [
+        "N=1: y: SQNR 60.0 dB, 59.0 dB on its worst sample",
+        "N=8: y: SQNR 50.0 dB, 49.0 dB on its worst sample",
+    ]
+    many = {"self_agreement_db": {}, "sizes": [at(size, 60.0 - (size == 5)) for size in range(1, 9)]}
+    assert sizes_texts(many) == ["N=5: y: SQNR 59.0 dB, 58.0 dB on its worst sample, the worst of 8"]
+    assert sizes_texts({"self_agreement_db": {}}) == []
