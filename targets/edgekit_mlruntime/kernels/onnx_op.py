@@ -33,11 +33,12 @@ class _Operator:
     """Kept for their identity: the operator is found again by it."""
 
     def run(self, operands: Mapping[str, Array | None], shape: Sequence[int]) -> Array:
-        """Compute a result of the shape."""
+        """A new array with the result, of this shape."""
         result = np.empty(shape, np.float32)
         binding = self.session.io_binding()
         for name in self.fed:
-            binding.bind_cpu_input(name, operands[name])
+            # NumPy's functions make scalars of tensors of rank 0, and a binding takes arrays only.
+            binding.bind_cpu_input(name, np.asarray(operands[name]))
         binding.bind_output(_OUTPUT, "cpu", 0, np.float32, result.shape, result.ctypes.data)
         self.session.run_with_iobinding(binding)
         return result

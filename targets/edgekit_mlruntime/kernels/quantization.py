@@ -22,7 +22,7 @@ def quantize(
     ``scale`` and ``zero_point`` are scalars, or vectors along ``axis``.
     """
     limits = np.iinfo(output_dtype)
-    levels = input / along_axis(scale, axis, input.ndim)
+    levels = np.asarray(input / along_axis(scale, axis, input.ndim))
     np.rint(levels, out=levels)
     if zero_point is not None:
         levels += along_axis(zero_point, axis, input.ndim)

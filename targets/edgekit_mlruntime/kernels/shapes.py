@@ -117,7 +117,7 @@ def depth_to_space(call: Call, x: Array, block_size: int) -> Array:
 def space_to_depth(call: Call, x: Array, block_size: int) -> Array:
     """Gather blocks of space into channels; the inverse of ``depth_to_space``."""
     blocks = _blocks(x, block_size, block_size).transpose(0, 3, 5, 1, 2, 4)
-    return blocks.reshape(x.shape[0], -1, *blocks.shape[-2:])
+    return blocks.reshape(x.shape[0], x.shape[1] * block_size**2, *blocks.shape[-2:])
 
 
 @kernel("pixel_shuffle", raw=True)
@@ -132,7 +132,7 @@ def pixel_shuffle(call: Call, x: Array, upscale_factor: int) -> Array:
 def pixel_unshuffle(call: Call, x: Array, downscale_factor: int) -> Array:
     """Gather blocks of space into channels; the inverse of ``pixel_shuffle``."""
     blocks = _blocks(x, downscale_factor, downscale_factor).transpose(0, 1, 3, 5, 2, 4)
-    return blocks.reshape(x.shape[0], -1, *blocks.shape[-2:])
+    return blocks.reshape(x.shape[0], x.shape[1] * downscale_factor**2, *blocks.shape[-2:])
 
 
 @kernel("space_to_batch", raw=True)
@@ -141,7 +141,7 @@ def space_to_batch(call: Call, x: Array, block_shape: Ints, paddings: Ints) -> A
     top, bottom, left, right = paddings
     padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
     blocks = _blocks(padded, *block_shape).transpose(3, 5, 0, 1, 2, 4)
-    return blocks.reshape(-1, *blocks.shape[-3:])
+    return blocks.reshape(math.prod(blocks.shape[:3]), *blocks.shape[-3:])
 
 
 @kernel("batch_to_space", raw=True)
