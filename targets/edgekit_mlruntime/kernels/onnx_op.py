@@ -18,7 +18,6 @@ from edgekit_mlruntime.registry import Call
 
 _OPSET = 19
 _IR_VERSION = 9
-_OUTPUT = "result"
 _PARALLEL_WORK = 2e7
 """Multiply-adds from which a second thread, which has to be woken, saves more than it costs on a busy machine."""
 
@@ -29,19 +28,21 @@ class _Operator:
 
     session: onnxruntime.InferenceSession
     fed: Sequence[str]
+    results: Sequence[str]
     constants: Mapping[str, Array]
     """Kept for their identity: the operator is found again by it."""
 
-    def run(self, operands: Mapping[str, Array | None], shape: Sequence[int]) -> Array:
-        """A new array with the result, of this shape."""
-        result = np.empty(shape, np.float32)
+    def run(self, operands: Mapping[str, Array | None], shapes: Sequence[Sequence[int]]) -> tuple[Array, ...]:
+        """New arrays with the results, of these shapes."""
+        results = tuple(np.empty(shape, np.float32) for shape in shapes)
         binding = self.session.io_binding()
         for name in self.fed:
             # NumPy's functions make scalars of tensors of rank 0, and a binding takes arrays only.
             binding.bind_cpu_input(name, np.asarray(operands[name]))
-        binding.bind_output(_OUTPUT, "cpu", 0, np.float32, result.shape, result.ctypes.data)
+        for name, result in zip(self.results, results, strict=True):
+            binding.bind_output(name, "cpu", 0, np.float32, result.shape, result.ctypes.data)
         self.session.run_with_iobinding(binding)
-        return result
+        return results
 
 
 _operators: weakref.WeakValueDictionary[Hashable, _Operator] = weakref.WeakValueDictionary()
@@ -59,36 +60,61 @@ def run_onnx_op(
     blocked: bool = False,
     **attributes: Any,
 ) -> Array:
+    """Compute an ONNX operator that has one output.
+
+    ``shape`` is that of the result; None: that of the first operand. All other arguments, and the result's type, are
+    those of :func:`run_onnx_op_with_outputs`.
+    """
+    if shape is None:
+        shape = next(value.shape for value in operands.values() if value is not None)
+    (result,) = run_onnx_op_with_outputs(
+        call, key, op_type, operands, shapes=[shape], work=work, blocked=blocked, **attributes
+    )
+    return result
+
+
+def run_onnx_op_with_outputs(
+    call: Call,
+    key: Hashable,
+    op_type: str,
+    operands: Mapping[str, Array | None],
+    *,
+    shapes: Sequence[Sequence[int]],
+    work: float,
+    blocked: bool = False,
+    **attributes: Any,
+) -> tuple[Array, ...]:
     """Compute one ONNX operator; its session is kept in the operation's cache.
 
     Args:
         call: The operation.
         key: Tells apart the sessions of one operation: whatever varies in the attributes.
-        op_type: ONNX operator with one output.
+        op_type: The ONNX operator.
         operands: The operator's inputs in order, float32, by the names that the operation's inputs have. The first is
             fed; the others are built into the session where the program holds them constant. None: left out.
+        shapes: Of the results.
         work: Estimated multiply-adds of a run.
-        shape: Of the result; None: that of the first operand.
         blocked: Whether the channel-blocked memory layout is worth its reordering: convolutions over space.
         attributes: The operator's.
 
     Returns:
-        float32 array.
+        New float32 arrays.
     """
-    (_, first), *others = ((name, value) for name, value in operands.items() if value is not None)
+    _, *others = ((name, value) for name, value in operands.items() if value is not None)
     operator = call.cache.get(key)
     if operator is None:
         built_in = [name for name, _ in others if name in call.constant_inputs]
         threads = thread_limit() if work >= _PARALLEL_WORK else 1
-        operator = _find_operator(op_type, operands, built_in, attributes, threads, blocked)
+        operator = _find_operator(op_type, operands, len(shapes), built_in, attributes, threads, blocked)
         call.cache[key] = operator
-    result: Array = operator.run(operands, first.shape if shape is None else shape)
-    return result
+    results: tuple[Array, ...] = operator.run(operands, shapes)
+    return results
 
 
 def _find_operator(
     op_type: str,
     operands: Mapping[str, Array | None],
+    output_count: int,
     built_in: Sequence[str],
     attributes: Mapping[str, Any],
     threads: int,
@@ -97,6 +123,7 @@ def _find_operator(
     """The operator with just these constants, if there is one, or else a new one."""
     identity = (
         op_type,
+        output_count,
         tuple((name, value is None, id(value) if name in built_in else None) for name, value in operands.items()),
         tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in attributes.items()),
         threads,
@@ -106,11 +133,12 @@ def _find_operator(
     if operator is None:
         present = {name: value for name, value in operands.items() if value is not None}
         names = [name if name in present else "" for name in operands]
-        node = onnx.helper.make_node(op_type, names, [_OUTPUT], **attributes)
+        results = [f"result_{index}" for index in range(output_count)]
+        node = onnx.helper.make_node(op_type, names, results, **attributes)
         fed = [name for name in present if name not in built_in]
         constants = {name: present[name] for name in built_in}
         session = _build_session(node, fed, constants, _session_options(threads, blocked))
-        operator = _operators[identity] = _Operator(session, fed, constants)
+        operator = _operators[identity] = _Operator(session, fed, results, constants)
     return operator
 
 
@@ -122,7 +150,7 @@ def _build_session(
         [node],
         node.op_type,
         [_float_tensor(name) for name in fed],
-        [_float_tensor(_OUTPUT)],
+        [_float_tensor(name) for name in node.output],
         [
             onnx.numpy_helper.from_array(np.ascontiguousarray(value, np.float32), name)
             for name, value in constants.items()

@@ -193,3 +193,43 @@ def test_activations(run_op, name, function):
         weight_hh=np.zeros((1, 1), np.float32), activation=name, dtypes=["float32"] * 2,
     )  # fmt: skip
     np.testing.assert_allclose(outputs[0].reshape(-1), function(torch.tensor(x)), rtol=1e-5, atol=1e-7)
+
+
+def layer_of(op_type, rng, *, both):
+    """A layer's inputs, with every weight it can have."""
+    gates = {"lstm": 4, "gru": 3, "rnn": 1}[op_type] * HIDDEN
+    width = 2 * HIDDEN if both else HIDDEN
+    inputs = {
+        "x": normal(rng, STEPS, BATCH, INPUT), "initial_h": normal(rng, BATCH, width),
+        "weight_ih": normal(rng, gates, INPUT) / 4, "weight_hh": normal(rng, gates, HIDDEN) / 8,
+        "bias": normal(rng, gates), "output_sequence": True,
+    }  # fmt: skip
+    if op_type == "lstm":
+        inputs |= {"initial_c": normal(rng, BATCH, width), "peephole": normal(rng, 3 * HIDDEN)}
+    if both:
+        names = ("weight_ih", "weight_hh", "bias", "peephole")
+        inputs |= {f"{name}_back": normal(rng, *inputs[name].shape) / 8 for name in names}
+        inputs["direction"] = "bidirectional"
+    return inputs
+
+
+@pytest.mark.parametrize(
+    ("op_type", "both", "options"),
+    [
+        ("lstm", False, {}),
+        ("lstm", False, {"direction": "reverse", "output_sequence": False}),
+        ("lstm", True, {}),
+        ("lstm", True, {"output_sequence": False, "recurrent_activation": "hard_sigmoid", "activation": "scaled_tanh"}),
+        ("gru", False, {}),
+        ("gru", False, {"direction": "reverse", "output_sequence": False, "recurrent_activation": "hard_sigmoid"}),
+        ("gru", False, {"reset_after": True, "ios": 18}),
+        ("rnn", False, {"activation": "relu"}),
+        ("rnn", False, {"direction": "reverse", "output_sequence": False}),
+    ],
+)
+def test_layers_compute_the_same_step_by_step(run_op, rng, op_type, both, options):
+    # Weights that are fed are not known beforehand: such a layer cannot be built as an operator of ONNX.
+    inputs = {**layer_of(op_type, rng, both=both), **options, "dtypes": ["float32"] * (3 if op_type == "lstm" else 2)}
+    fed = [name for name in inputs if name.startswith("weight")]
+    for built, stepped in zip(run_op(op_type, **inputs), run_op(op_type, **inputs, fed=["x", *fed]), strict=True):
+        np.testing.assert_allclose(built, stepped, rtol=1e-4, atol=1e-5)
