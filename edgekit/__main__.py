@@ -1,9 +1,13 @@
 """The process of the command line: what the script ``edgekit`` and ``python -m edgekit`` start."""
 
 import gc
+import os
 import sys
+from pathlib import Path
 
-from edgekit.cli import main
+from edgekit.cli import end_with_error, main
+from edgekit.processes.supervision import supervised
+from edgekit.terminal.foreign_text import safe_stream
 
 COLLECT_AFTER = 50_000
 """How many new objects Python's search for cycles waits for: graphs are tens of thousands of small objects, and with
@@ -13,9 +17,31 @@ the default of 700 the search takes up to a tenth of the time."""
 def run() -> int:
     """Runs what the command line asks for, and returns the exit code."""
     gc.set_threshold(COLLECT_AFTER)
+    return supervised(_command, _failed)
+
+
+def _command() -> int:
+    _use_safe_streams()
     code = main()
+    try:
+        sys.stdout.flush()
+    except Exception as failure:
+        code = end_with_error(failure)
     gc.freeze()  # the process ends: going through a large model once more would take a quarter of a second
     return code
+
+
+def _failed(failure: Exception) -> int:
+    """Tells of what happened to the process that did the work."""
+    _use_safe_streams()
+    code = end_with_error(failure)
+    sys.stdout.flush()
+    return code
+
+
+def _use_safe_streams() -> None:
+    sys.stdout = safe_stream(sys.stdout, "standard output")
+    sys.stderr = safe_stream(sys.stderr or Path(os.devnull).open("w"), "standard error")  # noqa: SIM115
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,9 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 _PREFIX = ".edgekit-"
+_OLD = "old"
+_HERE, _EXCHANGE = -100, 2
+"""``AT_FDCWD`` and ``RENAME_EXCHANGE`` of Linux's ``renameat2``."""
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _DISK_PROBE_BYTES = 1 << 16
 
@@ -64,18 +68,33 @@ def atomic_directory(
             f"exists and is not a {what}", subject=path, hint="choose another name with -o, or remove it first"
         )
     with _folder_beside(path) as folder:
-        result, older = folder / "new", folder / "old"
+        result, older = folder / "new", folder / _OLD / path.name
         result.mkdir()
         yield result
         with _uninterrupted():
-            if path.exists():
+            if path.exists() and not _exchanged(result, path):
+                older.parent.mkdir()
                 path.rename(older)
-            try:
-                result.rename(path)
-            except OSError:
-                if older.exists():
+                try:
+                    result.rename(path)
+                except OSError:
                     older.rename(path)
-                raise
+                    raise
+            elif not path.exists():
+                result.rename(path)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Exchanges two names at once, so that there is no moment without either; false where the system cannot."""
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):  # a C library without it
+        return False
+    return bool(rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0)
 
 
 @contextmanager
@@ -85,7 +104,7 @@ def _folder_beside(path: Path) -> Iterator[Path]:
     new_parents = [parent for parent in path.parents if not parent.exists()]
     try:
         remove_abandoned(path.parent)
-        with _made_and_locked(folder):
+        with made_and_locked(folder):
             yield folder
     except OSError as error:
         failure = _explanation(error, path, folder)
@@ -106,25 +125,37 @@ def _folder_beside(path: Path) -> Iterator[Path]:
                 _remove_empty(new_parents)
 
 
-def remove_abandoned(folder: Path) -> None:
+def remove_abandoned(folder: Path, prefix: str = _PREFIX) -> None:
     """Removes what processes that were killed left unfinished in a folder; what is still being written stays.
 
     Whoever writes holds a lock, which the system takes back when a process ends, however it ends.
+
+    Args:
+        folder: Where to look.
+        prefix: What the names begin with of the folders that are meant.
     """
-    for unfinished in folder.glob(f"{_PREFIX}*"):
-        descriptor = _lock(unfinished, wait=False)
+    for unfinished in folder.glob(f"{prefix}*"):
+        descriptor = None if unfinished.is_symlink() else _lock(unfinished, wait=False)
         if descriptor is not None:
             try:
+                _put_back(unfinished / _OLD, folder)
                 shutil.rmtree(unfinished, ignore_errors=True)
             finally:
                 os.close(descriptor)
 
 
+def _put_back(kept: Path, folder: Path) -> None:
+    """Gives an output its name back, which a process was about to replace when it was killed."""
+    for older in kept.iterdir() if kept.is_dir() else ():
+        if not os.path.lexists(folder / older.name):
+            older.rename(folder / older.name)
+
+
 @contextmanager
-def _made_and_locked(folder: Path) -> Iterator[None]:
+def made_and_locked(folder: Path) -> Iterator[None]:
     """Makes the folder and holds its lock, so that nobody takes it for abandoned."""
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = _lock(folder, wait=True)
         if descriptor is None or _is_at(descriptor, folder):
             break

@@ -27,6 +27,7 @@ from edgekit.fingerprint import data_files, fingerprint, model_files
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
+from edgekit.processes import supervision
 from edgekit.progress import Progress
 from edgekit.registry import find_profile
 from edgekit.stages import Stage, StageResult
@@ -330,6 +331,8 @@ class Walk:
         if not isinstance(result, hands_on):
             raise stage.broken(f"it handed on no {hands_on.__name__}")
         self.keep(stage.name, result.record, time.perf_counter() - start)
+        if stage.name == Load.name:
+            supervision.tell_model_bytes(result.record["bytes"])
         for warning in result.warnings:
             self._progress.warn(warning)
         return result

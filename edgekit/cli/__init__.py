@@ -94,3 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return typer.main.get_command(app).main(arguments, prog_name="edgekit", standalone_mode=False) or 0
     except Exception as failure:
         return _errors.report(failure, as_json="--json" in arguments)
+
+
+def end_with_error(failure: Exception) -> int:
+    """Tells of a failure outside of :func:`main`, as that would tell of it, and returns its exit code."""
+    return _errors.report(failure, as_json="--json" in sys.argv)

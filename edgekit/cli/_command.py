@@ -7,19 +7,45 @@ commands share, one option a field; and every command has ``--json`` and ``--qui
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import os
+import stat
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from edgekit.cli._console import Console
 from edgekit.cli._errors import InterruptedByUserError
+from edgekit.errors import InputError
+from edgekit.processes import supervision
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout, and nothing else.")]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr; warnings and errors stay.")
 ]
+MaxMemoryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--max-memory",
+        metavar="SIZE",
+        help="Memory that the command may take, such as 8GB; by default 2 GiB and 16 times the model's size.",
+        show_default=False,
+    ),
+]
+MaxSecondsOption = Annotated[
+    float | None,
+    typer.Option(
+        "--max-seconds",
+        metavar="SECONDS",
+        min=1,
+        help="How long a stage may work without a sign of progress; by default 35 s and a second a megabyte of model.",
+        show_default=False,
+    ),
+]
+_LIMITS = {"max_memory": MaxMemoryOption, "max_seconds": MaxSecondsOption}
 
 
 @dataclass(frozen=True)
@@ -67,11 +93,14 @@ def _with_flat_options(function: Callable[..., None]) -> Callable[..., None]:
             parameters.extend(_group_parameters(groups[parameter.name]))
         elif hints[parameter.name] is not Console:
             parameters.append(_keyword(parameter.name, hints[parameter.name], parameter.default))
+    for name, hint in _LIMITS.items():
+        parameters.append(_keyword(name, hint, None))
     parameters.append(_keyword("as_json", JsonOption, False))
     parameters.append(_keyword("quiet", QuietOption, False))
 
     def run(**values: Any) -> None:
         console = Console(as_json=values.pop("as_json"), quiet=values.pop("quiet"))
+        _supervise(function.__name__.rstrip("_"), values, *(values.pop(name) for name in _LIMITS))
         for name, group in groups.items():
             values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
         try:
@@ -83,6 +112,41 @@ def _with_flat_options(function: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect.signature
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _supervise(name: str, values: Mapping[str, Any], memory: str | None, seconds: float | None) -> None:
+    """Tells the process that watches this one what the command works on and what it may take."""
+    given = [values[key] for key in ("model", "bundle") if isinstance(values.get(key), Path)]
+    supervision.set_limits(None if memory is None else _parsed_size(memory), seconds)
+    output = values.get("output")
+    supervision.tell(
+        stage=name,
+        subject=str(given[0]) if given else None,
+        folder=os.path.dirname(os.path.realpath(output if isinstance(output, Path) else "x")),  # noqa: PTH120
+    )
+    supervision.tell_model_bytes(sum(map(_size, given)))
+
+
+def _parsed_size(text: str) -> int:
+    from edgekit.config import parse_bytes
+
+    try:
+        return parse_bytes(int(text) if text.isdecimal() else text)
+    except ValueError as error:
+        raise InputError(
+            "cannot be used", subject=f"--max-memory {text}", expected="bytes, or a size such as 8GB"
+        ) from error
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, or of the files of a bundle."""
+    total = 0
+    with suppress(OSError, ValueError):
+        inside = (Path(folder, name) for folder, _, names in os.walk(path) for name in names)
+        for file in inside if path.is_dir() else [path]:
+            status = file.lstat()
+            total += status.st_size if stat.S_ISREG(status.st_mode) else 0
+    return total
 
 
 def _group_parameters(group: Any) -> list[inspect.Parameter]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -12,7 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from edgekit.errors import RequirementError
+from edgekit.processes.supervision import ToldProgress
 from edgekit.progress import Progress
+from edgekit.terminal.foreign_text import SafeStream, escaped, escaped_json
 from edgekit.terminal.progress import progress_on
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Console:
     @cached_property
     def progress(self) -> Progress:
         """The progress display: warnings alone with ``--quiet``, silent with ``--json``, whose record holds them."""
-        return Progress() if self.as_json else progress_on(sys.stderr, quiet=self.quiet)
+        return ToldProgress(Progress() if self.as_json else progress_on(sys.stderr, quiet=self.quiet))
 
     def show(self, record: Mapping[str, Any], render: Callable[[RichConsole], None]) -> None:
         """Gives the command's result to stdout, once a command.
@@ -41,20 +42,17 @@ class Console:
             record: The result as plain data, printed with ``--json``.
             render: Prints it for people.
         """
-        try:
-            if self.as_json:
-                sys.stdout.write(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-            else:
-                render(_rich_console())
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # Who reads has seen enough (`edgekit … | head`); what is left in the buffer must not fail again at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if self.as_json:
+            document = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
+            sys.stdout.write(escaped_json(document) + "\n")
+        else:
+            render(_rich_console())
+        sys.stdout.flush()
 
     def note(self, text: str) -> None:
         """Says what is not the result, such as which file was written; silent with ``--json`` and ``--quiet``."""
         if not (self.as_json or self.quiet):
-            sys.stderr.write(text + "\n")
+            sys.stderr.write(escaped(text) + "\n")
 
     def warn(self, text: str) -> None:
         """Says what people should know although the command went through; silent with ``--json``."""
@@ -62,19 +60,22 @@ class Console:
 
     def say(self, line: str) -> None:
         """Prints a line that a machine reads from the log, whatever people want to see."""
-        sys.stderr.write(line + "\n")
+        if isinstance(sys.stderr, SafeStream):
+            sys.stderr.write_command(line)
+        else:
+            sys.stderr.write(escaped(line) + "\n")
 
     def fail(self, text: str, exit_code: int = RequirementError.exit_code) -> NoReturn:
         """Ends a command that did its work, and whose answer is no.
 
         The result has been shown already, so this goes to stderr alone.
         """
-        sys.stderr.write(f"error: {text}\n")
+        sys.stderr.write(f"error: {escaped(text)}\n")
         raise typer.Exit(exit_code)
 
 
 def _rich_console() -> RichConsole:
-    from rich.console import Console as RichConsole
+    from edgekit.terminal.escaping_console import EscapingConsole
 
     width = None if sys.stdout.isatty() else PIPE_WIDTH
-    return RichConsole(file=sys.stdout, width=width, markup=False, highlight=False, soft_wrap=False)
+    return EscapingConsole(file=sys.stdout, width=width, markup=False, highlight=False, soft_wrap=False)

@@ -6,11 +6,13 @@ import json
 import os
 import sys
 import traceback
+from contextlib import suppress
 from typing import TextIO
 
 import typer
 
 from edgekit.errors import EdgeKitError, InputError, InternalError
+from edgekit.terminal.foreign_text import ReaderGoneError, escaped
 
 TRACEBACK_VARIABLE = "EDGEKIT_TRACEBACK"
 """Environment variable that asks for the Python traceback of an error."""
@@ -23,11 +25,17 @@ class InterruptedByUserError(InputError):
 def report(failure: Exception, *, as_json: bool) -> int:
     """Tells of the failure, and returns the exit code that it stands for."""
     error = as_edgekit_error(failure)
+    if isinstance(error, ReaderGoneError):
+        return error.exit_code
     if os.environ.get(TRACEBACK_VARIABLE, "") not in ("", "0"):
         traceback.print_exception(failure, file=sys.stderr)
-    _print_coloured(f"error: {error}", sys.stderr)
+    with suppress(InputError, OSError):  # there is nobody to tell
+        _print_coloured(escaped(f"error: {error}"), sys.stderr)
     if as_json:
-        sys.stdout.write(json.dumps({"error": {"exit_code": error.exit_code, **error.as_record()}}, indent=2) + "\n")
+        record = json.dumps({"error": {"exit_code": error.exit_code, **error.as_record()}}, indent=2)
+        with suppress(InputError, OSError):
+            sys.stdout.write(record + "\n")
+            sys.stdout.flush()
     return error.exit_code
 
 
@@ -37,6 +45,16 @@ def as_edgekit_error(failure: Exception) -> EdgeKitError:
         return failure
     if isinstance(failure, typer.TyperException):
         return _usage_error(failure)
+    if isinstance(failure, MemoryError):
+        return InputError(
+            f"needs more memory than there is: {_first_line(failure)}" if str(failure) else "needs too much memory",
+            hint="`--max-memory SIZE` allows more, where the model needs it",
+        )
+    if isinstance(failure, RecursionError):
+        return InputError("the input is nested too deeply")
+    if isinstance(failure, OSError) and failure.errno is not None:
+        what = failure.filename if failure.filename is None else os.fsdecode(failure.filename)
+        return InputError(f"the system refuses it: {(failure.strerror or str(failure)).lower()}", subject=what)
     text = " ".join(str(failure).split())
     plugin = _plugin_at_fault(failure)
     return InternalError(
@@ -45,6 +63,10 @@ def as_edgekit_error(failure: Exception) -> EdgeKitError:
         hint=f"set {TRACEBACK_VARIABLE}=1 to see where it happened, and report it with the command that you ran"
         + ("" if plugin is None else f" to who makes {plugin}"),
     )
+
+
+def _first_line(failure: Exception) -> str:
+    return str(failure).strip().partition("\n")[0]
 
 
 def _plugin_at_fault(failure: Exception) -> str | None:

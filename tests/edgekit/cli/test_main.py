@@ -221,7 +221,7 @@ def test_an_interruption_is_one_clear_error(number: signal.Signals, text: str) -
     assert err == f"error: {text}\nhint: nothing was left behind\n"
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+def test_a_reader_that_has_seen_enough_ends_the_command_as_shells_expect() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -235,7 +235,7 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
         )
     finally:
         os.close(writer)
-    assert (finished.returncode, finished.stderr) == (0, "")
+    assert (finished.returncode, finished.stderr) == (141, "")
 
 
 def test_a_terminal_without_unicode_gets_question_marks(onnx_file: Callable[..., Path]) -> None:

@@ -1,0 +1,338 @@
+"""Runs a command in a process of its own, so that native code that dies, hangs or takes all memory is an error.
+
+ONNX's checker, ONNX Runtime, OpenVINO and coremltools see models that nobody has vetted; some models end the process
+that looks at them. The command line therefore forks once, before anything heavy is imported: the child does the work,
+and tells the parent by a pipe which stage it is in. The parent waits, watches its memory and its progress, and says
+what happened where the child cannot. It also owns the folder for temporary files, and takes it away at the end.
+
+Where there is no fork (Windows), or with ``EDGEKIT_SUPERVISION=0``, a command runs in the process itself, and none of
+this holds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from edgekit.atomic import made_and_locked, remove_abandoned
+from edgekit.errors import InputError
+from edgekit.processes.limits import Limits, Watch, limit_allocations
+from edgekit.progress import Progress
+from edgekit.terminal.foreign_text import escaped
+
+VARIABLE = "EDGEKIT_SUPERVISION"
+"""Environment variable that switches supervision off, for debuggers."""
+TEMPORARY_PREFIX = ".edgekit-tmp-"
+
+_SECONDS_BETWEEN_LOOKS = 0.05
+_SECONDS_BETWEEN_STEPS = 0.5
+_KEPT_OUTPUT = 1 << 14
+_PARENT_DIED = 1
+"""``PR_SET_PDEATHSIG`` of Linux's ``prctl``."""
+
+_ENDING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+Report = Callable[[InputError], int]
+"""Tells of an error, and returns the exit code."""
+
+
+class StageDiedError(InputError):
+    """A stage ended the process that it ran in, or was ended by the limits."""
+
+
+@dataclass
+class _Told:
+    """What the child has told."""
+
+    stage: str = "start"
+    exit_code: int | None = None
+    folders: list[Path] = field(default_factory=list)
+    """Where it writes its output: what is unfinished there is removed."""
+    limits: Limits = field(default_factory=Limits)
+    subject: str | None = None
+
+
+_pipe: int | None = None
+_asked: tuple[int | None, float | None] = None, None
+_last_step = 0.0
+
+
+def tell(**what: Any) -> None:
+    """Tells the supervising process, where there is one, a ``stage``, ``folder``, ``subject`` or ``limits``."""
+    if _pipe is not None:
+        with suppress(OSError):  # who supervised is gone, and so will this process be
+            os.write(_pipe, json.dumps(what).encode() + b"\n")
+
+
+def tell_step() -> None:
+    """Tells that the work goes on."""
+    global _last_step
+    now = time.monotonic()
+    if _pipe is not None and now - _last_step > _SECONDS_BETWEEN_STEPS:
+        _last_step = now
+        tell()
+
+
+def set_limits(memory: int | None, seconds: float | None) -> None:
+    """Takes note of the limits that were asked for; None for what follows from the model's size."""
+    global _asked
+    _asked = memory, seconds
+
+
+def limits_for(model_bytes: int) -> Limits:
+    """The limits of a command that works on a model of so many bytes."""
+    return Limits.for_model(model_bytes, *_asked)
+
+
+def tell_model_bytes(count: int) -> None:
+    """Sets the limits to what suits a model of so many bytes."""
+    if _pipe is not None:
+        limits = limits_for(count)
+        limit_allocations(limits)
+        tell(limits=vars(limits))
+
+
+def supervised(work: Callable[[], int], report: Report) -> int:
+    """The exit code of ``work``, done in a process of its own; the parent's words go through ``report``."""
+    if not hasattr(os, "fork") or os.environ.get(VARIABLE) == "0":
+        return work()
+    with _temporary_folder() as folder:
+        return _Supervisor(folder).run(work, report)
+
+
+class _Supervisor:
+    """The parent."""
+
+    def __init__(self, temporary: Path | None) -> None:
+        self._temporary = temporary
+        self._told = _Told()
+        self._output = b""
+        self._unread = b""
+        self._forwarded: dict[int, float] = {}
+        self._child = 0
+
+    def run(self, work: Callable[[], int], report: Report) -> int:
+        for number in range(3):  # what is closed would become a pipe of ours
+            with suppress(OSError):
+                os.fstat(number)
+                continue
+            os.open(os.devnull, os.O_RDWR)
+        told, tell_end = os.pipe()
+        printed, print_end = os.pipe()
+        parent = os.getpid()
+        before = _block_signals()
+        self._child = os.fork()
+        if self._child == 0:
+            os.close(told)
+            os.close(printed)
+            _work(work, tell_end, print_end, self._temporary, parent, before)
+        os.close(tell_end)
+        os.close(print_end)
+        handlers = self._forward_signals()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        try:
+            status, broken = self._wait(told, printed)
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            os.close(told)
+            os.close(printed)
+        code = os.waitstatus_to_exitcode(status)
+        if broken is None and self._told.exit_code is not None:
+            return self._told.exit_code
+        for folder in self._told.folders:
+            with suppress(OSError):
+                remove_abandoned(folder)
+        return report(self._explained(code, broken))
+
+    def _wait(self, told: int, printed: int) -> tuple[int, InputError | None]:
+        """The child's status, and why it was ended where it was."""
+        watch, broken, reading = Watch(self._child), None, [told, printed]
+        while True:
+            ready = select.select(reading, (), (), _SECONDS_BETWEEN_LOOKS)[0] if reading else []
+            for pipe in ready:
+                data = os.read(pipe, 1 << 16)
+                if not data:
+                    reading.remove(pipe)
+                elif pipe == printed:
+                    self._output = (self._output + data)[-_KEPT_OUTPUT:]
+                else:
+                    self._hear(data)
+                    watch.progressed()
+            gone, status = os.waitpid(self._child, 0 if told not in reading and broken is None else os.WNOHANG)
+            if gone:
+                return status, broken
+            if broken is None:
+                broken = watch.broken(self._told.limits)
+                if broken is not None:
+                    os.kill(self._child, signal.SIGKILL)
+
+    def _hear(self, data: bytes) -> None:
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            message: Mapping[str, Any] = json.loads(line)
+            self._told.stage = message.get("stage", self._told.stage)
+            self._told.exit_code = message.get("exit_code", self._told.exit_code)
+            self._told.subject = message.get("subject", self._told.subject)
+            if "folder" in message:
+                self._told.folders.append(Path(message["folder"]))
+            if "limits" in message:
+                self._told.limits = Limits(**message["limits"])
+
+    def _explained(self, code: int, broken: InputError | None) -> InputError:
+        stage, words = self._told.stage, self._last_words()
+        if broken is not None:
+            return StageDiedError(
+                f"stage {stage}: {broken.message}",
+                subject=self._told.subject,
+                expected=broken.expected,
+                found=broken.found,
+                hint=broken.hint,
+            )
+        how = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+        return StageDiedError(
+            f"stage {stage}: the process that ran it {how}",
+            subject=self._told.subject,
+            expected="a model that the libraries under EdgeKit can take",
+            found=words,
+            hint="`python -m onnx.checker` may tell what is wrong with the model; "
+            "the system also ends processes when memory runs out",
+        )
+
+    def _last_words(self) -> str | None:
+        """The last line that libraries printed past Python's streams."""
+        lines = [line.strip() for line in self._output.decode(errors="replace").splitlines() if line.strip()]
+        return lines[-1][:500] if lines else None
+
+    def _forward_signals(self) -> dict[int, Any]:
+        """Hands on what asks this process to end. Who asks a whole group reaches the child twice, which counts once."""
+
+        def forward(number: int, _frame: object) -> None:
+            now = time.monotonic()
+            if now - self._forwarded.get(number, -1.0) > 1.0:  # a whole group was meant: the child has got one, too
+                self._forwarded[number] = now
+                with suppress(ProcessLookupError):
+                    os.kill(self._child, number)
+
+        numbers = [number for number in _ENDING_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, forward) for number in numbers}
+        return {number: handler for number, handler in before.items() if handler is not None}
+
+
+def _work(
+    work: Callable[[], int], tell_end: int, print_end: int, temporary: Path | None, parent: int, signals: set[Any]
+) -> NoReturn:
+    """The child: never returns to who called."""
+    global _pipe
+    code = 3
+    try:
+        _end_with_parent(parent)
+        _pipe = tell_end
+        _keep_libraries_apart(print_end)
+        if temporary is not None:
+            os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
+        limit_allocations(Limits())
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals)
+        code = work()
+        tell(exit_code=code)
+    finally:
+        # An interpreter that ends in order runs destructors of native libraries, some of which crash.
+        import atexit
+
+        with suppress(Exception):
+            atexit._run_exitfuncs()
+        os._exit(code)
+
+
+def _keep_libraries_apart(print_end: int) -> None:
+    """Gives Python's streams descriptors of their own, and what native code prints to a pipe."""
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        stream = getattr(sys, name)
+        if stream is not None:
+            with suppress(OSError, ValueError):
+                stream.flush()
+                own = os.dup(number)
+                setattr(sys, name, os.fdopen(own, "w", encoding=stream.encoding, errors="replace"))
+                setattr(sys, f"__{name}__", getattr(sys, name))
+        os.dup2(print_end, number)
+    os.close(print_end)
+
+
+def _end_with_parent(parent: int) -> None:
+    """Has the system end this process as soon as its parent is gone, however that goes; Linux can."""
+    if sys.platform == "linux":
+        import ctypes
+
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PARENT_DIED, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def _block_signals() -> set[Any]:
+    """Puts signals off until both processes know what to do with them; returns what was blocked before."""
+    return signal.pthread_sigmask(signal.SIG_BLOCK, set(_ENDING_SIGNALS))
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path | None]:
+    """A folder for all temporary files of a command, gone afterwards; None where none can be made.
+
+    What commands that were killed have left is swept.
+    """
+    with ExitStack() as stack:
+        folder = None
+        try:
+            parent = Path(tempfile.gettempdir()).absolute()
+            remove_abandoned(parent, TEMPORARY_PREFIX)
+            folder = parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(6)}"
+            stack.enter_context(made_and_locked(folder))
+        except OSError:  # nowhere to write: the command says so if it has to
+            folder = None
+        try:
+            yield folder
+        finally:
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+class ToldProgress(Progress):
+    """Tells the supervising process of the stages and steps, and then another progress, in safe text."""
+
+    def __init__(self, inner: Progress) -> None:
+        self._inner = inner
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Wraps one stage."""
+        tell(stage=name)
+        with self._inner.stage(escaped(name)):
+            yield
+
+    def step(self, what: str, done: int, total: int) -> None:
+        """Tells of the step."""
+        tell_step()
+        self._inner.step(escaped(what), done, total)
+
+    def warn(self, text: str) -> None:
+        """Tells of the warning."""
+        self._inner.warn(escaped(text))

@@ -1,0 +1,20 @@
+"""A console for tables and coloured lines, whose texts come from files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions
+from rich.segment import Segment
+
+from edgekit.terminal.foreign_text import escaped
+
+
+class EscapingConsole(Console):
+    """Rich's console, which escapes what steers a terminal in every text, and then adds its own colours."""
+
+    def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The segments of what is printed; cells of tables come through here one by one."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(escaped(segment.text), segment.style)

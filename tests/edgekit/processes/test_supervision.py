@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+
+PROGRAM = """
+import sys, os, time, signal, ctypes, tempfile
+from edgekit.cli import end_with_error
+from edgekit.processes import supervision
+from edgekit.processes.limits import Limits
+
+def work():
+{body}
+
+sys.exit(supervision.supervised(work, end_with_error))
+"""
+
+
+def program(body: str) -> list[str]:
+    return [sys.executable, "-c", PROGRAM.format(body=textwrap.indent(textwrap.dedent(body), "    "))]
+
+
+def run(body: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    return subprocess.run(
+        [*program(body), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def test_the_exit_code_and_what_is_printed_come_through(tmp_path: Path) -> None:
+    finished = run("print('out')\nprint('err', file=sys.stderr)\nsys.stdout.flush()\nreturn 1", tmp_path)
+    assert (finished.returncode, finished.stdout, finished.stderr) == (1, "out\n", "err\n")
+
+
+def test_native_code_that_aborts_is_an_error_that_names_the_stage_and_the_last_words(tmp_path: Path) -> None:
+    body = r"""
+    supervision.tell(stage="load", subject="m.onnx")
+    os.write(2, b"terminate called: \x1b[31mvector\n")
+    os.abort()
+    """
+    finished = run(body, tmp_path)
+    assert finished.returncode == 2
+    assert finished.stderr.splitlines()[:3] == [
+        "error: m.onnx: stage load: the process that ran it was ended by SIGABRT",
+        "expected: a model that the libraries under EdgeKit can take",
+        "found: terminate called: \\x1b[31mvector",
+    ]
+    assert finished.stdout == ""
+
+
+def test_the_error_is_json_where_that_is_asked_for(tmp_path: Path) -> None:
+    finished = run("supervision.tell(stage='load')\nos.kill(os.getpid(), signal.SIGSEGV)", tmp_path, "--json")
+    record = json.loads(finished.stdout)["error"]
+    assert record["exit_code"] == finished.returncode == 2
+    assert record["message"] == "stage load: the process that ran it was ended by SIGSEGV"
+
+
+def test_a_process_that_ends_itself_without_a_result_is_no_success(tmp_path: Path) -> None:
+    finished = run("os._exit(0)", tmp_path)
+    assert finished.returncode == 2
+    assert "ended with exit code 0" in finished.stderr
+
+
+def test_a_crash_after_the_result_changes_nothing(tmp_path: Path) -> None:
+    finished = run("import atexit\natexit.register(os.abort)\nreturn 0", tmp_path)
+    assert (finished.returncode, finished.stderr) == (0, "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is watched on Linux")
+def test_memory_over_the_limit_ends_the_stage(tmp_path: Path) -> None:
+    body = """
+    supervision.tell(stage="verify", limits=vars(Limits(memory=300_000_000)))
+    kept = [bytearray(b"x") * 10_000_000 for _ in range(200)]
+    time.sleep(30)
+    """
+    finished = run(body, tmp_path)
+    assert finished.returncode == 2
+    assert finished.stderr.startswith("error: stage verify: takes too much memory\nexpected: 0.3 GB at most\nfound: ")
+    assert "hint: `--max-memory 4GB` allows more" in finished.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not count what is mapped")
+def test_memory_far_beyond_the_limit_is_refused_before_it_is_touched(tmp_path: Path) -> None:
+    start = time.monotonic()
+    finished = run("try:\n    bytearray(1 << 40)\nexcept MemoryError:\n    return 2\nreturn 0", tmp_path)
+    assert finished.returncode == 2
+    assert time.monotonic() - start < 30
+
+
+@pytest.mark.parametrize("work", ["while True: pass", "time.sleep(60)"])
+def test_a_stage_without_progress_is_ended(tmp_path: Path, work: str) -> None:
+    finished = run(f"supervision.tell(stage='fix', limits=vars(Limits(seconds=1.0)))\n{work}", tmp_path)
+    assert finished.returncode == 2
+    assert finished.stderr.startswith("error: stage fix: makes no progress\nexpected: a sign of it within 1 s\n")
+    assert "`--max-seconds 10`" in finished.stderr
+
+
+def test_steps_keep_a_stage_alive(tmp_path: Path) -> None:
+    body = """
+    supervision.tell(limits=vars(Limits(seconds=2.0)))
+    for _ in range(30):
+        time.sleep(0.2)
+        supervision.tell_step()
+    return 0
+    """
+    assert run(body, tmp_path).returncode == 0
+
+
+def test_temporary_files_are_gone_however_it_ends(tmp_path: Path) -> None:
+    for end in ("return 0", "os.abort()", "os._exit(7)"):
+        run(f"open(tempfile.mkstemp()[1], 'w').close()\ntempfile.mkdtemp()\n{end}", tmp_path)
+        assert list(tmp_path.iterdir()) == []
+
+
+@contextmanager
+def running(body: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    with subprocess.Popen(program(body), stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        yield process
+        process.kill()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux ends a process with its parent")
+def test_nothing_outlives_a_supervisor_that_is_killed_and_the_next_one_sweeps(tmp_path: Path) -> None:
+    body = "tempfile.mkdtemp()\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
+    with running(body, tmp_path) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        process.kill()
+        process.wait()
+        end = time.monotonic() + 10
+        while Path(f"/proc/{child}").exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        assert not Path(f"/proc/{child}").exists()
+    assert len(list(tmp_path.iterdir())) == 1
+    run("return 0", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_are_handed_on(tmp_path: Path, number: signal.Signals) -> None:
+    body = """
+    def end(number, frame):
+        raise KeyboardInterrupt
+    signal.signal(signal.SIGTERM, end)
+    print("ready", flush=True)
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        return 2
+    return 0
+    """
+    with running(body, tmp_path) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        assert process.wait(30) == 2
+    assert list(tmp_path.iterdir()) == []
