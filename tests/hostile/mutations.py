@@ -441,7 +441,7 @@ def strange_value(old: Any, rng: random.Random) -> Any:
         if isinstance(old, dict):
             return {**old, rng.choice(TEXTS): rng.choice(TEXTS)}
     deep: Any = 1
-    for _ in range(rng.choice((3, 3, 3, 2000))):
+    for _ in range(rng.choice((3, 3, 3, 150))):
         deep = [deep]
     return rng.choice((None, rng.choice(WHOLE), rng.choice(REAL), rng.choice(TEXTS), [], {}, deep, 10**400, True))
 
