@@ -123,6 +123,21 @@ class NodeBuilder:
             return self("Pad", x, list(pads))
         return self("Pad", x, pads=list(pads))
 
+    def inner(self, name: str) -> NodeBuilder:
+        """A builder for the body of a node, which :meth:`graph` makes."""
+        return NodeBuilder(self.opset, f"{self._prefix}/{name}_{len(self.nodes)}")
+
+    def graph(self, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> ir.Graph:
+        """What was built so far as a graph of its own, the body of a node."""
+        return ir.Graph(
+            inputs,
+            outputs,
+            nodes=self.nodes,
+            initializers=self.initializers,
+            opset_imports={"": self.opset},
+            name=self._prefix,
+        )
+
     def call(
         self, body: onnx.FunctionProto, inputs: Sequence[ir.Value | None], attributes: Sequence[ir.Attr]
     ) -> Sequence[ir.Value]:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 from onnxscript.optimizer import fold_constants_ir
 
+from edgekit.graph.ml_shapes import ML_DOMAIN, fill_in
 from edgekit.model import Model
 
 SHAPE_ELEMENTS = 1024
@@ -29,6 +30,16 @@ def infer_shapes(model: Model, *, strict: bool = True) -> Model:
     Raises:
         ContradictionError: With ``strict``, where an operator gets shapes that it cannot take.
     """
+    inferred = _inferred(model, strict=strict)
+    for _ in range(_FOLDING_ROUNDS):
+        if ML_DOMAIN not in inferred.graph_model.opset_imports or not fill_in(inferred.graph_model):
+            break
+        inferred = _inferred(inferred, strict=strict)
+    return inferred
+
+
+def _inferred(model: Model, *, strict: bool) -> Model:
+    """The model with what ONNX's inference tells; see :func:`infer_shapes`."""
     result = model.graph_model.clone()
     proto = light_proto(model)
     try:

@@ -54,7 +54,7 @@ class LinearClassifier(Rewrite):
         scores = products(node, build, rows)
         if rows == 1 and len(labels) == 2:
             label = label_of_sign(build, scores, 0.0, labels)
-            return [label, both(build, scores, transform, is_probability=transform != "LOGISTIC")]
+            return [label, both(build, scores, transform, is_probability=True)]
         if rows != len(labels):
             raise InapplicableError(f"{rows} rows of coefficients for {len(labels)} labels")
         label = labelled(build, build.places_of_greatest(scores, 1), labels)

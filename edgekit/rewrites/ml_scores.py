@@ -67,10 +67,10 @@ def label_of_sign(build: NodeBuilder, score: ir.Value, over: float, labels: np.n
 def both(build: NodeBuilder, score: ir.Value, transform: str, *, is_probability: bool) -> ir.Value:
     """The scores [n, 2] of two classes of which only the second's [n, 1] is known.
 
-    A probability gets what it lacks to 1, whatever the transform; another score its negative, which LOGISTIC alone
-    transforms.
+    LOGISTIC makes probabilities of it and of its negative; else a probability gets what it lacks to 1, and another
+    score its negative. No other transform counts.
     """
-    if is_probability:
+    if is_probability and transform != "LOGISTIC":
         return build("Concat", build("Sub", F(1), score), score, axis=1)
     pair = build("Concat", build("Neg", score), score, axis=1)
     return build("Sigmoid", pair) if transform == "LOGISTIC" else pair

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from edgekit.rewrite import Rewrite, RewriteSet
-from edgekit.rewrites import ml_features, ml_linear
+from edgekit.rewrites import ml_features, ml_linear, ml_svm, ml_trees
 from edgekit.rewrites.definition import Definition
 
 
@@ -30,5 +30,10 @@ class StandardRewrites(RewriteSet):
             ml_features.LabelEncoder(),
             ml_linear.LinearRegressor(),
             ml_linear.LinearClassifier(),
+            ml_trees.TreeEnsembleRegressor(),
+            ml_trees.TreeEnsembleClassifier(),
+            ml_trees.TreeEnsemble(),
+            ml_svm.SVMRegressor(),
+            ml_svm.SVMClassifier(),
             Definition(),
         )

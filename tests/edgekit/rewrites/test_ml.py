@@ -12,7 +12,12 @@ RNG = np.random.default_rng(0)
 
 
 def ml_model(
-    op_type: str, inputs: dict[str, tuple[int, list[int]]], outputs: dict[str, int], opset: int = 17, **attributes: Any
+    op_type: str,
+    inputs: dict[str, tuple[int, list[int]]],
+    outputs: dict[str, int],
+    opset: int = 17,
+    ml: int = 3,
+    **attributes: Any,
 ) -> onnx.ModelProto:
     node = helper.make_node(op_type, list(inputs), list(outputs), domain="ai.onnx.ml", name="it", **attributes)
     graph = helper.make_graph(
@@ -21,8 +26,8 @@ def ml_model(
         [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in inputs.items()],
         [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items()],
     )
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid("ai.onnx.ml", 3)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid("ai.onnx.ml", ml)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -113,3 +118,164 @@ def test_array_feature_extractor(assert_rewritten, shape):
     inputs = {"x": (FLOAT, shape), "y": (INT64, [1, 2])}
     model = ml_model("ArrayFeatureExtractor", inputs, {"z": FLOAT})
     assert_rewritten(model, {"x": numbers(*shape), "y": np.array([[3, 0]])})
+
+
+def trees(count: int, depth: int, features: int, mode: str, *, prefix: str, ids: list[int], tracks: bool) -> dict:
+    """Attributes of full trees with random features and thresholds; each leaf has a weight for each id."""
+    inner, nodes = 2**depth - 1, 2 ** (depth + 1) - 1
+    every = [(tree, node) for tree in range(count) for node in range(nodes)]
+    leaves = [(tree, node, each) for tree, node in every if node >= inner for each in ids]
+    attributes = {
+        "nodes_treeids": [tree for tree, _ in every],
+        "nodes_nodeids": [node for _, node in every],
+        "nodes_featureids": [int(RNG.integers(features)) if node < inner else 0 for _, node in every],
+        "nodes_values": [round(float(RNG.standard_normal()), 1) if node < inner else 0.0 for _, node in every],
+        "nodes_modes": [mode if node < inner else "LEAF" for _, node in every],
+        "nodes_truenodeids": [2 * node + 1 if node < inner else 0 for _, node in every],
+        "nodes_falsenodeids": [2 * node + 2 if node < inner else 0 for _, node in every],
+        f"{prefix}_treeids": [tree for tree, _, _ in leaves],
+        f"{prefix}_nodeids": [node for _, node, _ in leaves],
+        f"{prefix}_ids": [each for _, _, each in leaves],
+        f"{prefix}_weights": RNG.uniform(0, 0.2, len(leaves)).tolist(),
+    }
+    if tracks:
+        attributes["nodes_missing_value_tracks_true"] = [int(RNG.integers(2)) for _ in every]
+    return attributes
+
+
+def samples_at_thresholds(rows: int, features: int, *, missing: bool) -> np.ndarray:
+    """Multiples of a tenth, as the thresholds are, and numbers that are none."""
+    x = numbers(rows, features).round(1)
+    if missing:
+        x[::3, 1] = np.nan
+    return x
+
+
+@pytest.mark.parametrize("depth", [3, 8], ids=["products", "gathering"])
+@pytest.mark.parametrize("mode", ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"])
+def test_tree_regressor(assert_rewritten, depth, mode):
+    attributes = trees(4, depth, 5, mode, prefix="target", ids=[0, 1], tracks=mode == "BRANCH_LEQ")
+    model = ml_model(
+        "TreeEnsembleRegressor",
+        {"x": (FLOAT, [20, 5])},
+        {"y": FLOAT},
+        n_targets=2,
+        base_values=[1.0, 2.0],
+        **attributes,
+    )
+    x = samples_at_thresholds(20, 5, missing=True)
+    assert_rewritten(model, {"x": x})
+
+
+@pytest.mark.parametrize("function", ["AVERAGE", "MIN", "MAX"])
+def test_tree_regressor_that_takes(assert_rewritten, function):
+    attributes = trees(4, 3, 5, "BRANCH_LEQ", prefix="target", ids=[0], tracks=False)
+    model = ml_model(
+        "TreeEnsembleRegressor",
+        {"x": (FLOAT, [9, 5])},
+        {"y": FLOAT},
+        n_targets=1,
+        aggregate_function=function,
+        **attributes,
+    )
+    assert_rewritten(model, {"x": samples_at_thresholds(9, 5, missing=False)})
+
+
+@pytest.mark.parametrize("opset", [9, 17])
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
+@pytest.mark.parametrize(
+    ("ids", "sign", "labels"),
+    [
+        ([0, 1, 2], 1, {"classlabels_int64s": [4, 2, 9]}),
+        ([0], 1, {"classlabels_int64s": [4, 2]}),
+        ([0], -1, {"classlabels_int64s": [0, 1]}),
+        ([0, 1], 1, {"classlabels_int64s": [0, 1]}),
+        ([0, 1, 2], 1, {"classlabels_strings": ["a", "b", "c"]}),
+    ],
+    ids=["three", "probability", "score", "two", "texts"],
+)
+def test_tree_classifier(assert_rewritten, opset, transform, ids, sign, labels):
+    attributes = trees(6, 7, 5, "BRANCH_LEQ", prefix="class", ids=ids, tracks=True)
+    attributes["class_weights"] = [
+        w * (sign if place % 2 else 1) for place, w in enumerate(attributes["class_weights"])
+    ]
+    kind = STRING if "classlabels_strings" in labels else INT64
+    model = ml_model(
+        "TreeEnsembleClassifier",
+        {"x": (FLOAT, [20, 5])},
+        {"label": kind, "scores": FLOAT},
+        opset,
+        post_transform=transform,
+        **labels,
+        **attributes,
+    )
+    assert_rewritten(model, {"x": samples_at_thresholds(20, 5, missing=True)})
+
+
+def test_tree_ensemble_of_version_5(assert_rewritten):
+    def tensor(array: np.ndarray) -> onnx.TensorProto:
+        return onnx.numpy_helper.from_array(array)
+
+    model = ml_model(
+        "TreeEnsemble",
+        {"x": (FLOAT, [3, 2])},
+        {"y": FLOAT},
+        ml=5,
+        n_targets=2,
+        aggregate_function=1,
+        post_transform=0,
+        tree_roots=[0],
+        nodes_featureids=[0, 0, 0],
+        nodes_modes=tensor(np.array([0, 6, 6], np.uint8)),
+        nodes_splits=tensor(np.array([3.14, 1.2, 4.2], np.float32)),
+        nodes_truenodeids=[1, 0, 1],
+        nodes_falsenodeids=[2, 2, 3],
+        nodes_trueleafs=[0, 1, 1],
+        nodes_falseleafs=[0, 1, 1],
+        leaf_targetids=[0, 1, 0, 0],
+        leaf_weights=tensor(np.array([5.23, 12.12, -12.23, 7.21], np.float32)),
+        membership_values=tensor(np.array([1.2, 3.7, 8, 9, np.nan, 12, 7, np.nan], np.float32)),
+    )
+    x = np.array([[1.2, 3.4], [-0.12, 1.66], [12, 1.77]], np.float32)
+    assert_rewritten(model, {"x": x})
+
+
+@pytest.mark.parametrize(
+    ("kernel", "parameters"), [("LINEAR", []), ("POLY", [0.5, 1.0, 3.0]), ("RBF", [0.5]), ("SIGMOID", [0.2, 0.1])]
+)
+@pytest.mark.parametrize("one_class", [0, 1])
+def test_svm_regressor(assert_rewritten, kernel, parameters, one_class):
+    model = ml_model(
+        "SVMRegressor",
+        {"x": (FLOAT, [7, 4])},
+        {"y": FLOAT},
+        coefficients=numbers(5).tolist(),
+        kernel_params=[*parameters, 0.0, 0.0, 0.0][:3],
+        kernel_type=kernel,
+        n_supports=5,
+        one_class=one_class,
+        rho=[0.25],
+        support_vectors=numbers(20).tolist(),
+    )
+    assert_rewritten(model, {"x": numbers(7, 4)})
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("with_probabilities", [False, True])
+def test_svm_classifier(assert_rewritten, classes, with_probabilities):
+    members, pairs = [2, 3, 1, 2, 2][:classes], classes * (classes - 1) // 2
+    platt = {"prob_a": [-1.5] * pairs, "prob_b": numbers(pairs).tolist()} if with_probabilities else {}
+    model = ml_model(
+        "SVMClassifier",
+        {"x": (FLOAT, [12, 4])},
+        {"label": INT64, "scores": FLOAT},
+        classlabels_ints=list(range(10, 10 + classes)),
+        coefficients=numbers((classes - 1) * sum(members)).tolist(),
+        kernel_params=[0.3, 0.0, 3.0],
+        kernel_type="RBF",
+        rho=numbers(pairs).tolist(),
+        support_vectors=numbers(4 * sum(members)).tolist(),
+        vectors_per_class=members,
+        **platt,
+    )
+    assert_rewritten(model, {"x": numbers(12, 4)})

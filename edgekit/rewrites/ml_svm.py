@@ -1,0 +1,191 @@
+"""Support vector machines of ``ai.onnx.ml``, with the results that ONNX Runtime gives."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.graph.building import NodeBuilder
+from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.ml_linear import products
+from edgekit.rewrites.ml_scores import DOMAIN, F, labelled, labels_of, matrix, transformed, width, with_base
+
+LEAST_PROBABILITY = 1e-7
+"""What libsvm cuts probabilities of pairs off at, on both sides."""
+MOST_STEPS = 100
+LARGEST_ERROR = 0.005
+"""When libsvm ends the iteration; the error is divided by the number of classes."""
+
+
+class SVMRegressor(Rewrite):
+    """Kernels of the samples with each support vector, times coefficients, plus rho; of one class the sign of that."""
+
+    name: ClassVar[str] = "support vector regression as kernel products"
+    op_types: ClassVar[Sequence[str]] = ("SVMRegressor",)
+    domain: ClassVar[str] = DOMAIN
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """In float32."""
+        count = node.attributes.get_int("n_supports", 0)
+        rho = node.attributes.get_floats("rho", ())
+        if count:
+            weights = np.asarray(node.attributes.get_floats("coefficients"), np.float32).reshape(count, 1)
+            score = build("Add", build("MatMul", kernels(node, build, count), weights), F(rho[0]))
+        else:
+            score = with_base(build, products(node, build, 1), rho)
+        if node.attributes.get_int("one_class", 0):
+            positive = build.cast(build("Greater", score, F(0)), ir.DataType.FLOAT)
+            return [build("Sub", build("Mul", positive, F(2)), F(1))]
+        return [transformed(build, score, node.attributes.get_string("post_transform", "NONE"))]
+
+
+class SVMClassifier(Rewrite):
+    """The class that most pairs of classes vote for, and the pairs' scores or the classes' probabilities."""
+
+    name: ClassVar[str] = "support vector classifier as kernel products"
+    op_types: ClassVar[Sequence[str]] = ("SVMClassifier",)
+    domain: ClassVar[str] = DOMAIN
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """In float32; probabilities are those of two classes."""
+        labels = labels_of(node, "classlabels_ints", "classlabels_strings")
+        transform = node.attributes.get_string("post_transform", "NONE")
+        members = node.attributes.get_ints("vectors_per_class", ())
+        if not members:
+            scores = products(node, build, len(labels))
+            rho = np.asarray(node.attributes.get_floats("rho"), np.float32)
+            scores = build("Add", scores, rho[:1])
+            label = labelled(build, build.places_of_greatest(scores, 1), labels)
+            return [label, transformed(build, scores, transform)]
+        if len(members) != len(labels):
+            raise InapplicableError(f"{len(members)} classes of support vectors for {len(labels)} labels")
+        scores = self._scores_of_pairs(node, build, members)
+        pairs = list(itertools.combinations(range(len(members)), 2))
+        label = labelled(build, self._most_votes(build, scores, pairs, len(members)), labels)
+        if node.attributes.get_floats("prob_a", ()):
+            return [label, transformed(build, self._probabilities(node, build, scores, len(labels)), transform)]
+        if len(labels) == 2:
+            return [label, self._of_two(build, scores, transform)]
+        return [label, transformed(build, scores, transform)]
+
+    def _scores_of_pairs(self, node: ir.Node, build: NodeBuilder, members: Sequence[int]) -> ir.Value:
+        """The scores [n, pairs] of each pair of classes; positive ones are for the first."""
+        count = sum(members)
+        coefficients = np.asarray(node.attributes.get_floats("coefficients"), np.float32).reshape(-1, count)
+        rho = np.asarray(node.attributes.get_floats("rho"), np.float32)
+        begins = np.cumsum([0, *members])
+        pairs = list(itertools.combinations(range(len(members)), 2))
+        weights = np.zeros((count, len(pairs)), np.float32)
+        for column, (first, second) in enumerate(pairs):
+            of_first = slice(begins[first], begins[first + 1])
+            of_second = slice(begins[second], begins[second + 1])
+            weights[of_first, column] = coefficients[second - 1, of_first]
+            weights[of_second, column] = coefficients[first, of_second]
+        return build("Add", build("MatMul", kernels(node, build, count), weights), rho.reshape(1, -1))
+
+    def _most_votes(
+        self, build: NodeBuilder, scores: ir.Value, pairs: Sequence[tuple[int, int]], classes: int
+    ) -> ir.Value:
+        """The first of the classes that most pairs decide for: [n]."""
+        for_first, for_second = (np.zeros((len(pairs), classes), np.float32) for _ in range(2))
+        for row, (first, second) in enumerate(pairs):
+            for_first[row, first] = for_second[row, second] = 1
+        is_first = build.cast(build("Greater", scores, F(0)), ir.DataType.FLOAT)
+        votes = build("Add", build("MatMul", is_first, for_first - for_second), for_second.sum(0, keepdims=True))
+        return build.places_of_greatest(votes, 1)
+
+    def _of_two(self, build: NodeBuilder, scores: ir.Value, transform: str) -> ir.Value:
+        """The scores [n, 2] of two classes, of their only pair's [n, 1]."""
+        pair = build("Concat", build("Neg", scores), scores, axis=1)
+        return transformed(build, pair, transform)
+
+    def _probabilities(self, node: ir.Node, build: NodeBuilder, scores: ir.Value, classes: int) -> ir.Value:
+        """The classes' probabilities [n, classes], by Platt's sigmoids of the pairs' scores."""
+        slopes, offsets = (np.asarray(node.attributes.get_floats(name), np.float32) for name in ("prob_a", "prob_b"))
+        first = build("Sigmoid", build("Neg", build("Add", build("Mul", scores, slopes), offsets)))
+        bounded = build("Min", build("Max", first, F(LEAST_PROBABILITY)), F(1 - LEAST_PROBABILITY))
+        return coupled(build, bounded, classes)
+
+
+def coupled(build: NodeBuilder, pairs: ir.Value, classes: int) -> ir.Value:
+    """The probabilities [n, classes] that agree best with those of pairs [n, pairs] that it is the first of the two.
+
+    By the iteration of Wu, Lin and Weng ("Probability Estimates for Multi-class Classification by Pairwise Coupling",
+    JMLR 2004, algorithm 2) as libsvm has it, up to its bound of the error: what comes out is not the exact solution.
+    """
+    everyone = list(itertools.combinations(range(classes), 2))
+    # r[i, j] = probability of i out of i and j, as a matrix product of the pairs and a constant
+    positive = np.zeros((len(everyone), classes, classes), np.float32)
+    constant = np.zeros((1, classes, classes), np.float32)
+    for row, (i, j) in enumerate(everyone):
+        positive[row, i, j], positive[row, j, i], constant[0, j, i] = 1, -1, 1
+    flat = build("MatMul", pairs, positive.reshape(len(everyone), -1))
+    r = build("Add", build("Reshape", flat, [-1, classes, classes]), constant)
+    turned = build("Transpose", r, perm=[0, 2, 1])
+    squares = build.reduce("ReduceSum", build("Mul", turned, turned), [2])
+    q = build("Sub", build("Mul", squares, np.eye(classes, dtype=np.float32)), build("Mul", r, turned))
+    rows = build.slice(build("Shape", pairs), [0], [1], [0])
+    start = build("Expand", F(1 / classes).reshape(1, 1), build("Concat", rows, [classes], axis=0))
+    body = _coupling_step(build.inner("Loop"), classes)
+    return build.several(2, "Loop", np.int64(MOST_STEPS), np.array(True), start, q, body=body)[0]
+
+
+def _coupling_step(build: NodeBuilder, classes: int) -> ir.Graph:
+    """One step of the iteration: what a Loop carries on is the probabilities [n, k] and the matrices Q [n, k, k]."""
+    number, proceed = (ir.val(name, kind, ()) for name, kind in (("i", ir.DataType.INT64), ("go", ir.DataType.BOOL)))
+    given, q = (
+        ir.val(name, ir.DataType.FLOAT, shape)
+        for name, shape in (("given", (None, classes)), ("q", (None, classes, classes)))
+    )
+    qp = build.squeeze(build("MatMul", q, build.unsqueeze(given, [2])), [2])
+    pqp = build.reduce("ReduceSum", build("Mul", given, qp), [1])
+    error = build.reduce("ReduceMax", build("Abs", build("Sub", qp, pqp)), [1])
+    is_settled = build("Less", error, F(LARGEST_ERROR / classes))
+    p = given
+    for at in range(classes):
+        own = build.slice(qp, [at], [at + 1], [1])
+        row = build.squeeze(build.slice(q, [at], [at + 1], [1]), [1])
+        itself = build.slice(row, [at], [at + 1], [1])
+        step = build("Div", build("Sub", pqp, own), itself)
+        whole = build("Add", step, F(1))
+        direction = np.eye(classes, dtype=np.float32)[at : at + 1]
+        p = build("Div", build("Add", p, build("Mul", step, direction)), whole)
+        if at + 1 < classes:
+            change = build("Mul", step, build("Add", build("Mul", step, itself), build("Mul", own, F(2))))
+            pqp = build("Div", build("Div", build("Add", pqp, change), whole), whole)
+            qp = build("Div", build("Add", qp, build("Mul", row, step)), whole)
+    found = build("Where", is_settled, given, p)
+    settled = build.reduce("ReduceMin", build.cast(is_settled, ir.DataType.FLOAT), [0, 1], keepdims=False)
+    goes_on = build("Less", settled, F(1))
+    return build.graph([number, proceed, given, q], [goes_on, found, build("Identity", q)])
+
+
+def kernels(node: ir.Node, build: NodeBuilder, count: int) -> ir.Value:
+    """Similarities [n, V] of the node's samples [n, F] to its support vectors [V, F].
+
+    Raises:
+        InapplicableError: The kernel is unknown.
+    """
+    kind = node.attributes.get_string("kernel_type", "LINEAR")
+    parameters = (*node.attributes.get_floats("kernel_params", ()), 0.0, 0.0, 0.0)[:3]
+    gamma, offset, degree = (F(number) for number in parameters)
+    vectors = np.asarray(node.attributes.get_floats("support_vectors"), np.float32)
+    vectors = vectors.reshape(count, width(node.inputs[0]))
+    x = matrix(node.inputs[0], build)
+    if kind == "RBF":
+        apart = build("Sub", build.unsqueeze(x, [1]), vectors[np.newaxis])
+        distance = build.reduce("ReduceSum", build("Mul", apart, apart), [2], keepdims=False)
+        return build("Exp", build("Mul", distance, -gamma))
+    product = build("MatMul", x, np.ascontiguousarray(vectors.T))
+    if kind == "LINEAR":
+        return product
+    scaled = build("Add", build("Mul", product, gamma), offset)
+    if kind == "POLY":
+        return build("Pow", scaled, degree)
+    if kind == "SIGMOID":
+        return build("Tanh", scaled)
+    raise InapplicableError(f"kernel_type {kind!r} is unknown")

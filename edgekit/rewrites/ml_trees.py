@@ -1,0 +1,205 @@
+"""Tree ensembles of ``ai.onnx.ml``, with the results that ONNX Runtime gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.graph.building import NodeBuilder
+from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.decision_trees import (
+    LEAF,
+    MEMBER,
+    Trees,
+    leaf_weights,
+    places_of,
+    weight_table,
+    without_memberships,
+)
+from edgekit.rewrites.ml_scores import (
+    DOMAIN,
+    both,
+    floats,
+    label_of_sign,
+    labelled,
+    labels_of,
+    matrix,
+    transformed,
+    with_base,
+)
+
+AGGREGATE_FUNCTIONS = ("AVERAGE", "SUM", "MIN", "MAX")
+POST_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+COMPARISON_CODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", MEMBER)
+_REDUCTIONS = {"SUM": "ReduceSum", "AVERAGE": "ReduceMean", "MIN": "ReduceMin", "MAX": "ReduceMax"}
+
+
+class TreeEnsembleRegressor(Rewrite):
+    """For each sample the weights of the leaves that it reaches, put together for each target."""
+
+    name: ClassVar[str] = "tree ensemble as comparisons and products"
+    op_types: ClassVar[Sequence[str]] = ("TreeEnsembleRegressor",)
+    domain: ClassVar[str] = DOMAIN
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """In float32, or float64 where the input and the thresholds are."""
+        x, trees, weights = _parsed(node, build, "target")
+        attributes = node.attributes
+        targets = attributes.get_int("n_targets", 1)
+        places = places_of(attributes.get_ints("nodes_treeids"), attributes.get_ints("nodes_nodeids"))
+        keys = zip(attributes.get_ints("target_treeids"), attributes.get_ints("target_nodeids"), strict=True)
+        leaves = [places[key] for key in keys]
+        function = attributes.get_string("aggregate_function", "SUM")
+        if function in ("MIN", "MAX") and len(leaves) != trees.modes.count(LEAF) * targets:
+            raise InapplicableError(f"it takes the {function} of leaves that have no weight for some targets")
+        base = floats(node, "base_values")
+        _require_all(trees, leaves, attributes.get_ints("target_ids"), targets if base.size else 1)
+        table = weight_table(len(trees.modes), targets, leaves, attributes.get_ints("target_ids"), weights)
+        scores = with_base(build, _aggregated(build, trees, x, table, function), base)
+        return [transformed(build, scores, attributes.get_string("post_transform", "NONE"))]
+
+
+class TreeEnsembleClassifier(Rewrite):
+    """The label of the greatest sum of leaves' weights, and the sums.
+
+    Of two classes, all weights may be of one: they are the probability of the second, or its score where any of them
+    is negative.
+    """
+
+    name: ClassVar[str] = "tree ensemble as comparisons and products"
+    op_types: ClassVar[Sequence[str]] = ("TreeEnsembleClassifier",)
+    domain: ClassVar[str] = DOMAIN
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """In float32, or float64 where the input and the thresholds are; scores are always float32."""
+        x, trees, weights = _parsed(node, build, "class")
+        attributes = node.attributes
+        labels = labels_of(node, "classlabels_int64s", "classlabels_strings")
+        transform = attributes.get_string("post_transform", "NONE")
+        ids = np.asarray(attributes.get_ints("class_ids"))
+        one_sided = len(labels) == 2 and len(set(ids.tolist())) == 1
+        base = floats(node, "base_values")
+        places = places_of(attributes.get_ints("nodes_treeids"), attributes.get_ints("nodes_nodeids"))
+        keys = zip(attributes.get_ints("class_treeids"), attributes.get_ints("class_nodeids"), strict=True)
+        leaves = [places[key] for key in keys]
+        _require_all(trees, leaves, ids.tolist(), 1 if one_sided else len(labels))
+        if one_sided and base.size == 2:
+            base = base[1:]
+        columns = np.zeros_like(ids) if one_sided else ids
+        table = weight_table(len(trees.modes), 1 if one_sided else len(labels), leaves, columns.tolist(), weights)
+        scores = with_base(build, _aggregated(build, trees, x, table, "SUM"), base)
+        if not one_sided and len(labels) == 2:  # ONNX Runtime asks for the sign of the second score
+            second = build.slice(scores, [1], [2], [1])
+            return [label_of_sign(build, second, 0.0, labels), transformed(build, scores, transform)]
+        if not one_sided:
+            label = labelled(build, build.places_of_greatest(scores, 1), labels)
+            return [label, transformed(build, scores, transform)]
+        is_probability = not (weights < 0).any()
+        label = label_of_sign(build, scores, 0.5 if is_probability else 0.0, labels)
+        return [label, both(build, scores, transform, is_probability=is_probability)]
+
+
+class TreeEnsemble(Rewrite):
+    """The form that replaces the other two since version 5; a leaf has a weight for one target."""
+
+    name: ClassVar[str] = "tree ensemble as comparisons and products"
+    op_types: ClassVar[Sequence[str]] = ("TreeEnsemble",)
+    domain: ClassVar[str] = DOMAIN
+    versions: ClassVar[range] = range(5, 1000)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """In the input's type."""
+        attributes = node.attributes
+        targets = attributes.get_int("n_targets", 1)
+        function = AGGREGATE_FUNCTIONS[attributes.get_int("aggregate_function", 1)]
+        if function in ("MIN", "MAX") and targets > 1:
+            raise InapplicableError(f"it takes the {function} of leaves that have no weight for some targets")
+        modes = attributes.get_tensor("nodes_modes").numpy()
+        splits, weights = (attributes.get_tensor(name).numpy() for name in ("nodes_splits", "leaf_weights"))
+        inner, count = len(modes), len(weights)
+        itself = list(range(inner, inner + count))
+        columns: dict[str, list[Any]] = {
+            "features": [*attributes.get_ints("nodes_featureids"), *[0] * count],
+            "thresholds": [*splits.tolist(), *[0.0] * count],
+            "modes": [*(COMPARISON_CODES[mode] for mode in modes), *[LEAF] * count],
+            "missing_is_true": [*attributes.get_ints("nodes_missing_value_tracks_true", (0,) * inner), *[0] * count],
+        }
+        for name, nodes, leaves in (
+            ("when_true", "nodes_truenodeids", "nodes_trueleafs"),
+            ("when_false", "nodes_falsenodeids", "nodes_falseleafs"),
+        ):
+            pairs = zip(attributes.get_ints(nodes), attributes.get_ints(leaves), strict=True)
+            columns[name] = [child + inner if is_leaf else child for child, is_leaf in pairs] + itself
+        members = attributes.get_tensor("membership_values", None)
+        if members is not None:
+            without_memberships(columns, members.numpy())
+        x = _samples(node, build, splits.dtype)
+        trees = Trees(
+            np.array(columns["features"], np.int64),
+            np.array(columns["thresholds"], splits.dtype),
+            tuple(columns["modes"]),
+            np.array(columns["when_true"], np.int64),
+            np.array(columns["when_false"], np.int64),
+            np.array(columns["missing_is_true"], np.bool_),
+            np.array(attributes.get_ints("tree_roots"), np.int64),
+        )
+        table = weight_table(len(trees.modes), targets, itself, attributes.get_ints("leaf_targetids"), weights)
+        scores = _aggregated(build, trees, x, table, function)
+        return [transformed(build, scores, POST_TRANSFORMS[attributes.get_int("post_transform", 0)])]
+
+
+def _parsed(node: ir.Node, build: NodeBuilder, weights: str) -> tuple[ir.Value, Trees, np.ndarray]:
+    """The samples, the trees and the leaves' weights of the forms before version 5."""
+    attributes = node.attributes
+    modes = tuple(attributes.get_strings("nodes_modes"))
+    tree_ids, node_ids = attributes.get_ints("nodes_treeids"), attributes.get_ints("nodes_nodeids")
+    places = places_of(tree_ids, node_ids)
+    own = range(len(modes))
+    when_true, when_false = (
+        np.array([at if modes[at] == LEAF else places[tree_ids[at], numbers[at]] for at in own], np.int64)
+        for numbers in (attributes.get_ints("nodes_truenodeids"), attributes.get_ints("nodes_falsenodeids"))
+    )
+    inner = [at for at in own if modes[at] != LEAF]
+    below = {int(child[at]) for child in (when_true, when_false) for at in inner}
+    thresholds = floats(node, "nodes_values")
+    trees = Trees(
+        np.asarray(attributes.get_ints("nodes_featureids"), np.int64),
+        thresholds,
+        modes,
+        when_true,
+        when_false,
+        np.asarray(attributes.get_ints("nodes_missing_value_tracks_true", ()) or [0] * len(modes), np.bool_),
+        np.array([at for at in own if at not in below], np.int64),
+    )
+    return _samples(node, build, thresholds.dtype), trees, floats(node, f"{weights}_weights")
+
+
+def _require_all(trees: Trees, leaves: Sequence[int], ids: Sequence[int], targets: int) -> None:
+    """Raises where a sample may reach no weight for a target: ONNX Runtime then leaves out the base value and more.
+
+    There is one for certain where all leaves of some tree have one.
+    """
+    owners = set(zip(leaves, ids, strict=True))
+    for target in range(targets if targets > 1 else 0):
+        if not any(all((leaf, target) in owners for leaf, _ in tree) for tree in trees.paths()):
+            raise InapplicableError(f"a sample may reach no leaf that has a weight for target {target}")
+
+
+def _samples(node: ir.Node, build: NodeBuilder, dtype: np.dtype[Any]) -> ir.Value:
+    """Samples [n, F] in the type of the thresholds."""
+    x = node.inputs[0]
+    if x is not None and x.dtype == ir.DataType.DOUBLE and dtype == np.float64:
+        if x.shape is None or x.shape.rank() != 2:
+            raise InapplicableError("its input is no matrix")
+        return x
+    return matrix(x, build)
+
+
+def _aggregated(build: NodeBuilder, trees: Trees, x: ir.Value, table: np.ndarray, function: str) -> ir.Value:
+    """What each sample's leaves weigh together: [n, targets]."""
+    if function not in _REDUCTIONS:
+        raise InapplicableError(f"aggregate_function {function!r} is unknown")
+    return build.reduce(_REDUCTIONS[function], leaf_weights(build, trees, x, table), [1], keepdims=False)
