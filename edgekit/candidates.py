@@ -68,9 +68,11 @@ class Fates:
         """Takes over what a quantizer measured.
 
         Args:
-            record: Its record, with the ``curve`` of its candidates.
+            record: Its record, with the ``curve`` of its candidates, and those that ``failed``.
         """
         max_drop = record.get("max_drop")
+        for failure in record.get("failed", ()):
+            self.told(failure["candidate"], Fate.FAILED, failure["reason"])
         for trial in record.get("curve", ()):
             fate, reason = _of_trial(trial, max_drop)
             self._records[trial["candidate"]] = {**_row(trial["candidate"], fate, reason), **_figures(trial)}
@@ -95,8 +97,6 @@ def _figures(trial: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_trial(trial: Mapping[str, Any], max_drop: float | None) -> tuple[Fate, str]:
-    if trial.get("failed"):
-        return Fate.FAILED, str(trial["failed"])
     if max_drop is not None and trial["drop"] > max_drop:
         return Fate.REFUSED, f"{loss_text(trial['drop'])} of {trial['metric']} lost, {loss_text(max_drop)} is allowed"
     latency, of_float = trial.get("latency_ms"), trial.get("float_latency_ms")

@@ -7,15 +7,17 @@ build and execute candidates on the target, so that it can score what really shi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
+
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import Samples
 from edgekit.errors import RequirementError
-from edgekit.model import Model
+from edgekit.model import Arrays, Model
 from edgekit.progress import Step
 from edgekit.target import Runner
 from edgekit.trade_off import curve_lines
@@ -42,7 +44,8 @@ class QuantizationRequest:
     placement: Mapping[str, Any] = field(default_factory=dict)
     """What the target's runtime fuses and prefers, as the target's data file says it; empty: conservative defaults."""
     execute: Callable[[Model], Runner] | None = None
-    """Builds a candidate for the target and returns what executes it here; None where nothing can."""
+    """Builds a candidate for the target and returns what executes it here, which may be :class:`Opened` in several
+    settings; None where nothing can. Raises :class:`CandidateError`, as does what it returns."""
     latency_counts: bool = False
     """Whether the runner's latency on this machine says something about the device."""
     progress: Step | None = None
@@ -61,6 +64,33 @@ class QuantizationResult:
     next_best: Callable[[], QuantizationResult | None] | None = None
     """What to ship in its place where it cannot be built or does not hold what is asked of the bundle; None, or a call
     that gives None, where nothing is left but the float model."""
+
+
+class CandidateError(RequirementError):
+    """A candidate cannot be built for the target, loaded or run; others may do."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A candidate that was built once and opened in every setting that it is judged in: itself a runner as it ships."""
+
+    settings: Sequence[Runner]
+    """Executes it as the bundle will run, then in a wider setting where that is another one. It has to be accurate in
+    all of them; the last one is what is timed."""
+
+    @property
+    def executed_by(self) -> str:
+        """What executes it as it ships."""
+        return self.settings[0].executed_by
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        """Outputs by name for inputs by name, as it ships."""
+        return self.settings[0].run(feeds)
+
+
+def settings_of(runner: Runner) -> Sequence[Runner]:
+    """What a candidate is judged by: the settings that it was opened in, or itself."""
+    return runner.settings if isinstance(runner, Opened) else (runner,)
 
 
 class BudgetError(RequirementError):

@@ -5,19 +5,22 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import Samples
-from edgekit.errors import InputError
-from edgekit.model import Model
+from edgekit.errors import EdgeKitError, InputError
+from edgekit.model import Arrays, Model
 from edgekit.processes.processors import usable_processors
 from edgekit.progress import Step
-from edgekit.quantizer import QuantizationRequest, QuantizationResult
+from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, QuantizationResult
 from edgekit.registry import installed_quantizer
 from edgekit.stages import Stage, StageResult
 from edgekit.target import BuildOptions, Profile, Runner, Target
@@ -67,22 +70,57 @@ class Execute:
     profile: Profile
     options: BuildOptions
     threads: int = 1
-    """How many the runtime may use."""
+    """How many the runtime may use in the wider setting; a bundle runs on one."""
 
-    def __call__(self, candidate: Model) -> Runner:
+    def __call__(self, candidate: Model) -> Opened:
         """What executes the candidate. What was built is removed when nobody holds it any more.
 
         Candidates are drafts: their outputs are what they are judged by.
+
+        Raises:
+            CandidateError: It cannot be built or loaded.
         """
         place = Path(tempfile.mkdtemp(prefix="edgekit-"))
         try:
-            artifact = self.target.build(candidate, self.profile, place, replace(self.options, draft=True))
-            runner = self.target.load(artifact.main, self.profile, threads=self.threads)
+            with _told_of_candidate("built"):
+                artifact = self.target.build(candidate, self.profile, place, replace(self.options, draft=True))
+            with _told_of_candidate("loaded"):
+                runners = [
+                    self.target.load(artifact.main, self.profile, threads=threads)
+                    for threads in sorted({1, self.threads})
+                ]
         except BaseException:
             shutil.rmtree(place)
             raise
-        weakref.finalize(runner, shutil.rmtree, place)
-        return runner
+        by_setting = {runner.executed_by: _CandidateRunner(runner) for runner in reversed(runners)}
+        opened = Opened(tuple(by_setting.values())[::-1])
+        weakref.finalize(opened, shutil.rmtree, place)
+        return opened
+
+
+@dataclass(frozen=True)
+class _CandidateRunner:
+    """Executes a candidate, and says so where that fails."""
+
+    runner: Runner
+
+    @property
+    def executed_by(self) -> str:
+        return self.runner.executed_by
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        with _told_of_candidate("run"):
+            return self.runner.run(feeds)
+
+
+@contextmanager
+def _told_of_candidate(what: str) -> Iterator[None]:
+    """Tells of whatever a target or its runtime raises as something that is wrong with the candidate."""
+    try:
+        yield
+    except Exception as error:
+        text = error.message if isinstance(error, EdgeKitError) else f"{type(error).__name__}: {error}"
+        raise CandidateError(f"cannot be {what}: {' '.join(text.split())}") from error
 
 
 class Quantize(Stage[Model]):

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
-from edgekit.quantizer import BudgetError, QuantizationRequest, QuantizationResult, Quantizer
+from edgekit.quantizer import BudgetError, CandidateError, QuantizationRequest, QuantizationResult, Quantizer
 from edgekit_quantize.accounts.account import largest_error_first
 from edgekit_quantize.accounts.errors import layer_errors
 from edgekit_quantize.accounts.explain import with_errors
@@ -165,6 +165,7 @@ def _result(
         "warnings": [*calibration.warnings, *([scorer.doubt] if scorer.doubt else [])],
         "max_drop": max_drop,
         "curve": [trial.as_record() for trial in outcome.curve],
+        "failed": [{"candidate": name, "reason": reason} for name, reason in outcome.failed.items()],
     }
 
     def first_of(held: Sequence[Trial]) -> QuantizationResult | None:
@@ -179,7 +180,10 @@ def _result(
     best = first_of(outcome.held)
     if best is not None:
         return best
-    record["layers"] = layers_of(min(outcome.curve, key=lambda trial: trial.score.drop))
+    if outcome.curve:
+        record["layers"] = layers_of(min(outcome.curve, key=lambda trial: trial.score.drop))
+    elif request.scheme != "auto":
+        raise CandidateError("; ".join(f"{name!r} {reason}" for name, reason in outcome.failed.items()))
     if request.scheme == "auto":
         return QuantizationResult(request.model, {"scheme": "none", "reason": _why_float(outcome, max_drop), **record})
     raise BudgetError(record, max_drop)
@@ -206,6 +210,8 @@ def _layers(
 
 
 def _why_float(outcome: Outcome, max_drop: float) -> str:
+    if not outcome.curve:
+        return "no candidate can be built and run for the target"
     if any(trial.score.drop <= max_drop for trial in outcome.curve):
         return "the candidates that hold the accuracy budget are slower than float on this machine"
     return f"no candidate holds the accuracy budget, at most {max_drop:.2%} lost"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.metrics import LabelCount, TaskAccuracy, class_output, decibels
 from edgekit.data.samples import Samples
 from edgekit.model import Arrays
+from edgekit.quantizer import CandidateError
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.graph.nodes import is_standard
 
@@ -130,16 +132,47 @@ class Scorer:
         return cls(references, evaluation.name, value, evaluation, samples)
 
     def __call__(self, run: Run) -> Score:
-        """Runs a candidate over the samples."""
-        return self.together([run])[0]
+        """Runs a candidate over the samples.
 
-    def together(self, runs: Sequence[Run]) -> list[Score]:
-        """Runs several candidates over the samples, which are read once."""
-        tallies = [_Tally(self.metric) for _ in runs]
+        Raises:
+            edgekit.quantizer.CandidateError: It cannot be run.
+        """
+        (score,) = self.of_settings([[run]])
+        if isinstance(score, CandidateError):
+            raise score
+        return score
+
+    def of_settings(self, candidates: Sequence[Sequence[Run]]) -> list[Score | CandidateError]:
+        """Scores of candidates that run in several settings each, for each that of its worst one.
+
+        The samples are read once. A candidate that cannot be run gets what it failed by in place of a score.
+
+        Args:
+            candidates: What runs each of them, setting by setting.
+        """
+        tallies = [[_Tally(self.metric) for _ in runs] for runs in candidates]
+        failed: dict[int, CandidateError] = {}
+
+        def unless_failed(number: int, work: Callable[[], Score | None]) -> Score | None:
+            try:
+                return None if number in failed else work()
+            except CandidateError as error:
+                failed[number] = error
+                return None
+
         for reference in self.references:
-            for tally, run in zip(tallies, runs, strict=True):
-                tally.add(reference, run(reference.feeds))
-        return [self._score(tally, run) for tally, run in zip(tallies, runs, strict=True)]
+            for number, runs in enumerate(candidates):
+                for tally, run in zip(tallies[number], runs, strict=True):
+                    unless_failed(number, functools.partial(_add, tally, reference, run))
+        found: list[Score | CandidateError] = []
+        for number, runs in enumerate(candidates):
+            scores = [
+                unless_failed(number, functools.partial(self._score, tally, run))
+                for tally, run in zip(tallies[number], runs, strict=True)
+            ]
+            known = [score for score in scores if score is not None]
+            found.append(failed[number] if number in failed else max(known, key=lambda s: (s.drop, -s.sqnr_db)))
+        return found
 
     def _score(self, tally: _Tally, run: Run) -> Score:
         sqnr = tally.sqnr_db
@@ -151,6 +184,10 @@ class Scorer:
         if self.metric == AGREEMENT:
             return Score(self.metric, tally.same / tally.positions, self.float_value, sqnr)
         return Score(self.metric, max(0.0, 1 - 10 ** (-sqnr / 10)), self.float_value, sqnr)
+
+
+def _add(tally: _Tally, reference: Reference, run: Run) -> None:
+    tally.add(reference, run(reference.feeds))
 
 
 class _Tally:

@@ -13,6 +13,7 @@ from typing import Any
 from edgekit.comparison.metrics import json_number
 from edgekit.model import Model
 from edgekit.progress import Step
+from edgekit.quantizer import CandidateError, settings_of
 from edgekit.target import Runner
 from edgekit_quantize.search.scoring import Score
 from edgekit_quantize.search.timing import Clock, latencies
@@ -97,47 +98,58 @@ class Bench:
     """Scores candidates in other processes; None scores them here."""
     progress: Step | None = None
     clock: Clock = time.perf_counter
+    failures: dict[str, str] = field(default_factory=dict)
+    """Why candidates, by name, cannot be built, loaded or run."""
 
     def measured(self, candidates: Sequence[Candidate], max_drop: float = math.inf) -> list[Trial]:
         """The candidates, scored by the executor's workers where there is one, else here, and timed where that counts.
 
         Those that lose more than ``max_drop`` are not timed. Those that are timed are opened together and scored side
-        by side, which reads the samples once; others are opened one at a time. None stays open.
+        by side, which reads the samples once; others are opened one at a time. None stays open. Those that cannot be
+        built, loaded or run are left out, and noted in :attr:`failures`.
         """
         models = [self.float_model.with_graph(written.model) for _, _, written in candidates]
-        runners: list[Runner | None] = [None] * len(models)
+        opened: list[Runner | CandidateError | None] = [None] * len(models)
         if self.executor is not None:
             found = scores(self.judge, models, self.executor, functools.partial(self._tell_scored, len(models)))
             if self.original is not None:
-                runners = [self.judge.open(model) for model in models]
+                opened = [self._open(model) for model in models]
         elif self.original is not None:
             self._tell(f"evaluating {' and '.join(repr(name) for name, _, _ in candidates)}", 1, 0)
             with ThreadPoolExecutor(AT_ONCE) as threads:
-                runners = [*threads.map(self.judge.open, models)]
-            found = self.judge.scorer.together([runner.run for runner in runners if runner is not None])
+                opened = [*threads.map(self._open, models)]
+            runners = [runner for runner in opened if not isinstance(runner, CandidateError | None)]
+            judged = iter(self.judge.scores_of(runners))
+            found = [runner if isinstance(runner, CandidateError) else next(judged) for runner in opened]
         else:
             found = []
             for number, (model, (name, _, _)) in enumerate(zip(models, candidates, strict=True), 1):
                 self._tell(f"evaluating {name!r}", number, 0)
-                found.append(self.judge.scorer(self.judge.open(model).run))
-        trials = [
-            Trial(*candidate, score, size=model.weight_bytes)
-            for candidate, model, score in zip(candidates, models, found, strict=True)
-        ]
-        timed = [
-            (trial, runner)
-            for trial, runner in zip(trials, runners, strict=True)
-            if runner is not None and trial.score.drop <= max_drop
-        ]
+                found.append(self.judge.score(model))
+        trials, timed = [], []
+        for candidate, model, score, runner in zip(candidates, models, found, opened, strict=True):
+            if isinstance(score, CandidateError):
+                self.failures[candidate[0]] = score.message
+                continue
+            trial = Trial(*candidate, score, size=model.weight_bytes)
+            trials.append(trial)
+            if not isinstance(runner, CandidateError | None) and score.drop <= max_drop:
+                timed.append((trial, runner))
         if timed and self.original is not None:
             self._time(self.original, timed)
         return trials
+
+    def _open(self, model: Model) -> Runner | CandidateError:
+        try:
+            return self.judge.open(model)
+        except CandidateError as error:
+            return error
 
     def _time(self, original: Runner, timed: Sequence[tuple[Trial, Runner]]) -> None:
         """Measure latencies, in turns with the float model's; nothing else of this program runs beside them."""
         self._tell("timing candidates", 1, 0)
         feeds = self.judge.scorer.references.example
-        runners = [original, *(runner for _, runner in timed)]
+        runners = [settings_of(runner)[-1] for runner in (original, *(runner for _, runner in timed))]
         float_ms, *found = latencies(*(functools.partial(runner.run, feeds) for runner in runners), clock=self.clock)
         for (trial, _), latency in zip(timed, found, strict=True):
             trial.float_ms, trial.latency_ms = float_ms, latency
@@ -157,7 +169,9 @@ class Outcome:
     held: list[Trial] = field(default_factory=list)
     """Those that hold the budget and are worth it, the best first."""
     curve: list[Trial] = field(default_factory=list)
-    """All that were tried."""
+    """All that were tried and could be run."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Why the others could not, by name."""
 
     @property
     def best(self) -> Trial | None:
@@ -206,11 +220,12 @@ def search(
     if misses:
         miss = max(misses, key=lambda trial: trial.speedup)
         for candidate in _rescues(miss.name, miss.settings, sensitive(miss.written, miss.settings), write):
-            (trial,) = bench.measured([candidate], max_drop)
-            outcome.curve.append(trial)
-            if trial.score.drop <= max_drop:
+            trials = bench.measured([candidate], max_drop)
+            outcome.curve += trials
+            if any(trial.score.drop <= max_drop for trial in trials):
                 break
     outcome.held = list(_ranked(fit()))
+    outcome.failed = bench.failures
     return outcome
 
 

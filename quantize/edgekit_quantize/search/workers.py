@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from edgekit.errors import EdgeKitError, InputError, InternalError
 from edgekit.model import PROTOBUF_LIMIT, Model
+from edgekit.quantizer import CandidateError, settings_of
 from edgekit.target import Runner
 from edgekit_quantize.graph.session import SessionRunner
 from edgekit_quantize.search.scoring import Score, Scorer
@@ -32,13 +33,22 @@ class Judge:
         """What executes the candidate."""
         return SessionRunner(candidate.graph_model) if self.execute is None else self.execute(candidate)
 
-    def score(self, candidate: Model) -> Score:
-        """Open a candidate, and score it."""
-        return self.scorer(self.open(candidate).run)
+    def score(self, candidate: Model) -> Score | CandidateError:
+        """Open a candidate, and score it; what it failed by in place of a score."""
+        try:
+            return self.scores_of([self.open(candidate)])[0]
+        except CandidateError as error:
+            return error
+
+    def scores_of(self, opened: Sequence[Runner]) -> list[Score | CandidateError]:
+        """Scores of candidates that are open, in their worst setting each."""
+        return self.scorer.of_settings([[setting.run for setting in settings_of(runner)] for runner in opened])
 
 
-def scores(judge: Judge, candidates: Sequence[Model], executor: Executor, done: Callable[[int], None]) -> list[Score]:
-    """The candidates' scores, in order; when they are there, nothing runs in other processes any more.
+def scores(
+    judge: Judge, candidates: Sequence[Model], executor: Executor, done: Callable[[int], None]
+) -> list[Score | CandidateError]:
+    """The candidates' scores, or what they failed by, in order; then nothing runs in other processes any more.
 
     Args:
         judge: Goes to every worker.
@@ -70,7 +80,7 @@ def scores(judge: Judge, candidates: Sequence[Model], executor: Executor, done: 
             future.cancel()
 
 
-def _result(future: Future[Score]) -> Score:
+def _result(future: Future[Score | CandidateError]) -> Score | CandidateError:
     try:
         return future.result()
     except EdgeKitError:

@@ -9,10 +9,10 @@ from edgekit import registry
 from edgekit.data.samples import SeededSamples
 from edgekit.errors import InputError, InternalError
 from edgekit.model import Model
-from edgekit.quantizer import QuantizationRequest, QuantizationResult, Quantizer
+from edgekit.quantizer import CandidateError, QuantizationRequest, QuantizationResult, Quantizer
 from edgekit.registry import find_profile
 from edgekit.stages import quantize as stage
-from edgekit.stages.quantize import Quantize, Quantized, require_scheme
+from edgekit.stages.quantize import Execute, Quantize, Quantized, require_scheme
 from edgekit.target import BuildOptions
 
 GRAPH = "f (float[1, 3] x) => (float[1, 3] y) { y = MatMul(x, w) }"
@@ -145,3 +145,30 @@ def test_a_scheme_that_the_target_cannot_take_is_refused_with_the_reason(
 def test_half_precision_is_not_judged_as_quantized(model: Model) -> None:
     assert not quantized(model, "float16").quantized
     assert quantized(model, "int8-weights").quantized
+
+
+@pytest.mark.parametrize(
+    ("target", "settings"),
+    [
+        ("onnxruntime", ["1 thread", "2 threads"]),
+        ("intel-cpu", ["1 thread", "2 threads"]),
+        pytest.param("ios18", ["it declares"], marks=pytest.mark.slow),  # which cannot be told how many
+    ],
+)
+def test_a_candidate_is_opened_as_it_ships_and_in_a_wider_setting(
+    model: Model, target: str, settings: list[str]
+) -> None:
+    opened = Execute(*find_profile(target), BuildOptions(), threads=2)(model)
+    assert [" ".join(runner.executed_by.rstrip(")").split()[-2:]) for runner in opened.settings] == settings
+    assert opened.executed_by == opened.settings[0].executed_by
+
+
+def test_what_is_wrong_with_a_candidate_is_told_as_such(onnx_file: Callable[..., Path]) -> None:
+    execute = Execute(*find_profile("onnxruntime"), BuildOptions())
+    unknown = onnx_file("f (float[1, 3] x) => (float[1, 3] y) { y = NoSuchOperator(x) }")
+    with pytest.raises(CandidateError, match=r"cannot be loaded: .*NoSuchOperator"):
+        execute(Model(ir.load(unknown), unknown))
+    indices = onnx_file("f (int64[1] i) => (float[1] y) { y = Gather(w, i) }", w=np.zeros(3, np.float32))
+    opened = execute(Model(ir.load(indices), indices))
+    with pytest.raises(CandidateError, match=r"cannot be run: .*indices element out of data bounds"):
+        opened.run({"i": np.array([7])})

@@ -10,6 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.model import Model
+from edgekit.quantizer import CandidateError, Opened
 from edgekit_quantize.accounts.account import INTEGERS, LayerAccount
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.search.scoring import EXPLAINED, Scorer
@@ -34,6 +35,14 @@ class Slow:
         return {"y": feeds["x"] + np.float32(self.error)}
 
 
+@dataclass
+class Broken(Slow):
+    """Cannot be run."""
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        raise CandidateError("cannot be run: no kernel")
+
+
 class Clock:
     """Goes on when a runner computes, and at no other time."""
 
@@ -46,7 +55,7 @@ class Clock:
 CLOCK = Clock()
 
 
-def _chosen(candidates: dict[str, Slow], *, speed_counts: bool = True, max_drop: float = 0.01) -> Outcome:
+def _chosen(candidates: Mapping[str, Slow | Opened], *, speed_counts: bool = True, max_drop: float = 0.01) -> Outcome:
     models = {name: ir.Model(ir.Graph([], [], nodes=[]), ir_version=10) for name in candidates}
     runners = {id(models[name]): runner for name, runner in candidates.items()}
     settings = {name: Settings(block=number) for number, name in enumerate(candidates)}
@@ -107,3 +116,19 @@ def test_a_near_miss_gets_more_care_only_where_it_is_much_faster_than_what_holds
     assert len(outcome.curve) == tried
     assert outcome.best is not None
     assert outcome.best.name == "holds"
+
+
+def test_a_candidate_that_cannot_be_run_does_not_end_the_search() -> None:
+    outcome = _chosen({"broken": Broken(0, 0), "works": Slow(FLOAT_S / 2, 0.01), "exact": Slow(FLOAT_S, 0.0)})
+    assert outcome.failed == {"broken": "cannot be run: no kernel"}
+    assert [trial.name for trial in outcome.curve] == ["works", "exact"]
+    assert [trial.name for trial in outcome.held] == ["works", "exact"]
+
+
+def test_a_candidate_has_to_be_accurate_in_every_setting() -> None:
+    on_one_thread, on_two = Slow(FLOAT_S / 2, 0.9), Slow(FLOAT_S / 4, 0.0)
+    outcome = _chosen({"garbage on one thread": Opened((on_one_thread, on_two)), "exact": Slow(FLOAT_S, 0.0)})
+    assert [trial.name for trial in outcome.held] == ["exact"]
+    (garbage, _) = outcome.curve
+    assert garbage.score.value == pytest.approx(1 - 0.9**2, abs=1e-6)
+    assert garbage.latency_ms == pytest.approx(1e3 * FLOAT_S / 4)
