@@ -234,6 +234,7 @@ def _warm_up() -> None:
 
     import edgekit.timing.latency as latency
     import edgekit_coreml.target  # noqa: F401
+    import edgekit_mlprogram.conversion  # noqa: F401
     import edgekit_onnxruntime.target  # noqa: F401
     import edgekit_openvino.target  # noqa: F401
     from edgekit.quality_gate import bundles, judging, measuring  # noqa: F401
