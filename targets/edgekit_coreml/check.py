@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from edgekit.errors import OpGap
 from edgekit.graph.shapes import infer_shapes
-from edgekit.model import Model, node_name, op_name
+from edgekit.model import Model
 from edgekit.operators.hints import replacement_hint
 from edgekit.target import Evidence, NodeVerdict, Profile, Support
 from edgekit_coreml.compute_plan import is_available, planned_units, unit_of
 from edgekit_coreml.units import NEURAL_ENGINE, Placement, placement
+from edgekit_mlprogram.verdicts import trial, verdict_of
 
 
 def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
@@ -24,36 +24,16 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
     Raises:
         edgekit.errors.InputError: An input's shape is not fixed.
     """
-    from edgekit_mil.ops import catalogue
-    from edgekit_mil.walk.nodes import domain_of, schema_of
-
     target = profile.options["deployment_target"]
-    gaps = _gaps(model, target)
+    _, gaps = trial(model, target)
     planned = planned_units(model, target) if is_available() and not gaps else {}
 
     def verdict(node: ir.Node, typed: ir.Node) -> NodeVerdict:
-        gap = gaps.get(node_name(node))
-        if gap is not None:
-            return _verdict(node, Support.UNSUPPORTED, gap.reason, gap.hint or replacement_hint(node, model.opset))
-        schema = schema_of(node, model.graph_model.opset_imports)
-        version = schema.since_version if schema is not None else 1
-        if catalogue.find(domain_of(node), node.op_type, version) is None:
-            converted = _verdict(node, Support.DECOMPOSED, "by the function body that defines it, or folded")
-        else:
-            converted = _verdict(node, Support.SUPPORTED, f"has a lowering for {target}")
-        return _placed(converted, typed, model.opset, planned)
+        found = verdict_of(model, node, gaps, f"has a lowering for {target}")
+        return found if found.support is Support.UNSUPPORTED else _placed(found, typed, model.opset, planned)
 
     typed = infer_shapes(model, strict=False).graph
     return [verdict(*pair) for pair in zip(model.graph, typed, strict=True)]
-
-
-def _gaps(model: Model, target: str) -> dict[str, OpGap]:
-    """What does not convert, by the name of the node of the main graph that it is in."""
-    from edgekit_mil.program.build import build_program
-    from edgekit_mil.walk.nodes import PATH_SEPARATOR
-
-    found = build_program(model.graph_model, target, model.source, model.open_dims).gaps
-    return {gap.node.split(PATH_SEPARATOR)[0]: gap for gap in found}
 
 
 def _placed(converted: NodeVerdict, typed: ir.Node, opset: int, planned: Mapping[str, str]) -> NodeVerdict:
@@ -77,7 +57,3 @@ def _placed(converted: NodeVerdict, typed: ir.Node, opset: int, planned: Mapping
         detail=place.because,
         hint=replacement_hint(typed, opset),
     )
-
-
-def _verdict(node: ir.Node, support: Support, detail: str, hint: str = "") -> NodeVerdict:
-    return NodeVerdict(node_name(node), op_name(node), support, Evidence.REGISTRY, detail=detail, hint=hint)

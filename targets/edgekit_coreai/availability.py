@@ -1,0 +1,41 @@
+"""Whether Apple's Core AI is installed here, and what it is called."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+
+from edgekit.errors import InputError
+
+
+def is_available() -> bool:
+    """Whether ``coreai-core`` is installed."""
+    return importlib.util.find_spec("coreai") is not None
+
+
+def require_core_ai() -> None:
+    """Raise where it is not installed.
+
+    Raises:
+        edgekit.errors.InputError: It is not.
+    """
+    if not is_available():
+        raise InputError(
+            "Apple's Core AI is not installed",
+            subject="coreai-core",
+            expected="a wheel for this system: there are some for Linux on x86-64 and for macOS",
+            found=f"{platform.system()} on {platform.machine()}",
+            hint="pip install 'edgekit[coreai]'",
+        )
+
+
+def version() -> str:
+    """The version of ``coreai-core``; empty where it is not installed."""
+    return importlib.metadata.version("coreai-core") if is_available() else ""
+
+
+def executed_by() -> str:
+    """What executes models here."""
+    system = {"Darwin": "macOS"}.get(platform.system(), platform.system())
+    return f"Apple's Core AI runtime {version()}, CPU, on {system}"

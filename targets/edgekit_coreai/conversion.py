@@ -1,0 +1,156 @@
+"""From an ONNX model to an .aimodel: by way of the .mlpackage that the conversion to ML Programs makes of it.
+
+One lowering serves both generations of Apple's systems: what ONNX operators mean is settled once, in MIL, and Core AI's
+operations are written from the emitted package as the reference runtime's reader sees it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from edgekit.atomic import atomic_directory
+from edgekit.dimensions import OpenDims
+from edgekit.errors import InputError
+from edgekit_coreai.availability import require_core_ai
+from edgekit_coreai.process import Process, shared
+from edgekit_mil.program.interface import Interface
+from edgekit_mlprogram import conversion as ml_program
+from edgekit_mlprogram.conversion import Conversion
+from edgekit_mlruntime.registry import IOS_OF_OPSET
+
+PROGRAM_TARGET = "iOS18"
+"""The operator set of the ML Programs that are translated; iOS 26 adds no operations."""
+DEPLOYMENT_TARGETS = ("iOS27", "macOS27")
+SUFFIX = ".aimodel"
+
+
+def operator_set() -> int:
+    """The iOS version of the operator set of the ML Programs that are translated."""
+    return next(version for version in IOS_OF_OPSET.values() if f"iOS{version}" == PROGRAM_TARGET)
+
+
+def convert(
+    model: onnx.ModelProto | Path,
+    out: Path,
+    *,
+    deployment_target: str = "iOS27",
+    precision: str = "float16",
+    dimensions: OpenDims | None = None,
+    states: Mapping[str, str] | None = None,
+    compression: str | None = None,
+) -> Path:
+    """Convert an ONNX model to a Core AI model.
+
+    Args:
+        model: The model, or its file. Every input's shape has to be fixed, but for the dimensions that stay open.
+        out: The model to write; ``.aimodel`` is added where it is missing. An existing one is replaced.
+        deployment_target: ``iOS27`` or ``macOS27``.
+        precision: ``float32``, ``float16`` or ``auto``, as of :func:`edgekit_mlprogram.conversion.convert`.
+        dimensions: The sizes that dimensions may take that stay open, by the names that the model gives them.
+        states: Inputs that the model is to keep from one run to the next, each with the output that replaces it.
+        compression: How weights are stored: ``int4-weights``, ``palette4``, ``palette6`` or ``palette8``.
+
+    Returns:
+        The model's path.
+
+    Raises:
+        edgekit.errors.UnsupportedOpsError: Nodes that cannot be converted, or operations that cannot be translated,
+            all of them.
+        edgekit.errors.InputError: As of the conversion to ML Programs, or Core AI is not installed.
+        edgekit_coreai.process.CoreAICrashError: Apple's compiler refuses the model or ends its process.
+    """
+    if deployment_target not in DEPLOYMENT_TARGETS:
+        raise InputError("unknown deployment target", expected=", ".join(DEPLOYMENT_TARGETS), found=deployment_target)
+    graph_model = ir.from_proto(model) if isinstance(model, onnx.ModelProto) else ir.load(model)
+    return convert_graph(
+        graph_model,
+        out,
+        precision=precision,
+        subject=None if isinstance(model, onnx.ModelProto) else model,
+        dimensions=dimensions,
+        interface=Interface(states=states or {}),
+        compression=compression,
+    ).package
+
+
+def convert_graph(
+    graph_model: ir.Model,
+    out: Path,
+    *,
+    precision: str,
+    subject: object = None,
+    texts: Mapping[str, str] | None = None,
+    examples: Sequence[Mapping[str, np.ndarray]] = (),
+    dimensions: OpenDims | None = None,
+    interface: Interface | None = None,
+    labels: Sequence[str] = (),
+    compression: str | None = None,
+) -> Conversion:
+    """Convert a graph; the arguments are those of :func:`edgekit_mlprogram.conversion.convert_graph`."""
+    require_core_ai()
+    with tempfile.TemporaryDirectory(prefix="edgekit-") as scratch:
+        converted = ml_program.convert_graph(
+            graph_model,
+            Path(scratch) / "model.mlpackage",
+            deployment_target_name=PROGRAM_TARGET,
+            precision=precision,
+            subject=subject,
+            texts=texts,
+            examples=examples,
+            dimensions=dimensions,
+            interface=interface,
+            labels=labels,
+            compression=compression,
+        )
+        path = translate_package(converted.package, out, texts=texts, subject=subject)
+    return replace(converted, package=path)
+
+
+def translate_package(
+    package: Path,
+    out: Path,
+    *,
+    function: str | None = None,
+    texts: Mapping[str, str] | None = None,
+    subject: object = None,
+    process: Process | None = None,
+) -> Path:
+    """Translate an ML Program on disk to a Core AI model.
+
+    Args:
+        package: The ``.mlpackage``.
+        out: The model to write; ``.aimodel`` is added where it is missing. An existing one is replaced.
+        function: The function to translate; None for the default one.
+        texts: ``author``, ``license``, ``description`` and ``version`` for the metadata.
+        subject: What errors name; None for the package.
+        process: Apple's code; by default the process that all share.
+
+    Returns:
+        The model's path.
+
+    Raises:
+        edgekit.errors.UnsupportedOpsError: Operations that cannot be translated, all of them.
+        edgekit.errors.InputError: Not a readable ML Program, no such function, or Core AI is not installed.
+        edgekit_coreai.process.CoreAICrashError: Apple's compiler refuses the model or ends its process.
+    """
+    path = out if out.suffix == SUFFIX else out.with_name(f"{out.name}{SUFFIX}")
+    with atomic_directory(path, what="model", may_replace=is_model) as folder:
+        made = folder / f"made{SUFFIX}"
+        arguments = (package.resolve(), function, made, dict(texts or {}))
+        (process or shared()).ask(subject or package, "translate", *arguments)
+        for file in made.iterdir():
+            file.rename(folder / file.name)
+        made.rmdir()
+    return path
+
+
+def is_model(path: Path) -> bool:
+    """Whether a folder is a Core AI model."""
+    return path.suffix == SUFFIX and (path / "metadata.json").is_file()

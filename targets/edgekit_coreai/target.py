@@ -1,0 +1,65 @@
+"""Core AI as a target of the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from edgekit.model import Model
+from edgekit.target import Artifact, BuildOptions, DeviceCheck, NodeVerdict, Profile, Runner, Target
+from edgekit_coreai.options import OPTIONS
+from edgekit_coreai.profiles import PROFILES
+from edgekit_mil.deployment import compression_schemes
+
+
+class CoreAITarget(Target):
+    """Builds Core AI models by way of ML Programs, and executes them with Apple's own runtime."""
+
+    name: ClassVar[str] = "coreai"
+    options: ClassVar[Mapping[str, str]] = OPTIONS
+
+    @property
+    def profiles(self) -> Sequence[Profile]:
+        """IOS and macOS from version 27 on."""
+        return PROFILES
+
+    def check(self, model: Model, profile: Profile) -> list[NodeVerdict]:
+        """A verdict for every node, by a trial of the conversion."""
+        from edgekit_coreai.check import verdicts
+
+        return verdicts(model, profile)
+
+    def build(self, model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
+        """Write ``model.aimodel``."""
+        from edgekit_coreai.build import build
+
+        return build(model, profile, folder, options)
+
+    def weight_schemes(self, profile: Profile) -> Sequence[str]:
+        """Integers in blocks, and palettes."""
+        from edgekit_coreai.conversion import PROGRAM_TARGET
+
+        return compression_schemes(PROGRAM_TARGET)
+
+    def takes_states(self, profile: Profile) -> bool:
+        """As handles."""
+        return True
+
+    def takes_open_dimensions(self, profile: Profile) -> bool:
+        """As sizes that are known at run time."""
+        return True
+
+    def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
+        """What executes the model with Apple's runtime, in a process of its own."""
+        from edgekit_coreai.runner import load
+        from edgekit_mlprogram.sequence import SequenceRunner
+
+        runner = load(main)
+        return SequenceRunner(runner) if runner.has_states else runner
+
+    def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
+        """A Python program that needs NumPy and coreai-core only, and asks Core AI itself."""
+        from edgekit.device_check.python_check import python_check
+
+        return python_check("edgekit_coreai")

@@ -1,0 +1,24 @@
+"""Apple's modules, imported when they are first used: the table of lowerings is known where they are not installed."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+class _Later:
+    """A module that is imported when something of it is asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        importlib.import_module("coreai.authoring")  # the compiler's modules can only be imported after it
+        return getattr(importlib.import_module(self._name), attribute)
+
+
+authoring: Any = _Later("coreai.authoring")
+dialect: Any = _Later("coreai._compiler.dialects.coreai")
+ir: Any = _Later("coreai._compiler.ir")
+runtime: Any = _Later("coreai.runtime")
+tensor_types: Any = _Later("coreai.authoring.tensor_type")

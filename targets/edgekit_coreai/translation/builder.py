@@ -1,0 +1,551 @@
+"""Writes Core AI operations: the only module that touches Apple's graph bindings.
+
+Apple calls these bindings unversioned; what they change reaches no lowering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from edgekit_coreai.translation.apple import dialect, ir, tensor_types
+from edgekit_mlruntime.program import Array, DataType
+
+Size = "int | Tensor"
+"""A dimension's size: known, or a tensor of rank 0 that holds it."""
+INT_MAX = int(np.iinfo(np.int32).max)
+
+_NUMPY = {
+    DataType.BOOL: np.dtype(np.bool_),
+    DataType.FLOAT16: np.dtype(np.float16),
+    DataType.FLOAT32: np.dtype(np.float32),
+    DataType.INT8: np.dtype(np.int8),
+    DataType.INT16: np.dtype(np.int16),
+    DataType.INT32: np.dtype(np.int32),
+    DataType.UINT8: np.dtype(np.uint8),
+    DataType.UINT16: np.dtype(np.uint16),
+    DataType.UINT32: np.dtype(np.uint32),
+    DataType.INT4: np.dtype(ml_dtypes.int4),
+    DataType.UINT4: np.dtype(ml_dtypes.uint4),
+    DataType.UINT2: np.dtype(ml_dtypes.uint2),
+}
+
+
+def element_type(dtype: DataType) -> np.dtype[Any] | None:
+    """NumPy's type for what Core AI computes with; None for what it does not have."""
+    return _NUMPY.get(dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A value of the graph that is being written."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int | None, ...]
+    """None for a size that is known only at run time."""
+    array: Array | None
+    """The value itself, where it is a constant."""
+    _value: list[Any]
+    """The value in Apple's terms; empty as long as a constant has not been written."""
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape, which has to be known."""
+        assert self.is_static, self.shape
+        return tuple(size for size in self.shape if size is not None)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the whole shape is known."""
+        return None not in self.shape
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the elements are floating-point numbers."""
+        return self.dtype.kind == "f"
+
+
+class Builder:
+    """Writes operations into a graph, one after the other.
+
+    Args:
+        constants: Where constants are written: before everything that reads them.
+    """
+
+    def __init__(self, constants: Any) -> None:
+        self._constants = constants
+        self._known: dict[tuple[str, tuple[int, ...], bytes], Tensor] = {}
+
+    # --- values ---------------------------------------------------------------------------------------------------
+
+    def wrap(self, value: Any) -> Tensor:
+        """A value in Apple's terms."""
+        kind = ir.RankedTensorType(value.type)
+        free = ir.ShapedType.get_dynamic_size()
+        shape = tuple(None if size == free or size < 0 else int(size) for size in kind.shape)
+        return Tensor(_numpy_of(kind.element_type), shape, None, [value])
+
+    def constant(self, array: Any, dtype: Any = None) -> Tensor:
+        """A constant; it is written when it is first used."""
+        held = np.asarray(array, dtype)
+        if held.dtype == np.float64:
+            held = held.astype(np.float32)
+        elif held.dtype == np.int64:
+            held = held.astype(np.int32)
+        if held.size <= 16:
+            key = (held.dtype.name, held.shape, held.tobytes())
+            return self._known.setdefault(key, Tensor(held.dtype, held.shape, held, []))
+        return Tensor(held.dtype, held.shape, held, [])
+
+    def raw(self, tensor: Tensor) -> Any:
+        """A tensor in Apple's terms."""
+        if not tensor._value:
+            assert tensor.array is not None
+            with ir.InsertionPoint(self._constants):
+                tensor._value.append(_constant(tensor.array))
+        return tensor._value[0]
+
+    def _call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Tensor:
+        """Write an operation of one result."""
+        raw = [self.raw(item) if isinstance(item, Tensor) else item for item in arguments]
+        return self.wrap(function(*raw, **named))
+
+    def op(self, name: str, *arguments: Any, **named: Any) -> Tensor:
+        """An operation of Apple's by the name of its constructor; operands of equal shape."""
+        return self._call(getattr(dialect, name), *arguments, **named)
+
+    def spread(self, name: str, x: Tensor, y: Tensor) -> Tensor:
+        """An operation of two operands; their shapes broadcast."""
+        if x.is_static and x.shape == y.shape and name not in ("batch_matmul",):
+            return self.op(_PLAIN.get(name, name), x, y)
+        return self.op(f"broadcasting_{name}", x, y)
+
+    # --- arithmetic -----------------------------------------------------------------------------------------------
+
+    def like(self, number: float, x: Tensor) -> Tensor:
+        """A number of the element type of ``x``, rank 0."""
+        return self.constant(np.asarray(number).astype(x.dtype))
+
+    def _operand(self, y: Tensor | float, x: Tensor) -> Tensor:
+        return y if isinstance(y, Tensor) else self.like(y, x)
+
+    def add(self, x: Tensor, y: Tensor | float) -> Tensor:
+        """Sum, broadcast."""
+        return self.spread("add", x, self._operand(y, x))
+
+    def sub(self, x: Tensor, y: Tensor | float) -> Tensor:
+        """Difference, broadcast."""
+        return self.spread("sub", x, self._operand(y, x))
+
+    def mul(self, x: Tensor, y: Tensor | float) -> Tensor:
+        """Product, broadcast."""
+        return self.spread("mul", x, self._operand(y, x))
+
+    def div(self, x: Tensor, y: Tensor | float) -> Tensor:
+        """Quotient, broadcast; integers towards zero."""
+        return self.spread("divide", x, self._operand(y, x))
+
+    def maximum(self, x: Tensor, y: Tensor | float) -> Tensor:
+        """The greater of two, broadcast."""
+        return self.spread("maximum", x, self._operand(y, x))
+
+    def minimum(self, x: Tensor, y: Tensor | float) -> Tensor:
+        """The lesser of two, broadcast."""
+        return self.spread("minimum", x, self._operand(y, x))
+
+    def greater(self, x: Tensor, y: Tensor | float) -> Tensor:
+        """Whether ``x > y``, broadcast."""
+        return self.spread("greater", x, self._operand(y, x))
+
+    def less(self, x: Tensor, y: Tensor | float) -> Tensor:
+        """Whether ``x < y``, broadcast."""
+        return self.spread("greater", self._operand(y, x), x)
+
+    def equal(self, x: Tensor, y: Tensor | float) -> Tensor:
+        """Whether ``x == y``, broadcast."""
+        return self.spread("equal", x, self._operand(y, x))
+
+    def negative(self, x: Tensor) -> Tensor:
+        """``-x``."""
+        return self.sub(self.like(0, x), x) if not x.is_float else self.mul(x, -1)
+
+    def select(self, condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
+        """``a`` where the condition holds, else ``b``; broadcast. One of the two is a tensor."""
+        model = a if isinstance(a, Tensor) else b
+        assert isinstance(model, Tensor)
+        return self.op("broadcasting_where", condition, self._operand(a, model), self._operand(b, model))
+
+    def cast(self, x: Tensor, dtype: Any) -> Tensor:
+        """Other elements of the same values, by Apple's rules."""
+        target = np.dtype(dtype)
+        if target == x.dtype:
+            return x
+        if x.array is not None and x.array.size <= 4096 and not (x.is_float and target.kind in "iu"):
+            return self.constant(x.array.astype(target))
+        return self._call(lambda value: dialect.cast(value, tensor_type(x.shape, target)), x)
+
+    def refined(self, x: Tensor, shape: Sequence[int | None]) -> Tensor:
+        """The same tensor, of which more sizes are known."""
+        known = tuple(want if have is None else have for want, have in zip(shape, x.shape, strict=True))
+        if known == x.shape:
+            return x
+        return self._call(lambda value: dialect.cast(value, tensor_type(known, x.dtype)), x)
+
+    def wide(self, x: Tensor) -> Tensor:
+        """In float32, where sums are taken of float16."""
+        return self.cast(x, np.float32) if x.dtype == np.float16 else x
+
+    # --- shapes ---------------------------------------------------------------------------------------------------
+
+    def size(self, x: Tensor, axis: int) -> int | Tensor:
+        """The size of a dimension."""
+        known = x.shape[axis]
+        if known is not None:
+            return known
+        whole = self.shape_of(x)
+        axis %= x.rank
+        part = self.slice(whole, [axis], [axis + 1], [1])
+        return self.op("reshape", part, [])
+
+    def all_sizes(self, x: Tensor) -> list[int | Tensor]:
+        """The sizes of all dimensions."""
+        return [self.size(x, axis) for axis in range(x.rank)]
+
+    def shape_of(self, x: Tensor) -> Tensor:
+        """The shape as a vector of int32."""
+        if x.is_static:
+            return self.constant(np.array(x.sizes, np.int32))
+        return self.cast(self.op("get_shape", x), np.int32)
+
+    def vector(self, items: Sequence[int | Tensor]) -> Tensor:
+        """A vector of int32 of numbers, some of which are computed."""
+        if all(isinstance(item, int) for item in items):
+            return self.constant(np.array(items, np.int32))
+        parts: list[Tensor] = []
+        run: list[int] = []
+        for item in items:
+            if isinstance(item, Tensor):
+                if run:
+                    parts.append(self.constant(np.array(run, np.int32)))
+                    run = []
+                parts.append(self.op("reshape", self.cast(item, np.int32), [1]))
+            else:
+                run.append(item)
+        if run:
+            parts.append(self.constant(np.array(run, np.int32)))
+        return self.concat(parts, 0)
+
+    def reshape(self, x: Tensor, sizes: Sequence[int | Tensor]) -> Tensor:
+        """The same elements in another shape; one size may be -1."""
+        free = [place for place, size in enumerate(sizes) if isinstance(size, Tensor) or size == -1]
+        if len(free) <= 1:
+            wanted = [-1 if place in free else int(size) for place, size in enumerate(sizes)]  # type: ignore[arg-type]
+            if x.is_static and free:
+                rest = int(np.prod([size for size in wanted if size != -1], dtype=np.int64))
+                wanted[free[0]] = int(np.prod(x.sizes, dtype=np.int64)) // max(rest, 1)
+            if tuple(wanted) == x.shape:
+                return x
+            if x.array is not None and -1 not in wanted:
+                return self.constant(x.array.reshape(wanted))
+            return self.op("reshape", x, np.array(wanted, np.int32))
+        result = self.op("reshape", x, self.vector(sizes))
+        return self.refined(result, [size if isinstance(size, int) and size >= 0 else None for size in sizes])
+
+    def expand(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+        """Insert dimensions of size 1 at these positions of the result."""
+        if not axes:
+            return x
+        if x.array is not None:
+            return self.constant(np.expand_dims(x.array, tuple(axes)))
+        return self.op("expand_dims", x, np.array(axes, np.int32))
+
+    def squeeze(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+        """Remove dimensions of size 1."""
+        if not axes:
+            return x
+        if all(x.shape[axis] == 1 for axis in axes):
+            return self.op("shrink_dims", x, np.array(axes, np.int32))
+        gone = {axis % x.rank for axis in axes}
+        return self.reshape(x, [self.size(x, axis) for axis in range(x.rank) if axis not in gone])
+
+    def transpose(self, x: Tensor, permutation: Sequence[int]) -> Tensor:
+        """Dimension ``i`` of the result is dimension ``permutation[i]``."""
+        order = [axis % x.rank for axis in permutation]
+        if order == list(range(x.rank)):
+            return x
+        if x.array is not None:
+            return self.constant(np.ascontiguousarray(x.array.transpose(order)))
+        return self.op("transpose", x, np.array(order, np.uint32))
+
+    def move(self, x: Tensor, source: int, target: int) -> Tensor:
+        """Move one dimension to another place."""
+        order = [axis for axis in range(x.rank) if axis != source % x.rank]
+        order.insert(target % x.rank, source % x.rank)
+        return self.transpose(x, order)
+
+    def broadcast(self, x: Tensor, sizes: Sequence[int | Tensor]) -> Tensor:
+        """Repeat until the shape is this."""
+        if all(isinstance(size, int) for size in sizes):
+            return x if tuple(sizes) == x.shape else self.op("broadcast_to", x, np.array(sizes, np.uint32))
+        result = self.op("broadcast_to", x, self.cast(self.vector(sizes), np.uint32))
+        return self.refined(result, [size if isinstance(size, int) else None for size in sizes])
+
+    def concat(self, parts: Sequence[Tensor], axis: int) -> Tensor:
+        """Join along a dimension."""
+        if len(parts) == 1:
+            return parts[0]
+        return self.wrap(dialect.concat(np.array(axis, np.int32), [self.raw(part) for part in parts]))
+
+    def slice(self, x: Tensor, begin: Any, end: Any, stride: Any) -> Tensor:
+        """``x[begin:end:stride]`` in every dimension, by Apple's rules for negative numbers; tensors or numbers."""
+        return self.op("slice_", x, *(_ints(item) for item in (begin, end, stride)))
+
+    def narrow(self, x: Tensor, axis: int, start: int, stop: int | None) -> Tensor:
+        """``x[..., start:stop, ...]`` along one dimension; negative numbers count from its end."""
+        axis %= x.rank
+        begin, end = [0] * x.rank, [INT_MAX] * x.rank
+        begin[axis], end[axis] = start, INT_MAX if stop is None else stop
+        return self.slice(x, begin, end, [1] * x.rank)
+
+    def pad(self, x: Tensor, widths: Sequence[tuple[Any, Any]], value: float = 0.0, mode: str = "constant") -> Tensor:
+        """Pad before and after each dimension; widths are numbers or tensors of rank 0."""
+        flat = [width for pair in widths for width in pair]
+        if all(isinstance(width, int) and width == 0 for width in flat):
+            return x
+        amounts = self.vector(flat)
+        filler = self.like(value, x)
+        return self.op("pad", x, self.cast(amounts, np.uint32), filler, mode)
+
+    def reduce(self, name: str, x: Tensor, axes: Sequence[int], keep: bool = True) -> Tensor:
+        """Reduce along dimensions."""
+        if not axes:
+            return x
+        result = self.op(name, x, np.array(sorted(axis % x.rank for axis in axes), np.int32))
+        return result if keep else self.squeeze(result, sorted(axis % x.rank for axis in axes))
+
+    def positions(self, count: int | Tensor) -> Tensor:
+        """0, 1, … up to but without ``count``: int32."""
+        if isinstance(count, int):
+            return self.constant(np.arange(count, dtype=np.int32))
+        zero, one = self.constant(np.int32(0)), self.constant(np.int32(1))
+        return self.op("range_", zero, self.cast(count, np.int32), one)
+
+    def gather(self, x: Tensor, indices: Tensor, axis: int) -> Tensor:
+        """``x[..., indices, ...]`` with ``indices`` at ``axis``."""
+        axis %= x.rank
+        index = self.expand(self.cast(indices, np.int32), [indices.rank])
+        front = self.move(x, axis, 0)
+        found = self.op("gather_nd", front, index)
+        # [*indices, *before, *after] -> [*before, *indices, *after]
+        own, before = indices.rank, axis
+        order = [*range(own, own + before), *range(own), *range(own + before, found.rank)]
+        return self.transpose(found, order)
+
+    def along_axis(self, x: Tensor, indices: Tensor, axis: int) -> Tensor:
+        """``x[p with indices[p] at axis]`` for every position of ``indices``."""
+        return self.op("gather_along_axis", x, self.cast(indices, np.int32), np.array(axis % x.rank, np.int32))
+
+    def matmul(self, x: Tensor, y: Tensor) -> Tensor:
+        """Matrix product of operands of rank 2 or more, the batches broadcast."""
+        if x.is_static and y.is_static and x.rank == y.rank and x.shape[:-2] == y.shape[:-2]:
+            return self.op("batch_matmul", x, y)
+        return self.op("broadcasting_batch_matmul", x, y)
+
+    # --- attributes and regions -------------------------------------------------------------------------------------
+
+    def conv(self, name: str, x: Tensor, weight: Tensor, strides: Any, dilations: Any, groups: int) -> Tensor:
+        """Correlation without padding."""
+        return self.op(name, x, weight, list(strides), list(dilations), groups)
+
+    def conv_transpose(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        shape: Sequence[int | None],
+        strides: Any,
+        pad: Any,
+        dilations: Any,
+        extra: Any,
+        groups: int,
+    ) -> Tensor:
+        """The gradient of a correlation; ``shape`` is the result's."""
+        operation = dialect.ConvTranspose2dOp if x.rank == 4 else dialect.ConvTranspose3dOp
+        numbers = [self.constant(np.array(item, np.uint32)) for item in (strides, pad, dilations, extra, groups)]
+        made = operation(
+            tensor_type(shape, x.dtype), self.raw(x), self.raw(weight), *(self.raw(item) for item in numbers)
+        )
+        return self.wrap(made.result)
+
+    def max_pool(
+        self, x: Tensor, shape: Sequence[int | None], sizes: Any, strides: Any, *, ceil_mode: bool = False
+    ) -> Tensor:
+        """Maximum of each window, without padding; ``shape`` is the result's."""
+        function = dialect.maxpool2d if x.rank == 4 else dialect.maxpool3d
+        ones = np.ones(x.rank - 2, np.uint32)
+        sizes, strides = np.array(sizes, np.uint32), np.array(strides, np.uint32)
+        return self.wrap(
+            function(tensor_type(shape, x.dtype), self.raw(x), sizes, strides, ones, np.array(ceil_mode, np.bool_))
+        )
+
+    def sum_pool(self, x: Tensor, sizes: Any, strides: Any) -> Tensor:
+        """Sum of each window, without padding."""
+        name = "sumpool2d" if x.rank == 4 else "sumpool3d"
+        ones = np.ones(x.rank - 2, np.uint32)
+        return self.op(name, x, np.array(sizes, np.uint32), np.array(strides, np.uint32), ones)
+
+    def gelu(self, x: Tensor, approximate: str) -> Tensor:
+        """Gaussian error linear unit: ``none``, ``tanh`` or ``sigmoid``."""
+        return self.wrap(dialect.GELUOp(self.raw(x), approximate=ir.StringAttr.get(approximate)).result)
+
+    def interpolate(self, x: Tensor, sizes: Sequence[int | Tensor], scale: Any, offset: Any, mode: str) -> Tensor:
+        """Resize every dimension; see Apple's ``interpolate``."""
+        kind = ir.Attribute.parse(f"#coreai.interpolation_mode<{mode}>")
+        return self.op("interpolate", x, self.vector(sizes), scale, offset, kind)
+
+    def scatter(self, data: Tensor, indices: Tensor, updates: Tensor, axis: int, mode: str) -> Tensor:
+        """Write to positions along a dimension: ``update``, ``add``, ``mul``, ``max`` …; like ``gather_along_axis``."""
+        attribute = ir.Attribute.parse(f"#coreai.scatter_mode<{mode}>")
+        return self.wrap(
+            dialect.ScatterAlongAxisOp(
+                tensor_type(data.shape, data.dtype),
+                self.raw(data),
+                self.raw(self.cast(indices, np.int32)),
+                self.raw(updates),
+                self.raw(self.constant(np.array(axis % data.rank, np.int32))),
+                scatter_mode=attribute,
+            ).result
+        )
+
+    def sparse(self, values: Tensor, mask: Tensor) -> Any:
+        """A sparse tensor, in Apple's terms: these values where the mask is True."""
+        return dialect.build_sparse_with_bitmask(self.raw(values), self.raw(mask))
+
+    def dense(self, sparse: Any) -> Tensor:
+        """A sparse tensor with its zeros."""
+        return self.wrap(dialect.sparse_with_bitmask_to_dense(sparse))
+
+    def scan_sum(self, x: Tensor, axis: int, *, reverse: bool) -> Tensor:
+        """Running sum."""
+        return self.op("scan", x, np.array(axis % x.rank, np.int32), np.array(reverse, np.bool_), "sum")
+
+    def argsort(self, x: Tensor, axis: int, *, descending: bool) -> Tensor:
+        """Indices that sort, stably."""
+        flags = np.array(descending, np.bool_), np.array(True, np.bool_)
+        return self.op("argsort", x, np.array(axis % x.rank, np.int32), *flags)
+
+    def condition(
+        self,
+        predicate: Tensor,
+        kinds: Sequence[tuple[tuple[int | None, ...], Any]],
+        branches: Sequence[Callable[[], Sequence[Tensor]]],
+    ) -> list[Tensor]:
+        """The results of the first branch where the predicate holds, else the second's, of these shapes and types."""
+        types = [tensor_type(shape, dtype) for shape, dtype in kinds]
+        operation = dialect.IfOp(types, self.raw(predicate))
+        for region, branch in zip(
+            (operation.then_region_builder, operation.else_region_builder), branches, strict=True
+        ):
+            with region:
+                made = branch()
+                dialect.yield_([self.raw(self._as(item, shape)) for item, (shape, _) in zip(made, kinds, strict=True)])
+        return [self.wrap(result) for result in operation.results]
+
+    def loop(
+        self,
+        initial: Sequence[Tensor],
+        kinds: Sequence[tuple[tuple[int | None, ...], Any]],
+        test: Callable[[list[Tensor]], Tensor],
+        body: Callable[[list[Tensor]], Sequence[Tensor]],
+    ) -> list[Tensor]:
+        """Replace the variables by what the body makes of them as long as the test holds.
+
+        Args:
+            initial: The variables' first values.
+            kinds: Their shapes and element types throughout.
+            test: Writes the test.
+            body: Writes the body.
+        """
+        types = [tensor_type(shape, dtype) for shape, dtype in kinds]
+        inits = [self.raw(self._as(item, shape)) for item, (shape, _) in zip(initial, kinds, strict=True)]
+        operation = dialect.WhileOp(types, inits)
+        before, after = operation.before_region_builder, operation.after_region_builder
+        with before:
+            arguments = list(before.arguments)
+            dialect.condition(self.raw(test([self.wrap(item) for item in arguments])), *arguments)
+        with after:
+            made = body([self.wrap(item) for item in after.arguments])
+            dialect.yield_([self.raw(self._as(item, shape)) for item, (shape, _) in zip(made, kinds, strict=True)])
+        return [self.wrap(result) for result in operation.results]
+
+    def _as(self, x: Tensor, shape: Sequence[int | None]) -> Tensor:
+        """The same tensor under exactly this static shape: more or fewer sizes known."""
+        if tuple(shape) == x.shape:
+            return x
+        return self._call(lambda value: dialect.cast(value, tensor_type(shape, x.dtype)), x)
+
+    def read_handle(self, handle: Any, token: Any) -> tuple[Tensor, Any]:
+        """The content of a state after what the token stands for, and the token for what follows."""
+        value, out = dialect.read_handle(handle, token)
+        return self.wrap(value), out
+
+    def write_handle(self, handle: Any, value: Tensor, token: Any) -> Any:
+        """Replace the content of a state; returns the token for what follows."""
+        return dialect.write_handle(handle, self.raw(value), token)
+
+    def new_token(self) -> Any:
+        """The start of a chain of reads and writes."""
+        return dialect.create_token()
+
+
+@contextmanager
+def named(name: str) -> Iterator[None]:
+    """Operations written inside bear this name in what Apple's tools report."""
+    with ir.Location.fused([ir.Location.name(name)], ir.StringAttr.get(name)):
+        yield
+
+
+_PLAIN = {"and": "and_", "or": "or_", "xor": "xor_", "pow": "pow_"}
+
+
+def _ints(item: Any) -> Any:
+    return item if isinstance(item, Tensor) else np.array(item, np.int32)
+
+
+def tensor_type(shape: Sequence[int | None], dtype: Any) -> Any:
+    """A tensor type in Apple's terms."""
+    return tensor_types.TensorType([-1 if size is None else size for size in shape], np.dtype(dtype).type)._to_mlir()
+
+
+def _constant(array: Array) -> Any:
+    return dialect.constant(np.asarray(array, order="C"))
+
+
+_SPELLED: dict[str, Any] = {
+    "f16": np.float16,
+    "f32": np.float32,
+    "i1": np.bool_,
+    "si8": np.int8,
+    "si16": np.int16,
+    "si32": np.int32,
+    "si4": ml_dtypes.int4,
+    "ui2": ml_dtypes.uint2,
+    "ui4": ml_dtypes.uint4,
+    "ui8": np.uint8,
+    "ui16": np.uint16,
+    "ui32": np.uint32,
+}
+
+
+def _numpy_of(element: Any) -> np.dtype[Any]:
+    found: np.dtype[Any] = np.dtype(_SPELLED[str(element)])
+    return found

@@ -1,0 +1,25 @@
+"""The lowerings, one file a family of operations; importing this registers them all."""
+
+from edgekit_coreai.translation.ops import (  # noqa: F401 - the families register themselves
+    activation,
+    assembly,
+    compression,
+    control_flow,
+    convolution,
+    creation,
+    elementwise,
+    gathering,
+    linear,
+    lists,
+    normalization,
+    pooling,
+    quantization,
+    recurrent,
+    reduction,
+    resize,
+    shapes,
+    slicing,
+    sorting,
+    states,
+    suppression,
+)

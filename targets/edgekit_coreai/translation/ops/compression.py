@@ -1,0 +1,137 @@
+"""Weights that are stored small: they stay so, and Apple's runtime spreads them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from edgekit_coreai.translation.builder import Builder, Tensor
+from edgekit_coreai.translation.registry import Call, CannotTranslate, Ints, lowering
+from edgekit_mlruntime.weights import unpack_bits
+
+_INDEX_TYPES: dict[int, Any] = {4: ml_dtypes.uint2, 16: ml_dtypes.uint4, 256: np.uint8}
+"""Entries of a look-up table -> the type of the indices into it."""
+
+
+@lowering("constexpr_cast", opset=16)
+def constexpr_cast(b: Builder, call: Call, source_val: Tensor, output_dtype: str) -> Tensor:
+    """float16 to float32."""
+    return b.op("cast", source_val, np.float32)
+
+
+@lowering("constexpr_affine_dequantize", opset=16)
+def constexpr_affine_dequantize(
+    b: Builder, call: Call, quantized_data: Tensor, zero_point: Tensor, scale: Tensor, axis: int
+) -> Tensor:
+    """``scale * (quantized_data - zero_point)``; scalars, or vectors along ``axis``."""
+    rank = quantized_data.rank
+    shape = [1] * rank
+    shape[axis % rank] = -1
+    zeros, scales = (
+        b.reshape(item, shape if item.shape not in ((), (1,)) else [1] * rank) for item in (zero_point, scale)
+    )
+    count = [max(have, want) for have, want in zip(zeros.sizes, scales.sizes, strict=True)]
+    assert zeros.array is not None
+    assert scales.array is not None
+    zeros = b.constant(np.broadcast_to(zeros.array.astype(quantized_data.dtype), count))
+    scales = b.constant(np.broadcast_to(scales.array, count))
+    return _shifted(b, quantized_data, scales, zeros)
+
+
+@lowering("constexpr_blockwise_shift_scale", opset=18)
+def constexpr_blockwise_shift_scale(
+    b: Builder, call: Call, data: Tensor, scale: Tensor, offset: Tensor | None = None
+) -> Tensor:
+    """``scale * (data - offset)``, where each ``scale`` and ``offset`` holds for a block of ``data``."""
+    if offset is None:
+        offset = b.constant(np.zeros(scale.sizes, np.int8).astype(data.dtype))
+    return _shifted(b, data, scale, b.cast(offset, data.dtype))
+
+
+def _shifted(b: Builder, data: Tensor, scale: Tensor, offset: Tensor) -> Tensor:
+    bias = b.constant(np.zeros(scale.sizes, scale.dtype))
+    return b.op("blockwise_shift_scale", data, scale, offset, bias)
+
+
+@lowering("constexpr_lut_to_dense", opset=16)
+def constexpr_lut_to_dense_packed(b: Builder, call: Call, indices: Tensor, lut: Tensor, shape: Ints) -> Tensor:
+    """Replace each index by its entry in ``lut``; indices are packed, lowest bit first, in log2(len(lut)) bits each."""
+    assert indices.array is not None
+    assert lut.array is not None
+    entries = lut.array.size
+    bits, count = entries.bit_length() - 1, math.prod(shape)
+    packed = indices.array
+    keys = packed.reshape(-1)[:count] if bits == 8 else unpack_bits(packed, bits, count, signed=False)
+    table = b.constant(lut.array.reshape(*(1,) * len(shape), entries, 1))
+    return _look_up(b, keys.reshape(shape), table, None)
+
+
+@lowering("constexpr_lut_to_dense", opset=18)
+def constexpr_lut_to_dense(
+    b: Builder, call: Call, indices: Tensor, lut: Tensor, vector_axis: int | None = None
+) -> Tensor:
+    """Replace each index by its entry in the look-up table of its block; entries may be vectors."""
+    assert indices.array is not None
+    return _look_up(b, indices.array, lut, vector_axis)
+
+
+def _look_up(b: Builder, indices: np.ndarray, lut: Tensor, vector_axis: int | None) -> Tensor:
+    entries = lut.sizes[-2]
+    # Apple's indices have 1, 2, 4 or 8 bits: a table of 2, 8, 32 or 64 entries is extended.
+    size = next((known for known in _INDEX_TYPES if known >= entries), None)
+    if size is None or lut.array is None:
+        raise CannotTranslate(f"a look-up table of {entries} entries")
+    if size > entries:
+        widths = [(0, 0)] * lut.rank
+        widths[-2] = (0, size - entries)
+        lut = b.constant(np.pad(lut.array, widths))
+    keys = b.constant(np.asarray(indices).astype(np.uint8).astype(_INDEX_TYPES[size]))
+    axis = np.array((vector_axis or 0) % max(indices.ndim, 1), np.int32)
+    return b.op("lut_to_dense", keys, lut, axis)
+
+
+@lowering("constexpr_sparse_to_dense", opset=16)
+def constexpr_sparse_to_dense_packed(b: Builder, call: Call, nonzero_data: Tensor, mask: Tensor, shape: Ints) -> Tensor:
+    """Spread values over the elements whose bit is set in ``mask`` (packed, lowest bit first); zero elsewhere."""
+    assert mask.array is not None
+    bits = np.unpackbits(mask.array.reshape(-1), count=math.prod(shape), bitorder="little")
+    return _spread(b, nonzero_data, bits.reshape(shape))
+
+
+@lowering("constexpr_sparse_to_dense", opset=18)
+def constexpr_sparse_to_dense(b: Builder, call: Call, nonzero_data: Tensor, mask: Tensor) -> Tensor:
+    """Spread values over the elements where ``mask`` is 1; zero elsewhere."""
+    assert mask.array is not None
+    return _spread(b, nonzero_data, mask.array)
+
+
+def _spread(b: Builder, values: Tensor, mask: np.ndarray) -> Tensor:
+    sparse = b.sparse(values, b.constant(mask.astype(np.bool_)))
+    return b.dense(sparse)
+
+
+@lowering("constexpr_lut_to_sparse", opset=18)
+def constexpr_lut_to_sparse(
+    b: Builder,
+    call: Call,
+    indices_mask: Tensor,
+    indices_nonzero_data: Tensor,
+    lut: Tensor,
+    vector_axis: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """``constexpr_lut_to_dense`` of the elements where ``indices_mask`` is 1: the mask, and the elements under it."""
+    data, mask = indices_nonzero_data.array, indices_mask.array
+    if data is None or mask is None or lut.array is None or lut.sizes[-1] != 1 or math.prod(lut.sizes[:-2]) != 1:
+        raise CannotTranslate("sparse indices into tables by blocks, or of vectors")
+    return indices_mask, b.constant(lut.array.reshape(-1)[data.astype(np.uint8)])
+
+
+@lowering("constexpr_sparse_blockwise_shift_scale", opset=18)
+def constexpr_sparse_blockwise_shift_scale(
+    b: Builder, call: Call, data_mask: Tensor, nonzero_data: Tensor, scale: Tensor, offset: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """``constexpr_blockwise_shift_scale`` of the elements where ``data_mask`` is 1: the mask, and these elements."""
+    raise CannotTranslate("sparse integers with a scale for each block")

@@ -1,0 +1,50 @@
+"""From an ``.mlpackage`` to an ``.aimodel``, with what our runner has to know of its border."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from edgekit.errors import InputError
+from edgekit_coreai.interface import INTERFACE_KEY, TEXTS, exported_outputs, interface_record
+from edgekit_coreai.translation.apple import runtime
+from edgekit_coreai.translation.translate import Notes, translate
+from edgekit_mlruntime.package import read_package
+
+OURS = "edgekit."
+"""What entries of the package's metadata begin with that we have made."""
+
+
+def write(package: Path, function: str | None, out: Path, extra: Mapping[str, str], notes: Notes) -> None:
+    """Translate a function of a package.
+
+    Args:
+        package: The ``.mlpackage``.
+        function: Its name; None for the default one.
+        out: The ``.aimodel`` to write.
+        extra: Texts and further entries for the metadata.
+        notes: Told what comes next.
+
+    Raises:
+        edgekit.errors.InputError: Not a readable ML Program package, or no such function.
+        edgekit.errors.UnsupportedOpsError: Operations that cannot be translated, all of them.
+    """
+    program = read_package(package)
+    name = function or program.default_function
+    if name not in program.functions:
+        raise InputError("no such function", subject=package, expected=", ".join(program.functions), found=name)
+    chosen = program.functions[name]
+    made = translate(chosen, exported_outputs(chosen), package, notes)
+    notes.note("writing the model")
+    metadata = runtime.AIModelAssetMetadata()
+    for text in TEXTS:
+        if extra.get(text):
+            setattr(metadata, "model_description" if text == "description" else text, extra[text])
+    metadata.set_custom(INTERFACE_KEY, interface_record(program, chosen))
+    for key, value in extra.items():
+        if key not in TEXTS:
+            metadata.set_custom(key, value)
+    for key, text in program.user_metadata.items():
+        if key.startswith(OURS):
+            metadata.set_custom(key, text)
+    made.save_asset(out, metadata)
