@@ -99,6 +99,9 @@ def _figures(trial: Mapping[str, Any]) -> dict[str, Any]:
 def _of_trial(trial: Mapping[str, Any], max_drop: float | None) -> tuple[Fate, str]:
     if max_drop is not None and trial["drop"] > max_drop:
         return Fate.REFUSED, f"{loss_text(trial['drop'])} of {trial['metric']} lost, {loss_text(max_drop)} is allowed"
+    size, float_size = trial["weight_bytes"], trial.get("float_weight_bytes")
+    if float_size is not None and size >= float_size:
+        return Fate.REFUSED, f"no smaller than the float model: {bytes_text(size)}, not {bytes_text(float_size)}"
     latency, of_float = trial.get("latency_ms"), trial.get("float_latency_ms")
     if latency and of_float and latency > of_float * SAME_SPEED:
         return Fate.REFUSED, f"slower than the float model: {latency:.3g} ms, not {of_float:.3g} ms"

@@ -167,6 +167,8 @@ def _render(record: Mapping[str, Any], out: RichConsole, *, explain: bool) -> No
         for line in curve_lines(record["curve"]):
             out.print(line, soft_wrap=True)
         out.print()
+    for failure in record.get("failed", ()):
+        out.print(f"{failure['candidate']}: {failure['reason']}", soft_wrap=True)
     out.print(f"scheme: {record['scheme']}" + (f" ({record['chosen']})" if "chosen" in record else ""))
     if "reason" in record:
         out.print(f"because: {record['reason']}", soft_wrap=True)

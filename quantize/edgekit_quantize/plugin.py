@@ -132,7 +132,7 @@ def _search(
         written,
         sensitive,
         max_drop,
-        speed_counts=request.latency_counts and request.scheme == "auto",
+        auto=request.scheme == "auto",
     )
 
 
@@ -212,6 +212,9 @@ def _layers(
 def _why_float(outcome: Outcome, max_drop: float) -> str:
     if not outcome.curve:
         return "no candidate can be built and run for the target"
-    if any(trial.score.drop <= max_drop for trial in outcome.curve):
-        return "the candidates that hold the accuracy budget are slower than float on this machine"
-    return f"no candidate holds the accuracy budget, at most {max_drop:.2%} lost"
+    held = [trial for trial in outcome.curve if trial.score.drop <= max_drop]
+    if not held:
+        return f"no candidate holds the accuracy budget, at most {max_drop:.2%} lost"
+    if not any(trial.is_smaller for trial in held):
+        return "the candidates that hold the accuracy budget are no smaller than float"
+    return "the candidates that hold the accuracy budget are slower than float on this machine"

@@ -26,6 +26,8 @@ EXPLAINED = "explained"
 
 DIGITS = 9
 """Decimals of what was lost."""
+SAME = 1e-10
+"""An output that varies by less than this part of its power is the same for all samples: rounding makes up the rest."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,9 @@ class Score:
 
     metric: str
     """``accuracy``: labels found; ``agreement``: positions of the first output with the float model's largest class;
-    ``explained``: 1 - power of the error / power of the float model's output, for the worst output; else the name of
-    the project's evaluation function."""
+    ``explained``: 1 - power of the error / variance of the float model's output, for the worst output, so that an
+    answer that is the same for every sample scores 0 (:func:`variances`); else the name of the project's evaluation
+    function."""
     value: float
     """0 to 1, but for the project's function."""
     reference: float
@@ -150,7 +153,8 @@ class Scorer:
         Args:
             candidates: What runs each of them, setting by setting.
         """
-        tallies = [[_Tally(self.metric) for _ in runs] for runs in candidates]
+        spread = variances(self.references) if self.metric == EXPLAINED else {}
+        tallies = [[_Tally(self.metric, spread) for _ in runs] for runs in candidates]
         failed: dict[int, CandidateError] = {}
 
         def unless_failed(number: int, work: Callable[[], Score | None]) -> Score | None:
@@ -183,7 +187,7 @@ class Scorer:
             return Score(self.metric, tally.labels.accuracy, self.float_value, sqnr)
         if self.metric == AGREEMENT:
             return Score(self.metric, tally.same / tally.positions, self.float_value, sqnr)
-        return Score(self.metric, max(0.0, 1 - 10 ** (-sqnr / 10)), self.float_value, sqnr)
+        return Score(self.metric, tally.explained, self.float_value, sqnr)
 
 
 def _add(tally: _Tally, reference: Reference, run: Run) -> None:
@@ -195,10 +199,12 @@ class _Tally:
 
     Args:
         metric: See :attr:`Score.metric`.
+        variances: Of the float model's outputs, by name; empty where they do not count.
     """
 
-    def __init__(self, metric: str) -> None:
+    def __init__(self, metric: str, variances: Mapping[str, float]) -> None:
         self._metric = metric
+        self._variances = variances
         self._power: dict[str, list[float]] = {}
         self.same = self.positions = 0
         self.labels: LabelCount | None = None
@@ -224,9 +230,40 @@ class _Tally:
             self.labels.add(reference.label, outputs, "calibration sample")
 
     @property
+    def explained(self) -> float:
+        """See :attr:`Score.metric`."""
+        ratios = [decibels(self._variances[name], noise) for name, (_, noise) in self._power.items()]
+        return max(0.0, 1 - 10 ** (-min(ratios, default=math.inf) / 10))
+
+    @property
     def sqnr_db(self) -> float:
         """See :attr:`Score.sqnr_db`."""
         return min((decibels(signal, noise) for signal, noise in self._power.values()), default=math.inf)
+
+
+def variances(references: References) -> dict[str, float]:
+    """How far each of the float model's outputs is from being the same for all samples: ``sum (y - mean)^2``.
+
+    The mean is that of each element over the samples; over all elements where there is one sample, or where shapes
+    differ. An output that is the same for all samples has the sum of its squares: to be so is all that it tells.
+    """
+    outputs: dict[str, list[np.ndarray]] = {}
+    for reference in references.answers():
+        for name, output in reference.outputs.items():
+            if output.dtype.kind == "f":
+                outputs.setdefault(name, []).append(output)
+    return {name: _variance(found) for name, found in outputs.items()}
+
+
+def _variance(outputs: Sequence[np.ndarray]) -> float:
+    power = sum(float(np.sum(np.square(output, dtype=np.float64))) for output in outputs)
+    if len(outputs) > 1 and len({output.shape for output in outputs}) == 1:
+        mean = sum(output.astype(np.float64) for output in outputs) / len(outputs)
+    else:
+        count = sum(output.size for output in outputs)
+        mean = np.float64(sum(float(output.sum(dtype=np.float64)) for output in outputs) / max(count, 1))
+    variance = sum(float(np.sum((output - mean) ** 2)) for output in outputs)
+    return variance if variance > SAME * power else power
 
 
 def _labels_found(references: References) -> TaskAccuracy | None:

@@ -59,6 +59,14 @@ class Trial:
     float_ms: float | None = None
     """Latency of the float model, measured in turns with it."""
     size: int = 0
+    """Bytes of the weights, scales and zero points."""
+    float_size: int = 0
+    """Bytes of the float model's weights."""
+
+    @property
+    def is_smaller(self) -> bool:
+        """Whether it takes less room than the float model."""
+        return self.size < self.float_size
 
     @property
     def speedup(self) -> float:
@@ -78,6 +86,7 @@ class Trial:
             "float_latency_ms": self.float_ms,
             "integer_layers": len(self.written.quantized),
             "weight_bytes": self.size,
+            "float_weight_bytes": self.float_size,
         }
 
 
@@ -131,7 +140,7 @@ class Bench:
             if isinstance(score, CandidateError):
                 self.failures[candidate[0]] = score.message
                 continue
-            trial = Trial(*candidate, score, size=model.weight_bytes)
+            trial = Trial(*candidate, score, size=model.weight_bytes, float_size=self.float_model.weight_bytes)
             trials.append(trial)
             if not isinstance(runner, CandidateError | None) and score.drop <= max_drop:
                 timed.append((trial, runner))
@@ -186,7 +195,7 @@ def search(
     sensitive: Callable[[Written, Settings], Sequence[str]],
     max_drop: float,
     *,
-    speed_counts: bool,
+    auto: bool,
 ) -> Outcome:
     """Measure the candidates, if it pays bring the fastest near miss into the budget, choose the fastest.
 
@@ -201,13 +210,13 @@ def search(
         write: Writes a candidate with the named layers kept in float, and with weights rounded adaptively if asked to.
         sensitive: A candidate's integer layers, the one that adds the largest error first.
         max_drop: What may be lost of the metric.
-        speed_counts: Whether a candidate that is slower than float is out.
+        auto: Whether a candidate that is slower or no smaller than float is out.
     """
     outcome = Outcome()
 
     def fit() -> list[Trial]:
         held = [trial for trial in outcome.curve if trial.score.drop <= max_drop]
-        return [trial for trial in held if not speed_counts or trial.speedup >= 1 - NOISE]
+        return [trial for trial in held if not auto or (trial.is_smaller and trial.speedup >= 1 - NOISE)]
 
     at_once = len(candidates) if bench.executor is not None else AT_ONCE
     for first in range(0, len(candidates), at_once):

@@ -15,7 +15,11 @@ from edgekit.data.samples import Sample
 from edgekit.errors import InputError, RequirementError
 from edgekit.model import Model
 from edgekit.quantizer import QuantizationRequest
+from edgekit_quantize.calibration.statistics import calibrate
+from edgekit_quantize.placement import place
 from edgekit_quantize.plugin import PostTrainingQuantizer
+from edgekit_quantize.settings import Settings
+from edgekit_quantize.writing.candidate import write
 
 CNN = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[1, 3, 12, 12] x) => (float[1, 5] y) {
@@ -94,6 +98,27 @@ def test_int8_never_means_weights_alone_where_the_target_computes_with_integers(
     assert {point["candidate"] for point in asked["curve"]} == {"integers"}
     assert asked["quantized"]
     assert {point["candidate"] for point in free["curve"]} == {"integers", "weights only"}
+
+
+def test_layers_that_share_weights_may_become_different_things(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
+) -> None:
+    """One of them multiplies integers, the other stores the same integers: each under a name of its own."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 40] x) => (float[1, 40] y) { h = MatMul(x, w)  t = Tanh(h)  y = MatMul(t, w) }"""
+    model = parse(text, w=rng.normal(size=(40, 40)).astype(np.float32) / 6)
+    settings = Settings.read({"layers": {"MatMul": "input"}})
+    first, second = place(model.graph, settings).layers
+    data = {"x": rng.normal(size=(1, 40)).astype(np.float32)}
+    wanted = {layer.data.name: [layer.input_axis] for layer in (first, second)}
+    tensors = calibrate(model, wanted, [(data, None)], 1).tensors
+
+    written = write(model, settings, tensors, keep_float=[second.name])
+
+    onnx.checker.check_model(ir.to_proto(written.model), full_check=True)
+    assert (written.quantized, written.stored) == ([first.name], [second.name])
+    (exact,), (found,) = execute(model, data), execute(written.model, data)
+    assert np.linalg.norm(found - exact) < 0.03 * np.linalg.norm(exact)
 
 
 def test_inputs_and_outputs_stay(cnn: Model) -> None:

@@ -69,8 +69,42 @@ def test_without_decisions_the_power_of_the_error_counts() -> None:
     near = scorer(lambda feeds: {"y": feeds["x"] * np.float32(0.9)})
 
     assert near.metric == "explained"
-    assert near.value == pytest.approx(0.99)  # the error is a tenth of the signal, its power a hundredth
+    # four errors of a tenth, over what is left of four ones when each element's mean, a quarter, is taken off: 4 - 1
+    assert near.value == pytest.approx(1 - 4 * 0.01 / 3)
     assert near.sqnr_db == pytest.approx(20.0)
+
+
+def test_the_same_answer_for_every_sample_explains_nothing() -> None:
+    scorer = Scorer.by_references(_references([None] * 4), classes=False)
+
+    assert scorer(lambda feeds: {"y": np.full(4, 0.25, np.float32)}).value == 0  # the best of all constant answers
+    assert scorer(_always_first).value == 0
+
+
+def test_it_explains_all_where_the_float_model_gives_the_same_answer_for_every_sample() -> None:
+    rows = [Reference({"x": EYE[number]}, {"y": EYE[0] + np.float32(1)}) for number in range(4)]
+    scorer = Scorer.by_references(References.of(rows), classes=False)
+
+    assert scorer(lambda feeds: {"y": EYE[0] + np.float32(1)}).value == 1
+    # an error of 0.1 in each of 4 elements, over 2^2 + 1 + 1 + 1
+    assert scorer(lambda feeds: {"y": EYE[0] + np.float32(1.1)}).value == pytest.approx(1 - 0.04 / 7, abs=1e-6)
+
+
+def test_of_a_single_sample_the_mean_of_all_elements_is_taken_off() -> None:
+    one = [Reference({"x": EYE[0]}, {"y": np.array([1, 2, 3, 4], np.float32)})]
+    scorer = Scorer.by_references(References.of(one), classes=False)
+
+    assert scorer(lambda feeds: {"y": np.full(4, 2.5, np.float32)}).value == 0
+    assert scorer(lambda feeds: {"y": np.array([1, 2, 3, 3], np.float32)}).value == pytest.approx(1 - 1 / 5)
+
+
+def test_the_worst_output_counts() -> None:
+    rows = [Reference({"x": EYE[number]}, {"y": EYE[number], "z": EYE[number]}) for number in range(4)]
+    scorer = Scorer.by_references(References.of(rows), classes=False)
+
+    score = scorer(lambda feeds: {"y": feeds["x"], "z": feeds["x"] * np.float32(0.9)})
+
+    assert score.value == pytest.approx(1 - 4 * 0.01 / 3)
 
 
 def test_what_is_not_finite_explains_nothing() -> None:
@@ -79,7 +113,7 @@ def test_what_is_not_finite_explains_nothing() -> None:
     assert (score.value, score.sqnr_db) == (0.0, -math.inf)
 
 
-@pytest.mark.parametrize(("classes", "value"), [(True, 0.75), (False, 0.75)])
+@pytest.mark.parametrize(("classes", "value"), [(True, 0.75), (False, 2 / 3)])
 def test_an_output_of_another_length_is_wrong_as_a_whole(classes: bool, value: float) -> None:
     def longer_for_the_last(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         row = feeds["x"].reshape(1, 4)
