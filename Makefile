@@ -48,7 +48,7 @@ tools: ## What the tests of the sample apps run with: Chromium, CMake, a C++ com
 	sh tests/install_tools.sh
 
 qemu: $(INSTALLED) ## QEMU and the arm64 runtimes, in ~/.cache/edgekit. Tests without them are skipped.
-	-$(BIN)/python -m edgekit.devices.qemu_install
+	-$(BIN)/python tests/install_qemu.py
 
 swift: $(TESTABLE) ## Swift 6 (0.5 GB), and the tests of the Swift sources: compiled and run with stubs of Core ML.
 	sh tests/install_swift.sh

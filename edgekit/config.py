@@ -117,6 +117,7 @@ class DeclaredBundle:
     labels: Path | None = None
     preprocessing: Preprocessing | None = None
     quantize: str | None = None
+    quantizer: str | None = None
     max_drop: float | None = None
     metric: str | None = None
     """The evaluation function, ``MODULE:FUNCTION``; its module is looked for beside the project file first."""

@@ -72,6 +72,8 @@ class PackageRequest:
     """Samples to verify on in place of those."""
     quantize: str | None = None
     """None: ``auto`` with data, ``none`` without."""
+    quantizer: str | None = None
+    """The name of the quantizer; None: the one that :func:`edgekit.registry.installed_quantizer` prefers."""
     max_drop: float | None = None
     evaluation: Evaluation | None = None
     """The project's own measure of quality; see :mod:`edgekit.comparison.custom_metric`."""
@@ -96,6 +98,7 @@ class PackageRequest:
         """The manifest's ``options``."""
         return {
             "quantize": self.scheme,
+            "quantizer": self.quantizer,
             "max_drop": self.max_drop,
             "metric": None if self.evaluation is None else self.evaluation.name,
             "precision": self.precision,
@@ -141,7 +144,13 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     """
     target, profile = find_profile(request.target)
     own_schemes = target.weight_schemes(profile)
-    require_scheme(request.scheme, own_schemes, available=request.data is not None, refused=refused(target, profile))
+    require_scheme(
+        request.scheme,
+        own_schemes,
+        available=request.data is not None,
+        refused=refused(target, profile),
+        quantizer=request.quantizer,
+    )
     require_options(request.target_options, target)
     require_open_dimensions(request.shapes, target, profile)
     _require_states(request, target, profile)
@@ -178,6 +187,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             progress.step,
             request.evaluation,
             executor,
+            request.quantizer,
         )
         quantized = walk.through(quantize, simplified, Quantized)
         fates = Fates()

@@ -89,6 +89,7 @@ def request_for(declared: DeclaredBundle) -> PackageRequest:
         data=declared.data,
         verify_data=declared.verify_data,
         quantize=declared.quantize,
+        quantizer=declared.quantizer,
         max_drop=declared.max_drop,
         evaluation=None if declared.metric is None else Evaluation(declared.metric, declared.folder),
         precision=declared.precision,

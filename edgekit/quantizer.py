@@ -27,13 +27,26 @@ CONTRACT_VERSION = 1
 
 
 @dataclass(frozen=True)
+class Scheme:
+    """A way to quantize that a quantizer has: what users name with ``--quantize``."""
+
+    name: str
+    description: str
+    """What it does, in a few words: the command line's help shows it."""
+    needs_samples: bool = False
+    """Whether it needs samples to calibrate on."""
+    has_integers: bool = True
+    """Whether integers take the place of floats; a model in half precision is judged as one in floats."""
+
+
+@dataclass(frozen=True)
 class QuantizationRequest:
     """What to quantize, and by what it will be judged."""
 
     model: Model
     """The float model: shapes fixed, simplified."""
     scheme: str
-    """``auto``, ``int8``, ``int8-weights``, …; ``none`` never gets here."""
+    """One of :attr:`Quantizer.schemes`; ``none`` never gets here."""
     samples: Samples | None
     """Calibration samples; None where the user gave none (weights-only schemes need none)."""
     max_drop: float | None = None
@@ -121,6 +134,11 @@ class Quantizer(ABC):
     contract_version: ClassVar[int]
     """The version of this contract that it is written for: :data:`CONTRACT_VERSION` as its author found it."""
     name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def schemes(self) -> Sequence[Scheme]:
+        """What users may ask for; ``auto``, where it is among them, chooses between the others."""
 
     @abstractmethod
     def quantize(self, request: QuantizationRequest) -> QuantizationResult:

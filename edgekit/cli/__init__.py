@@ -25,6 +25,7 @@ from edgekit.cli import (
     targets,
     verify,
 )
+from edgekit.cli._plugin_texts import fill_help
 from edgekit.cli._signals import interrupted_by_signals
 
 COMMANDS = (
@@ -91,7 +92,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.getLogger().addHandler(logging.NullHandler())  # libraries' remarks are not for who runs a command
     try:
         with interrupted_by_signals():
-            return typer.main.get_command(app).main(arguments, prog_name="edgekit", standalone_mode=False) or 0
+            group = typer.main.get_group(app)
+            if not {"-h", "--help"}.isdisjoint(arguments):
+                fill_help(group, arguments[0])
+            return group.main(arguments, prog_name="edgekit", standalone_mode=False) or 0
     except Exception as failure:
         return _errors.report(failure, as_json="--json" in arguments)
 

@@ -44,7 +44,7 @@ DeviceOption = Annotated[
     typer.Option(
         "--device",
         metavar="DEVICE",
-        help="Where to execute it: `local` is this machine; `edgekit targets` lists the devices that are installed.",
+        help="Where to execute it: {devices}.",
     ),
 ]
 DeviceTimeoutOption = Annotated[

@@ -58,3 +58,14 @@ class ShapeOptions:
         from edgekit.graph.shape_request import ShapeRequest
 
         return ShapeRequest.parse(self.dim, self.shape)
+
+
+QuantizerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--quantizer",
+        metavar="NAME",
+        help="The installed quantizer to use ({quantizers}); by default EdgeKit's own.",
+        show_default=False,
+    ),
+]

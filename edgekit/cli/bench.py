@@ -39,7 +39,7 @@ def bench(
     """Measure a bundle's latency, load time and memory.
 
     It is measured in turns with another bundle or with the original model, so that what else the machine does hits all
-    of them; each is warmed up. The original is executed by ONNX Runtime with its optimizations, on this machine only.
+    of them; each is warmed up. The original is executed on this machine only, by the reference with its optimizations.
     Times are those of the first golden sample, on one thread; a stand-in for the device's own runtime may use more, and
     its times do not count. Where the runtime is pinned to another precision than its own choice, that is measured too.
     """

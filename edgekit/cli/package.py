@@ -13,7 +13,7 @@ from edgekit.cli._bundle_view import show_summary
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._data import declared_preprocessing
-from edgekit.cli._options import DataOption, ModelArgument, ShapeOptions, TargetOption
+from edgekit.cli._options import DataOption, ModelArgument, QuantizerOption, ShapeOptions, TargetOption
 from edgekit.cli._search_options import SearchOptions
 
 VerifyDataOption = Annotated[
@@ -25,8 +25,8 @@ QuantizeOption = Annotated[
     typer.Option(
         "--quantize",
         metavar="SCHEME",
-        help="auto, int8, int8-weights, int4-weights, int8-dynamic, float16, none, or what the target has of its own "
-        "(Core ML: palette4, palette6, palette8). By default auto with --data, none without.",
+        help="{schemes}, none, or how a target stores weights itself ({weight_schemes}). By default auto with "
+        "--data, none without.",
         show_default=False,
     ),
 ]
@@ -44,7 +44,7 @@ StateOption = Annotated[
         "--state",
         metavar="INPUT=OUTPUT",
         help="An input that the built model is to keep from one run to the next, and the output that replaces it "
-        "(Core ML, from ios18 on). May be given more than once.",
+        "(where the target takes states). May be given more than once.",
         show_default=False,
     ),
 ]
@@ -89,6 +89,7 @@ def package(
     data: DataOption = None,
     verify_data: VerifyDataOption = None,
     quantize: QuantizeOption = None,
+    quantizer: QuantizerOption = None,
     max_drop: MaxDropOption = None,
     search: SearchOptions,
     shapes: ShapeOptions,
@@ -103,7 +104,7 @@ def package(
 
     It is checked, quantized where that is asked for, built, verified and measured.
     The bundle holds what the device loads, golden data with a check to run on the device, a manifest and a report. It
-    is written only if what was built, executed here, computes what the original computes in ONNX Runtime.
+    is written only if what was built, executed here, computes what the original computes.
 
     Pictures and WAV files in --data become inputs as [preprocessing] in the project file says.
     """
@@ -119,6 +120,7 @@ def package(
         data=data,
         verify_data=verify_data,
         quantize=quantize,
+        quantizer=quantizer,
         max_drop=parse_max_drop(max_drop),
         evaluation=search.evaluation(samples=data is not None or verify_data is not None),
         precision=precision,

@@ -12,7 +12,7 @@ from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._data import open_data
 from edgekit.cli._explain import print_layers
-from edgekit.cli._options import DataOption, ModelArgument, ModelOutputOption, ShapeOptions
+from edgekit.cli._options import DataOption, ModelArgument, ModelOutputOption, QuantizerOption, ShapeOptions
 from edgekit.cli._search_options import SearchOptions
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ SchemeOption = Annotated[
     typer.Option(
         "--scheme",
         metavar="SCHEME",
-        help="auto or int8, which need --data; int8-weights, int4-weights, int8-dynamic or float16, which do not.",
+        help="{schemes}. Those with a * need --data.",
     ),
 ]
 ExplainOption = Annotated[
@@ -55,6 +55,7 @@ def quantize(
     data: DataOption = None,
     target: OptionalTargetOption = None,
     scheme: SchemeOption = "auto",
+    quantizer: QuantizerOption = None,
     max_drop: MaxDropOption = None,
     search: SearchOptions,
     explain: ExplainOption = False,
@@ -80,7 +81,7 @@ def quantize(
     if scheme == NONE:
         raise InputError("would leave the model as it is", subject=f"--scheme {NONE}")
     reasons = {} if target is None else _refused(target)
-    require_scheme(scheme, available=data is not None, refused=reasons, option="--scheme")
+    require_scheme(scheme, available=data is not None, refused=reasons, option="--scheme", quantizer=quantizer)
     drop, request = parse_max_drop(max_drop), shapes.request()
     evaluation = search.evaluation(samples=data is not None)
     walk = Walk(console.progress)
@@ -99,7 +100,7 @@ def quantize(
             executor=executor,
         )
         try:
-            result = _quantized(console, asked, target)
+            result = _quantized(console, asked, target, quantizer)
         except BudgetError as error:
             if explain and not console.as_json:  # whose record of the error holds the layers anyway
                 found = error.record
@@ -129,7 +130,9 @@ def _refused(target: str) -> Mapping[str, str]:
     return {**refused(plugin, profile), **dict.fromkeys(plugin.weight_schemes(profile), why)}
 
 
-def _quantized(console: Console, request: QuantizationRequest, target: str | None) -> StageResult:
+def _quantized(
+    console: Console, request: QuantizationRequest, target: str | None, quantizer: str | None
+) -> StageResult:
     """The quantized model, for the target where one is named."""
     from edgekit.pipeline import Walk
     from edgekit.registry import find_profile, installed_quantizer
@@ -147,10 +150,11 @@ def _quantized(console: Console, request: QuantizationRequest, target: str | Non
             request.progress,
             request.evaluation,
             request.executor,
+            quantizer,
         )
         return Walk(console.progress).through(stage, request.model)
     with console.progress.stage("quantize"):
-        result = installed_quantizer().quantize(request)
+        result = installed_quantizer(quantizer).quantize(request)
     for warning in result.record.get("warnings", ()):
         console.warn(warning)
     return StageResult(result.model, result.record)

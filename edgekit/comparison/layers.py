@@ -1,14 +1,11 @@
-"""What the single layers of a graph take in time, and how far their results are from another graph's.
+"""How far the results of a graph's layers are from another graph's.
 
-ONNX Runtime executes both on the CPU, node by node, whatever the graph is built for: this tells which layers matter,
-not what they cost on the device.
+ONNX Runtime executes both on the CPU, node by node, whatever the graph is built for.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,19 +14,16 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.comparison.metrics import OutputComparison
-from edgekit.execution.reference import Reference, open_session
+from edgekit.execution.reference import Reference
 from edgekit.graph.shapes import infer_shapes
-from edgekit.model import Model, bodies, node_name
+from edgekit.model import Model
 
 MOST_BYTES = 2**28
 """How much of the results is compared; where there is more, the largest are left out."""
 AT_ONCE_BYTES = 2**27
 """How much of them each model keeps in memory at a time; a larger one is alone."""
-PROFILED_RUNS = 5
 
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
-_KERNEL = "_kernel_time"
-"""What ONNX Runtime's profile appends to a node's name for the time that its kernel took."""
 
 
 @dataclass(frozen=True)
@@ -66,41 +60,6 @@ def layer_errors(original: Model, built: Model, feeds: Mapping[str, np.ndarray])
             if decibels is not None:
                 found[name] = decibels
     return LayerErrors(found, len(sizes) - len(compared))
-
-
-def node_times(model: Model, feeds: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Microseconds that each node takes on one thread, the mean of :data:`PROFILED_RUNS` runs, by the node's name.
-
-    A node that holds subgraphs takes what is left without their nodes. Operators that ONNX Runtime expands into others
-    (HardSwish) are not told; the others are, by the names that it gives them.
-
-    Raises:
-        edgekit.execution.reference.NotRunnableError: ONNX Runtime does not execute the graph.
-    """
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.enable_profiling = True
-    with tempfile.TemporaryDirectory() as folder:
-        options.profile_file_prefix = str(Path(folder) / "profile")
-        session = open_session(model, options)
-        for _ in range(PROFILED_RUNS):
-            session.run(None, dict(feeds))
-        events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-    total: dict[str, float] = {}
-    for event in events:
-        if event["cat"] == "Node" and event["name"].endswith(_KERNEL):
-            name = event["name"].removesuffix(_KERNEL)
-            total[name] = total.get(name, 0.0) + event["dur"]
-    inner = {node_name(node): sum(total.get(name, 0.0) for name in _held_by(node)) for node in model.graph.all_nodes()}
-    return {name: max(time - inner.get(name, 0.0), 0.0) / PROFILED_RUNS for name, time in total.items()}
-
-
-def _held_by(node: ir.Node) -> Iterator[str]:
-    """The names of the nodes in a node's subgraphs, without those that stand deeper."""
-    return (node_name(inner) for body in bodies(node) for inner in body)
 
 
 def _shared_floats(original: Model, built: Model) -> dict[str, int]:

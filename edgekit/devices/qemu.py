@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Self
 
 from edgekit.bundle import Bundle
 from edgekit.device import Device, Session
 from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, SERVE
 from edgekit.devices.channel import Channel
-from edgekit.devices.qemu_install import PYTHON, RECORD, qemu_folder
 from edgekit.devices.service_session import ServiceSession, require_python_check
 from edgekit.errors import InputError
 
 URL = "qemu:arm64"
+FOLDER_VARIABLE = "EDGEKIT_QEMU_ARM64"
+"""Environment variable that names the folder with QEMU and the arm64 runtimes."""
+PYTHON = "3.13"
+"""The arm64 Python in that folder."""
+RECORD = "installed.json"
+"""The file that stands in the folder once everything is there."""
 CPU = "cortex-a76"
 """The emulated one. With the scalable vectors of later ones OpenVINO computes wrong in QEMU."""
+
+
+def qemu_folder() -> Path:
+    """Where QEMU and the arm64 runtimes are: what :data:`FOLDER_VARIABLE` names, else a folder in the user's cache."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    return Path(named) if named else Path.home() / ".cache" / "edgekit" / "qemu-arm64"
 
 
 class QemuDevice(Device):
@@ -46,7 +59,7 @@ class QemuDevice(Device):
         return self._open(bundle, SERVE)
 
     def open_in_default_precision(self, bundle: Bundle) -> AbstractContextManager[Session]:
-        """Likewise, in the precision that the runtime chooses for that processor."""
+        """The bundle's check in an emulated process, in the precision that the runtime chooses for that processor."""
         return self._open(bundle, (*SERVE, IN_DEFAULT_PRECISION))
 
     @contextmanager
@@ -58,7 +71,7 @@ class QemuDevice(Device):
                 "QEMU and the arm64 runtimes are not installed",
                 subject="--device",
                 expected=folder,
-                hint="`python -m edgekit.devices.qemu_install` installs them (about 150 MB are downloaded)",
+                hint="`make qemu` in EdgeKit's repository installs them (about 150 MB are downloaded)",
             )
         sysroot = folder / "sysroot"
         python = sysroot / "usr" / "bin" / f"python{PYTHON}"

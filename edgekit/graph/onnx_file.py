@@ -22,7 +22,7 @@ _OTHER_FORMATS = (
     (0, b"\x80", "a Python pickle, such as a PyTorch checkpoint", "export the model with torch.onnx.export"),
     (0, b"\x89HDF", "an HDF5 file, such as a Keras model", "convert it with tf2onnx"),
     (4, b"TFL3", "a TensorFlow Lite model", "convert it with tf2onnx"),
-    (4, b"ORTM", "a model in ONNX Runtime's own format", "give the .onnx file that it was made from"),
+    (4, b"ORTM", "a model in the .ort format", "give the .onnx file that it was made from"),
     (0, b"<", "a web page or an XML file", "download the model again"),
 )
 _IR_VERSION_TAG = 0x08

@@ -135,7 +135,7 @@ def _nodes(graph: GraphRecord, manifest: Manifest) -> list[dict[str, Any]]:
             shown["facts"]["error"] = f"SQNR {decibel_text(error)} against the float model"
         if name in times and total:
             shown["time"] = times[name] / total
-            share = f"{times[name] / total:.1%} of all nodes (in ONNX Runtime, not on the device)"
+            share = f"{times[name] / total:.1%} of all nodes (in the reference on the CPU, not on the device)"
             shown["facts"]["time"] = f"{duration_text(times[name])}, {share}"
         found.append(shown)
     found += [_border(INPUT, values[place]) for place in graph["inputs"]]

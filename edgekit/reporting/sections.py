@@ -77,7 +77,7 @@ def _latency_of_runs(manifest: Manifest) -> str:
     measured = manifest["latency"]
     curves = {
         f"{label} ({measured[side]['runs']} runs)": _share_by_time(measured[side]["quantiles_ms"])
-        for label, side in (("this model", "built"), ("the original in ONNX Runtime", "reference"))
+        for label, side in (("this model", "built"), ("the original", "reference"))
         if "quantiles_ms" in measured[side]
     }
     text = f"<p>{escape(latency_text(measured))}.</p>"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from edgekit.comparison.accuracy import Kind
-from edgekit.comparison.layers import layer_errors, node_times
+from edgekit.comparison.layers import layer_errors
 from edgekit.comparison.metrics import json_number
 from edgekit.data.samples import Samples
+from edgekit.execution.node_times import node_times
 from edgekit.execution.recurrence import zero_states
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.model import Model

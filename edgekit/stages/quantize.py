@@ -27,11 +27,6 @@ from edgekit.target import BuildOptions, Profile, Runner, Target
 
 NONE = "none"
 AUTO = "auto"
-HALF = "float16"
-SCHEMES = (AUTO, "int8", "int8-weights", "int8-dynamic", "int4-weights", HALF, NONE)
-"""What a quantizer does. A target may refuse some of it (``refuses`` in its :meth:`Target.placement`), and it may have
-schemes of its own, which it applies when it builds."""
-NEED_SAMPLES = (AUTO, "int8")
 MOST_THREADS = 4
 """Threads on which candidates are timed at most: more add more noise than they tell."""
 
@@ -124,7 +119,7 @@ def _told_of_candidate(what: str) -> Iterator[None]:
 
 
 class Quantize(Stage[Model]):
-    """Quantizes by a scheme of :data:`SCHEMES`; ``none`` leaves the model as it is, as do schemes of the target's own.
+    """Quantizes by a scheme of the quantizer's; ``none`` and schemes of the target's own leave the model as it is.
 
     Args:
         scheme: What was asked for.
@@ -136,6 +131,7 @@ class Quantize(Stage[Model]):
         progress: Told of the steps.
         evaluation: The project's own measure of quality, which ``max_drop`` is of.
         executor: Evaluates candidates in other processes; None evaluates them in this one.
+        quantizer: The name of the quantizer; None for the one that :func:`installed_quantizer` prefers.
     """
 
     name: ClassVar[str] = "quantize"
@@ -151,7 +147,9 @@ class Quantize(Stage[Model]):
         progress: Step | None = None,
         evaluation: Evaluation | None = None,
         executor: Executor | None = None,
+        quantizer: str | None = None,
     ) -> None:
+        self._quantizer = quantizer
         self._scheme = scheme
         self._target = target
         self._profile = profile
@@ -173,6 +171,7 @@ class Quantize(Stage[Model]):
             self._own_schemes,
             available=self._samples is not None,
             refused=refused(self._target, self._profile),
+            quantizer=self._quantizer,
         )
 
     def run(self, given: Model) -> Quantized:
@@ -198,7 +197,7 @@ class Quantize(Stage[Model]):
             return Quantized(given, failed, quantized=False, of_float=given)
 
     def _result(self, given: Model) -> QuantizationResult:
-        return installed_quantizer().quantize(
+        return installed_quantizer(self._quantizer).quantize(
             QuantizationRequest(
                 model=given,
                 scheme=self._scheme,
@@ -223,7 +222,7 @@ class Quantize(Stage[Model]):
         return Quantized(
             result.model,
             result.record,
-            quantized=result.record.get("scheme") not in (NONE, HALF),
+            quantized=has_integers(str(result.record.get("scheme", NONE)), self._quantizer),
             of_float=given,
             next_best=next_best,
         )
@@ -242,6 +241,17 @@ class Quantize(Stage[Model]):
     @property
     def _own_schemes(self) -> Sequence[str]:
         return self._target.weight_schemes(self._profile)
+
+
+def has_integers(scheme: str, quantizer: str | None) -> bool:
+    """Whether a model of that scheme has integers in place of floats; one in half precision has not.
+
+    Args:
+        scheme: One of the quantizer's, or ``none``.
+        quantizer: The name of the quantizer, as for :func:`installed_quantizer`.
+    """
+    schemes = {known.name: known.has_integers for known in installed_quantizer(quantizer).schemes}
+    return scheme != NONE and schemes.get(scheme, True)
 
 
 def timed_threads() -> int:
@@ -265,35 +275,39 @@ def require_scheme(
     available: bool,
     refused: Mapping[str, str] | None = None,
     option: str = "--quantize",
+    quantizer: str | None = None,
 ) -> None:
     """Checks a scheme before any work starts.
 
     Args:
         scheme: What was asked for.
-        own_schemes: What the target has beyond :data:`SCHEMES`.
+        own_schemes: What the target has beyond those of the quantizer.
         available: Whether there are samples.
         refused: The schemes that the target cannot take, and why.
         option: Which option asked for it.
+        quantizer: The name of the quantizer; None for the one that :func:`installed_quantizer` prefers.
 
     Raises:
         InputError: Neither the quantizer nor the target has it, the target cannot take it, or it needs samples and
             there are none.
     """
-    if scheme in own_schemes:
+    if scheme == NONE or scheme in own_schemes:
         return
+    schemes = {known.name: known for known in installed_quantizer(quantizer).schemes}
     reasons = refused or {}
-    known = (*(name for name in SCHEMES if name not in reasons), *own_schemes)
+    known = (*(name for name in schemes if name not in reasons), NONE, *own_schemes)
     if scheme in reasons:
         raise InputError(
             "the target cannot take it", subject=f"{option} {scheme}", expected=" | ".join(known), found=reasons[scheme]
         )
     if scheme not in known:
         raise InputError("unknown scheme", subject=option, expected=" | ".join(known), found=scheme)
-    if scheme in NEED_SAMPLES and not available:
+    if schemes[scheme].needs_samples and not available:
+        without = [name for name in known if name not in schemes or not schemes[name].needs_samples]
         raise InputError(
             "quantization needs samples to calibrate on",
             subject=f"{option} {scheme}",
             expected="a folder of samples",
             found="none",
-            hint=f"give --data DIR, or {option} int8-weights, which needs none",
+            hint=f"give --data DIR, or one that needs none: {', '.join(without)}",
         )

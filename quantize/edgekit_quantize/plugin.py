@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
-from edgekit.quantizer import BudgetError, CandidateError, QuantizationRequest, QuantizationResult, Quantizer
+from edgekit.quantizer import BudgetError, CandidateError, QuantizationRequest, QuantizationResult, Quantizer, Scheme
 from edgekit_quantize.accounts.account import largest_error_first
 from edgekit_quantize.accounts.errors import layer_errors
 from edgekit_quantize.accounts.explain import with_errors
@@ -23,7 +23,7 @@ from edgekit_quantize.prepare import prepared
 from edgekit_quantize.prepare.blocks import inputs_first
 from edgekit_quantize.prepare.equalize import equalize
 from edgekit_quantize.rounding.adaptive import adaptively_rounded
-from edgekit_quantize.schemes import HALF, SCHEMES, WITHOUT_SAMPLES, different, placement_of
+from edgekit_quantize.schemes import HALF, SCHEMES, different, placement_of
 from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, LABELS, Scorer, decides
 from edgekit_quantize.search.search import Bench, Outcome, Trial, search
 from edgekit_quantize.search.workers import Judge
@@ -50,10 +50,16 @@ class PostTrainingQuantizer(Quantizer):
     contract_version = 1
     name: ClassVar[str] = "edgekit"
 
+    @property
+    def schemes(self) -> Sequence[Scheme]:
+        """See :data:`edgekit_quantize.schemes.SCHEMES`."""
+        return SCHEMES
+
     def quantize(self, request: QuantizationRequest) -> QuantizationResult:
         """Quantize as requested; see :class:`edgekit.quantizer.Quantizer`."""
-        if request.scheme not in SCHEMES:
-            raise InputError("unknown scheme", subject=request.scheme, expected=", ".join(SCHEMES))
+        names = [scheme.name for scheme in SCHEMES]
+        if request.scheme not in names:
+            raise InputError("unknown scheme", subject=request.scheme, expected=", ".join(names))
         asked = placement_of(request.scheme, request.placement)
         model = _prepared(request, asked)
         placement = Placement(asked.preparation, different(asked.candidates, model.graph))
@@ -81,7 +87,7 @@ def _prepared(request: QuantizationRequest, placement: Placement) -> ir.Model:
 
 def _without_samples(request: QuantizationRequest, model: ir.Model, placement: Placement) -> QuantizationResult:
     """The one candidate of a scheme that quantizes no activations, as it is."""
-    if request.scheme not in WITHOUT_SAMPLES:
+    if any(scheme.needs_samples for scheme in SCHEMES if scheme.name == request.scheme):
         raise InputError(
             "quantization of activations needs samples",
             hint="give a folder of samples, or ask for int8-weights, which needs none",

@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from edgekit.quantizer import Scheme
 from edgekit_quantize.graph.layers import WEIGHTED
 from edgekit_quantize.placement import place
 from edgekit_quantize.settings import Placement, Settings
@@ -21,15 +22,21 @@ HALF = "float16"
 """The scheme that stores weights in half precision."""
 STORED = {"int8-weights": ("int8", 0), "int4-weights": ("int4", 32)}
 """Schemes that only store weights as integers: the type, and how many inputs of a matrix share a scale."""
-WITHOUT_SAMPLES = (*STORED, DYNAMIC, HALF)
-SCHEMES = ("auto", "int8", *WITHOUT_SAMPLES)
+SCHEMES = (
+    Scheme("auto", "the fastest that holds the budget, in float where none does", needs_samples=True),
+    Scheme("int8", "weights and activations in 8 bits", needs_samples=True),
+    Scheme("int8-weights", "weights stored in 8 bits"),
+    Scheme("int4-weights", "weights stored in 4 bits, in blocks"),
+    Scheme(DYNAMIC, "matrix products in 8 bits, activations quantized in every run"),
+    Scheme(HALF, "weights stored in half precision", has_integers=False),
+)
 
 
 def placement_of(scheme: str, data: Mapping[str, Any]) -> Placement:
     """The preparation and the candidates of a scheme, from a target's data.
 
     Args:
-        scheme: One of :data:`SCHEMES`.
+        scheme: The name of one of :data:`SCHEMES`.
         data: What the target prefers (:mod:`edgekit_quantize.settings`).
 
     Raises:

@@ -16,6 +16,7 @@ from edgekit.progress import Progress
 from edgekit.quantizer import QuantizationRequest, QuantizationResult, Quantizer
 from edgekit.stages import quantize
 from edgekit.stages.verify import InaccurateError, Verified
+from edgekit_quantize.schemes import SCHEMES
 
 OnnxFile = Callable[..., Path]
 
@@ -69,7 +70,9 @@ def test_every_candidate_of_the_quantizer_is_told_of(perceptron: Path, data: Pat
 class Ruined(Quantizer):
     """Gives what cannot be built, then what computes something else, then nothing."""
 
+    contract_version = 1
     name = "ruined"
+    schemes = SCHEMES
 
     def quantize(self, request: QuantizationRequest) -> QuantizationResult:
         def with_second(op_type: str) -> Model:
@@ -89,7 +92,7 @@ class Ruined(Quantizer):
 def test_a_candidate_that_cannot_be_built_or_is_wrong_gives_way(
     perceptron: Path, data: Path, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quantize, "installed_quantizer", Ruined)
+    monkeypatch.setattr(quantize, "installed_quantizer", lambda name=None: Ruined())
     bundle, warnings = packaged(perceptron, data, target)
     shipped = "float16" if target == "intel-cpu" else "float32"
     assert fates(bundle) == {"broken": "refused", "wrong": "refused", shipped: "ships"}
@@ -103,12 +106,14 @@ def test_a_quantizer_that_fails_leaves_a_float_model(
     perceptron: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Failing(Quantizer):
+        contract_version = 1
         name = "failing"
+        schemes = SCHEMES
 
         def quantize(self, request: QuantizationRequest) -> QuantizationResult:
             raise RuntimeError("two layers share what was folded")
 
-    monkeypatch.setattr(quantize, "installed_quantizer", Failing)
+    monkeypatch.setattr(quantize, "installed_quantizer", lambda name=None: Failing())
     bundle, warnings = packaged(perceptron, data)
     assert bundle.manifest["model"]["kind"] == "float32"
     assert warnings == ["quantization failed: two layers share what was folded"]

@@ -109,7 +109,7 @@ def test_no_data(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
         "error: --scheme auto: quantization needs samples to calibrate on\n"
         "expected: a folder of samples\n"
         "found: none\n"
-        "hint: give --data DIR, or --scheme int8-weights, which needs none\n"
+        "hint: give --data DIR, or one that needs none: int8-weights, int4-weights, int8-dynamic, float16, none\n"
     )
 
 
@@ -121,7 +121,7 @@ def test_the_scheme_none(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> No
 def test_an_unknown_scheme(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
     assert refusal(edgekit, model, "--scheme", "int3", "-o", tmp_path / "int8.onnx") == (
         "error: --scheme: unknown scheme\n"
-        "expected: auto | int8 | int8-weights | int8-dynamic | int4-weights | float16 | none\nfound: int3\n"
+        "expected: auto | int8 | int8-weights | int4-weights | int8-dynamic | float16 | none\nfound: int3\n"
     )
 
 

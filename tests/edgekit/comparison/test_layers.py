@@ -11,7 +11,8 @@ from onnx.reference import ReferenceEvaluator
 
 from edgekit.bundle import read_bundle
 from edgekit.comparison import layers
-from edgekit.comparison.layers import layer_errors, node_times
+from edgekit.comparison.layers import layer_errors
+from edgekit.execution.node_times import node_times
 from edgekit.model import Model
 
 OnnxModel = Callable[..., onnx.ModelProto]

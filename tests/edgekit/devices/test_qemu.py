@@ -13,7 +13,7 @@ import pytest
 from edgekit.bundle import Bundle, check_integrity, read_bundle
 from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.devices.opening import open_device
-from edgekit.devices.qemu_install import FOLDER_VARIABLE, RECORD, qemu_folder
+from edgekit.devices.qemu import FOLDER_VARIABLE, RECORD, qemu_folder
 from edgekit.errors import InputError, RequirementError
 
 pytestmark = pytest.mark.xdist_group("qemu-device")
@@ -95,4 +95,4 @@ def test_an_emulator_that_is_not_installed(
         open_device("qemu:arm64").open(bundle),
     ):
         pass
-    assert "python -m edgekit.devices.qemu_install" in str(caught.value)
+    assert "make qemu" in str(caught.value)

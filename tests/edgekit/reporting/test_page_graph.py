@@ -98,7 +98,7 @@ def test_what_the_page_draws(graph: dict[str, Any], manifest: dict[str, Any]) ->
     assert nodes["gemm"]["facts"] == {
         "weights": "100 B",
         "error": "SQNR 25.0 dB against the float model",
-        "time": "90 µs, 90.0% of all nodes (in ONNX Runtime, not on the device)",
+        "time": "90 µs, 90.0% of all nodes (in the reference on the CPU, not on the device)",
     }
     assert nodes["exp"]["facts"]["inside"] == "if"
     assert nodes["exp"]["facts"]["error"] == "SQNR exact against the float model"

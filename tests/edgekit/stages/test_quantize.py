@@ -14,6 +14,7 @@ from edgekit.registry import find_profile
 from edgekit.stages import quantize as stage
 from edgekit.stages.quantize import Execute, Quantize, Quantized, require_scheme
 from edgekit.target import BuildOptions
+from edgekit_quantize.schemes import SCHEMES
 
 GRAPH = "f (float[1, 3] x) => (float[1, 3] y) { y = MatMul(x, w) }"
 
@@ -34,7 +35,9 @@ def quantized(model: Model, scheme: str, **rest: float) -> Quantized:
 class Recording(Quantizer):
     """Does what a test says, and keeps what it was asked."""
 
+    contract_version = 1
     name = "recording"
+    schemes = SCHEMES
 
     def __init__(self, act: Callable[[QuantizationRequest], QuantizationResult]) -> None:
         self.requests: list[QuantizationRequest] = []
@@ -49,7 +52,7 @@ class Recording(Quantizer):
 def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Recording]:
     def install(act: Callable[[QuantizationRequest], QuantizationResult]) -> Recording:
         quantizer = Recording(act)
-        monkeypatch.setattr(stage, "installed_quantizer", lambda: quantizer)
+        monkeypatch.setattr(stage, "installed_quantizer", lambda name=None: quantizer)
         return quantizer
 
     return install
@@ -116,7 +119,7 @@ def test_schemes_of_the_targets_own_are_left_to_its_build(model: Model) -> None:
 
 @pytest.mark.parametrize(
     ("target", "known"),
-    [("onnxruntime", "int4-weights . float16 . none\nfound"), ("ios17", "int8-weights . none . palette4 . palette6")],
+    [("onnxruntime", "int8-dynamic . float16 . none\nfound"), ("ios17", "int8-weights . none . palette4 . palette6")],
 )
 def test_a_scheme_that_the_target_lacks_is_refused_with_those_it_has(target: str, known: str, model: Model) -> None:
     with pytest.raises(InputError, match=rf"--quantize: unknown scheme\nexpected: .*{known}"):

@@ -1,4 +1,4 @@
-"""Installs what ``--device qemu:arm64`` runs with: ``python -m edgekit.devices.qemu_install``.
+"""Installs what ``--device qemu:arm64`` runs with: ``python tests/install_qemu.py``.
 
 QEMU and an arm64 Python come out of Debian 13's packages, the runtimes out of their own arm64 wheels, in the versions
 that are installed here. Everything lies in one folder; the system is left as it is. Needs the network, and pip.
@@ -24,17 +24,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from edgekit.devices.qemu import PYTHON, RECORD, qemu_folder
 from edgekit.errors import EdgeKitError, InputError, RequirementError
 
-FOLDER_VARIABLE = "EDGEKIT_QEMU_ARM64"
-"""Environment variable that names another folder."""
 MIRROR_VARIABLE = "EDGEKIT_DEBIAN_MIRROR"
 """Environment variable that names a mirror of Debian's; without it, what this machine's own packages come from."""
 SUITE = "trixie"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """What Debian calls the machines that its QEMU runs on here."""
-PYTHON = "3.13"
-"""The one in the suite."""
 SYSROOT_PACKAGES = (
     "libbz2-1.0",
     "libc6",
@@ -51,15 +48,8 @@ SYSROOT_PACKAGES = (
 WHEELS = ("numpy", "onnxruntime", "openvino")
 GLIBC_MINORS = range(17, 42)
 """The versions 2.x of glibc that a wheel may be made for: the suite has the last of them."""
-RECORD = "installed.json"
 _AR_MAGIC = b"!<arch>\n"
 _AR_HEADER = 60
-
-
-def qemu_folder() -> Path:
-    """Where it is installed."""
-    named = os.environ.get(FOLDER_VARIABLE)
-    return Path(named) if named else Path.home() / ".cache" / "edgekit" / "qemu-arm64"
 
 
 def mirror() -> str:
