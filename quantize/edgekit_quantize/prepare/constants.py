@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from edgekit_quantize.graph.layers import WEIGHTED
 from edgekit_quantize.graph.nodes import add_initializer, constant, is_standard, static_shape
 
 MOVES_WEIGHTS = (
@@ -95,7 +96,13 @@ def _moved(node: ir.Node, opset: int) -> list[np.ndarray] | None:
         return None
     results = _evaluate(node, present, opset)
     made = sum(array.nbytes for array in results)
-    return results if made <= _bytes(present) + LARGEST_GROWTH else None
+    return results if made <= _bytes(present) + LARGEST_GROWTH or _gives_weights(node) else None
+
+
+def _gives_weights(node: ir.Node) -> bool:
+    """Whether nothing but layers reads what a Cast gives: weights that are kept in half precision, until quantized."""
+    readers = [reader for reader, _ in node.outputs[0].uses()]
+    return node.op_type == "Cast" and all(is_standard(reader, *WEIGHTED) for reader in readers)
 
 
 def _is_large_and_shared(value: ir.Value | None) -> bool:

@@ -32,8 +32,13 @@ def equalize(graph: ir.Graph) -> int:
         graph: A prepared graph, changed in place: weights and biases only.
     """
     pairs = [(first, second) for first in layers(graph) if (second := _follower(first)) is not None]
+    scaled: list[np.ndarray | float] = [1.0] * len(pairs)
     for _ in range(SWEEPS):
-        farthest = max((_even_out(graph, *pair) for pair in pairs), default=0.0)
+        farthest = 0.0
+        for number, pair in enumerate(pairs):
+            factor = _even_out(graph, *pair, scaled[number])
+            scaled[number] = scaled[number] * factor
+            farthest = max(farthest, float(np.abs(factor - 1).max()))
         if farthest < SETTLED:
             break
     return len(pairs)
@@ -53,8 +58,8 @@ def _follower(layer: Layer) -> Layer | None:
     return found if groups in {1, output_channels(layer)} else None
 
 
-def _even_out(graph: ir.Graph, first: Layer, second: Layer) -> float:
-    """Equalize one pair; returns how far the farthest factor is from 1."""
+def _even_out(graph: ir.Graph, first: Layer, second: Layer, before_now: np.ndarray | float) -> np.ndarray:
+    """Equalize one pair whose channels were scaled by ``before_now`` so far; returns the factors."""
     before, behind = first.weights().astype(np.float64), second.weights().astype(np.float64)
     out = np.abs(before).reshape(len(before), -1).max(1)
     channels = len(out)
@@ -62,7 +67,8 @@ def _even_out(graph: ir.Graph, first: Layer, second: Layer) -> float:
     by_input = behind.reshape(channels, -1) if depthwise else np.moveaxis(behind, 1, 0).reshape(channels, -1)
     into = np.abs(by_input).max(1)
     factor = np.sqrt(np.divide(out, into, out=np.ones(channels), where=(out > 0) & (into > 0)))
-    factor = np.clip(factor, 1 / FARTHEST, FARTHEST)
+    bounded = np.clip(before_now * factor, 1 / FARTHEST, FARTHEST)
+    factor = np.where(bounded == before_now * factor, factor, bounded / before_now)
     set_weights(graph, first, before / factor.reshape(-1, *[1] * (before.ndim - 1)))
     bias = constant(first.bias)
     if bias is not None:
@@ -72,4 +78,4 @@ def _even_out(graph: ir.Graph, first: Layer, second: Layer) -> float:
     else:
         wide = factor.reshape(1, -1, *[1] * (behind.ndim - 2))
     set_weights(graph, second, behind * wide)
-    return float(np.abs(factor - 1).max())
+    return np.asarray(factor)

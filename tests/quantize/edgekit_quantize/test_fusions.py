@@ -233,3 +233,19 @@ def test_only_the_product_before_softmax_is_one_of_integers(parse: Callable[...,
     assert [node.outputs[0].name for node in plan.products] == ["p"]
     assert {"q", "t"} <= plan.tensors.keys()
     assert not {"s", "v"} & plan.tensors.keys()
+
+
+def test_a_bias_for_every_position_stays_as_it_is(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
+) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 16, 32] x) => (float[1, 16, 32] y) { m = MatMul(x, w)  y = Add(m, b) }"""
+    arrays = {"w": rng.normal(size=(32, 32)), "b": rng.normal(size=(1, 16, 32))}
+    model = prepared(parse(text, **{name: array.astype(np.float32) for name, array in arrays.items()}))
+    settings = Placement.read(_placement("edgekit_onnxruntime")).candidates["integer matrix products"]
+
+    written = write(model, settings, _calibrated(model, settings, rng).tensors)
+
+    data = {"x": rng.normal(size=(1, 16, 32)).astype(np.float32)}
+    (exact,), (found,) = execute(model, data), execute(written.model, data)
+    assert np.linalg.norm(found - exact) < 0.03 * np.linalg.norm(exact)

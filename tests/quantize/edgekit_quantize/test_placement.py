@@ -48,6 +48,22 @@ def test_integers_that_are_moved_keep_one_range(cnn: ir.Model) -> None:
     assert plan.observed() == {"r"}
 
 
+def test_so_they_do_through_a_chain_of_moves(parse: Callable[..., ir.Model]) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 3, 8, 8] x) => (float[1, 5, 2, 2] y) {
+      r = Relu(x)
+      a = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(r)
+      b = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(a)
+      y = Conv(b, w)
+    }"""
+    model = parse(text, w=np.ones((5, 3, 1, 1), np.float32))
+
+    plan = place(model.graph, Settings.read({"layers": {"Conv": "input"}, "moves": ["MaxPool"]}))
+
+    assert plan.range_from == {"a": "r", "b": "r"}
+    assert plan.observed() == {"r"}
+
+
 def test_convolutions_of_few_channels_stay_float(cnn: ir.Model) -> None:
     settings = {"layers": {"Conv": "input", "DepthwiseConv": "input"}, "moves": []}
 

@@ -100,6 +100,28 @@ def test_int8_never_means_weights_alone_where_the_target_computes_with_integers(
     assert {point["candidate"] for point in free["curve"]} == {"integers", "weights only"}
 
 
+@pytest.mark.parametrize(("metric", "allowed"), [("agreement", 0.01), ("explained", 0.003)])
+def test_what_may_be_lost_where_no_budget_is_named(parse: Callable[..., ir.Model], metric: str, allowed: float) -> None:
+    last = "y = Softmax(m)" if metric == "agreement" else "y = Tanh(m)"
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 3, 12, 12] x) => (float[1, 432] y) {{ f = Flatten(x)  m = MatMul(f, w)  {last} }}"""
+    model = Model(parse(text, w=np.eye(432, dtype=np.float32)))
+
+    record = PostTrainingQuantizer().quantize(_request(model, max_drop=None)).record
+
+    assert (record["max_drop"], record["curve"][0]["metric"]) == (allowed, metric)
+
+
+@pytest.mark.parametrize("size", [8, 96])
+def test_weights_that_are_kept_in_half_precision_are_quantized_whatever_their_size(
+    parse: Callable[..., ir.Model], rng: np.random.Generator, size: int
+) -> None:
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 3, 12, 12] x) => (float[1, 3, 12, {size}] y) {{ w = Cast<to = 1>(h)  y = MatMul(x, w) }}"""
+    model = Model(parse(text, h=rng.normal(size=(12, size)).astype(np.float16)))
+    assert len(PostTrainingQuantizer().quantize(_request(model)).record["quantized"]) == 1
+
+
 def test_layers_that_share_weights_may_become_different_things(
     parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
 ) -> None:

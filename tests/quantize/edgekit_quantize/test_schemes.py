@@ -181,6 +181,16 @@ def test_recurrent_nets_are_dynamic_where_the_runtime_has_an_operator(
         assert _sqnr([right], [near]) > 30
 
 
+def test_a_batch_first_lstm_has_no_such_operator(parse: Callable[..., ir.Model], rng: np.random.Generator) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 6, 20] x) => (float[1, 6, 1, 24] y) { y, h, c = LSTM<hidden_size = 24, layout = 1>(x, w, r) }"""
+    model = parse(text, **_weights(rng, w=(1, 96, 20), r=(1, 96, 24)))
+
+    small = _quantized(Model(model), "int8-dynamic", "onnxruntime")
+
+    assert "DynamicQuantizeLSTM" not in {node.op_type for node in small.graph}
+
+
 @pytest.mark.parametrize("taken", [True, False])
 def test_recurrent_nets_in_branches_too(
     parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator, taken: bool

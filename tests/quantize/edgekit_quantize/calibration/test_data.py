@@ -57,3 +57,8 @@ def test_few_or_equal_samples_are_warned_of() -> None:
     assert "5 calibration samples: ranges from fewer than 8" in few
     assert "'same' is the same in all 5 samples" in same
     assert "give samples that differ" in same
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, True), (7, True), (8, False)])
+def test_eight_samples_are_enough_not_to_warn(count: int, told: bool) -> None:
+    assert bool(ConstantInputs().warnings(count)) == told

@@ -139,3 +139,19 @@ def test_least_divergence_is_near_that_of_the_definition(kind: str) -> None:
     # the definition is rough: bins without a count of their own make it jump by a factor of two between neighbours
     assert divergence[min(divergence, key=lambda bins: abs(bins - found))] <= 2.5 * divergence[best]
     assert divergence[128] > 20 * divergence[best]
+
+
+@pytest.mark.parametrize("percent", [80.0, 90.0, 99.0, 99.9])
+def test_percentile_keeps_as_many_numbers_as_it_says(percent: float, rng: np.random.Generator) -> None:
+    for numbers in (np.arange(10), rng.normal(size=10_000), rng.exponential(size=10_000)):
+        made = Histogram()
+        made.update(numbers.astype(np.float32))
+
+        low, high = percentile(made, percent)
+
+        def kept(low: float, high: float, numbers: np.ndarray = numbers) -> float:
+            return 100 * float(np.mean((numbers >= low) & (numbers <= high)))
+
+        assert kept(low, high) >= percent
+        below, above = 100 * np.mean(numbers < low), 100 * np.mean(numbers > high)
+        assert max(below, above) <= (100 - percent) / 2 + 1e-9  # half at each end, not all at one

@@ -66,3 +66,12 @@ def test_answers_are_told_without_reading_inputs_again() -> None:
     assert not read
     assert found.example["x"][0] == 0
     assert len(read) == 1
+
+
+def test_what_is_kept_does_not_hold_the_memory_of_the_run() -> None:
+    answer = np.arange(4, dtype=np.float32)
+
+    (kept,) = References.of([Reference({"x": answer[:1]}, {"y": answer})]).answers()
+
+    assert not np.shares_memory(kept.outputs["y"], answer)
+    np.testing.assert_array_equal(kept.outputs["y"], answer)

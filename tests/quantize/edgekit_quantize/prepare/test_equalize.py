@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit_quantize.graph.layers import layers
-from edgekit_quantize.prepare.equalize import equalize
+from edgekit_quantize.prepare.equalize import FARTHEST, equalize
 
 TEXT = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[1, 3, 8, 8] x) => (float[1, M, H, W] y) {{
@@ -52,6 +52,19 @@ def test_nothing_passes_a_function_that_is_not_homogeneous(
     parse: Callable[..., ir.Model], rng: np.random.Generator
 ) -> None:
     assert equalize(_model(parse, rng, "HardSwish").graph) == 1
+
+
+def test_no_channel_is_scaled_by_more_than_is_safe(parse: Callable[..., ir.Model]) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 1, 1, 1] x) => (float[1, 1, 1, 1] y) { a = Conv(x, w1)  r = Relu(a)  y = Conv(r, w2) }"""
+    tiny, huge = np.array([1e-9, 1.0], np.float32), np.array([1e9, 1.0], np.float32)
+    model = parse(text, w1=tiny.reshape(2, 1, 1, 1), w2=huge.reshape(1, 2, 1, 1))
+
+    equalize(model.graph)
+
+    first, second = layers(model.graph)  # the square root of 1e-9 / 1e9 is 1e-9
+    assert first.weights()[0].item() == pytest.approx(1e-9 * FARTHEST)
+    assert second.weights()[0, 0].item() == pytest.approx(1e9 / FARTHEST)
 
 
 def test_one_pair_by_hand(parse: Callable[..., ir.Model]) -> None:

@@ -152,3 +152,14 @@ def test_an_opset_that_cannot_be_upgraded_is_refused(parse: Callable[..., ir.Mod
     with pytest.raises(InputError, match="cannot be upgraded") as caught:
         prepared(model)
     assert "opset_version=13" in str(caught.value)
+
+
+def test_a_small_table_is_not_made_a_large_constant(parse: Callable[..., ir.Model]) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 500, 500] x) => (float[1, 500, 500] y) { m = Equal(row, column)  y = Where(m, x, zero) }"""
+    numbers = np.arange(500)
+    constants = {"row": numbers.reshape(1, -1), "column": numbers.reshape(-1, 1), "zero": np.zeros((), np.float32)}
+
+    model = prepared(parse(text, **constants))
+
+    assert Counter(node.op_type for node in model.graph) == {"Equal": 1, "Where": 1}

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx_ir as ir
 import pytest
 
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import Sample
 from edgekit.errors import InputError
 from edgekit_quantize.calibration.references import Reference, References
-from edgekit_quantize.search.scoring import AGREEMENT, Score, Scorer
+from edgekit_quantize.search.scoring import AGREEMENT, Score, Scorer, decides
 
 EYE = np.eye(4, dtype=np.float32)
 
@@ -122,6 +124,16 @@ def test_an_output_of_another_length_is_wrong_as_a_whole(classes: bool, value: f
     rows = [Reference(r.feeds, {"y": r.outputs["y"].reshape(1, 4)}) for r in _references([None] * 4)]
 
     assert Scorer.by_references(References.of(rows), classes=classes)(longer_for_the_last).value == pytest.approx(value)
+
+
+@pytest.mark.parametrize(("columns", "choice"), [(2, True), (1, False)])
+def test_one_number_is_no_choice_between_classes(columns: int, choice: bool) -> None:
+    text = f"g (float[1, 3] x) => (float[1, {columns}] y) {{ y = Gemm(x, w) }}"
+    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
+    weights = np.ones((3, columns), np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+
+    assert decides(ir.from_proto(proto).graph) == choice
 
 
 class Listed(list[Sample]):

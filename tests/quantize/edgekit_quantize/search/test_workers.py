@@ -6,6 +6,7 @@ import importlib
 import os
 import pickle
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,14 @@ def test_a_worker_that_dies_is_told(ask: Ask, where: dict[str, Any]) -> None:
     with open_executor(**where) as executor, pytest.raises(InternalError, match=gone) as caught:
         PostTrainingQuantizer().quantize(ask(evaluation=Evaluation("code_of_workers:dies"), executor=executor))
     assert caught.value.hint
+
+
+def test_what_is_too_large_to_be_handed_over_is_refused(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgekit_quantize.search.workers.PROTOBUF_LIMIT", 100)
+    with ThreadPoolExecutor(1) as executor, pytest.raises(InputError) as caught:
+        PostTrainingQuantizer().quantize(ask(executor=executor))
+    assert str(caught.value).startswith("the model is too large for a worker\nexpected: at most 100 bytes of weights\n")
+    assert str(caught.value).endswith("hint: evaluate in this process: leave out --workers and --cluster")
 
 
 def test_errors_survive_the_way_between_processes() -> None:

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgekit_quantize.calibration.statistics import ChannelStatistics
+
+
+def test_mean_and_mean_square_by_channel(rng: np.random.Generator) -> None:
+    arrays = [rng.normal(size=(2, 3, 5)).astype(np.float32) for _ in range(4)]
+    found = ChannelStatistics()
+    for array in arrays:
+        found.update(array, 1)
+
+    together = np.concatenate(arrays)
+    np.testing.assert_allclose(found.mean, together.mean((0, 2)), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found.mean_square, (together**2).mean((0, 2)), rtol=1e-5)
+
+
+def test_they_may_be_divided_afterwards(rng: np.random.Generator) -> None:
+    array, factors = rng.normal(1, 1, (7, 3)).astype(np.float32), np.array([0.5, 1.0, 8.0], np.float32)
+    divided, first = ChannelStatistics(), ChannelStatistics()
+    divided.update(array, -1)
+    first.update(array / factors, -1)
+
+    divided.divide(factors)
+
+    assert divided.mean == pytest.approx(first.mean, rel=1e-5)
+    assert divided.mean_square == pytest.approx(first.mean_square, rel=1e-5)

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from edgekit_quantize.graph.nodes import Names, add_initializer
+from edgekit_quantize.writing.qdq import QDQWriter
+
+
+@pytest.mark.parametrize(
+    ("steps", "fits"), [(2.0**31 - 128, True), (2.0**31, False), (-(2.0**31) + 128, True), (-(2.0**31) - 256, False)]
+)
+def test_a_bias_that_int32_does_not_hold_stays_float(steps: float, fits: bool) -> None:
+    node = ir.node("Identity", [], num_outputs=1)
+    graph = ir.Graph([], [], nodes=[node], name="g")
+    bias = add_initializer(graph, "b", np.array([0.25, steps * 0.5], np.float32))
+
+    made = QDQWriter(graph, Names(graph)).bias(bias, np.array(0.5, np.float32))
+
+    assert (made is not None) == fits
+    if fits:
+        assert graph.initializers["b_int32"].const_value.numpy().tolist() == [0, int(steps)]
