@@ -1,4 +1,4 @@
-"""Finds what is installed, by entry point: targets, quantizers, devices and rewrites; and device profiles by name."""
+"""Finds what is installed, by entry point: targets, quantizers, devices, rewrites, witnesses; profiles by name."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
-from edgekit import device, quantizer, rewrite, target
+from edgekit import device, quantizer, rewrite, target, witness
 from edgekit.device import Device
 from edgekit.errors import EdgeKitError, InputError, InternalError
 from edgekit.quantizer import Quantizer
 from edgekit.rewrite import Rewrite, RewriteSet
 from edgekit.suggestions import near_names
 from edgekit.target import Profile, Target
+from edgekit.witness import Witness
 
 OWN_PACKAGE = "edgekit"
 """The distribution that this file is part of."""
@@ -77,7 +78,8 @@ TARGETS = PluginKind("target", "edgekit.targets", Target, target.CONTRACT_VERSIO
 QUANTIZERS = PluginKind("quantizer", "edgekit.quantizers", Quantizer, quantizer.CONTRACT_VERSION)  # type: ignore[type-abstract]  # as above
 DEVICES = PluginKind("device", "edgekit.devices", Device, device.CONTRACT_VERSION)  # type: ignore[type-abstract]  # as above
 REWRITES = PluginKind("rewrite", "edgekit.rewrites", RewriteSet, rewrite.CONTRACT_VERSION)  # type: ignore[type-abstract]  # as above
-KINDS: tuple[PluginKind[Any], ...] = (TARGETS, QUANTIZERS, DEVICES, REWRITES)
+WITNESSES = PluginKind("witness", "edgekit.witnesses", Witness, witness.CONTRACT_VERSION)  # type: ignore[type-abstract]  # as above
+KINDS: tuple[PluginKind[Any], ...] = (TARGETS, QUANTIZERS, DEVICES, REWRITES, WITNESSES)
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,20 @@ def installed_quantizer(name: str | None = None) -> Quantizer:
     if name is not None and name not in found:
         raise InputError(f"there is no quantizer {name!r}", subject="--quantizer", expected=near_names(name, found))
     return QUANTIZERS.create(found[name or (OWN_PACKAGE if OWN_PACKAGE in found else next(iter(found)))])
+
+
+def find_witness(name: str) -> Witness:
+    """The witness called ``name``.
+
+    Raises:
+        InputError: None of that name is installed; those that are, are listed.
+        InternalError: It is installed but does not load.
+    """
+    found = {entry_point.name: entry_point for entry_point in WITNESSES.entry_points()}
+    if name not in found:
+        known = ", ".join(found) or "none is installed"
+        raise InputError(f"there is no witness {name!r}", subject="--witness", expected=known)
+    return WITNESSES.create(found[name])
 
 
 def device_class(scheme: str) -> type[Device] | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.original import original_of
+from edgekit.bundle_checks.testimony import Testimony, testify
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare
 from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, class_output
 from edgekit.data.samples import Samples, open_samples
@@ -26,6 +27,7 @@ from edgekit.preprocessing import Preprocessing, parse_preprocessing, resolve_pr
 from edgekit.progress import Step
 from edgekit.stages.verify import require_accuracy, with_self_agreement
 from edgekit.target import Runner
+from edgekit.witness import Witness
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Verification:
     """On the further data, without the original."""
     divergence: Divergence | None = None
     """What the device computes inside, where that was asked for."""
+    testimony: Testimony | None = None
+    """What a second runtime computes, where that was asked for."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for ``--json``."""
@@ -61,6 +65,7 @@ class Verification:
             "accuracy": None if self.accuracy is None else self.accuracy.as_record(),
             "labels": None if labels is None else dict(vars(labels)),
             "layers": None if self.divergence is None else self.divergence.as_record(),
+            "witness": None if self.testimony is None else self.testimony.as_record(),
         }
 
 
@@ -73,6 +78,7 @@ def verify_bundle(
     device: Device | None = None,
     *,
     layers: bool = False,
+    witness: Witness | None = None,
 ) -> Verification:
     """Hashes every file, runs the golden data, and measures the accuracy on ``data`` where there are some.
 
@@ -85,6 +91,7 @@ def verify_bundle(
         device: What executes the bundle; this machine where nothing is given.
         layers: Compare what the device computes inside too, on the first golden sample: with the original where
             ``model`` is given, else with the graph that the bundle ships.
+        witness: A second runtime that is to execute the golden samples too; it has to reach the same floors.
 
     Raises:
         RequirementError: A file is changed, the bundle is not accurate enough, or the device cannot run it; with
@@ -99,13 +106,32 @@ def verify_bundle(
     where = device or LocalDevice()
     with where.open(bundle) as session:
         if not layers:
-            return _verify_executed(bundle, session, data, model, step, declared)
+            found = _verify_executed(bundle, session, data, model, step, declared)
+            return found if witness is None else replace(found, testimony=_testimony(bundle, session, witness))
         divergence = _divergence(bundle, where, session, model)
         try:
             found = _verify_executed(bundle, session, data, model, step, declared)
         except RequirementError as error:
             raise DivergedError(error, divergence) from error
-        return replace(found, divergence=divergence)
+        testimony = None if witness is None else _testimony(bundle, session, witness)
+        return replace(found, divergence=divergence, testimony=testimony)
+
+
+def _testimony(bundle: Bundle, runner: Runner, witness: Witness) -> Testimony:
+    found = testify(bundle, runner, witness)
+    floors: list[Mapping[str, Any]] = bundle.manifest["golden"]["outputs"]
+    flaws = [
+        flaw for floor, result in zip(floors, found.original, strict=True) if (flaw := _golden_flaw(floor, result))
+    ]
+    if flaws:
+        where = "" if found.parting is None else f"; the two runtimes part at {found.parting}"
+        raise RequirementError(
+            f"the witness computes other outputs than the original, executed by {found.executed_by}",
+            subject=bundle.path,
+            expected="the original model's outputs",
+            found="; ".join(flaws) + where,
+        )
+    return found
 
 
 def _divergence(bundle: Bundle, device: Device, session: Session, model: Path | None) -> Divergence:

@@ -25,11 +25,22 @@ from edgekit.devices import LOCAL
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
+    from edgekit.bundle_checks.testimony import Testimony
     from edgekit.bundle_checks.verification import Verification
+    from edgekit.comparison.metrics import OutputAccuracy
     from edgekit.diagnosis.divergence import Divergence, Layer
 
 LayersOption = Annotated[
     bool, typer.Option("--layers", help="Compare intermediate values too, and name the first that diverges.")
+]
+WitnessOption = Annotated[
+    str | None,
+    typer.Option(
+        "--witness",
+        metavar="NAME",
+        help="Have a second runtime execute the golden samples too, and name the operation where the two part.",
+        show_default=False,
+    ),
 ]
 ResultsOption = Annotated[
     Path | None,
@@ -54,6 +65,7 @@ def verify(
     device_timeout: DeviceTimeoutOption = None,
     layers: LayersOption = False,
     results: ResultsOption = None,
+    witness: WitnessOption = None,
 ) -> None:
     """Verify a bundle's files, golden outputs and accuracy.
 
@@ -68,7 +80,9 @@ def verify(
     from edgekit.devices.results import ResultsDevice
     from edgekit.diagnosis.divergence import DivergedError
     from edgekit.errors import InputError
+    from edgekit.registry import find_witness
 
+    second = None if witness is None else find_witness(witness)
     where = open_device(device, device_timeout, console.progress.step)
     if results is not None:
         if device != LOCAL and not where.reached_by_results:
@@ -83,7 +97,9 @@ def verify(
     with console.progress.stage("verify"):
         declared = None if data is None else declared_preprocessing(config, data, model)
         try:
-            verification = verify_bundle(opened, data, model, console.progress.step, declared, where, layers=layers)
+            verification = verify_bundle(
+                opened, data, model, console.progress.step, declared, where, layers=layers, witness=second
+            )
         except DivergedError as error:
             if not console.as_json:  # there the error's record holds them
                 console.show({}, partial(_show_layers, error.divergence))
@@ -125,6 +141,20 @@ def _show_layers(divergence: Divergence, out: RichConsole) -> None:
     show_rows(rows, out)
 
 
+def _testimony_rows(testimony: Testimony) -> list[tuple[str, str]]:
+    from edgekit.reporting.summary import decibel_text
+
+    def text(output: OutputAccuracy) -> str:
+        return f"{output.mismatch:.2%} unequal" if output.sqnr_db is None else f"SQNR {decibel_text(output.sqnr_db)}"
+
+    rows = [("witness", testimony.executed_by)]
+    for original, runtime in zip(testimony.original, testimony.runtime, strict=True):
+        rows.append((f"witness {original.name}", f"{text(original)}; against this runtime {text(runtime)}"))
+    if testimony.parting is not None:
+        rows.append(("the runtimes part", str(testimony.parting)))
+    return rows
+
+
 def _rows(verification: Verification, files: int) -> list[tuple[str, str]]:
     from edgekit.reporting.summary import data_text, decibel_text, task_text, worst_output_text
 
@@ -132,6 +162,8 @@ def _rows(verification: Verification, files: int) -> list[tuple[str, str]]:
     for output in verification.golden:
         text = f"{output.mismatch:.2%} unequal" if output.sqnr_db is None else f"SQNR {decibel_text(output.sqnr_db)}"
         rows.append((f"golden {output.name}", text))
+    if verification.testimony is not None:
+        rows += _testimony_rows(verification.testimony)
     if verification.accuracy is not None:
         record = verification.accuracy.as_record()
         rows += [("compared on", data_text(record)), ("worst output", worst_output_text(record))]

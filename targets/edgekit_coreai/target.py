@@ -17,6 +17,7 @@ class CoreAITarget(Target):
     """Builds Core AI models by way of ML Programs, and executes them with Apple's own runtime."""
 
     name: ClassVar[str] = "coreai"
+    contract_version = 1
     options: ClassVar[Mapping[str, str]] = OPTIONS
 
     @property

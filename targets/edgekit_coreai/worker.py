@@ -12,7 +12,7 @@ import os
 import pickle
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -45,6 +45,14 @@ class Worker:
 
         self._trace.note("reading the ML Program")
         write(package, function, out, extra, self._trace)
+
+    async def expose(self, package: Path, names: Sequence[str], out: Path) -> None:
+        """Write a package's default function as a model that puts out these values, by native name."""
+        from edgekit_coreai.translation.translate import translate
+        from edgekit_mlruntime.package import read_package
+
+        program = read_package(package)
+        translate(program.functions[program.default_function], names, package, self._trace).save_asset(out)
 
     async def open(self, path: Path) -> tuple[int, dict[str, Any]]:
         """Compile a model for this machine; its number, and what it says of itself."""

@@ -147,6 +147,14 @@ class Runner:
             results = self._plan.run(values, _both(require_fit, observer) if self._is_wide else observer)
         return self._border.results(results)
 
+    def native_feeds(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """What the program is given for these inputs, by native name; float16 held as float32.
+
+        Raises:
+            InputError: Inputs that are missing, unknown, or of the wrong shape or type.
+        """
+        return self._border.arguments(feeds)
+
     def intermediates(self, feeds: Mapping[str, Array], names: Sequence[str]) -> dict[str, Array]:
         """Values inside the program by their ONNX names, which the program's operations bear where it computes them.
 

@@ -357,9 +357,26 @@ class Builder:
 
     def matmul(self, x: Tensor, y: Tensor) -> Tensor:
         """Matrix product of operands of rank 2 or more, the batches broadcast."""
+        if self._lost_trailing_unit(y):
+            # Of such a right operand the compiler of coreai-core 1.0.0b3 takes the tensor before the reshape, and so
+            # another product; left operands it takes as they are.
+            return self._swapped(self.matmul(self._swapped(y), self._swapped(x)))
         if x.is_static and y.is_static and x.rank == y.rank and x.shape[:-2] == y.shape[:-2]:
             return self.op("batch_matmul", x, y)
         return self.op("broadcasting_batch_matmul", x, y)
+
+    def _lost_trailing_unit(self, y: Tensor) -> bool:
+        """Whether a reshape has freed a tensor of a last dimension of size 1."""
+        if not y._value or y.array is not None:
+            return False
+        producer = y._value[0].owner
+        if isinstance(producer, ir.Block) or producer.name not in ("coreai.reshape", "coreai.shrink_dims"):
+            return False
+        return self.wrap(producer.operands[0]).shape == (*y.shape, 1)
+
+    def _swapped(self, x: Tensor) -> Tensor:
+        """The last two dimensions exchanged."""
+        return self.transpose(x, [*range(x.rank - 2), x.rank - 1, x.rank - 2])
 
     # --- attributes and regions -------------------------------------------------------------------------------------
 
@@ -400,12 +417,12 @@ class Builder:
     def sum_pool(self, x: Tensor, sizes: Any, strides: Any) -> Tensor:
         """Sum of each window, without padding."""
         name = "sumpool2d" if x.rank == 4 else "sumpool3d"
-        ones = np.ones(x.rank - 2, np.uint32)
+        ones = self.constant(np.ones(x.rank - 2, np.uint32))
         return self.op(name, x, np.array(sizes, np.uint32), np.array(strides, np.uint32), ones)
 
     def gelu(self, x: Tensor, approximate: str) -> Tensor:
         """Gaussian error linear unit: ``none``, ``tanh`` or ``sigmoid``."""
-        return self.wrap(dialect.GELUOp(self.raw(x), approximate=ir.StringAttr.get(approximate)).result)
+        return self._call(dialect.gelu, x, approximate=approximate)
 
     def interpolate(self, x: Tensor, sizes: Sequence[int | Tensor], scale: Any, offset: Any, mode: str) -> Tensor:
         """Resize every dimension; see Apple's ``interpolate``."""
@@ -436,7 +453,7 @@ class Builder:
 
     def scan_sum(self, x: Tensor, axis: int, *, reverse: bool) -> Tensor:
         """Running sum."""
-        return self.op("scan", x, np.array(axis % x.rank, np.int32), np.array(reverse, np.bool_), "sum")
+        return self.op("scan", x, np.array(axis % x.rank, np.uint32), np.array(reverse, np.bool_), "sum")
 
     def argsort(self, x: Tensor, axis: int, *, descending: bool) -> Tensor:
         """Indices that sort, stably."""
@@ -452,13 +469,18 @@ class Builder:
         """The results of the first branch where the predicate holds, else the second's, of these shapes and types."""
         types = [tensor_type(shape, dtype) for shape, dtype in kinds]
         operation = dialect.IfOp(types, self.raw(predicate))
-        for region, branch in zip(
-            (operation.then_region_builder, operation.else_region_builder), branches, strict=True
-        ):
+        written = []
+        regions = (operation.then_region_builder, operation.else_region_builder)
+        for region, branch in zip(regions, branches, strict=True):
             with region:
                 made = branch()
-                dialect.yield_([self.raw(self._as(item, shape)) for item, (shape, _) in zip(made, kinds, strict=True)])
-        return [self.wrap(result) for result in operation.results]
+                written.append([self._as(item, shape) for item, (shape, _) in zip(made, kinds, strict=True)])
+                dialect.yield_([self.raw(item) for item in written[-1]])
+        return [
+            # What both branches only pass on, Apple's compiler makes a choice of buffers, which it cannot lower.
+            self.select(predicate, *pair) if all(_is_outside(item, operation) for item in pair) else self.wrap(result)
+            for result, *pair in zip(operation.results, *written, strict=True)
+        ]
 
     def loop(
         self,
@@ -466,26 +488,33 @@ class Builder:
         kinds: Sequence[tuple[tuple[int | None, ...], Any]],
         test: Callable[[list[Tensor]], Tensor],
         body: Callable[[list[Tensor]], Sequence[Tensor]],
+        fixed: Sequence[Tensor] = (),
     ) -> list[Tensor]:
         """Replace the variables by what the body makes of them as long as the test holds.
 
         Args:
             initial: The variables' first values.
             kinds: Their shapes and element types throughout.
-            test: Writes the test.
-            body: Writes the body.
+            test: Writes the test; it is given the variables, followed by what stays fixed.
+            body: Writes the body likewise; it returns the variables alone.
+            fixed: What the body reads that is computed before the loop. It has to pass through the loop: of a value
+                that a loop captures, coreai-core 1.0.0b3 overwrites the buffer after the first turn.
         """
-        types = [tensor_type(shape, dtype) for shape, dtype in kinds]
-        inits = [self.raw(self._as(item, shape)) for item, (shape, _) in zip(initial, kinds, strict=True)]
-        operation = dialect.WhileOp(types, inits)
+        count = len(initial)
+        shapes = [*kinds, *((item.shape, item.dtype) for item in fixed)]
+        values = [*initial, *fixed]
+        inits = [self.raw(self._as(item, shape)) for item, (shape, _) in zip(values, shapes, strict=True)]
+        operation = dialect.WhileOp([tensor_type(shape, dtype) for shape, dtype in shapes], inits)
         before, after = operation.before_region_builder, operation.after_region_builder
         with before:
             arguments = list(before.arguments)
             dialect.condition(self.raw(test([self.wrap(item) for item in arguments])), *arguments)
         with after:
-            made = body([self.wrap(item) for item in after.arguments])
-            dialect.yield_([self.raw(self._as(item, shape)) for item, (shape, _) in zip(made, kinds, strict=True)])
-        return [self.wrap(result) for result in operation.results]
+            arguments = list(after.arguments)
+            made = body([self.wrap(item) for item in arguments])
+            held = [self.raw(self._as(item, shape)) for item, (shape, _) in zip(made, kinds, strict=True)]
+            dialect.yield_([*held, *arguments[count:]])
+        return [self.wrap(result) for result in list(operation.results)[:count]]
 
     def _as(self, x: Tensor, shape: Sequence[int | None]) -> Tensor:
         """The same tensor under exactly this static shape: more or fewer sizes known."""
@@ -505,6 +534,15 @@ class Builder:
     def new_token(self) -> Any:
         """The start of a chain of reads and writes."""
         return dialect.create_token()
+
+
+def _is_outside(x: Tensor, operation: Any) -> bool:
+    """Whether a value is a constant, or is defined outside of the regions of an operation."""
+    if x.array is not None:
+        return True
+    owner = x._value[0].owner
+    block = owner if isinstance(owner, ir.Block) else owner.block
+    return all(block != region.blocks[0] for region in operation.regions)
 
 
 @contextmanager

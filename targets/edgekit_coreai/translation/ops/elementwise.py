@@ -103,7 +103,11 @@ def floor(b: Builder, call: Call, x: Tensor) -> Tensor:
 
 def rounded_down(b: Builder, x: Tensor) -> Tensor:
     """``floor(x)``: of integers, themselves."""
-    return b.spread("floor_divide", x, b.like(1, x)) if x.is_float else x
+    if not x.is_float:
+        return x
+    # From here on all floats are whole; of infinities coreai-core 1.0.0b3 makes NaN.
+    whole = 2.0 ** (np.finfo(x.dtype).nmant)
+    return b.select(b.less(b.op("abs_", x), whole), b.spread("floor_divide", x, b.like(1, x)), x)
 
 
 @lowering("ceil")
@@ -114,9 +118,10 @@ def ceil(b: Builder, call: Call, x: Tensor) -> Tensor:
 
 @lowering("sign")
 def sign(b: Builder, call: Call, x: Tensor) -> Tensor:
-    """-1, 0 or 1."""
+    """-1, 0 or 1; NaN stays."""
     above, below = b.cast(b.greater(x, 0), x.dtype), b.cast(b.less(x, 0), x.dtype)
-    return b.sub(above, below)
+    made = b.sub(above, below)
+    return b.select(b.equal(x, x), made, x) if x.is_float else made
 
 
 @lowering("square")

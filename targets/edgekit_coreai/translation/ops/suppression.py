@@ -1,4 +1,7 @@
-"""The choice of boxes that do not overlap: a loop that takes the best box left and drops what it covers."""
+"""The choice of boxes that do not overlap: turns that each take the best box left and drop what it covers.
+
+The turns are written out one after the other: in a loop, coreai-core 1.0.0b3 computes other boxes.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import numpy as np
 
 from edgekit_coreai.translation.builder import Builder, Tensor
 from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
+
+MOST_TURNS = 64
 
 
 @lowering("non_maximum_suppression", opset=17)
@@ -52,6 +57,9 @@ def _suppressed(
     if not (boxes.is_static and scores.is_static):
         raise CannotTranslate("boxes whose number is open")
     n, count, _ = boxes.sizes
+    turns = min(max_boxes, count)
+    if turns > MOST_TURNS:
+        raise CannotTranslate(f"the choice of up to {turns} boxes; at most {MOST_TURNS} can be written out")
     plain, ranks = b.wide(boxes), b.wide(scores)
     best = b.squeeze(b.reduce("reduce_max", ranks, [2]), [2])
     classes = b.cast(b.squeeze(b.op("argmax", ranks, np.array(2, np.int32)), [2]), np.int32)
@@ -59,7 +67,9 @@ def _suppressed(
     if per_class:
         same = b.equal(b.expand(classes, [2]), b.expand(classes, [1]))
         overlapping = b.spread("and", overlapping, same)
-    gone = -np.inf
+    # A box without an extent covers at least itself.
+    covers = b.maximum(b.cast(overlapping, np.int32), b.constant(np.eye(count, dtype=np.int32)[np.newaxis]))
+    gone = float(np.finfo(np.float32).min)
     left = best if score_threshold is None else b.select(b.less(best, score_threshold), gone, best)
     if score_threshold is not None:
         # If no score is enough, the best box is chosen anyway.
@@ -68,32 +78,26 @@ def _suppressed(
         first = b.cast(b.op("argmax", best, np.array(1, np.int32)), np.int32)
         is_first = b.equal(b.reshape(b.positions(count), [1, -1]), first)
         left = b.select(b.spread("and", none, is_first), best, left)
-    chosen = b.constant(np.full((n, max_boxes), -1, np.int32))
-    columns = b.reshape(b.positions(max_boxes), [1, -1])
-    zero = b.constant(np.int32(0))
 
-    def body(values: list[Tensor]) -> list[Tensor]:
-        index, remaining, indices = values
+    rows: list[Tensor] = []
+    remaining = left
+    for _ in range(turns):
         top = b.cast(b.op("argmax", remaining, np.array(1, np.int32)), np.int32)
         exists = b.greater(b.reduce("reduce_max", remaining, [1]), gone)
-        write = b.spread("and", b.equal(columns, index), exists)
-        indices = b.select(write, b.broadcast(top, [n, max_boxes]), indices)
+        rows.append(b.select(exists, top, -1))
         row = b.broadcast(b.expand(top, [2]), [n, 1, count])
-        covered = b.squeeze(b.along_axis(b.cast(overlapping, np.int32), row, 1), [1])
-        itself = b.equal(b.reshape(b.positions(count), [1, -1]), top)
-        dropped = b.spread("or", b.greater(covered, 0), itself)
-        return [b.add(index, 1), b.select(dropped, gone, remaining), indices]
-
-    initial = [zero, left, chosen]
-    kinds = [(item.shape, item.dtype) for item in initial]
-    _, _, indices = b.loop(initial, kinds, lambda values: b.less(values[0], max_boxes), body)
+        covered = b.squeeze(b.along_axis(covers, row, 1), [1])
+        remaining = b.select(b.greater(covered, 0), gone, remaining)
+    if turns < max_boxes:
+        rows.append(b.constant(np.full((n, max_boxes - turns), -1, np.int32)))
+    indices = b.concat(rows, 1)
     is_real = b.op("not_", b.less(indices, 0))
     safe = b.maximum(indices, 0)
     picked = []
     for table in (boxes, scores):
         width = table.sizes[2]
-        rows = b.along_axis(table, b.broadcast(b.expand(safe, [2]), [n, max_boxes, width]), 1)
-        picked.append(b.select(b.expand(is_real, [2]), rows, 0))
+        chosen = b.along_axis(table, b.broadcast(b.expand(safe, [2]), [n, max_boxes, width]), 1)
+        picked.append(b.select(b.expand(is_real, [2]), chosen, 0))
     total = b.squeeze(b.reduce("reduce_sum", b.cast(is_real, np.int32), [1]), [1])
     return picked[0], picked[1], indices, total
 

@@ -1,0 +1,89 @@
+"""Apple's runtime beside the reference runtime, on packages for Core ML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import coremltools as ct
+import numpy as np
+import onnx
+import pytest
+from coremltools.converters.mil import Builder as mb  # noqa: N813 - as everybody calls it
+from coremltools.converters.mil.mil import types
+from onnx import TensorProto, helper, numpy_helper
+
+import edgekit_coreml
+from edgekit_coreai.process import CoreAICrashError
+from edgekit_coreai.witness import CoreAIWitness
+
+RANDOM = np.random.default_rng(7)
+
+
+def package(tmp_path: Path, precision: str) -> Path:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("LayerNormalization", ["c", "g"], ["n"], axis=-1),
+        helper.make_node("Tanh", ["n"], ["y"]),
+    ]
+    weights = {
+        "w": RANDOM.standard_normal((4, 2, 3, 3)).astype(np.float32),
+        "g": RANDOM.random(8).astype(np.float32),
+    }
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 8, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 8, 8])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    onnx.checker.check_model(model)
+    return edgekit_coreml.convert(model, tmp_path / precision, precision=precision)
+
+
+def test_both_witnesses_agree_on_a_package(tmp_path: Path) -> None:
+    witness = CoreAIWitness()
+    feeds = {"x": RANDOM.standard_normal((1, 2, 8, 8)).astype(np.float32)}
+    for precision, tolerance in (("float32", 1e-5), ("float16", 5e-3)):
+        path = package(tmp_path, precision)
+        assert witness.takes(path)
+        theirs, ours = witness.load(path).run(feeds)["y"], edgekit_coreml.load(path).run(feeds)["y"]
+        np.testing.assert_allclose(theirs, ours, atol=tolerance)
+    assert witness.parting(path.with_name("float32.mlpackage"), feeds) is None
+
+
+def test_the_operation_where_they_part_is_named(tmp_path: Path) -> None:
+    """Where NaN stands in an order is not documented: first in the reference runtime, last in Apple's."""
+
+    @mb.program(input_specs=[mb.TensorSpec((2,))], opset_version=ct.target.iOS18)
+    def program(x):  # type: ignore[no-untyped-def]
+        doubled = mb.mul(x=x, y=2.0, name="doubled")
+        order = mb.argsort(x=doubled, axis=0, name="order")
+        return mb.add(x=order, y=1, name="y")
+
+    model = ct.convert(program, minimum_deployment_target=ct.target.iOS18, compute_precision=ct.precision.FLOAT32)
+    path = tmp_path / "argsort.mlpackage"
+    model.save(str(path))
+    parting = CoreAIWitness().parting(path, {"x": np.array([3.0, np.nan], np.float32)})
+    assert parting is not None
+    assert (parting.operation, parting.op_type) == ("order", "argsort")
+    assert str(parting) == "argsort 'order', other values"
+
+
+def test_a_refusal_of_apples_runtime_names_the_model_and_its_reason(tmp_path: Path) -> None:
+    @mb.program(
+        input_specs=[mb.TensorSpec((4,)), mb.TensorSpec((1,), dtype=types.int32)], opset_version=ct.target.iOS18
+    )
+    def program(x, i):  # type: ignore[no-untyped-def]
+        return mb.gather(x=x, indices=i, axis=0, validate_indices=False, name="y")
+
+    model = ct.convert(program, minimum_deployment_target=ct.target.iOS18, compute_precision=ct.precision.FLOAT32)
+    path = tmp_path / "gather.mlpackage"
+    model.save(str(path))
+    runner = CoreAIWitness().load(path)
+    with pytest.raises(CoreAICrashError, match=r"Index 9 is out of range \[-4, 4\)[\s\S]*while executing the model"):
+        runner.run({"x": np.arange(4, dtype=np.float32), "i": np.array([9], np.int32)})
+
+
+def test_what_is_no_package_is_not_taken(tmp_path: Path) -> None:
+    assert not CoreAIWitness().takes(tmp_path / "model.xml")
