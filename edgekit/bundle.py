@@ -16,18 +16,17 @@ Arrays have the ONNX model's shapes and element types. Samples are numbered from
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from edgekit.data.npy import read_npy
 from edgekit.dimensions import OpenDims, from_record
 from edgekit.errors import InputError, InternalError, RequirementError
 from edgekit.model import Arrays
-from edgekit.schema import find_flaw
+from edgekit.regular_file import read_json
+from edgekit.schema import find_flaw, not_finite
 from edgekit.target import Feature
 
 MANIFEST = "manifest.json"
@@ -91,10 +90,12 @@ class Bundle:
         if not file.is_file():
             return None
         try:
-            graph: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            graph: dict[str, Any] = read_json(file)
             flaw = find_flaw(graph, GRAPH_SCHEMA_FILE)
-        except (OSError, ValueError) as error:
-            flaw = str(error)
+        except InputError as error:
+            flaw = error.message
+        except RecursionError:
+            flaw = "it is nested too deeply"
         if flaw is not None:
             raise RequirementError(f"cannot be read: {flaw}", subject=file, hint="package the model again")
         return graph
@@ -114,10 +115,10 @@ class Bundle:
         for position, feature in enumerate(features):
             file = folder / f"{position}.npy"
             try:
-                arrays[feature.name] = np.load(file, allow_pickle=False)
-            except (OSError, ValueError, EOFError) as error:
+                arrays[feature.name] = read_npy(file)
+            except InputError as error:
                 raise RequirementError(
-                    f"golden data cannot be read: {error}", subject=file, hint="package the model again"
+                    f"golden data cannot be read: {error.message}", subject=file, hint="package the model again"
                 ) from error
         return arrays
 
@@ -138,11 +139,11 @@ def read_bundle(path: Path) -> Bundle:
             found=found,
             hint="`edgekit package` makes bundles",
         )
+    manifest = read_json(manifest_file)
     try:
-        manifest = json.loads(manifest_file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot be read: {error}", subject=manifest_file, hint="package the model again") from error
-    flaw = find_flaw(manifest, SCHEMA_FILE)
+        flaw = find_flaw(manifest, SCHEMA_FILE) or not_finite(manifest) or _twice(manifest)
+    except RecursionError:
+        flaw = "it is nested too deeply"
     if flaw is not None:
         raise InputError(
             "is no manifest of a bundle",
@@ -156,11 +157,46 @@ def read_bundle(path: Path) -> Bundle:
 
 def is_bundle(path: Path) -> bool:
     """Whether ``path`` holds a bundle of whatever version: a folder whose manifest says that EdgeKit wrote it."""
+    return _listed(path) is not None
+
+
+def foreign_files(path: Path) -> list[str]:
+    """The files in a bundle's folder that EdgeKit did not put there, relative to it."""
+    listed = _listed(path) or set()
+    present = (file.relative_to(path).as_posix() for file in sorted(path.rglob("*")) if not _is_folder(file))
+    return [file for file in present if file not in listed]
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _listed(path: Path) -> set[str] | None:
+    """What a manifest of whatever version says that the bundle holds; None where there is no manifest of EdgeKit's."""
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(manifest, dict) and {"schema_version", "edgekit"} <= manifest.keys()
+        manifest = read_json(path / MANIFEST)
+        listed = {str(record["path"]) for record in manifest["files"]}
+        version, _ = manifest["schema_version"], manifest["edgekit"]
+    except (InputError, KeyError, TypeError):
+        return None
+    return {MANIFEST, *listed} if isinstance(version, int) and listed else None
+
+
+def _twice(manifest: Mapping[str, Any]) -> str | None:
+    """A name that stands in the manifest twice where each must be there once."""
+    golden = manifest["golden"]["outputs"]
+    lists = {
+        "inputs": [feature["name"] for feature in manifest["inputs"]],
+        "outputs": [feature["name"] for feature in manifest["outputs"]],
+        "golden.outputs": [floor["name"] for floor in golden],
+        "files": [record["path"] for record in manifest["files"]],
+    }
+    for where, names in lists.items():
+        if len(set(names)) < len(names):
+            return f"{where}: a name is there twice"
+    if set(lists["golden.outputs"]) - set(lists["outputs"]):
+        return "golden.outputs: an output that the model has not"
+    return None
 
 
 def check_integrity(bundle: Bundle) -> None:

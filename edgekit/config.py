@@ -14,7 +14,8 @@ from edgekit.data.labels import CONFIG_FILE
 from edgekit.errors import InputError
 from edgekit.graph.shape_request import ShapeRequest
 from edgekit.preprocessing import Preprocessing, parse_preprocessing
-from edgekit.schema import find_flaw
+from edgekit.regular_file import read_text
+from edgekit.schema import find_flaw, not_finite
 
 BUNDLES_FOLDER = "bundles"
 """Where bundles go whose ``output`` is not declared, beside ``edgekit.toml``."""
@@ -158,16 +159,19 @@ def read_config(path: Path) -> Config:
     Raises:
         InputError: It is missing, is no TOML, or is not what ``config.schema.json`` describes.
     """
+    if not path.exists():
+        raise InputError("there is no project file", subject=path, hint="`--config FILE` names another")
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise InputError("there is no project file", subject=path, hint="`--config FILE` names another") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", subject=path) from error
-    except tomllib.TOMLDecodeError as error:
+        document = tomllib.loads(read_text(path))
+    except RecursionError as error:
+        raise InputError("is not TOML that can be read: it is nested too deeply", subject=path) from error
+    except ValueError as error:  # TOMLDecodeError, and what Python says of integers with thousands of digits
         raise InputError(f"is not TOML: {error}", subject=path) from error
-    _check_shares(document, path)
-    flaw = find_flaw(document, "config.schema.json")
+    try:
+        _check_shares(document, path)
+        flaw = not_finite(document) or find_flaw(document, "config.schema.json")
+    except RecursionError as error:
+        raise InputError("cannot be used: it is nested too deeply", subject=path) from error
     if flaw is not None:
         raise InputError(
             "cannot be used", subject=path, found=flaw, hint="EdgeKit's config.schema.json describes every key"

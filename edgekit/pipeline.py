@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from edgekit.atomic import atomic_directory
-from edgekit.bundle import Bundle, is_bundle, read_bundle
+from edgekit.bundle import Bundle, foreign_files, is_bundle, read_bundle
 from edgekit.candidates import AUTO, FLOAT32, Candidate, Fates, FloatForm, candidates, first_that_holds
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.labels import check_class_names, read_class_names
@@ -160,6 +160,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         )
     class_names = () if request.labels is None else read_class_names(request.labels)
     walk = Walk(progress)
+    require_replaceable(request.output)
     with atomic_directory(request.output, what="bundle", may_replace=is_bundle) as folder:
         loaded = walk.through(Load(), request.model).model
         fixed = walk.through(FixShapes(request.shapes), loaded).model
@@ -248,6 +249,22 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         )
         walk.through(WriteBundle(folder, target, profile, facts, verification, walk.records), measured)
     return read_bundle(request.output)
+
+
+def require_replaceable(output: Path) -> None:
+    """Checks that nothing of the user's would go with a bundle that is there already.
+
+    Raises:
+        InputError: The bundle's folder holds files that EdgeKit did not put there.
+    """
+    foreign = foreign_files(output) if is_bundle(output) else []
+    if foreign:
+        raise InputError(
+            "holds files that are not of the bundle, which would be lost",
+            subject=output,
+            found=", ".join(foreign[:5]) + (f" and {len(foreign) - 5} more" if len(foreign) > 5 else ""),
+            hint="move them elsewhere, or choose another name with -o",
+        )
 
 
 def require_options(options: Mapping[str, str], target: Target) -> None:

@@ -14,6 +14,7 @@ from edgekit.errors import EdgeKitError, InputError
 from edgekit.pipeline import PackageRequest, package
 from edgekit.processes.workers import Explain, Failure, run_jobs
 from edgekit.progress import Progress
+from edgekit.stages.soundness import blamed_on_model
 from edgekit.terminal.board import Board
 
 
@@ -113,7 +114,8 @@ def _unless_up_to_date(declared: DeclaredBundle, explain: Explain, force: bool) 
 
 def _package(request: PackageRequest, progress: Progress) -> None:
     """The job of one process."""
-    package(request, progress)
+    with blamed_on_model(request.model):
+        package(request, progress)
 
 
 def _built(declared: DeclaredBundle, failure: Failure | None) -> ProjectBundle:

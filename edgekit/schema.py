@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,26 @@ def find_flaw(instance: object, schema: str, definition: str | None = None) -> s
         return None
     where = flaw.json_path.removeprefix("$").removeprefix(".")
     return f"{where}: {flaw.message}" if where else str(flaw.message)
+
+
+def not_finite(instance: object, where: str = "") -> str | None:
+    """Where plain data hold NaN, an infinity or an integer beyond 64 bits, or a text with a NUL; None where nowhere.
+
+    JSON Schema takes all of them for numbers and texts, and comparisons with NaN are false whatever is asked.
+    """
+    if isinstance(instance, dict):
+        parts = ((f"{where}.{key}".removeprefix("."), value) for key, value in instance.items())
+        return next((flaw for place, value in parts if (flaw := not_finite(value, place))), None)
+    if isinstance(instance, list):
+        places = ((f"{where}[{place}]", value) for place, value in enumerate(instance))
+        return next((flaw for place, value in places if (flaw := not_finite(value, place))), None)
+    if isinstance(instance, float) and not math.isfinite(instance):
+        return f"{where}: {instance} is not a finite number"
+    if isinstance(instance, int) and abs(instance) >= 1 << 63:
+        return f"{where}: an integer of more than 64 bits"
+    if isinstance(instance, str) and "\0" in instance:
+        return f"{where}: a text with a NUL"
+    return None
 
 
 @functools.cache

@@ -9,8 +9,8 @@ from __future__ import annotations
 import inspect
 import os
 import stat
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -19,7 +19,7 @@ import typer
 
 from edgekit.cli._console import Console
 from edgekit.cli._errors import InterruptedByUserError
-from edgekit.errors import InputError
+from edgekit.errors import EdgeKitError, InputError
 from edgekit.processes import supervision
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout, and nothing else.")]
@@ -104,7 +104,8 @@ def _with_flat_options(function: Callable[..., None]) -> Callable[..., None]:
         for name, group in groups.items():
             values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
         try:
-            function(console, **values)
+            with _blamed(values.get("model")):
+                function(console, **values)
         except KeyboardInterrupt as interrupt:  # Typer would take it for its own
             raise InterruptedByUserError(str(interrupt) or "interrupted", hint="nothing was left behind") from None
 
@@ -125,6 +126,22 @@ def _supervise(name: str, values: Mapping[str, Any], memory: str | None, seconds
         folder=os.path.dirname(os.path.realpath(output if isinstance(output, Path) else "x")),  # noqa: PTH120
     )
     supervision.tell_model_bytes(sum(map(_size, given)))
+
+
+@contextmanager
+def _blamed(model: object) -> Iterator[None]:
+    """Looks for a fault of the model where a command fails in a way that nobody has foreseen."""
+    try:
+        yield
+    except (EdgeKitError, typer.TyperException, typer.Exit, OSError, MemoryError):
+        raise
+    except Exception as error:
+        from edgekit.stages.soundness import fault_of_model
+
+        fault = fault_of_model(model, error) if isinstance(model, Path) and model.is_file() else None
+        if fault is None:
+            raise
+        raise fault from error
 
 
 def _parsed_size(text: str) -> int:

@@ -71,7 +71,7 @@ class Evaluation:
                 value = function(run, samples)
             except EdgeKitError:
                 raise
-            except Exception as error:  # foreign code: whatever it raises is told under its name
+            except (Exception, SystemExit) as error:  # foreign code: whatever it raises is told under its name
                 raise InputError(
                     "the evaluation function failed", subject=self.name, found=_what_happened(error, function)
                 ) from error
@@ -119,7 +119,7 @@ def _function(name: str, folder: Path) -> tuple[ModuleType, Callable[[Run, Sampl
     with _first_in(folder):
         try:
             module = importlib.import_module(module_name)
-        except Exception as error:  # foreign code, as above
+        except (Exception, SystemExit) as error:  # foreign code, as above
             raise InputError(
                 "the evaluation function's module cannot be imported",
                 subject=name,
@@ -153,7 +153,7 @@ def _first_in(folder: Path) -> Iterator[None]:
         sys.path.remove(str(folder))
 
 
-def _what_happened(error: Exception, function: Callable[..., Any]) -> str:
+def _what_happened(error: BaseException, function: Callable[..., Any]) -> str:
     """The error, and the last line of the function's own file that it went through."""
     code = inspect.unwrap(function).__code__ if inspect.isfunction(inspect.unwrap(function)) else None
     frames = traceback.extract_tb(error.__traceback__)

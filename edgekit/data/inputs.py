@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -13,6 +14,9 @@ from edgekit.model import Arrays, Model, ValueSpec
 
 FLAG_LIMIT = 2
 """Below what integers stay where the graph does not tell: most such inputs are masks of zeros and ones."""
+
+MOST_ELEMENTS = 1 << 27
+"""An input of more elements (half a gigabyte in single precision) is refused before it is allocated."""
 
 _KEEPS_VALUES = {
     "Cast",
@@ -58,6 +62,10 @@ def _draw(spec: ValueSpec, seed: int, limit: int | tuple[int, ...] | None) -> np
             "no input can be drawn while its shape is dynamic", subject=spec, hint="fix it with --dim or --shape"
         )
     shape = tuple(dim for dim in spec.shape if isinstance(dim, int))
+    if any(dim < 0 for dim in shape) or math.prod(shape) > MOST_ELEMENTS:
+        raise InputError(
+            "no input of that size can be drawn", subject=spec, expected=f"{MOST_ELEMENTS} elements at most"
+        )
     rng = np.random.default_rng([seed, zlib.crc32(spec.name.encode())])
     try:
         dtype = np.dtype(spec.dtype)  # bfloat16, int4 and the like are known since onnx_ir imports ml_dtypes

@@ -16,18 +16,24 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from edgekit.errors import InputError
 from edgekit.model import ValueSpec
+from edgekit.regular_file import read_text
 
 CSV_FILE = "labels.csv"
 LINES_FILE = "labels.txt"
 LABEL_FILES = (CSV_FILE, LINES_FILE)
 CONFIG_FILE = "edgekit.toml"
+_NO_CLASS_NUMBER = "the label is no class number"
+_CLASS_NUMBER = "one whole number from 0"
+_LABEL_BYTES = 64
+_DIGITS = 18
+"""Most digits of a class's number."""
 NAMES_HINT = "`edgekit package` takes the names of the classes, with --labels FILE, and keeps them in the bundle"
 """Only a command that has the option, or a bundle that was packaged with it, knows names: all others want numbers."""
 
@@ -39,7 +45,8 @@ def read_class_names(file: Path) -> tuple[str, ...]:
         InputError: The file cannot be read, or names are missing or twice there.
     """
     names = _lines(file)
-    flawed = [number for number, name in enumerate(names, 1) if not name or name in names[: number - 1]]
+    first = {name: number for number, name in reversed(list(enumerate(names, 1)))}
+    flawed = [number for number, name in enumerate(names, 1) if not name or first[name] != number]
     if not names or flawed:
         raise InputError(
             "is no list of class names",
@@ -86,14 +93,20 @@ def check_label(label: np.ndarray, subject: object) -> int:
     Raises:
         InputError: It is not a single whole number from 0.
     """
-    if label.size != 1 or label.dtype.kind not in "iu" or label.item() < 0:
-        raise InputError(
-            "the label is no class number",
-            subject=subject,
-            expected="one whole number from 0",
-            found=repr(label.item()) if label.size == 1 else f"{label.dtype} of shape {label.shape}",
-        )
+    require_class_number(label.shape, label.dtype, subject)
+    if label.dtype.kind not in "iu" or label.item() < 0:
+        raise InputError(_NO_CLASS_NUMBER, subject=subject, expected=_CLASS_NUMBER, found=repr(label.item()))
     return int(label.item())
+
+
+def require_class_number(shape: tuple[int, ...], dtype: np.dtype, subject: object) -> None:
+    """Checks by its header that an array holds a single value that is no longer than a number.
+
+    Raises:
+        InputError: It holds more.
+    """
+    if math.prod(shape) != 1 or dtype.itemsize > _LABEL_BYTES:
+        raise InputError(_NO_CLASS_NUMBER, subject=subject, expected=_CLASS_NUMBER, found=f"{dtype} of shape {shape}")
 
 
 def find_labels(folder: Path, files: Sequence[Path], class_names: Sequence[str]) -> dict[Path, int] | None:
@@ -129,7 +142,7 @@ def _from_csv(folder: Path, files: Sequence[Path], class_names: Sequence[str]) -
     source = folder / CSV_FILE
     known = {file.relative_to(folder).as_posix(): file for file in files}
     labels: dict[Path, int] = {}
-    for number, row in enumerate(csv.reader(_lines(source)), 1):
+    for number, row in _rows(source):
         where = f"{source}:{number}"
         if row == ["file", "label"] and number == 1:
             continue
@@ -152,6 +165,14 @@ def _from_csv(folder: Path, files: Sequence[Path], class_names: Sequence[str]) -
             found=_some(missing),
         )
     return labels
+
+
+def _rows(source: Path) -> Iterator[tuple[int, list[str]]]:
+    """The lines of a CSV file with their numbers from 1."""
+    try:
+        yield from enumerate(csv.reader(_lines(source)), 1)
+    except csv.Error as error:
+        raise InputError(f"cannot be read: {error}", subject=source, expected="lines FILE,LABEL") from error
 
 
 def _from_lines(source: Path, files: Sequence[Path], class_names: Sequence[str]) -> dict[Path, int]:
@@ -196,22 +217,19 @@ def _class_number(text: str, class_names: Sequence[str], subject: object) -> int
     text = text.strip()
     if text in class_names:
         return class_names.index(text)
-    if text.isdecimal():
+    if text.isdecimal() and len(text) <= _DIGITS:
         return int(text)
     raise InputError(
         "the label is no class",
         subject=subject,
         expected=f"a number from 0, or one of {_some(class_names)}" if class_names else "a number from 0",
-        found=repr(text),
+        found=f"{text[:80]!r}",
         hint=None if class_names else f"write the number of the class; {NAMES_HINT}",
     )
 
 
 def _lines(file: Path) -> list[str]:
-    try:
-        return [line.strip() for line in file.read_text(encoding="utf-8-sig").rstrip().splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", subject=file, expected="a text file in UTF-8") from error
+    return [line.strip() for line in read_text(file, "utf-8-sig").rstrip().splitlines()]
 
 
 def _some(names: Iterable[str], most: int = 5) -> str:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import numpy as np
 
+from edgekit.data.labels import require_class_number
+from edgekit.data.npy import read_header
 from edgekit.dimensions import OpenDims, written
 from edgekit.errors import InputError
 from edgekit.model import ValueSpec
+from edgekit.regular_file import SAMPLE_BYTES, open_regular
 
 LABEL_ARRAY = "label"
 """Name of the array that holds a sample's label, where no input of the model is called so."""
@@ -48,7 +51,7 @@ def read_npz(file: Path) -> dict[str, np.ndarray]:
     Raises:
         InputError: The file is damaged, or holds NaN.
     """
-    with _damage_named(file), np.load(file, allow_pickle=False) as arrays:
+    with _damage_named(file), open_regular(file, SAMPLE_BYTES) as stream, np.load(stream, allow_pickle=False) as arrays:
         feeds = {name: arrays[name] for name in arrays.files}
     for name, array in feeds.items():
         if array.dtype.kind == "f" and np.isnan(array).any():
@@ -66,6 +69,8 @@ def _checked_headers(file: Path, inputs: Sequence[ValueSpec], open_dims: OpenDim
     """The names of the arrays in a ``.npz`` file, whose headers fit the model."""
     with _damage_named(file):
         headers = _headers(file)
+    if LABEL_ARRAY in headers and all(spec.name != LABEL_ARRAY for spec in inputs):
+        require_class_number(*headers[LABEL_ARRAY], file)
     wanted = {spec.name for spec in inputs}
     if not wanted <= headers.keys() or headers.keys() - wanted - {LABEL_ARRAY}:
         raise InputError(
@@ -125,13 +130,15 @@ def _check_open_dims(file: Path, shapes: Mapping[ValueSpec, tuple[int, ...]], op
 def _headers(file: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
     """Shape and element type of every array in a ``.npz`` file; no data is read."""
     headers = {}
-    with zipfile.ZipFile(file) as archive:
-        for member in archive.namelist():
+    with open_regular(file, SAMPLE_BYTES) as content, zipfile.ZipFile(content) as archive:
+        members = archive.infolist()
+        if sum(member.file_size for member in members) > SAMPLE_BYTES:
+            raise ValueError(f"it holds more than {SAMPLE_BYTES} bytes")
+        for member in members:
             with archive.open(member) as stream:
-                version = np.lib.format.read_magic(stream)
-                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                shape, _, dtype = read(stream)
-            headers[member.removesuffix(".npy")] = shape, dtype
+                headers[member.filename.removesuffix(".npy")] = read_header(cast(BinaryIO, stream), member.file_size)
+    if len(headers) < len(members):
+        raise ValueError("two arrays have the same name")
     return headers
 
 
@@ -140,7 +147,9 @@ def _damage_named(file: Path) -> Iterator[None]:
     """Turns what a damaged file raises into an error that names it."""
     try:
         yield
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except InputError:
+        raise
+    except Exception as error:  # zipfile and NumPy raise a dozen kinds, which differ from version to version
         raise InputError(
             f"the sample cannot be read: {error}",
             subject=file,

@@ -17,6 +17,7 @@ from edgekit.device_check.check_service import run_times
 from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, PROGRAM, SERVE
 from edgekit.devices import LOCAL
 from edgekit.devices.channel import Channel
+from edgekit.devices.own_check import with_own_check
 from edgekit.devices.service_session import ServiceSession, require_python_check
 from edgekit.errors import InputError
 from edgekit.execution.recurrence import restart
@@ -68,7 +69,10 @@ class LocalDevice(Device):
     @contextmanager
     def _open_process(self, bundle: Bundle, arguments: Sequence[str]) -> Iterator[Session]:
         require_python_check(bundle, LOCAL)
-        with Channel([sys.executable, *arguments], self.timeout, folder=bundle.path) as channel:
+        with (
+            with_own_check(bundle) as ours,
+            Channel([sys.executable, *arguments], self.timeout, folder=ours.path) as channel,
+        ):
             yield ServiceSession(channel, bundle, LOCAL)
 
 

@@ -12,6 +12,7 @@ from edgekit.bundle import Bundle
 from edgekit.device import Device, Session
 from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, SERVE
 from edgekit.devices.channel import Channel
+from edgekit.devices.own_check import with_own_check
 from edgekit.devices.service_session import ServiceSession, require_python_check
 from edgekit.errors import InputError
 
@@ -77,7 +78,11 @@ class QemuDevice(Device):
         python = sysroot / "usr" / "bin" / f"python{PYTHON}"
         command = [folder / "usr" / "bin" / "qemu-aarch64", "-L", sysroot, python, "-s", *arguments]
         environment = {"QEMU_CPU": CPU, "PYTHONPATH": str(folder / "site")}
-        with Channel([str(part) for part in command], self.timeout, folder=bundle.path, environment=environment) as run:
+        words = [str(part) for part in command]
+        with (
+            with_own_check(bundle) as ours,
+            Channel(words, self.timeout, folder=ours.path, environment=environment) as run,
+        ):
             yield EmulatedSession(run, bundle, URL)
 
 

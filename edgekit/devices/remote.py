@@ -20,6 +20,7 @@ from edgekit.bundle import Bundle, file_records
 from edgekit.device import Device, Session
 from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, SERVE
 from edgekit.devices.channel import Channel, HungUpError, SilentError
+from edgekit.devices.own_check import with_own_check
 from edgekit.devices.service_session import ServiceSession, require_python_check, silent
 from edgekit.errors import EdgeKitError, InputError, RequirementError
 from edgekit.progress import Step
@@ -75,7 +76,8 @@ class RemoteDevice(Device):
         require_python_check(bundle, self._url)
         if shutil.which(self._reach[0]) is None:
             raise InputError(f"`{self._reach[0]}` is not installed here", subject="--device")
-        channel, folder = self._copy(bundle)
+        with with_own_check(bundle) as ours:
+            channel, folder = self._copy(ours)
         ended_in_order = False
         try:
             with channel:

@@ -20,7 +20,6 @@ _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^'.]+)")
 _KILLED = (-9, 137)
 _CONNECTION_LOST = 255
 """What ``ssh`` ends with."""
-_UNKNOWN_OPTION = "unrecognized arguments: --serve"
 
 
 class ServiceSession(Session):
@@ -113,12 +112,6 @@ class ServiceSession(Session):
                 expected="NumPy and the runtime that the bundle was made for",
                 found=end.last_words,
                 hint=f"`python -m pip install {missing[1]}` there, or name another Python that has it",
-            )
-        if _UNKNOWN_OPTION in end.stderr:
-            return RequirementError(
-                f"its {PROGRAM} does not serve a host",
-                subject=self._bundle.path,
-                hint="the bundle comes from an older EdgeKit: package the model again",
             )
         if end.code in _KILLED:
             return RequirementError(

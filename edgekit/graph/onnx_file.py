@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -28,6 +29,8 @@ _OTHER_FORMATS = (
 _IR_VERSION_TAG = 0x08
 """First byte of nearly every ONNX file: field 1 of ModelProto, a number."""
 
+_NAME_BYTES, _PATH_BYTES = 255, 4096
+"""What Linux, macOS and Windows allow at most, or less."""
 _STANDARD_DOMAINS = ("", "ai.onnx")
 
 
@@ -37,7 +40,7 @@ def read_proto(path: Path) -> onnx.ModelProto:
     Raises:
         InputError: The file is missing, is no ONNX model, or is damaged.
     """
-    if not path.exists():
+    if not os.path.lexists(path) or (path.is_symlink() and not path.exists()):
         raise InputError("there is no such file", subject=path)
     if not path.is_file():
         raise InputError("is not a file", subject=path, hint="give the .onnx file itself")
@@ -140,9 +143,12 @@ def external_files(proto: onnx.ModelProto, path: Path) -> list[Path]:
         entries = {entry.key: entry.value for entry in tensor.external_data}
         location = entries.get("location", "")
         try:
-            end = int(entries.get("offset", 0)) + int(entries.get("length", 0))
+            offset, length = int(entries.get("offset", 0)), int(entries.get("length", 0))
         except ValueError as error:
             raise InputError(f"tensor {tensor.name!r} has no valid place in its file", subject=path) from error
+        if offset < 0 or length < 0:
+            raise InputError(f"tensor {tensor.name!r} has no valid place in its file", subject=path, found=entries)
+        end = offset + length
         needed[location] = max(end, needed.get(location, 0))
     return [_checked_location(location, size, path) for location, size in needed.items()]
 
@@ -151,6 +157,17 @@ def _checked_location(location: str, size: int, model: Path) -> Path:
     parts = PurePosixPath(location.replace("\\", "/")).parts
     outside = ".." in parts or PurePosixPath(location).is_absolute() or PureWindowsPath(location).anchor != ""
     file = model.parent / location
+    if (
+        "\0" in location
+        or max(map(len, map(os.fsencode, parts)), default=0) > _NAME_BYTES
+        or len(location) > _PATH_BYTES
+    ):
+        raise InputError(
+            "keeps tensors in a file that no file system can hold",
+            subject=model,
+            expected=f"a name of {_NAME_BYTES} bytes at most, without NUL",
+            found=f"{location[:80]!r}",
+        )
     if not location or outside or not file.resolve().is_relative_to(model.parent.resolve()):
         raise InputError(
             "keeps tensors outside its own folder, which is refused",
@@ -247,6 +264,19 @@ def check_rules(path: Path, model: Model, *, with_shapes: bool = True) -> None:
     onnx.checker.check_model(light_proto(copy))
 
 
+def _spare_data_files(model: Model, path: Path) -> None:
+    """Refuses to write over a file that the model, or the one that it was loaded from, keeps its tensors in.
+
+    Raises:
+        InputError: ``path`` is such a file.
+    """
+    used = {Path(tensor.path) for tensor in model.tensors() if isinstance(tensor, ir.ExternalTensor)}
+    if model.source is not None and model.source.is_file() and model.source.stat().st_size <= PROTOBUF_LIMIT:
+        used.update(external_files(read_proto(model.source), model.source))
+    if path.exists() and any(file.exists() and file.samefile(path) for file in used):
+        raise InputError("holds tensors of the model itself", subject=path, hint="choose another name with -o")
+
+
 def write_model(model: Model, path: Path) -> None:
     """Writes the model as an ONNX file, whole or not at all, after holding it against the rules of ONNX.
 
@@ -254,6 +284,7 @@ def write_model(model: Model, path: Path) -> None:
         InputError: The file cannot be written.
         InternalError: What would be written breaks the rules.
     """
+    _spare_data_files(model, path)
     with atomic_file(path) as draft:
         model.save(draft)
         try:

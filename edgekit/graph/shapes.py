@@ -10,6 +10,8 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 from onnxscript.optimizer import fold_constants_ir
 
+from edgekit.errors import InputError
+from edgekit.graph.folding import FoldingBudget
 from edgekit.graph.ml_shapes import ML_DOMAIN, fill_in
 from edgekit.model import Model
 
@@ -20,7 +22,11 @@ _FOLDING_ROUNDS = 4
 """Folding makes shapes known, which lets more be folded; models that nest deeper than this are not known."""
 
 
-class ContradictionError(Exception):
+_LONGEST_TEXT = 1000
+"""Characters that are kept of what a library says: some print the whole graph."""
+
+
+class ContradictionError(InputError):
     """The operators of a graph cannot take the shapes that they get."""
 
 
@@ -40,14 +46,15 @@ def infer_shapes(model: Model, *, strict: bool = True) -> Model:
 
 def _inferred(model: Model, *, strict: bool) -> Model:
     """The model with what ONNX's inference tells; see :func:`infer_shapes`."""
-    result = model.graph_model.clone()
-    proto = light_proto(model)
     try:
+        result = model.graph_model.clone()
+        proto = light_proto(model)
         inferred = onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=strict, data_prop=True)
-    except onnx.shape_inference.InferenceError as error:
-        raise ContradictionError(" ".join(str(error).split())) from error
+        inferred_model = ir.from_proto(inferred)
+    except Exception as error:  # what onnx and onnx_ir raise for graphs of odd types has no common base
+        raise ContradictionError(" ".join(str(error).split())[:_LONGEST_TEXT]) from error
     names = {dim.value for value in _values(result) for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)}
-    for graph, inferred_graph in zip(result.graphs(), ir.from_proto(inferred).graphs(), strict=True):
+    for graph, inferred_graph in zip(result.graphs(), inferred_model.graphs(), strict=True):
         found = ir.convenience.create_value_mapping(inferred_graph)
         for name, value in ir.convenience.create_value_mapping(graph).items():
             if name not in found or value.is_initializer():
@@ -80,7 +87,7 @@ def fold_shapes(model: Model) -> Model:
             onnx_shape_inference=True,
             input_size_limit=SHAPE_ELEMENTS,
             output_size_limit=SHAPE_ELEMENTS,
-            should_fold=_should_fold,
+            should_fold=FoldingBudget(_should_fold),
         )
         RemoveUnusedNodesPass()(graph_model)
         if not changed and len(graph_model.graph) == len(model.graph):

@@ -15,7 +15,7 @@ from edgekit.errors import InputError
 from edgekit.model import ValueSpec
 from edgekit.preprocessing.audio import AudioPreprocessing
 from edgekit.preprocessing.image import ImagePreprocessing
-from edgekit.schema import find_flaw
+from edgekit.schema import find_flaw, not_finite
 
 __all__ = [
     "AudioPreprocessing",
@@ -51,7 +51,7 @@ def parse_preprocessing(table: Mapping[str, Any], subject: object = "[preprocess
     Raises:
         InputError: The table is not what the schema describes.
     """
-    flaw = find_flaw(table, "config.schema.json", "preprocessing")
+    flaw = not_finite(table) or find_flaw(table, "config.schema.json", "preprocessing")
     if flaw is not None:
         raise InputError("cannot be used", subject=subject, found=flaw, hint=_EXAMPLE)
     values = {key: value for key, value in table.items() if key != "kind"}

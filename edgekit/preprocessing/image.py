@@ -12,10 +12,14 @@ import numpy as np
 from edgekit.errors import InputError
 from edgekit.model import ValueSpec
 from edgekit.preprocessing._values import as_dtype, factor, resolve_dtype
+from edgekit.regular_file import SAMPLE_BYTES, open_regular
 
 if TYPE_CHECKING:
     from PIL import Image
 
+FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "TIFF", "PPM")
+"""Pillow's names of what is decoded, whatever a file is called."""
+MOST_PIXELS = 100_000_000
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
 
 Color = Literal["RGB", "BGR", "GRAY"]
@@ -108,10 +112,20 @@ class ImageDecoder:
         from PIL import Image, ImageOps
 
         try:
-            with Image.open(file) as opened:
+            # Others are decoded by foreign programs (EPS by Ghostscript), or are not what a folder of pictures holds.
+            with open_regular(file, SAMPLE_BYTES) as content, Image.open(content, formats=FORMATS) as opened:
+                if opened.width * opened.height > MOST_PIXELS:
+                    raise InputError(
+                        "the picture is too large",
+                        subject=file,
+                        expected=f"{MOST_PIXELS} pixels at most",
+                        found=f"{opened.width}×{opened.height}",
+                    )
                 picture = ImageOps.exif_transpose(opened)
                 picture.load()
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        except InputError:
+            raise
+        except Exception as error:  # Pillow's decoders raise whatever their parsers stumble over
             raise InputError(f"the picture cannot be read: {error}", subject=file) from error
         gray = self._preprocessing.color == "GRAY"
         picture = self._resized(_eight_bits(picture, "L" if gray else "RGB", file), file)
@@ -148,6 +162,13 @@ class ImageDecoder:
             return picture.resize(size, method)
         if declared.resize == "crop":
             factor = max(width / picture.width, height / picture.height) / declared.crop_fraction
+            if round(picture.width * factor) * round(picture.height * factor) > MOST_PIXELS:
+                raise InputError(
+                    "the picture would become too large before it is cropped",
+                    subject=file,
+                    expected=f"{MOST_PIXELS} pixels at most",
+                    found=f"{picture.width}×{picture.height}, {factor:.3g} times that",
+                )
             scaled = picture.resize((round(picture.width * factor), round(picture.height * factor)), method)
             left, top = round((scaled.width - width) / 2), round((scaled.height - height) / 2)
             return scaled.crop((left, top, left + width, top + height))

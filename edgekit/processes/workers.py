@@ -21,7 +21,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, NoReturn
 
-from edgekit.errors import EdgeKitError, InternalError
+from edgekit.errors import EdgeKitError, InputError
+from edgekit.processes.supervision import tell_step
 from edgekit.progress import Progress
 from edgekit.terminal.board import Board
 
@@ -86,6 +87,7 @@ def run_jobs(jobs: Sequence[tuple[str, Job]], count: int, board: Board, explain:
             for connection in wait([one.connection for one in running]):
                 one = next(one for one in running if one.connection is connection)
                 if _heard(one, board):
+                    tell_step()
                     continue
                 running.remove(one)
                 results[one.name] = _result(one)
@@ -153,10 +155,11 @@ def _result(one: _Running) -> Failure | None:
     code = one.process.exitcode or 0
     how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     return Failure.of(
-        InternalError(
+        InputError(
             f"its process {how}",
             subject=one.name,
-            hint="the system ends processes when memory runs out: fewer --jobs need less",
+            expected="a model that the libraries under EdgeKit can take",
+            hint="the system ends processes when memory runs out, too: fewer --jobs need less",
         )
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from edgekit.quality_gate.bundles import Judged
 from edgekit.quality_gate.machine import Machine
 from edgekit.quality_gate.verdict import Outcome, Verdict
+from edgekit.reporting.markdown import escaped_markdown
 
 
 def markdown_summary(judged: Sequence[Judged], machine: Machine) -> str:
@@ -46,4 +47,4 @@ def _sign(judged: Judged, verdict: Verdict) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("_", "\\_").replace("*", "\\*")
+    return escaped_markdown(text).replace("_", "\\_")

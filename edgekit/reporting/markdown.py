@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from edgekit.reporting import tables
 from edgekit.reporting.summary import Manifest, summary_rows, warnings
+from edgekit.terminal.foreign_text import on_one_line
+
+_MARKUP = re.compile(r"[<|`*\[\]\\]")
+_ENTITIES = {"<": "&lt;"}
 
 
 def markdown_report(manifest: Manifest) -> str:
     """The page's text."""
     parts = [
-        f"# {manifest['name']} for {manifest['target']['profile']}",
+        f"# {escaped_markdown(manifest['name'])} for {escaped_markdown(manifest['target']['profile'])}",
         _table(("", ""), summary_rows(manifest)),
-        *[f"> **Note:** {text}" for text in warnings(manifest)],
+        *[f"> **Note:** {escaped_markdown(text)}" for text in warnings(manifest)],
         "## Inputs and outputs",
         _table(tables.FEATURE_HEAD, tables.feature_rows(manifest)),
         _preparation(manifest),
         "## Accuracy by output",
         _table(tables.ACCURACY_HEAD, tables.accuracy_rows(manifest)),
-        tables.execution_text(manifest),
+        escaped_markdown(tables.execution_text(manifest)),
         "## Check it on the device",
         f"Run this in the bundle's folder; it needs nothing of EdgeKit:\n\n    {manifest['check']['command']}",
         "## How it was made",
@@ -34,10 +39,16 @@ def _preparation(manifest: Manifest) -> str:
     declared = manifest["preprocessing"]
     if declared is None:
         return ""
-    lines = "\n".join(f"- `{key}`: `{value}`" for key, value in declared.items())
+    lines = "\n".join(f"- {escaped_markdown(key)}: {escaped_markdown(str(value))}" for key, value in declared.items())
     return f"## How the input is prepared\n\n{lines}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
+    escaped = [[escaped_markdown(str(cell)) for cell in line] for line in (head, *rows)]
+    lines = [escaped[0], ["---"] * len(head), *escaped[1:]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def escaped_markdown(text: str) -> str:
+    """Text that Markdown shows as it stands, on one line: no HTML, no links, no emphasis, no end of a table's cell."""
+    return _MARKUP.sub(lambda match: _ENTITIES.get(match[0], f"\\{match[0]}"), on_one_line(text))

@@ -18,6 +18,7 @@ from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.graph.class_labels import Classes, with_labels_as_numbers, with_labels_as_texts, without_maps
 from edgekit.graph.ir_version import mark_loadable, newest_ir_version
 from edgekit.graph.onnx_file import check_features, check_rules, check_versions, external_files, read_proto, sha256
+from edgekit.graph.vetting import check_expansion, unreadable_as_input_error
 from edgekit.model import Model, name_nodes, node_name
 from edgekit.rewrites.opset import OLDEST_OPSET, upgraded
 from edgekit.stages import Stage, StageResult
@@ -48,7 +49,12 @@ class Load(Stage[Path]):
             InputError: The file is missing, no ONNX model, damaged, or breaks the rules of ONNX.
             RequirementError: The model itself cannot work: it has NaN in its weights, or cannot be upgraded.
         """
+        with unreadable_as_input_error(given):
+            return self._loaded(given)
+
+    def _loaded(self, given: Path) -> StageResult:
         proto = read_proto(given)
+        check_expansion(proto, given)
         check_versions(proto, given)
         check_features(proto, given)
         data_files = external_files(proto, given)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import importlib
 import json
 import logging
 import os
+import pkgutil
 import resource
 import shutil
 import signal
@@ -21,6 +23,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -223,24 +226,22 @@ def _what_cannot_be_copied(folder: str, names: list[str]) -> list[str]:
 def _warm_up() -> None:
     """Imports what the commands import, so that a fork has it."""
     logging.disable(logging.WARNING)
-    import edgekit_coreml.conversion
-    import jsonschema  # noqa: F401
-    import onnxruntime  # noqa: F401
-    import onnxscript  # noqa: F401
-    import openvino  # noqa: F401
-    import PIL.Image  # noqa: F401
-    import rich.console
-    import rich.table  # noqa: F401
+    import edgekit
+    from edgekit.registry import installed_targets
+    from edgekit.timing import latency
 
-    import edgekit.timing.latency as latency
-    import edgekit_coreml.target  # noqa: F401
-    import edgekit_mlprogram.conversion  # noqa: F401
-    import edgekit_onnxruntime.target  # noqa: F401
-    import edgekit_openvino.target  # noqa: F401
-    from edgekit.quality_gate import bundles, judging, measuring  # noqa: F401
-    from edgekit.registry import installed_quantizer
-
-    installed_quantizer()
+    plugins = {type(plugin).__module__.partition(".")[0] for plugin in installed_targets().targets}
+    packages = [edgekit, *map(importlib.import_module, ("edgekit_quantize", *sorted(plugins)))]
+    libraries = ["coremltools", "jsonschema", "onnxruntime", "onnxscript", "openvino", "PIL.Image", "rich.table"]
+    own = [
+        module.name
+        for package in packages
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        if ".assets" not in module.name and not module.name.endswith("__main__")
+    ]
+    for name in (*libraries, *own):
+        with suppress(ImportError):  # what only some machines have
+            importlib.import_module(name)
     # How exact the times are does not matter here.
     latency.ENOUGH_SECONDS, latency.LEAST_RUNS, latency.MOST_SECONDS = 0.05, 3, 1.0  # type: ignore[misc]
     logging.disable(logging.NOTSET)
@@ -252,9 +253,7 @@ def _become(case: Case, folder: Path, temporary: Path, telltale: Path, *, real: 
     try:
         os.setsid()
         os.chdir(folder)
-        os.environ.update(
-            TMPDIR=str(temporary), EDGEKIT_FUZZ_TELLTALE=str(telltale), NO_COLOR="1", PYTHONPATH="", PYTHONUNBUFFERED=""
-        )
+        os.environ.update(TMPDIR=str(temporary), EDGEKIT_FUZZ_TELLTALE=str(telltale), NO_COLOR="1")
         tempfile.tempdir = None
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         null, out, err = (

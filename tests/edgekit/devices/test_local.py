@@ -7,7 +7,7 @@ import pytest
 from edgekit.bundle import Bundle, read_bundle
 from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.devices.local import InProcessSession, LocalDevice, LocalSession
-from edgekit.errors import InputError, RequirementError
+from edgekit.errors import InputError
 
 DigitsBundle = Callable[[str, str], Path]
 
@@ -49,14 +49,15 @@ def test_a_bundle_without_a_python_check_is_timed_in_this_process(bundle: Path) 
         assert len(session.time(next(opened.golden())[0], 4, 1).milliseconds) == 4
 
 
-def test_a_check_of_an_older_edgekit_is_told(bundle: Path) -> None:
-    (bundle / "check.py").write_text("import argparse; argparse.ArgumentParser().parse_args()\n")
+@pytest.mark.parametrize("name", ["check.py", "golden_check.py", "check_service.py", "numpy.py", "json/__init__.py"])
+def test_code_from_a_bundle_is_never_run(bundle: Path, tmp_path: Path, name: str) -> None:
+    (bundle / name).parent.mkdir(exist_ok=True)
+    (bundle / name).write_text(f"open({str(tmp_path / 'told')!r}, 'w').close()\n")
     opened = read_bundle(bundle)
-    with (
-        LocalDevice().open(opened) as session,
-        pytest.raises(RequirementError, match=r"check\.py does not serve a host"),
-    ):
-        session.time(next(opened.golden())[0], 1, 0)
+    with LocalDevice().open(opened) as session:
+        assert isinstance(session, LocalSession)
+        assert len(session.time(next(opened.golden())[0], 2, 0).milliseconds) == 2
+    assert not (tmp_path / "told").exists()
 
 
 def test_this_machine_has_nothing_to_choose() -> None:

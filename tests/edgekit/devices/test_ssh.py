@@ -510,15 +510,15 @@ def test_a_command_that_is_ended(
 ) -> None:
     stalled = script(tmp_path / "python", f'touch {tmp_path / "reached"}; exec {sys.executable} "$@"')
     if when == "while it runs":
-        (large_bundle.path / "check.py").write_text(
-            f"open({str(tmp_path / 'reached')!r}, 'w'); import time; time.sleep(99)"
-        )
         stalled = sys.executable
     else:
         os.truncate(large_bundle.path / "zz.bin", 300_000_000)  # a file of zeros, which takes a while
     command = [sys.executable, "-c", OPEN, str(large_bundle.path), ssh_server.url(python=stalled)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
-    wait_until(lambda: (tmp_path / "reached").exists())
+    if when == "while it runs":
+        wait_until(lambda: any("check.py --serve" in words_of(one) for one in ssh_server.sessions()))
+    else:
+        wait_until(lambda: (tmp_path / "reached").exists())
     process.send_signal(number)
     process.communicate(timeout=30)
     assert process.returncode != 0

@@ -127,12 +127,15 @@ def unfinished(folder: Path) -> list[str]:
 def test_a_process_that_dies_is_a_failure_of_its_job_alone(tmp_path: Path) -> None:
     process = started(tmp_path, "die", "leave", "refuse", "well")
     out, _ = process.communicate(timeout=60)
-    hint = "hint: the system ends processes when memory runs out: fewer --jobs need less"
+    expected = "expected: a model that the libraries under EdgeKit can take"
+    hint = "hint: the system ends processes when memory runs out, too: fewer --jobs need less"
     assert sorted(out.splitlines()) == sorted(
         [
-            "die: 3 die: its process was ended by SIGKILL",
+            "die: 2 die: its process was ended by SIGKILL",
+            expected,
             hint,
-            "leave: 3 leave: its process ended with exit code 7",
+            "leave: 2 leave: its process ended with exit code 7",
+            expected,
             hint,
             "refuse: 1 m: 1 unsupported node",
             "  Exp (node 'n'): no",

@@ -1,0 +1,52 @@
+"""EdgeKit's own check in place of the one that a bundle brings: code from a bundle is never run.
+
+A bundle is data that somebody sent. Its check is for whoever runs it by hand on a device; EdgeKit, which opens a bundle
+on this machine or on one that it reaches, writes the check anew beside the bundle's model.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from edgekit.bundle import Bundle
+from edgekit.registry import find_profile
+from edgekit.target import Artifact
+
+_CODE = frozenset({".py", ".pyc", ".pyo", ".pyw", ".pyd", ".so", ".dylib", ".dll"})
+"""Suffixes of what Python would import from the folder of the program that it runs."""
+
+
+@contextmanager
+def with_own_check(bundle: Bundle) -> Iterator[Bundle]:
+    """The bundle in a folder of its own: its files without code, as links, and the check of the installed target.
+
+    Raises:
+        InputError: The target that built it is not installed.
+    """
+    target, profile = find_profile(bundle.profile_name)
+    artifact = Artifact(bundle.main, (bundle.main,), bundle.inputs, bundle.outputs)
+    check = target.device_check(profile, artifact)
+    with tempfile.TemporaryDirectory(prefix="edgekit-check-") as temporary:
+        folder = Path(temporary)
+        for file in sorted(bundle.path.rglob("*")):
+            if file.is_file() and file.suffix.lower() not in _CODE:
+                _link(file, folder / file.relative_to(bundle.path))
+        for name, text in check.files.items():
+            place = folder / name
+            place.unlink(missing_ok=True)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8", newline="\n")
+        yield replace(bundle, path=folder)
+
+
+def _link(file: Path, place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        place.symlink_to(file.resolve())
+    except OSError:  # Windows lets few users make links
+        shutil.copyfile(file, place)

@@ -1,0 +1,77 @@
+"""How much may be folded: a node of a few bytes can stand for a tensor of terabytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import onnx_ir as ir
+
+MOST_BYTES = 256 << 20
+"""Bytes that all folded tensors may have together."""
+TIMES_WEIGHTS = 4
+"""What the model's own tensors add to that."""
+MOST_NODES = 200_000
+
+_GROWING: dict[str, Callable[[list[ir.TensorProtocol]], float]] = {
+    "Tile": lambda given: math.prod(given[0].shape.numpy()) * _product(given[1]),
+    "Expand": lambda given: math.prod(given[0].shape.numpy()) * _product(given[1]),
+    "ConstantOfShape": lambda given: _product(given[0]),
+    "Range": lambda given: _range(*(float(tensor.numpy().reshape(-1)[0]) for tensor in given[:3])),
+}
+"""How many elements the output has at most, by the constant inputs, of operators that make much of little."""
+_UNBOUNDED = frozenset(
+    ["CenterCropPad", "Einsum", "EyeLike", "Loop", "OneHot", "Pad", "Resize", "Scan", "SequenceMap", "Upsample"]
+)
+"""Operators that do the same, and are folded only where the size of the output is known."""
+
+
+class FoldingBudget:
+    """Decides node by node whether it is folded; what would go beyond the budget stays as it is.
+
+    Args:
+        otherwise: What else decides; None leaves it to the folder's own rules.
+        weight_bytes: Of the model's own tensors, which folding may hand on a few times.
+    """
+
+    def __init__(self, otherwise: Callable[[ir.Node], bool | None] = lambda _: None, *, weight_bytes: int = 0) -> None:
+        self._otherwise = otherwise
+        self._most = MOST_BYTES + TIMES_WEIGHTS * weight_bytes
+        self._bytes = 0.0
+        self._nodes = 0
+
+    def __call__(self, node: ir.Node) -> bool | None:
+        """Whether to fold the node; None leaves it to the folder's own rules."""
+        decided = self._otherwise(node)
+        if decided is False:
+            return False
+        given = [None if value is None else ir.convenience.get_const_tensor(value) for value in node.inputs]
+        if any(tensor is None for tensor in given):
+            return decided
+        self._nodes += 1
+        self._bytes += _bytes(node, [tensor for tensor in given if tensor is not None])
+        return decided if self._bytes <= self._most and self._nodes <= MOST_NODES else False
+
+
+def _bytes(node: ir.Node, given: list[ir.TensorProtocol]) -> float:
+    """Bytes of the outputs, as far as they can be told; infinite where they may be anything."""
+    width = max([8, *(tensor.dtype.itemsize for tensor in given)])
+    shapes = [value.shape for value in node.outputs if value.name]
+    if shapes and all(shape is not None and shape.is_static() for shape in shapes):
+        return width * sum(math.prod(abs(int(dim)) for dim in shape.numpy()) for shape in shapes if shape is not None)
+    if node.domain == "" and node.op_type in _GROWING:
+        try:
+            return width * float(_GROWING[node.op_type](given))
+        except (ValueError, IndexError, OverflowError):  # no such inputs: the folder says so
+            return 0.0
+    if node.op_type in _UNBOUNDED:
+        return math.inf
+    return width * float(sum(tensor.size for tensor in given))
+
+
+def _product(tensor: ir.TensorProtocol) -> float:
+    return math.prod(abs(float(size)) for size in tensor.numpy().reshape(-1))
+
+
+def _range(start: float, limit: float, step: float) -> float:
+    return abs((limit - start) / step) if step else math.inf

@@ -1,0 +1,119 @@
+"""What is held against a model before it is worked on: that it stays small, and that libraries can read it at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import onnx
+
+from edgekit.errors import EdgeKitError, InputError
+
+MOST_NODES = 200_000
+"""Nodes that a model may have once the functions that it calls are in their place."""
+NODES_PER_NODE = 20
+"""What every node of the file adds to that."""
+_LONGEST_TEXT = 1000
+
+_Key = tuple[str, str, str]
+
+
+def check_expansion(proto: onnx.ModelProto, path: Path) -> None:
+    """Counts the nodes that a model has once its functions are inlined, without inlining them.
+
+    Thirty functions that call one another twice are a few kilobytes, and a billion nodes.
+
+    Raises:
+        InputError: There are too many, or a function calls itself.
+    """
+    functions = {(function.domain, function.name, function.overload): function for function in proto.functions}
+    if not functions:
+        return
+    written = len(proto.graph.node) + sum(len(function.node) for function in functions.values())
+    most = MOST_NODES + NODES_PER_NODE * written
+    counts: dict[_Key, int] = {}
+    for key in _in_order(functions, path):
+        counts[key] = _expanded(functions[key].node, counts)
+    total = _expanded(proto.graph.node, counts)
+    if total > most:
+        raise InputError(
+            "its functions stand for too many nodes",
+            subject=path,
+            expected=f"{most} nodes at most, for {written} in the file",
+            found=total,
+        )
+
+
+def _in_order(functions: Mapping[_Key, onnx.FunctionProto], path: Path) -> Iterator[_Key]:
+    """The functions, each after those that it calls."""
+    done: set[_Key] = set()
+    for start in functions:
+        waiting, open_calls = [(start, False)], set[_Key]()
+        while waiting:
+            key, left = waiting.pop()
+            if left:
+                open_calls.discard(key)
+                if key not in done:
+                    done.add(key)
+                    yield key
+                continue
+            if key in done:
+                continue
+            if key in open_calls:
+                raise InputError(f"function {key[1]!r} calls itself", subject=path)
+            open_calls.add(key)
+            waiting.append((key, True))
+            called = {_key(node) for node in _all_nodes(functions[key].node)} & functions.keys()
+            for other in called:
+                if other in open_calls:
+                    raise InputError(f"function {other[1]!r} calls itself", subject=path)
+                waiting.append((other, False))
+
+
+def _expanded(nodes: Iterable[onnx.NodeProto], counts: Mapping[_Key, int]) -> int:
+    return sum(counts.get(_key(node), 1) for node in _all_nodes(nodes))
+
+
+def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for attribute in node.attribute:
+            waiting.extend(attribute.g.node)
+            for graph in attribute.graphs:
+                waiting.extend(graph.node)
+
+
+def _key(node: onnx.NodeProto) -> _Key:
+    return node.domain, node.op_type, node.overload
+
+
+@contextmanager
+def unreadable_as_input_error(path: Path) -> Iterator[None]:
+    """Makes an error about the file of whatever onnx and onnx_ir raise while they read it.
+
+    They raise what they stumble over: of files that nobody has vetted that is no fault of EdgeKit.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    try:
+        yield
+    except EdgeKitError:
+        raise
+    except (OSError, MemoryError):
+        raise  # what the system refuses has errors of its own
+    except Exception as error:
+        root = error
+        while root.__cause__ is not None and isinstance(root.__cause__, Exception):
+            root = root.__cause__
+        text = " ".join(str(root).split())[:_LONGEST_TEXT]
+        raise InputError(
+            "cannot be read as a model",
+            subject=path,
+            expected="a graph that onnx and onnx_ir can read",
+            found=f"{type(root).__name__}: {text}",
+            hint="export the model again; `onnx.checker.check_model` may tell more",
+        ) from error

@@ -1,0 +1,107 @@
+"""Reads files that somebody else made: regular files only, and no more of them than they may hold.
+
+A FIFO would wait for ever, ``/dev/zero`` never ends, and a few bytes may say that they stand for terabytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+from edgekit.errors import InputError
+
+TEXT_BYTES = 64 << 20
+"""Most bytes of a text: labels, a project file."""
+DOCUMENT_BYTES = 256 << 20
+"""Most bytes of a JSON document."""
+SAMPLE_BYTES = 1 << 30
+"""Most bytes of a sample, packed or not."""
+
+
+def open_regular(path: Path, most: int) -> BinaryIO:
+    """The file, open for reading, after a look at what it is.
+
+    Args:
+        path: The file; links are followed.
+        most: Bytes that it may hold.
+
+    Raises:
+        InputError: It is no regular file, too large, or cannot be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be read: {_reason(error)}", subject=_short(path)) from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError("is not a regular file", subject=path, found=_kind(status.st_mode))
+        if status.st_size > most:
+            raise InputError("is too large", subject=path, expected=f"{most} bytes at most", found=status.st_size)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """All bytes of the file; see :func:`open_regular`."""
+    with open_regular(path, most) as file:
+        return file.read(most)
+
+
+def read_text(path: Path, encoding: str = "utf-8", most: int = TEXT_BYTES) -> str:
+    """The file's text; see :func:`open_regular`.
+
+    Raises:
+        InputError: It cannot be read, or is in another encoding.
+    """
+    try:
+        return read_regular(path, most).decode(encoding)
+    except UnicodeDecodeError as error:
+        raise InputError(f"cannot be read: {error}", subject=path, expected="a text file in UTF-8") from error
+
+
+def read_json(path: Path) -> Any:
+    """The file's JSON document, by the standard: without NaN and infinities.
+
+    Raises:
+        InputError: It cannot be read, or is none.
+    """
+    text = read_text(path, most=DOCUMENT_BYTES)
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"cannot be read: {_reason(error)}", subject=path, expected="a JSON document") from error
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, OSError) and error.errno == errno.ENXIO:
+        return "it is not a regular file"
+    return (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+
+
+def _short(path: Path) -> str:
+    text = str(path)
+    return text if len(text) <= 300 else f"{text[:300]}…"
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        "a folder": stat.S_ISDIR,
+        "a FIFO": stat.S_ISFIFO,
+        "a device": stat.S_ISCHR,
+        "a disk": stat.S_ISBLK,
+        "a socket": stat.S_ISSOCK,
+    }
+    return next((name for name, holds in kinds.items() if holds(mode)), "something else")

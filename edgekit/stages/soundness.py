@@ -1,0 +1,81 @@
+"""Whose fault it is that a stage failed in a way that nobody has foreseen: the model's, or EdgeKit's own.
+
+Models that break rules get far at times, because no library checks all of them, and then raise something in the middle
+of a stage. Only when that happens, and so at no cost to anybody else, the model is held against the strictest rules
+that there are: ONNX's own inference with every contradiction an error, and a run of it as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from edgekit.data.inputs import index_limits, seeded_inputs
+from edgekit.dimensions import defaults
+from edgekit.errors import EdgeKitError, InputError
+from edgekit.execution.reference import Reference
+from edgekit.graph.shape_request import at_sizes
+from edgekit.graph.shapes import infer_shapes
+from edgekit.model import Model, ValueSpec
+from edgekit.stages.load import Load
+
+_TRIAL_SIZE = 2
+"""What dynamic dimensions are set to for the run."""
+
+
+def find_unsoundness(model: Model) -> str | None:
+    """Why a model is not sound: its shapes or types contradict one another, or it cannot be run; None if it is."""
+    try:
+        infer_shapes(model)
+        reference = Reference(model)
+        specs = at_sizes(model.inputs, defaults(model.open_dims))
+        reference.run(seeded_inputs([_static(spec) for spec in specs], 0, index_limits(model)))
+    except EdgeKitError as error:
+        return " ".join(error.message.split())
+    except Exception as error:  # libraries that cannot even look at it
+        return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return None
+
+
+def fault_of_model(path: Path, failure: Exception) -> InputError | None:
+    """The error for a model that is not sound, where something failed that nobody has foreseen.
+
+    Args:
+        path: The model's file.
+        failure: What was raised.
+
+    Returns:
+        None where the model is sound: then the fault is EdgeKit's own.
+    """
+    try:
+        flaw = find_unsoundness(Load()(path).model)
+    except EdgeKitError as error:
+        flaw = error.message
+    if flaw is None:
+        return None
+    return InputError(
+        f"the model is not sound: {flaw}",
+        subject=path,
+        found=f"{type(failure).__name__}: {' '.join(str(failure).split())[:300]}",
+        hint="export the model again; `onnx.checker.check_model(path, full_check=True)` may tell more",
+    )
+
+
+@contextmanager
+def blamed_on_model(path: Path) -> Iterator[None]:
+    """Raises the error for an unsound model in place of one that nobody has foreseen."""
+    try:
+        yield
+    except (EdgeKitError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        fault = fault_of_model(path, error)
+        if fault is None:
+            raise
+        raise fault from error
+
+
+def _static(spec: ValueSpec) -> ValueSpec:
+    shape = None if spec.shape is None else tuple(dim if isinstance(dim, int) else _TRIAL_SIZE for dim in spec.shape)
+    return ValueSpec(spec.name, spec.dtype, shape)

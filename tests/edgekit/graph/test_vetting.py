@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from edgekit.errors import InputError
+from edgekit.graph.vetting import MOST_NODES, check_expansion, unreadable_as_input_error
+
+PATH = Path("m.onnx")
+
+
+def nested(depth: int, calls: int, *, first_calls: str = "Relu") -> onnx.ModelProto:
+    """Functions, each of which calls the one before it a few times."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    functions = []
+    for level in range(depth):
+        kind = first_calls if level == 0 else f"f{level - 1}"
+        domain = "own" if kind.startswith("f") else ""
+        values = ["p", *(f"v{call}" for call in range(calls))]
+        nodes = [helper.make_node(kind, [values[n]], [values[n + 1]], domain=domain) for n in range(calls)]
+        functions.append(helper.make_function("own", f"f{level}", ["p"], [values[-1]], nodes, opsets))
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
+    graph = helper.make_graph(
+        [helper.make_node(f"f{depth - 1}", ["x"], ["y"], domain="own")],
+        "g",
+        [value],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+    )
+    return helper.make_model(graph, functions=functions[::-1], opset_imports=opsets)
+
+
+def test_functions_that_stand_for_a_billion_nodes_are_counted_not_inlined() -> None:
+    with pytest.raises(InputError) as raised:
+        check_expansion(nested(30, 2), PATH)
+    assert str(raised.value) == (
+        "m.onnx: its functions stand for too many nodes\n"
+        f"expected: {MOST_NODES + 20 * 61} nodes at most, for 61 in the file\nfound: {2**30}"
+    )
+
+
+@pytest.mark.parametrize(("depth", "calls"), [(1, 3), (10, 2), (17, 2), (500, 1)])
+def test_functions_that_stay_small_pass(depth: int, calls: int) -> None:
+    check_expansion(nested(depth, calls), PATH)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_a_function_that_calls_itself_is_named(depth: int) -> None:
+    with pytest.raises(InputError, match=r"m\.onnx: function 'f\d' calls itself"):
+        check_expansion(nested(depth, 2, first_calls=f"f{depth - 1}"), PATH)
+
+
+def test_what_a_reader_stumbles_over_is_an_error_about_the_file() -> None:
+    failure = RuntimeError("deserializing failed")
+    failure.__cause__ = KeyError("dtype 99")
+    with pytest.raises(InputError) as raised, unreadable_as_input_error(PATH):
+        raise failure
+    assert str(raised.value).splitlines()[:3] == [
+        "m.onnx: cannot be read as a model",
+        "expected: a graph that onnx and onnx_ir can read",
+        "found: KeyError: 'dtype 99'",
+    ]
+
+
+def test_what_the_system_refuses_stays_what_it_is() -> None:
+    with pytest.raises(PermissionError), unreadable_as_input_error(PATH):
+        raise PermissionError(13, "denied", "m.onnx")
