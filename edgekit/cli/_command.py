@@ -19,7 +19,7 @@ import typer
 
 from edgekit.cli._console import Console
 from edgekit.cli._errors import InterruptedByUserError
-from edgekit.errors import EdgeKitError, InputError
+from edgekit.errors import EdgeKitError, InputError, InternalError
 from edgekit.processes import supervision
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout, and nothing else.")]
@@ -133,9 +133,11 @@ def _blamed(model: object) -> Iterator[None]:
     """Looks for a fault of the model where a command fails in a way that nobody has foreseen."""
     try:
         yield
-    except (EdgeKitError, typer.TyperException, typer.Exit, OSError, MemoryError):
+    except (typer.TyperException, typer.Exit, OSError, MemoryError):
         raise
     except Exception as error:
+        if isinstance(error, EdgeKitError) and error.exit_code != InternalError.exit_code:
+            raise
         from edgekit.stages.soundness import fault_of_model
 
         fault = fault_of_model(model, error) if isinstance(model, Path) and model.is_file() else None

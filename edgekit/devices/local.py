@@ -19,11 +19,13 @@ from edgekit.devices import LOCAL
 from edgekit.devices.channel import Channel
 from edgekit.devices.own_check import with_own_check
 from edgekit.devices.service_session import ServiceSession, require_python_check
-from edgekit.errors import InputError
+from edgekit.errors import EdgeKitError, InputError, RequirementError
 from edgekit.execution.recurrence import restart
 from edgekit.model import Arrays
 from edgekit.registry import find_profile
 from edgekit.target import Inspectable, Runner
+
+_LONGEST_TEXT = 500
 
 
 class LocalDevice(Device):
@@ -55,10 +57,10 @@ class LocalDevice(Device):
         load_ms = (time.perf_counter() - start) * 1e3
         runs_here = bool(bundle.manifest["target"]["runs_here"])
         if not runs_here or not (bundle.path / PROGRAM).is_file():
-            yield InProcessSession(runner, load_ms, is_stand_in=not runs_here)
+            yield InProcessSession(runner, bundle, load_ms, is_stand_in=not runs_here)
             return
         with ExitStack() as processes:
-            yield LocalSession(runner, lambda: processes.enter_context(self._open_process(bundle, SERVE)))
+            yield LocalSession(runner, bundle, lambda: processes.enter_context(self._open_process(bundle, SERVE)))
 
     @contextmanager
     def open_in_default_precision(self, bundle: Bundle) -> Iterator[Session]:
@@ -79,8 +81,9 @@ class LocalDevice(Device):
 class _RunnerSession(Session):
     """A runner of this process."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner, bundle: Bundle) -> None:
         self._runner = runner
+        self._bundle = bundle
 
     @property
     def executed_by(self) -> str:
@@ -92,8 +95,17 @@ class _RunnerSession(Session):
         restart(self._runner)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
-        """Outputs by name for inputs by name."""
-        return self._runner.run(feeds)
+        """Outputs by name for inputs by name.
+
+        Raises:
+            RequirementError: The model cannot be executed.
+        """
+        try:
+            return self._runner.run(feeds)
+        except (EdgeKitError, MemoryError):
+            raise
+        except Exception as error:  # as in `open_runner`
+            raise _unusable("its model cannot be executed", self._bundle, error) from error
 
     def intermediates(self, sample: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays | None:
         """Values inside the model by their ONNX names; None where the target's runner cannot show them."""
@@ -105,11 +117,12 @@ class LocalSession(_RunnerSession):
 
     Args:
         runner: The bundle's model in this process.
+        bundle: The bundle.
         start: Starts the other process.
     """
 
-    def __init__(self, runner: Runner, start: Callable[[], Session]) -> None:
-        super().__init__(runner)
+    def __init__(self, runner: Runner, bundle: Bundle, start: Callable[[], Session]) -> None:
+        super().__init__(runner, bundle)
         self._start = start
 
     @cached_property
@@ -129,8 +142,8 @@ class LocalSession(_RunnerSession):
 class InProcessSession(_RunnerSession):
     """A runner that is timed in this process, too: a stand-in, or one whose bundle has no check that could be timed."""
 
-    def __init__(self, runner: Runner, load_ms: float, *, is_stand_in: bool) -> None:
-        super().__init__(runner)
+    def __init__(self, runner: Runner, bundle: Bundle, load_ms: float, *, is_stand_in: bool) -> None:
+        super().__init__(runner, bundle)
         self._load_ms = load_ms
         self._is_stand_in = is_stand_in
 
@@ -151,4 +164,16 @@ def open_runner(bundle: Bundle) -> Runner:
         InputError: The target that built it is not installed.
     """
     target, profile = find_profile(bundle.profile_name)
-    return target.load(bundle.main, profile)
+    try:
+        return target.load(bundle.main, profile)
+    except EdgeKitError:
+        raise
+    except Exception as error:  # a damaged model makes a runtime raise whatever it stumbles over
+        raise _unusable("its model cannot be loaded", bundle, error) from error
+
+
+def _unusable(what: str, bundle: Bundle, error: Exception) -> RequirementError:
+    text = " ".join(str(error).split())[:_LONGEST_TEXT]
+    return RequirementError(
+        what, subject=bundle.path, found=f"{type(error).__name__}: {text}", hint="package the model again"
+    )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from edgekit.data.inputs import index_limits, seeded_inputs
 from edgekit.dimensions import defaults
-from edgekit.errors import EdgeKitError, InputError
+from edgekit.errors import EdgeKitError, InputError, InternalError
 from edgekit.execution.reference import Reference
 from edgekit.graph.shape_request import at_sizes
 from edgekit.graph.shapes import infer_shapes
@@ -48,6 +48,16 @@ def fault_of_model(path: Path, failure: Exception) -> InputError | None:
     Returns:
         None where the model is sound: then the fault is EdgeKit's own.
     """
+    cause: BaseException | None = failure
+    while cause is not None:
+        if isinstance(cause, MemoryError):
+            return InputError(
+                f"needs more memory than it may take: {cause}",
+                subject=path,
+                found=str(failure).partition("\n")[0],
+                hint="`--max-memory SIZE` allows more, where the model needs it",
+            )
+        cause = cause.__cause__ or cause.__context__
     try:
         flaw = find_unsoundness(Load()(path).model)
     except EdgeKitError as error:
@@ -67,9 +77,11 @@ def blamed_on_model(path: Path) -> Iterator[None]:
     """Raises the error for an unsound model in place of one that nobody has foreseen."""
     try:
         yield
-    except (EdgeKitError, OSError, MemoryError):
+    except (OSError, MemoryError):
         raise
     except Exception as error:
+        if isinstance(error, EdgeKitError) and error.exit_code != InternalError.exit_code:
+            raise
         fault = fault_of_model(path, error)
         if fault is None:
             raise
