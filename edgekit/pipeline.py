@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -41,11 +41,13 @@ from edgekit.stages.load import Load
 from edgekit.stages.precheck import PreCheck
 from edgekit.stages.quantize import NONE, Quantize, Quantized, refused, require_scheme
 from edgekit.stages.simplify import Simplify
-from edgekit.stages.verify import Verified, Verify
+from edgekit.stages.verify import InaccurateError, Verified, Verify
 from edgekit.target import BuildOptions, Profile, Target
 
 EXAMPLES = 2
 """How many of the samples a target gets to decide by."""
+MORE_EXAMPLES = 2
+"""How often it decides once more, on the samples on which what it built is not accurate enough."""
 SEEDED_SAMPLES = 4
 """How many random inputs a model is verified on where there is no data."""
 
@@ -195,7 +197,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         fates.measured(quantized.record)
         tried: list[Quantized] = []
 
-        def built_and_verified(candidate: Candidate) -> Verified:
+        def built_once(candidate: Candidate, options: BuildOptions) -> Verified:
             form = candidate.quantized
             if not any(form is other for other in tried):
                 if tried:
@@ -224,6 +226,20 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             if chosen_freely:
                 of_float.require_as_fast(verified.runner, verification)
             return verified
+
+        def built_and_verified(candidate: Candidate) -> Verified:
+            for_build = options
+            for _ in range(MORE_EXAMPLES):
+                try:
+                    return built_once(candidate, for_build)
+                except InaccurateError as error:
+                    failing = tuple(_feeds_at(verification, error.worst_samples))
+                    in_half = candidate.precision == AUTO and error.precision != FLOAT32 and not original.states
+                    if not (target.goes_by_examples and in_half and not candidate.quantized.quantized and failing):
+                        raise
+                    for_build = replace(for_build, examples=(*failing, *for_build.examples))
+                    fall_back(f"float16 is not accurate enough ({error.found}): decided once more on these samples")
+            return built_once(candidate, for_build)
 
         def fall_back(why: str) -> None:
             walk.warn(why)
@@ -417,6 +433,11 @@ def _samples(
     return calibration, calibration or SeededSamples(
         model, SEEDED_STEPS if model.states else SEEDED_SAMPLES, preprocessing
     )
+
+
+def _feeds_at(samples: Samples, places: Collection[int]) -> Iterator[Mapping[str, np.ndarray]]:
+    """What the samples at these places feed."""
+    return (sample.feeds for place, sample in enumerate(samples) if place in places)
 
 
 def _examples(original: Model, samples: Samples) -> Iterator[Mapping[str, np.ndarray]]:

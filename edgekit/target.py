@@ -174,6 +174,8 @@ class Target(ABC):
     name: ClassVar[str]
     options: ClassVar[Mapping[str, str]] = {}
     """Options of its own, each with what it does: what users set with ``--option NAME=VALUE``."""
+    goes_by_examples: ClassVar[bool] = False
+    """Whether :attr:`BuildOptions.examples` change what it builds, so that other examples may give a better build."""
 
     @property
     @abstractmethod

@@ -56,6 +56,8 @@ class OutputAccuracy:
     """Over all samples; None for other than floats."""
     worst_sample_db: float | None
     """The least SQNR of a single sample, see :data:`QUIET_SAMPLE`."""
+    worst_sample: int | None
+    """Which one that is, counted from 0."""
     cosine: float | None
     agreement: float | None
     """The share of positions at which the largest entry of the last axis is the same one; None without classes."""
@@ -122,13 +124,15 @@ class OutputComparison:
     def result(self) -> OutputAccuracy:
         """What the samples so far say; at least one has been added."""
         floats = self._is_float
+        by_sample = self._db_by_sample() if floats else []
         return OutputAccuracy(
             name=self._name,
             samples=self._samples,
             exact=self._exact,
             max_abs_error=None if floats and self._mismatches else self._max_abs_error,
             sqnr_db=self._pooled_db() if floats else None,
-            worst_sample_db=self._worst_sample_db() if floats else None,
+            worst_sample_db=min(by_sample, default=None),
+            worst_sample=by_sample.index(min(by_sample)) if by_sample else None,
             cosine=self._cosine() if floats else None,
             agreement=self._agreements / self._decisions if self._decisions else None,
             mismatch=self._mismatches / self._elements if self._elements else 0.0,
@@ -187,9 +191,9 @@ class OutputComparison:
     def _pooled_db(self) -> float:
         return decibels(sum(signal for signal, _ in self._powers), sum(noise for _, noise in self._powers))
 
-    def _worst_sample_db(self) -> float:
+    def _db_by_sample(self) -> list[float]:
         mean_signal = sum(signal for signal, _ in self._powers) / len(self._powers)
-        return min(decibels(max(signal, QUIET_SAMPLE * mean_signal), noise) for signal, noise in self._powers)
+        return [decibels(max(signal, QUIET_SAMPLE * mean_signal), noise) for signal, noise in self._powers]
 
     def _cosine(self) -> float | None:
         reference_power = sum(signal for signal, _ in self._powers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -180,10 +181,12 @@ class Verify(Stage[Built]):
 class InaccurateError(RequirementError):
     """What was built is not accurate enough."""
 
-    def __init__(self, message: str, *, precision: str, **details: Any) -> None:
+    def __init__(self, message: str, *, precision: str, worst_samples: Collection[int] = (), **details: Any) -> None:
         super().__init__(message, **details)
         self.precision = precision
         """The precision that it was built in."""
+        self.worst_samples = worst_samples
+        """On which samples outputs are farthest from the original's, counted from 0."""
 
 
 def with_self_agreement(accuracy: Accuracy, original: Model, samples: Samples) -> Accuracy:
@@ -220,6 +223,7 @@ def require_accuracy(accuracy: Accuracy, kind: Kind, precision: str, subject: ob
         raise InaccurateError(
             f"what was built as {kind} is not accurate enough, executed by {accuracy.executed_by}",
             precision=precision,
+            worst_samples=sorted({at for output in accuracy.outputs if (at := output.worst_sample) is not None}),
             subject=subject,
             expected=f"the original model's outputs, by {accuracy.reference}",
             found="; ".join(shortfalls),

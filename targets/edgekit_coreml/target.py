@@ -19,6 +19,7 @@ class CoreMLTarget(Target):
     contract_version = 1
     name: ClassVar[str] = "coreml"
     options: ClassVar[Mapping[str, str]] = OPTIONS
+    goes_by_examples: ClassVar[bool] = True
 
     @property
     def profiles(self) -> Sequence[Profile]:

@@ -212,6 +212,8 @@ def _write_mixed(job: _Job, folder: Path, trials: Sequence[TrialInputs]) -> Conv
         conversions: dict[frozenset[str] | None, Conversion] = {}
 
         def attempt(kept: frozenset[str] | None) -> Path:
+            if kept in conversions:
+                return conversions[kept].package
             package = Path(scratch) / f"{len(conversions)}.mlpackage"
             conversions[kept] = _write(plain, package, kept)
             return package

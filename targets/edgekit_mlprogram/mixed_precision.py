@@ -5,8 +5,10 @@ inputs or results leave float16's range stays in float32. So do operations that 
 results are rounded to float16 (differences of nearly equal numbers, reciprocals of tiny ones), together with the
 operations that feed them, since rounding on the way in is what hurts there. How much is too much is found by trial:
 from the most lenient choice on, the program is built and executed until its outputs are near enough to the float32
-program's. Where no single operation is to blame, the noise of many adds up; then the end of the program stays in
-float32, as short an end as will do, so that what computes in float16 remains one piece.
+program's. Where that does not help, the noise that parts of the program add to its outputs is measured, and the parts
+that add the most are divided until single operations are found; these stay in float32. Where no single operation is to
+blame, the noise of many adds up; then the end of the program stays in float32, as short an end as will do, so that what
+computes in float16 remains one piece.
 
 All of a program stays in float32 where the sizes of its outputs follow from what it computes and there are random
 inputs alone to go by, or where its outputs change as much when the inputs change in their last bits.
@@ -37,6 +39,14 @@ LARGEST = float(np.finfo(np.float16).max) / HEADROOM
 TRIALS = ((-math.inf, 0), (20.0, 1), (30.0, 2), (40.0, 3), (50.0, 4), (60.0, 6))
 """Tried in turn: the local signal-to-noise ratio in dB below which an operation stays in float32, and how many
 operations upstream of it stay there too."""
+PARTS = 8
+"""Into how many parts the program is divided at first where noise is looked for."""
+MOST_MEASUREMENTS = 40
+"""How many parts are measured at most."""
+SHARES_OF_NOISE = (0.5, 0.1)
+"""Tried in turn: what the parts in float16 may add together, as a share of the noise that the floor allows."""
+MOST_KEPT = 0.8
+"""Of how many operations at most it is worth while to keep single ones in float32, as a share."""
 RESOLUTION = 8
 """Into how many parts the program is divided where its end stays in float32."""
 NUDGE = 2.0**-22
@@ -257,7 +267,13 @@ def choose(
                 return Choice(kept, everything=False, worst_db=worst, total=len(order))
         if number == 0 and yardstick.agreement_db(runner) < floor_db:
             return all_of_it
-    kept = must_stay(ranges, *TRIALS[0])
+    overflowing = must_stay(ranges, *TRIALS[0])
+    noise = NoiseByPart(runner, trials[0].compared[0], order)
+    for share in SHARES_OF_NOISE:
+        kept = overflowing | noise.loudest(share * 10 ** (-floor_db / 10))
+        if len(kept) <= MOST_KEPT * len(order) and (worst := reached(kept)) >= floor_db:
+            return Choice(kept, everything=False, worst_db=worst, total=len(order))
+    kept = overflowing
     too_short, enough, worst = 0, len(order), math.inf
     while enough - too_short > max(1, len(order) // RESOLUTION):
         length = (too_short + enough) // 2
@@ -268,6 +284,69 @@ def choose(
             too_short = length
     everything = enough == len(order)
     return Choice(kept | frozenset(order[-enough:]), everything, worst, len(order))
+
+
+class NoiseByPart:
+    """What parts of a program add to the noise of its outputs when they alone compute in float16.
+
+    The noise of parts adds up, nearly: they err independently of each other. The loudest part is halved again and
+    again, so that few measurements find the operations that matter.
+
+    Args:
+        runner: Executes the float32 program.
+        feeds: The input to measure on.
+        order: The operations' names, as they are executed.
+    """
+
+    def __init__(self, runner: Runner, feeds: Arrays, order: Sequence[str]) -> None:
+        self._runner = runner
+        self._feeds = feeds
+        self._expected = runner.run(feeds)
+        size = max(1, math.ceil(len(order) / PARTS))
+        self._parts = [tuple(order[first : first + size]) for first in range(0, len(order), size)]
+        self._noise = {part: self._measured(part) for part in self._parts}
+
+    def loudest(self, allowed: float) -> frozenset[str]:
+        """The operations without which the rest is quiet enough.
+
+        Args:
+            allowed: Power of the noise that the rest may add, as a share of the worst output's power.
+        """
+        while len(self._noise) < MOST_MEASUREMENTS:
+            divisible = [part for part in self._loud(allowed) if len(part) > 1]
+            if not divisible:
+                break
+            part = divisible[0]
+            halves = part[: len(part) // 2], part[len(part) // 2 :]
+            self._parts = [other for other in self._parts if other != part] + list(halves)
+            self._noise |= {half: self._measured(half) for half in halves}
+        return frozenset(name for part in self._loud(allowed) for name in part)
+
+    def _loud(self, allowed: float) -> list[tuple[str, ...]]:
+        """The parts that have to go so that the others add no more than is allowed, the loudest first."""
+        ordered = sorted(self._parts, key=self._noise.__getitem__, reverse=True)
+        rest = math.fsum(noise for part in ordered if math.isfinite(noise := self._noise[part]))
+        for count, part in enumerate(ordered):
+            if math.isfinite(self._noise[part]):
+                if rest <= allowed:
+                    return ordered[:count]
+                rest -= self._noise[part]
+        return ordered
+
+    def _measured(self, part: tuple[str, ...]) -> float:
+        """Power of the noise in the worst output, as a share of its power."""
+        names = frozenset(part)
+
+        def observe(step: Step, frame: Sequence[Any], results: list[Any]) -> None:
+            if step.call.name not in names:
+                return
+            again = not step.blocks and not step.call.op_type.startswith(NOT_REPEATABLE)
+            rough = (
+                step.evaluate({name: halved(value) for name, value in step.inputs(frame).items()}) if again else results
+            )
+            results[:] = [halved(value) for value in rough]
+
+        return 10 ** (-worst_db(self._expected, self._runner.run(self._feeds, observer=observe)) / 10)
 
 
 def worst_db(expected: Arrays, actual: Arrays) -> float:

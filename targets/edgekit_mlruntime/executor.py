@@ -155,8 +155,8 @@ def _is_fresh(array: Array, inputs: Mapping[str, Any]) -> bool:
     )
 
 
-Observer = Callable[[Step, Sequence[Any], Sequence[Any]], None]
-"""Sees a step that was executed, the frame that it read from, and its outputs."""
+Observer = Callable[[Step, Sequence[Any], list[Any]], None]
+"""Sees a step that was executed, the frame that it read from, and its outputs, which it may replace."""
 
 
 @dataclass

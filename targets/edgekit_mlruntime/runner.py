@@ -188,7 +188,7 @@ def _both(first: Observer, second: Observer | None) -> Observer:
     if second is None:
         return first
 
-    def observe(step: Step, frame: Sequence[Any], results: Sequence[Any]) -> None:
+    def observe(step: Step, frame: Sequence[Any], results: list[Any]) -> None:
         first(step, frame, results)
         second(step, frame, results)
 

@@ -14,6 +14,7 @@ GOOD = OutputAccuracy(
     max_abs_error=0.0,
     sqnr_db=90.0,
     worst_sample_db=80.0,
+    worst_sample=0,
     cosine=1.0,
     agreement=1.0,
     mismatch=0.0,

@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 from edgekit.comparison.metrics import decibels
 from edgekit_coreml import load
 from edgekit_mlprogram.conversion import Conversion, convert_graph
-from edgekit_mlprogram.mixed_precision import Yardstick, worst_db
+from edgekit_mlprogram.mixed_precision import NoiseByPart, Yardstick, study, worst_db
 from edgekit_mlprogram.trial_inputs import TrialInputs
 
 OVERFLOWS = """
@@ -157,3 +157,22 @@ def test_noise_is_held_against_the_quietest_outputs() -> None:
     beside = Yardstick(exact, [TrialInputs([loud], [quiet])])  # type: ignore[arg-type]
     assert alone.worst_db(noisy) == pytest.approx(40.0, abs=0.1)  # type: ignore[arg-type]  # 20 log10(1 / 0.01)
     assert beside.worst_db(noisy) == pytest.approx(20.0, abs=0.1)  # type: ignore[arg-type]  # 20 log10(0.1 / 0.01)
+
+
+def test_the_operations_that_add_the_noise_are_found_among_many(tmp_path: Path) -> None:
+    before = " ".join(f"a{i + 1} = Mul(a{i}, gain)" for i in range(20))
+    after = " ".join(f"b{i + 1} = Mul(b{i}, gain)" for i in range(20))
+    text = f"""
+    <ir_version: 8, opset_import: ["": 17]>
+    hidden (float[1, 8] x) => (float[1, 8] y) <float[1] offset = {{300.0}}, float[1] gain = {{1.01}}> {{
+        a0 = Sigmoid(x) {before} shifted = Add(a20, offset) b0 = Sub(shifted, offset) {after} y = Relu(b20)
+    }}
+    """
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    options = {"deployment_target_name": "iOS18", "precision": "float32"}
+    runner = load(convert_graph(model, tmp_path / "float32", **options).package)  # type: ignore[arg-type]
+    feeds = {"x": np.random.default_rng(5).standard_normal((1, 8)).astype(np.float32)}
+    order = list(study(runner, [feeds]))
+    kept = NoiseByPart(runner, feeds, order).loudest(1e-4)
+    assert 1 <= len(kept) <= 2
+    assert kept <= {"shifted", "b0"}
