@@ -120,6 +120,10 @@ class DeclaredBundle:
     quantize: str | None = None
     quantizer: str | None = None
     max_drop: float | None = None
+    floor: float | None = None
+    """The SQNR in dB that outputs have to reach over all samples."""
+    accept: bool = False
+    """Whether what misses its floors ships."""
     metric: str | None = None
     """The evaluation function, ``MODULE:FUNCTION``; its module is looked for beside the project file first."""
     precision: str = "auto"

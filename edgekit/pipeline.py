@@ -77,6 +77,10 @@ class PackageRequest:
     quantizer: str | None = None
     """The name of the quantizer; None: the one that :func:`edgekit.registry.installed_quantizer` prefers."""
     max_drop: float | None = None
+    floor_db: float | None = None
+    """The SQNR in dB that outputs have to reach over all samples; None for what suits the form that is built."""
+    accept: bool = False
+    """Whether a model that misses its floors ships, marked as such."""
     evaluation: Evaluation | None = None
     """The project's own measure of quality; see :mod:`edgekit.comparison.custom_metric`."""
     precision: str = "auto"
@@ -102,6 +106,8 @@ class PackageRequest:
             "quantize": self.scheme,
             "quantizer": self.quantizer,
             "max_drop": self.max_drop,
+            "floor_db": self.floor_db,
+            "accept": self.accept,
             "metric": None if self.evaluation is None else self.evaluation.name,
             "precision": self.precision,
             **self.shapes.as_record(),
@@ -177,7 +183,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             request.precision, request.target_options, labels=class_names, preprocessing=preprocessing
         )
         calibration, verification = _samples(request, fixed, preprocessing, class_names)
-        options = replace(options, examples=tuple(_examples(original, verification)))
+        options = replace(options, examples=tuple(_examples(original, verification)), progress=progress.step)
         simplified = walk.through(Simplify(), fixed).model
         simplified = walk.through(PreCheck(target, profile), simplified).model
         quantize = Quantize(
@@ -221,6 +227,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
                 progress.step,
                 calibrated_on_same=form.quantized and verification is calibration,
                 evaluation=request.evaluation,
+                floor_db=request.floor_db,
+                accept=request.accept,
             )
             verified = walk.through(verify, built, Verified)
             if chosen_freely:

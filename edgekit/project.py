@@ -92,6 +92,8 @@ def request_for(declared: DeclaredBundle) -> PackageRequest:
         quantize=declared.quantize,
         quantizer=declared.quantizer,
         max_drop=declared.max_drop,
+        floor_db=declared.floor,
+        accept=declared.accept,
         evaluation=None if declared.metric is None else Evaluation(declared.metric, declared.folder),
         precision=declared.precision,
         shapes=declared.shapes,

@@ -19,6 +19,7 @@ import numpy as np
 
 from edgekit.model import Arrays, Model
 from edgekit.preprocessing import Preprocessing
+from edgekit.progress import Step
 
 CONTRACT_VERSION = 1
 """Raised when a target has to be changed to work with this file."""
@@ -114,6 +115,12 @@ class BuildOptions:
     draft: bool = False
     """Whether it is executed on this machine and then thrown away, as one candidate of several is: what makes files
     small and what makes files for other programs can be left out, and who asks judges the outputs."""
+    progress: Step | None = None
+    """Told of the trials of a build that takes its time; does not go into other processes."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: all but the callable."""
+        return {**self.__dict__, "progress": None}
 
 
 @dataclass(frozen=True)

@@ -220,6 +220,7 @@ def _against_original(bundle: Bundle, runner: Runner, samples: Samples, original
             kind,
             labelled=task is not None and not task.is_chance(len(samples)),
             max_drop=bundle.manifest["options"]["max_drop"],
+            floor_db=bundle.manifest["options"].get("floor_db"),
         ),
         outputs=outputs,
         task=task,

@@ -38,6 +38,22 @@ PrecisionOption = Annotated[
         help="auto, float32 or float16; auto is the target's choice where accurate enough.",
     ),
 ]
+FloorOption = Annotated[
+    float | None,
+    typer.Option(
+        "--floor",
+        metavar="DB",
+        help="The signal-to-noise ratio that outputs have to reach over all samples, in dB; by default 50 in float32, "
+        "and 20 in less, where equal decisions do as well.",
+        show_default=False,
+    ),
+]
+AcceptOption = Annotated[
+    bool,
+    typer.Option(
+        "--accept", help="Ship what misses its floors; manifest and report say so. Broken outputs never ship."
+    ),
+]
 StateOption = Annotated[
     list[str],
     typer.Option(
@@ -91,6 +107,8 @@ def package(
     quantize: QuantizeOption = None,
     quantizer: QuantizerOption = None,
     max_drop: MaxDropOption = None,
+    floor: FloorOption = None,
+    accept: AcceptOption = False,
     search: SearchOptions,
     shapes: ShapeOptions,
     precision: PrecisionOption = "auto",
@@ -122,6 +140,8 @@ def package(
         quantize=quantize,
         quantizer=quantizer,
         max_drop=parse_max_drop(max_drop),
+        floor_db=floor,
+        accept=accept,
         evaluation=search.evaluation(samples=data is not None or verify_data is not None),
         precision=precision,
         shapes=shapes.request(),

@@ -20,6 +20,12 @@ QUIET_SAMPLE = 1e-3
 """A sample whose mean power is below this share of the output's mean power is measured against that share: what is
 left of an output that is nearly silent there, say a detector's on an empty picture, is rounding."""
 
+TYPICAL_SHARE = 0.1
+"""What of an average sample's power a sample's noise is held against where the sample itself has less."""
+
+PICTURE_RANK = 3
+"""Outputs of 8-bit integers are pictures from so many axes on, with brightness for values."""
+
 LARGEST_RANK_WITH_CLASSES = 3
 """Outputs up to this rank may hold scores along their last axis; those above it are maps and pictures."""
 
@@ -58,9 +64,16 @@ class OutputAccuracy:
     """The least SQNR of a single sample, see :data:`QUIET_SAMPLE`."""
     worst_sample: int | None
     """Which one that is, counted from 0."""
+    weakest_db: float | None
+    """The least SQNR of a sample, whose noise is held against its own power or :data:`TYPICAL_SHARE` of an average
+    one's, whichever is more; None for other than floats."""
+    picture_db: float | None
+    """SQNR over all samples of 8-bit integers that are pictures; None for others."""
     cosine: float | None
     agreement: float | None
     """The share of positions at which the largest entry of the last axis is the same one; None without classes."""
+    decisions: int | None
+    """At how many positions; None without classes."""
     mismatch: float
     """The share of unequal elements; of a floating-point output, those where one side only is infinite or NaN."""
     stuck: bool
@@ -69,7 +82,7 @@ class OutputAccuracy:
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest (``output_accuracy`` in its schema)."""
         record = asdict(self)
-        for key in ("sqnr_db", "worst_sample_db"):
+        for key in ("sqnr_db", "worst_sample_db", "weakest_db", "picture_db"):
             if record[key] is not None:
                 record[key] = json_number(record[key])
         return record
@@ -124,7 +137,7 @@ class OutputComparison:
     def result(self) -> OutputAccuracy:
         """What the samples so far say; at least one has been added."""
         floats = self._is_float
-        by_sample = self._db_by_sample() if floats else []
+        by_sample = self._db_by_sample(QUIET_SAMPLE) if floats else []
         return OutputAccuracy(
             name=self._name,
             samples=self._samples,
@@ -133,8 +146,11 @@ class OutputComparison:
             sqnr_db=self._pooled_db() if floats else None,
             worst_sample_db=min(by_sample, default=None),
             worst_sample=by_sample.index(min(by_sample)) if by_sample else None,
+            weakest_db=min(self._db_by_sample(TYPICAL_SHARE)) if floats else None,
+            picture_db=self._pooled_db() if self._powers and not floats else None,
             cosine=self._cosine() if floats else None,
             agreement=self._agreements / self._decisions if self._decisions else None,
+            decisions=self._decisions or None,
             mismatch=self._mismatches / self._elements if self._elements else 0.0,
             stuck=not self._built_varies and self._reference_variation > STUCK * self._reference_peak,
         )
@@ -170,7 +186,11 @@ class OutputComparison:
         self._exact = self._exact and mismatches == 0
         if reference.dtype.kind in "iu":
             greater, less = np.maximum(reference, built), np.minimum(reference, built)
-            self._note_error(greater.astype(np.float64) - less.astype(np.float64))
+            error = greater.astype(np.float64) - less.astype(np.float64)
+            self._note_error(error)
+            if reference.dtype.itemsize == 1 and reference.ndim >= PICTURE_RANK:
+                wide = reference.astype(np.float64)
+                self._powers.append((float(np.square(wide).sum()), float(np.square(error).sum())))
 
     def _note_error(self, error: np.ndarray) -> None:
         self._max_abs_error = max(self._max_abs_error or 0.0, float(error.max(initial=0.0)))
@@ -191,9 +211,10 @@ class OutputComparison:
     def _pooled_db(self) -> float:
         return decibels(sum(signal for signal, _ in self._powers), sum(noise for _, noise in self._powers))
 
-    def _db_by_sample(self) -> list[float]:
+    def _db_by_sample(self, share: float) -> list[float]:
+        """SQNR by sample; each one's noise is held against its own power or a share of an average sample's."""
         mean_signal = sum(signal for signal, _ in self._powers) / len(self._powers)
-        return [decibels(max(signal, QUIET_SAMPLE * mean_signal), noise) for signal, noise in self._powers]
+        return [decibels(max(signal, share * mean_signal), noise) for signal, noise in self._powers]
 
     def _cosine(self) -> float | None:
         reference_power = sum(signal for signal, _ in self._powers)

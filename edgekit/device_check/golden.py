@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.comparison.accuracy import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Accuracy, Executor, Kind
+from edgekit.comparison.accuracy import MAX_DISAGREEMENT, ONE_COUNT_SHARE, Accuracy, Executor, Kind
 from edgekit.comparison.metrics import Comparison, OutputAccuracy
 from edgekit.data.samples import Sample, Samples
 from edgekit.data.sized_samples import SizedSamples
@@ -19,6 +19,8 @@ from edgekit.target import Feature
 
 GOLDEN_SAMPLES = 3
 MOST_GOLDEN_SIZES = 8
+MOST_ASKED_DB = 25.0
+"""More is not asked of a device's own arithmetic, which may be half precision."""
 DEVICE_MARGIN_DB = 6.0
 """How much nearer to the original the artifact may be here than on the device, which rounds at other places: twice the
 error."""
@@ -84,10 +86,13 @@ def _save(folder: Path, arrays: Arrays, features: tuple[Feature, ...]) -> None:
 
 def _floor(output: OutputAccuracy, kind: Kind, accuracy: Accuracy) -> dict[str, Any]:
     floor_db = max_mismatch = None
+    exact = kind is Kind.FLOAT32
     if output.sqnr_db is None:
-        max_mismatch = min(1.0, output.mismatch + MAX_DISAGREEMENT) if kind is Kind.QUANTIZED else 0.0
-    elif kind is Kind.QUANTIZED:
-        floor_db = min(output.sqnr_db, SQNR_FLOOR_DB[Kind.FLOAT16]) - DEVICE_MARGIN_DB
+        may_round = ONE_COUNT_SHARE if output.picture_db is not None else 0.0
+        max_mismatch = may_round if exact else min(1.0, output.mismatch + MAX_DISAGREEMENT)
+    elif exact:
+        floor_db = min(MOST_ASKED_DB, accuracy.float_floor(output.name))
     else:
-        floor_db = min(SQNR_FLOOR_DB[Kind.FLOAT16], accuracy.float_floor(output.name))
+        worst = output.sqnr_db if output.worst_sample_db is None else output.worst_sample_db
+        floor_db = min(worst, MOST_ASKED_DB) - DEVICE_MARGIN_DB
     return {"name": output.name, "floor_db": floor_db, "max_mismatch": max_mismatch}

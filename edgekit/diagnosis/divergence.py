@@ -30,7 +30,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.bundle import Bundle
-from edgekit.comparison.accuracy import MAX_DISAGREEMENT, SELF_MARGIN_DB, SQNR_FLOOR_DB, Kind
+from edgekit.comparison.accuracy import LEAST_DB, MAX_DISAGREEMENT, SELF_MARGIN_DB, Kind
 from edgekit.comparison.layers import AT_ONCE_BYTES, MOST_BYTES, portions, with_outputs, within
 from edgekit.comparison.metrics import OutputComparison, json_number
 from edgekit.device import Device, Session
@@ -40,6 +40,8 @@ from edgekit.execution.reference import Reference
 from edgekit.graph.shapes import infer_shapes
 from edgekit.model import Arrays, Model, node_name, op_name
 
+LAYER_FLOOR_DB = {Kind.FLOAT32: 50.0, Kind.FLOAT16: 25.0, Kind.QUANTIZED: 10.0}
+"""What a layer has to reach, in dB: inside of a quantized model there is more noise than its outputs show."""
 _COMPARABLE = "biuf"
 """NumPy's kinds of element types that are compared."""
 
@@ -179,7 +181,7 @@ def compare_layers(
         edgekit.execution.reference.NotRunnableError: ONNX Runtime does not execute the reference.
     """
     kind = Kind(bundle.manifest["model"]["kind"])
-    floor, most_unequal = SQNR_FLOOR_DB[kind], MAX_DISAGREEMENT if kind is Kind.QUANTIZED else 0.0
+    floor, most_unequal = LAYER_FLOOR_DB[kind], MAX_DISAGREEMENT if kind is Kind.QUANTIZED else 0.0
     graph = infer_shapes(reference, strict=False)
     sizes = {value.name or "": _bytes(value) for _, value in _computed(graph)}
     compared = within(sizes, MOST_BYTES)
@@ -298,11 +300,11 @@ def _with_own_floors(
     """The differences with what is asked of each; the model is executed a second way where some miss the floor."""
     missed = [name for name, found in differences.items() if found.sqnr_db is not None and not found.sqnr_db >= floor]
     agreed: dict[str, float] = {}
-    if missed and floor > SQNR_FLOOR_DB[Kind.QUANTIZED]:
+    if missed and floor > LEAST_DB:
         optimized = Reference(with_outputs(model, missed), fast=True).run(feeds)
         own = _differences({name: expected[name] for name in missed}, optimized)
         agreed = {name: found.sqnr_db for name, found in own.items() if found.sqnr_db is not None}
-    least = min(floor, SQNR_FLOOR_DB[Kind.QUANTIZED])
+    least = min(floor, LEAST_DB)
     return {
         name: replace(found, floor_db=max(least, min(floor, agreed.get(name, math.inf) - SELF_MARGIN_DB)))
         for name, found in differences.items()

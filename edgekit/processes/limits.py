@@ -20,6 +20,8 @@ SECONDS_PER_MODEL_BYTE = 1e-6
 """What a model's file adds to that: a second a megabyte."""
 IDLE_FACTOR = 1.6
 """A stage that does not work either is ended after so many times that."""
+IDLE = 0.02
+"""Of the time that passes, what a processor spends on a stage that waits for nothing but its turn, at least."""
 
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
@@ -72,7 +74,7 @@ class Watch:
             return None
         worked = self._processor_seconds()
         busy = passed if worked is None or self._worked is None else min(passed, worked - self._worked)
-        if busy < limits.seconds and passed < IDLE_FACTOR * limits.seconds:
+        if busy < limits.seconds and (passed < IDLE_FACTOR * limits.seconds or busy > IDLE * passed):
             return None
         return InputError(
             "makes no progress",

@@ -59,8 +59,14 @@ def _findings(manifest: Manifest) -> Iterator[Finding]:
 
 
 def _accuracy(accuracy: Mapping[str, Any]) -> Iterator[Finding]:
-    """A bundle is written only where it holds its floors."""
-    yield Finding(Weight.GOOD, f"It is as accurate as was asked ({_floors(accuracy)}); {worst_output_text(accuracy)}.")
+    """A bundle is written only where it holds its floors, or where the user takes what misses them."""
+    missed = accuracy.get("accepted", ())
+    if missed:
+        text = f"It is less accurate than asked ({_floors(accuracy)}) and was taken with --accept: {'; '.join(missed)}."
+        yield Finding(Weight.BAD, text)
+    else:
+        text = f"It is as accurate as was asked ({_floors(accuracy)}); {worst_output_text(accuracy)}."
+        yield Finding(Weight.GOOD, text)
     if accuracy["data"]["kind"] == "seeded":
         text = f"The accuracy was measured on {data_text(accuracy)}: real data can fare otherwise."
         yield Finding(Weight.CAUTION, text)
@@ -68,7 +74,7 @@ def _accuracy(accuracy: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _floors(accuracy: Mapping[str, Any]) -> str:
     floors = accuracy["floors"]
-    asked = [f"SQNR of {decibel_text(floors['sqnr_db'])}"]
+    asked = [f"SQNR of {decibel_text(floors['sqnr_db'])}" + (" by --floor" if floors.get("asked") else "")]
     if floors["agreement"] is not None:
         asked.append(f"or {floors['agreement']:.0%} equal decisions")
     if accuracy["task"] is not None and floors["max_drop"] is not None:

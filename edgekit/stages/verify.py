@@ -48,6 +48,9 @@ class Verify(Stage[Built]):
         progress: Told of the samples that are done.
         calibrated_on_same: Whether the samples are those that a quantizer was calibrated on.
         evaluation: The project's own measure of quality, of which ``max_drop`` may be lost as well.
+        floor_db: The SQNR that outputs have to reach over all samples; None for the default.
+        accept: Whether outputs that miss their floors are taken, unless they are broken
+            (:meth:`edgekit.comparison.accuracy.Accuracy.is_broken`).
     """
 
     name: ClassVar[str] = "verify"
@@ -63,6 +66,8 @@ class Verify(Stage[Built]):
         *,
         calibrated_on_same: bool = False,
         evaluation: Evaluation | None = None,
+        floor_db: float | None = None,
+        accept: bool = False,
     ) -> None:
         self._original = original
         self._target = target
@@ -72,6 +77,8 @@ class Verify(Stage[Built]):
         self._progress = progress
         self._calibrated_on_same = calibrated_on_same
         self._evaluation = evaluation
+        self._floor_db = floor_db
+        self._accept = accept
 
     def run(self, given: Built) -> Verified:
         """The same, with its accuracy.
@@ -101,6 +108,7 @@ class Verify(Stage[Built]):
             warnings.append("the samples have labels, but no output of the model tells a class: they were not used")
         if accuracy.label_doubt is not None:
             warnings.append(accuracy.label_doubt)
+        warnings += [f"accepted although it misses its floor (--accept): {flaw}" for flaw in accuracy.accepted]
         if self._calibrated_on_same:
             warnings.append(
                 "the accuracy was measured on the samples that the model was calibrated on; "
@@ -133,11 +141,14 @@ class Verify(Stage[Built]):
                 given.kind,
                 labelled=task is not None and not task.is_chance(len(samples)),
                 max_drop=self._max_drop,
+                floor_db=self._floor_db,
             ),
             outputs=outputs,
             task=task,
         )
         accuracy = with_self_agreement(measured, self._original, samples)
+        if self._accept and not accuracy.is_broken():
+            return replace(accuracy, accepted=tuple(accuracy.shortfalls()))
         require_accuracy(accuracy, given.kind, given.artifact.precision, subject)
         return accuracy
 
@@ -237,7 +248,10 @@ def _hint(accuracy: Accuracy, kind: Kind) -> str:
     if accuracy.seeded:
         return "random inputs may be unlike anything that the model knows: give real samples with --data"
     if kind is Kind.QUANTIZED:
-        return "give more samples, allow more with --max-drop, or keep it in float with --quantize none"
+        return (
+            "give more samples, allow more with --max-drop or --floor DB, take it with --accept, or keep it in float "
+            "with --quantize none"
+        )
     if kind is Kind.FLOAT16:
-        return "build it with --precision float32"
+        return "build it with --precision float32, or ask for less with --floor DB"
     return "this points to a fault in the conversion: `edgekit extract` helps to find the node"

@@ -33,6 +33,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         interface=interface,
         labels=options.labels,
         compression=options.compression,
+        progress=options.progress,
     )
     warnings = list(conversion.notes)
     if options.compression is not None and not conversion.compressed:

@@ -16,6 +16,7 @@ from edgekit.atomic import atomic_directory
 from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError, UnsupportedOpsError
 from edgekit.model import Model
+from edgekit.progress import Step
 from edgekit.target import Feature
 from edgekit_mil.deployment import compression_schemes, deployment_target
 from edgekit_mil.program.interface import Interface
@@ -119,6 +120,7 @@ def convert_graph(
     interface: Interface | None = None,
     labels: Sequence[str] = (),
     compression: str | None = None,
+    progress: Step | None = None,
 ) -> Conversion:
     """Convert a graph; see :func:`convert`.
 
@@ -134,6 +136,7 @@ def convert_graph(
         interface: What the program offers to applications beyond arrays.
         labels: Names of the classes by index, for the package's metadata.
         compression: How weights are stored; see :func:`convert`.
+        progress: Told of every program that is tried where ``auto`` decides.
     """
     if precision not in PRECISIONS:
         raise InputError("unknown precision", subject="--precision", expected=" or ".join(PRECISIONS), found=precision)
@@ -159,7 +162,7 @@ def convert_graph(
     with atomic_directory(path, what="package", may_replace=is_package) as folder:
         if precision == "auto":
             trials = [TrialInputs(examples)] if examples else random_trials(Model(graph_model), job.dimensions)
-            conversion = _write_mixed(job, folder, trials)
+            conversion = _write_mixed(job, folder, trials, progress)
         else:
             conversion = _write(job, folder, None if precision == "float32" else frozenset())
     return replace(conversion, package=path)
@@ -200,7 +203,7 @@ def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conv
     )
 
 
-def _write_mixed(job: _Job, folder: Path, trials: Sequence[TrialInputs]) -> Conversion:
+def _write_mixed(job: _Job, folder: Path, trials: Sequence[TrialInputs], progress: Step | None = None) -> Conversion:
     """Write the package in float16, but for the operations that have to stay in float32.
 
     They are found in the plain program: that takes the trial inputs, and its weights are whole.
@@ -218,7 +221,7 @@ def _write_mixed(job: _Job, folder: Path, trials: Sequence[TrialInputs]) -> Conv
             conversions[kept] = _write(plain, package, kept)
             return package
 
-        choice = choose(attempt(None), attempt, trials)
+        choice = choose(attempt(None), attempt, trials, progress=progress)
         kept = None if choice.everything else choice.kept
         if job != plain:
             return _write(job, folder, kept)

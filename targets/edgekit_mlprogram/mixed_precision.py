@@ -25,13 +25,14 @@ from typing import Any
 import numpy as np
 
 from edgekit.comparison.metrics import QUIET_SAMPLE, OutputComparison, decibels
+from edgekit.progress import Step as Progress
 from edgekit_mlprogram.trial_inputs import Arrays, TrialInputs
-from edgekit_mlruntime.executor import Step
+from edgekit_mlruntime.executor import Observer, Step
 from edgekit_mlruntime.precision import round_to_half
 from edgekit_mlruntime.runner import Runner, load
 
 FLOOR_DB = 27.0
-"""What the outputs have to reach on the examples, in dB: what verification asks of a float16 program (25 dB), and a
+"""What the outputs have to reach on the examples, in dB: what verification asks of a float16 program (20 dB), and a
 margin for inputs other than the examples."""
 HEADROOM = 4.0
 """How many times larger a value may become on other inputs before it overflows."""
@@ -87,7 +88,7 @@ class Choice:
     """How many operations the program has."""
 
 
-def study(runner: Runner, examples: Sequence[Arrays]) -> dict[str, OperationRange]:
+def study(runner: Runner | _Told, examples: Sequence[Arrays]) -> dict[str, OperationRange]:
     """Execute a float32 program and note every operation's range and sensitivity."""
     ranges: dict[str, OperationRange] = {}
     writers: dict[int, str] = {}
@@ -153,7 +154,7 @@ class Yardstick:
         trials: The inputs.
     """
 
-    def __init__(self, runner: Runner, trials: Sequence[TrialInputs]) -> None:
+    def __init__(self, runner: Runner | _Told, trials: Sequence[TrialInputs]) -> None:
         self._trials = trials
         self._expected = [[runner.run(feeds) for feeds in trial.compared] for trial in trials]
         self._quiet = [
@@ -161,7 +162,7 @@ class Yardstick:
             for trial in trials
         ]
 
-    def agreement_db(self, runner: Runner) -> float:
+    def agreement_db(self, runner: Runner | _Told) -> float:
         """The worst output's signal-to-noise ratio between the float32 program and itself on inputs rounded once more.
 
         Where that is low, rounding alone decides what the outputs are.
@@ -174,7 +175,7 @@ class Yardstick:
             )
         )
 
-    def worst_db(self, runner: Runner) -> float:
+    def worst_db(self, runner: Runner | _Told) -> float:
         """The signal-to-noise ratio of the worst output, as it was found and as it is to be expected.
 
         Where an output of few elements happens to be near zero, the same noise weighs more than elsewhere. So the noise
@@ -187,7 +188,7 @@ class Yardstick:
 
     def _worst_of(
         self,
-        runner: Runner,
+        runner: Runner | _Told,
         trial: TrialInputs,
         expected: Sequence[Arrays],
         further: Sequence[Mapping[str, float]],
@@ -205,7 +206,7 @@ class Yardstick:
         return worst
 
 
-def decides_shapes(runner: Runner) -> bool:
+def decides_shapes(runner: Runner | _Told) -> bool:
     """Whether the sizes of outputs follow from what the program computes: from when a loop ends, or from what is found.
 
     Rounding moves such a decision where it is close, and on random inputs it may be close anywhere.
@@ -238,6 +239,7 @@ def choose(
     build: Callable[[frozenset[str]], Path],
     trials: Sequence[TrialInputs],
     floor_db: float = FLOOR_DB,
+    progress: Progress | None = None,
 ) -> Choice:
     """Find the smallest set of operations to keep in float32 among those that the thresholds give.
 
@@ -246,8 +248,9 @@ def choose(
         build: Builds the program in float16 but for the operations of these names, and returns the package.
         trials: Inputs by ONNX name.
         floor_db: What the worst output has to reach against the float32 program.
+        progress: Told of every run of a program.
     """
-    runner = load(float32_package)
+    runner = _Told(load(float32_package), progress)
     if decides_shapes(runner) and any(trial.further for trial in trials):
         return Choice(frozenset(), everything=True, worst_db=math.inf, total=0)
     yardstick = Yardstick(runner, trials)
@@ -256,7 +259,7 @@ def choose(
     all_of_it = Choice(frozenset(order), everything=True, worst_db=math.inf, total=len(order))
 
     def reached(kept: frozenset[str]) -> float:
-        return yardstick.worst_db(load(build(kept)))
+        return yardstick.worst_db(_Told(load(build(kept)), progress))
 
     kept = frozenset[str]()
     for number, (threshold, depth) in enumerate(TRIALS):
@@ -286,6 +289,20 @@ def choose(
     return Choice(kept | frozenset(order[-enough:]), everything, worst, len(order))
 
 
+class _Told:
+    """A program whose runs are told of: each may take its time."""
+
+    def __init__(self, runner: Runner, progress: Progress | None) -> None:
+        self._runner, self._progress = runner, progress
+        self.inputs, self.outputs = runner.inputs, runner.outputs
+
+    def run(self, feeds: Arrays, *, observer: Observer | None = None) -> dict[str, np.ndarray]:
+        """The outputs; see :meth:`edgekit_mlruntime.runner.Runner.run`."""
+        if self._progress is not None:
+            self._progress("trying float16", 1, 0)
+        return self._runner.run(feeds, observer=observer)
+
+
 class NoiseByPart:
     """What parts of a program add to the noise of its outputs when they alone compute in float16.
 
@@ -298,7 +315,7 @@ class NoiseByPart:
         order: The operations' names, as they are executed.
     """
 
-    def __init__(self, runner: Runner, feeds: Arrays, order: Sequence[str]) -> None:
+    def __init__(self, runner: Runner | _Told, feeds: Arrays, order: Sequence[str]) -> None:
         self._runner = runner
         self._feeds = feeds
         self._expected = runner.run(feeds)

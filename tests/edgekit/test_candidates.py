@@ -14,6 +14,7 @@ from edgekit.model import Model
 from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
 from edgekit.quantizer import QuantizationRequest, QuantizationResult, Quantizer
+from edgekit.reporting.judgement import Weight, judge
 from edgekit.stages import quantize
 from edgekit.stages.verify import InaccurateError, Verified
 from edgekit_quantize.schemes import SCHEMES
@@ -185,3 +186,19 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
         ("c", "ships", ""),
     ]
     assert rows[0]["sqnr_db"] == 20.0
+
+
+def test_a_floor_may_be_asked_for_and_what_misses_it_accepted(perceptron: Path, data: Path) -> None:
+    asked = {"quantize": "int8-weights", "floor_db": 90.0}
+    with pytest.raises(InaccurateError, match="not accurate enough") as failure:
+        packaged(perceptron, data, **asked)
+    assert "(at least 90 dB)" in str(failure.value.found)
+    bundle, warnings = packaged(perceptron, data, **asked, accept=True)
+    manifest = bundle.manifest
+    assert manifest["model"]["kind"] == "quantized"
+    assert manifest["options"]["floor_db"] == 90.0
+    assert [text.split(":")[0] for text in manifest["accuracy"]["accepted"]] == ["output 'y'"]
+    assert any(text.startswith("accepted although it misses its floor (--accept)") for text in warnings)
+    weight, findings = judge(manifest)
+    assert weight is Weight.BAD
+    assert "was taken with --accept" in findings[0].text

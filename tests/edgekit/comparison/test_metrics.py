@@ -50,6 +50,20 @@ def test_a_nearly_silent_sample_is_measured_against_the_others() -> None:
     assert result.worst_sample_db == pytest.approx(10 * math.log10(1e-3 * (2 + 1e-18) / 2 / 1e-18), abs=1e-3)
 
 
+def test_the_noise_of_a_quiet_sample_is_held_against_a_tenth_of_an_average_one() -> None:
+    loud, quiet = np.full(4, 10.0, np.float32), np.full(4, 0.1, np.float32)
+    result = compare((loud, loud), (quiet, quiet + np.float32(1.0)))
+    assert result.weakest_db == pytest.approx(10 * math.log10(0.1 * (400 + 0.04) / 2 / 4), abs=1e-3)
+
+
+def test_pictures_have_a_signal() -> None:
+    picture = np.full((1, 2, 2), 100, np.uint8)
+    result = compare((picture, picture + np.uint8(1)), dtype="uint8")
+    assert result.picture_db == pytest.approx(40.0)
+    assert (result.sqnr_db, result.mismatch) == (None, 1.0)
+    assert compare((picture[0], picture[0]), dtype="uint8").picture_db is None
+
+
 def test_garbage_in_a_quiet_sample_shows() -> None:
     result = compare(([1000, 0], [1000, 0]), ([100, 0], [0, 100]))
     assert result.sqnr_db > 15
