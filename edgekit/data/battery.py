@@ -35,22 +35,22 @@ def _edges(rng: np.random.Generator) -> np.ndarray:
 _DRAWN: Mapping[str, Callable[[np.random.Generator], np.ndarray]] = {
     "normal": lambda rng: rng.standard_normal(_POOL),
     "zeros": lambda rng: np.zeros(_POOL),
-    "tiny": lambda rng: 1e-6 * rng.standard_normal(_POOL),
     "large": lambda rng: 1e3 * rng.standard_normal(_POOL),
+    "tiny": lambda rng: 1e-6 * rng.standard_normal(_POOL),
+    "edges": _edges,
     "steps": _steps,
     "uniform": lambda rng: rng.random(_POOL),
     "constant": lambda rng: np.ones(_POOL),
     "sparse": lambda rng: rng.standard_normal(_POOL) * (rng.random(_POOL) < 0.05),
     "saturated": lambda rng: rng.choice([-100.0, 100.0], _POOL),
-    "edges": _edges,
 }
 
 KINDS = tuple(_DRAWN)
 """The kinds of inputs, those first that tell the most.
 
-normal; zeros; 1e-6 and 1e3 times normal; halves in steps; uniform between 0 and 1; ones; normal where one number in
-twenty is not zero; -100 or 100; and magnitudes from 1e-12 to 1e2, a tenth of them 1, an eighth of all zero, an eighth
-negative: where logarithms, roots, quotients and powers have their edges.
+normal; zeros; 1e3 and 1e-6 times normal; magnitudes from 1e-12 to 1e2, a tenth of them 1, an eighth of all zero, an
+eighth negative: where logarithms, roots, quotients and powers have their edges; halves in steps; uniform between 0
+and 1; ones; normal where one number in twenty is not zero; and -100 or 100.
 """
 
 
@@ -88,6 +88,22 @@ def numbers(kind: str, name: str, shape: Sequence[int], dtype: np.dtype) -> np.n
         limit = float(np.finfo(dtype).max)
         drawn = np.clip(drawn, -limit, limit) if limit < 1e6 else drawn
     return drawn.astype(dtype)
+
+
+def numbers_like(kind: str, name: str, array: np.ndarray) -> np.ndarray:
+    """Numbers of one kind in the shape and type of an array.
+
+    Args:
+        kind: One of :data:`KINDS`.
+        name: What they are drawn for.
+        array: Integers of more than eight bits and what is no number are taken from it: they mean something.
+    """
+    if array.dtype.kind in "fc":
+        return numbers(kind, name, array.shape, array.dtype)
+    if array.dtype != np.bool_ and (array.dtype.kind not in "iu" or array.dtype.itemsize > 1):
+        return array
+    (drawn,) = battery_inputs([ValueSpec(name, array.dtype.name, array.shape)], kind).values()
+    return drawn
 
 
 @functools.cache

@@ -7,15 +7,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from edgekit.data.battery import KINDS, battery_inputs
 from edgekit.data.inputs import index_limits
 from edgekit.dimensions import trials
 from edgekit.errors import InputError
+from edgekit.execution.local_proof import UnprovenError, local_difference
 from edgekit.execution.reference import NotRunnableError, Reference
-from edgekit.execution.rounding import perturbed_inputs, perturbed_weights
+from edgekit.execution.rounding import PERTURBATIONS, is_rounding, perturbed_inputs, perturbed_weights
+from edgekit.execution.tolerance import SENSITIVE, compare
+from edgekit.execution.value_numbers import is_same_by_structure
 from edgekit.graph.cost import cost
 from edgekit.graph.shape_request import at_sizes
 from edgekit.model import Arrays, Dim, Model, ValueSpec
@@ -26,25 +28,12 @@ TRIAL_SIZES = (8, 32, 64, 224, 512, 16_000, 1)
 TRIAL_ELEMENTS = 1 << 24
 """Elements that an input may have in a trial: a second of sound is worth it, a square picture of that side is not."""
 
-HEAVY_MACS = 1 << 30
-"""Models that multiply more often than this are held against the first of the kinds alone."""
-HEAVY_KINDS = 4
-QUICK_KINDS = 2
+BATTERY_MACS = 1 << 31
+"""A model is tried on so many kinds that it multiplies about this often, and on `LEAST_KINDS` anyway."""
+LEAST_KINDS = 3
 
-SENSITIVE = {"Log": (0,), "Sqrt": (0,), "Div": (1,), "Mod": (0, 1), "Pow": (0, 1), "Reciprocal": (0,)}
-"""Operators that make much of a small difference, and the inputs where they do."""
-
-PERTURBATIONS = 3
-"""How often inputs and weights are moved to neighbouring numbers, to see what rounding does."""
-
-ROUNDING_FACTOR = 8.0
-"""Another order of arithmetic may change a value by so many times what those moves change."""
-
-_EACH = 32
-"""Units in the last place of the largest number that any number may differ by, where each is measured by itself."""
-
-_WATCHED_BYTES = 64 << 20
-"""Values that feed sensitive operators are compared up to this many bytes."""
+_WATCHED_ELEMENTS = 8 << 20
+"""Values that feed sensitive operators are compared up to this many numbers, the smallest first."""
 
 
 class Equivalence:
@@ -70,7 +59,7 @@ class Equivalence:
         self._reference = Reference(_returning(model, self._watched))
         self._expected: dict[str, Arrays | None] = {}
         self._perturbed: dict[str, list[Arrays]] = {}
-        self._kinds = KINDS[:HEAVY_KINDS] if cost(model).macs > HEAVY_MACS else KINDS
+        self._kinds = KINDS[: max(LEAST_KINDS, BATTERY_MACS // (1 + cost(model).macs))]
         failure: NotRunnableError | None = None
         sizes = trials(model.open_dims)
         ways = (_static_specs(at_sizes(model.inputs, chosen)) for chosen in (sizes[0], sizes[-1]))
@@ -87,21 +76,47 @@ class Equivalence:
             return
         raise failure or NotRunnableError("an input has no known rank", None)
 
-    def difference(self, changed: Model, *, quick: bool = False) -> str | None:
+    def difference(self, changed: Model) -> str | None:
         """What ``changed`` computes differently, in a few words; None where it computes the same.
 
-        Kinds of inputs that the model as it was does not run on tell nothing.
+        The nodes that changed are proven where they are (:mod:`edgekit.execution.local_proof`), then the whole model.
+        """
+        return self.difference_since(self._model, changed) or self.difference_of_whole(changed)
+
+    def difference_since(self, earlier: Model, changed: Model) -> str | None:
+        """What ``changed`` computes differently from an earlier form that is known to compute the same.
+
+        Executes the nodes that changed alone; where that cannot be done, the whole models.
 
         Args:
-            changed: The model in another form.
-            quick: Try the first of the kinds alone.
+            earlier: A form of the model.
+            changed: A later one.
         """
-        made = {value.name for node in changed.graph for value in node.outputs}
-        watched = [name for name in self._watched if name in made]
+
+        def capture(names: Sequence[str]) -> Arrays:
+            feeds = self._feeds(KINDS[0])
+            inside = [name for name in names if name not in feeds]
+            return feeds | (Reference(_returning(earlier, inside)).run(feeds) if inside else {})
+
+        try:
+            return local_difference(earlier, changed, capture)
+        except UnprovenError:
+            return self.difference_of_whole(changed)
+
+    def difference_of_whole(self, changed: Model) -> str | None:
+        """What ``changed`` computes differently as a whole, on the battery.
+
+        Kinds of inputs that the model as it was does not run on tell nothing. Nothing is executed where the structure
+        alone shows that the two are the same.
+        """
+        if is_same_by_structure(self._model, changed):
+            return None
+        in_both = _feeding_sensitive(changed)
+        watched = [name for name in self._watched if name in in_both]
         outputs = [value.name for value in self._model.graph.outputs if value.name is not None]
         try:
             reference = Reference(_returning(changed, watched))
-            for kind in self._kinds[: QUICK_KINDS if quick else None]:
+            for kind in self._kinds:
                 expected = self._outputs(kind)
                 if expected is None:
                     continue
@@ -142,97 +157,31 @@ class Equivalence:
         return is_rounding(expected[name], found, [outputs[name] for outputs in self._perturbed[kind]])
 
 
-def is_rounding(expected: Any, found: Any, perturbed: Sequence[Any]) -> bool:
-    """Whether an output differs no more than :data:`ROUNDING_FACTOR` times as much as perturbed ones do.
-
-    Args:
-        expected: The output of the model as it was.
-        found: That of the changed one.
-        perturbed: Those of the model as it was, with inputs and weights moved to neighbouring numbers.
-    """
-    if not isinstance(expected, np.ndarray) or not isinstance(found, np.ndarray) or expected.dtype != found.dtype:
-        return False
-    if expected.shape != found.shape:  # how many boxes are left, say
-        return len(expected.shape) == len(found.shape) and any(other.shape != expected.shape for other in perturbed)
-    distances = [_distances(expected, other) for other in perturbed if other.shape == expected.shape]
-    if not distances:
-        return False
-    flipped, error = _distances(expected, found)
-    return all(
-        of_found <= ROUNDING_FACTOR * max(of_perturbed)
-        for of_found, of_perturbed in zip((flipped, error), zip(*distances, strict=True), strict=True)
-    )
-
-
-def _distances(expected: np.ndarray, other: np.ndarray) -> tuple[int, float]:
-    """How many places are other numbers altogether, or no longer finite, and by how much the others differ."""
-    if expected.dtype.kind not in "fc":
-        return int(np.count_nonzero(expected != other)), 0.0
-    finite = np.isfinite(expected) & np.isfinite(other)
-    flipped = np.count_nonzero(~finite & ~((expected == other) | (np.isnan(expected) & np.isnan(other))))
-    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
-    return int(flipped), float(np.max(np.abs(expected[finite].astype(wide) - other[finite]), initial=0.0))
-
-
-def compare(name: str, expected: Any, found: Any, *, each: bool = False) -> str | None:
-    """What differs between two outputs, in a few words; None where nothing does.
-
-    Floating-point values may differ by the square root of their type's epsilon, relative to the largest value: half of
-    the digits, which is far more than reordered arithmetic takes and far less than a wrong rewrite does.
-
-    Args:
-        name: What to call it.
-        expected: An array, or a list of arrays where the output is a sequence.
-        found: The same of the changed model; None where it has no such output.
-        each: Measure every number's difference by the number itself, beyond a few units in the last place of the
-            largest one.
-    """
-    if found is None:
-        return f"{name} is gone"
-    if isinstance(expected, Sequence) and not isinstance(expected, str):  # ONNX sequences are lists
-        if not isinstance(found, Sequence) or len(found) != len(expected):
-            return f"{name} has another length"
-        parts = (compare(f"{name}[{i}]", *pair) for i, pair in enumerate(zip(expected, found, strict=True)))
-        return next((part for part in parts if part), None)
-    expected, found = np.asarray(expected), np.asarray(found)
-    if (expected.shape, expected.dtype) != (found.shape, found.dtype):
-        return f"{name} is {found.dtype}{list(found.shape)}, was {expected.dtype}{list(expected.shape)}"
-    if not np.issubdtype(expected.dtype, np.inexact):
-        return None if np.array_equal(expected, found) else f"{name} has other values"
-    finite = np.isfinite(expected)
-    if not np.array_equal(expected[~finite], found[~finite], equal_nan=True):
-        return f"{name} has infinities or NaN at other places"
-    if not finite.any():
-        return None
-    epsilon = float(np.finfo(expected.dtype).eps)
-    allowed = epsilon**0.5
-    with np.errstate(invalid="ignore"):  # what is not finite in `found` alone gives NaN, which is no small error
-        errors = np.abs(expected[finite].astype(np.complex128) - found[finite])
-    error, largest = float(np.max(errors)), float(np.max(np.abs(expected[finite])))
-    if error <= _EACH * epsilon * largest or (not each and error <= allowed * largest):
-        return None
-    if each and np.all(errors <= allowed * np.abs(expected[finite])):
-        return None
-    return f"{name} differs by {error:.3g}, its largest value is {largest:.3g}"
-
-
 def _watched(model: Model) -> list[str]:
     """The values that feed a sensitive operator and come from a node, as many as may be compared."""
-    found: dict[str, int] = {}
-    returned = {value.name for value in model.graph.outputs}
+    watched, total = [], 0
+    sizes = {name: _elements(value) for name, value in _feeding_sensitive(model).items()}
+    for name, size in sorted(sizes.items(), key=lambda item: item[1]):
+        total += size
+        if total <= _WATCHED_ELEMENTS:
+            watched.append(name)
+    return watched
+
+
+def _feeding_sensitive(model: Model) -> dict[str, ir.Value]:
+    """The values by name that a node makes and a sensitive operator reads, without the outputs."""
+    found = {}
     for node in model.graph:
         for place in SENSITIVE.get(node.op_type, ()) if not node.domain else ():
             value = node.inputs[place] if place < len(node.inputs) else None
-            if value is None or value.name is None or value.producer() is None or value.name in returned:
-                continue
-            sizes = [dim if isinstance(dim, int) else TRIAL_SIZES[2] for dim in value.shape or (TRIAL_SIZES[-2],)]
-            found[value.name] = 8 * math.prod(sizes)
-    watched, total = [], 0
-    for name, size in sorted(found.items(), key=lambda item: item[1]):
-        total += size
-        if total <= _WATCHED_BYTES:
-            watched.append(name)
-    return watched
+            if value is not None and value.name and value.producer() is not None and not value.is_graph_output():
+                found[value.name] = value
+    return found
+
+
+def _elements(value: ir.Value) -> int:
+    """How many numbers a value has; a guess where its shape is not known."""
+    return math.prod(dim if isinstance(dim, int) else TRIAL_SIZES[1] for dim in value.shape or TRIAL_SIZES[:3])
 
 
 def _returning(model: Model, names: Collection[str]) -> Model:

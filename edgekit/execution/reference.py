@@ -50,6 +50,7 @@ class Reference:
         options.intra_op_num_threads = 1 if fast else 0
         options.log_severity_level = _SILENT
         self._session = open_session(model, options)
+        self.inputs = tuple(each.name for each in self._session.get_inputs())
         self._outputs = [output.name for output in self._session.get_outputs()]
         self._how = "optimized, 1 thread" if fast else "node by node"
 

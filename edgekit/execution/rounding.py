@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 
@@ -10,6 +13,12 @@ from edgekit.model import Arrays, Model
 _MOVED = 0.5
 """The share of numbers that move by one unit in the last place: half a unit on average."""
 
+
+PERTURBATIONS = 3
+"""How often inputs and weights are moved, to see what rounding does."""
+
+ROUNDING_FACTOR = 8.0
+"""Another order of arithmetic may change a value by so many times what those moves change."""
 
 _EXACT = {"Resize", "Upsample", "Range", "NonMaxSuppression"}
 """Operators whose inputs after the first say how much there is to compute: those numbers are meant exactly."""
@@ -58,3 +67,35 @@ def perturbed(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     direction = np.where(draw < _MOVED / 2, -np.inf, np.inf).astype(array.dtype)
     moves = (draw < _MOVED) & np.isfinite(array) & (array != np.rint(array))
     return np.asarray(np.where(moves, np.nextafter(array, direction), array))
+
+
+def is_rounding(expected: Any, found: Any, perturbed: Sequence[Any]) -> bool:
+    """Whether an output differs no more than :data:`ROUNDING_FACTOR` times as much as perturbed ones do.
+
+    Args:
+        expected: The output of the model as it was.
+        found: That of the changed one.
+        perturbed: Those of the model as it was, with inputs and weights moved to neighbouring numbers.
+    """
+    if not isinstance(expected, np.ndarray) or not isinstance(found, np.ndarray) or expected.dtype != found.dtype:
+        return False
+    if expected.shape != found.shape:  # how many boxes are left, say
+        return len(expected.shape) == len(found.shape) and any(other.shape != expected.shape for other in perturbed)
+    distances = [_distances(expected, other) for other in perturbed if other.shape == expected.shape]
+    if not distances:
+        return False
+    flipped, error = _distances(expected, found)
+    return all(
+        of_found <= ROUNDING_FACTOR * max(of_perturbed)
+        for of_found, of_perturbed in zip((flipped, error), zip(*distances, strict=True), strict=True)
+    )
+
+
+def _distances(expected: np.ndarray, other: np.ndarray) -> tuple[int, float]:
+    """How many places are other numbers altogether, or no longer finite, and by how much the others differ."""
+    if expected.dtype.kind not in "fc":
+        return int(np.count_nonzero(expected != other)), 0.0
+    finite = np.isfinite(expected) & np.isfinite(other)
+    flipped = np.count_nonzero(~finite & ~((expected == other) | (np.isnan(expected) & np.isnan(other))))
+    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+    return int(flipped), float(np.max(np.abs(expected[finite].astype(wide) - other[finite]), initial=0.0))

@@ -38,10 +38,10 @@ _GROWTH_SHARE = 0.1
 class Simplify(Stage[Model]):
     """Runs the passes of onnx_ir and onnxscript over the graph, one by one.
 
-    After each pass that changes something, the model is executed beside the one before; a pass that raises, or that
-    changes an output, is dropped with a warning. Where a pass has parts, the part at fault is dropped alone. At last
-    the result is held against the whole battery of :class:`~edgekit.execution.equivalence.Equivalence`; should it fail
-    there, every pass is. Afterwards inputs and outputs are what they were.
+    After each pass, the nodes that it changed are executed beside those before; a pass that raises, or that changes a
+    value, is dropped with a warning. Where a pass has parts, the part at fault is dropped alone. At last the result is
+    held as a whole against the battery of :class:`~edgekit.execution.equivalence.Equivalence`; should it fail there,
+    every pass is. Afterwards inputs and outputs are what they were.
     """
 
     name = "simplify"
@@ -54,7 +54,7 @@ class Simplify(Stage[Model]):
             warning = f"not simplified, because outputs could not be compared: {error}"
             return StageResult(given, _record(given, given, [], [warning]))
         model, passes = _simplified(given, before, thorough=False)
-        if model is not given and before.difference(model) is not None:
+        if model is not given and before.difference_of_whole(model) is not None:
             model, passes = _simplified(given, before, thorough=True)
         warnings = [
             f"the pass {entry['name']!r} was dropped: {entry['dropped']}" for entry in passes if entry["dropped"]
@@ -116,7 +116,7 @@ def _attempt(rewrite: Rewrite, model: Model, before: Equivalence, *, thorough: b
         changed = infer_shapes(changed, strict=False)
     except Exception as error:  # a pass is foreign code; without it the model is as good as before
         return _Outcome(model, f"{type(error).__name__}: {' '.join(str(error).split())}")
-    difference = before.difference(changed, quick=not thorough)
+    difference = before.difference(changed) if thorough else before.difference_since(model, changed)
     return _Outcome(changed) if difference is None else _Outcome(model, difference)
 
 

@@ -8,8 +8,9 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from edgekit.execution.equivalence import Equivalence, compare
+from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.execution.tolerance import compare
 from edgekit.model import Model
 
 OnnxModel = Callable[..., onnx.ModelProto]

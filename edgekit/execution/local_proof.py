@@ -1,0 +1,322 @@
+"""Proves a change of a graph where it was made: the nodes that changed are executed before and after, on a battery.
+
+What reaches them in the whole model may never be small enough for a dropped epsilon to show, or large enough for a clip
+that is too wide; here they are fed with every kind of input directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from edgekit.data.battery import KINDS, numbers_like
+from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.execution.rounding import PERTURBATIONS, is_rounding, perturbed_inputs, perturbed_weights
+from edgekit.execution.tolerance import SENSITIVE, compare
+from edgekit.execution.value_numbers import Claim, Comparison, Side, read_values
+from edgekit.graph.cost import node_macs
+from edgekit.model import Arrays, Model
+
+TOLERANCE = 1 / 32
+"""Of what whole models may differ by: few operators round less often than many."""
+
+HEAVY_MACS = 1 << 22
+HEAVY_ELEMENTS = 1 << 20
+HEAVY_KINDS = 3
+"""Claims that multiply more often, or start from more numbers, are tried on the first of the kinds alone."""
+
+_BATCH_ELEMENTS = 1 << 22
+"""Numbers that claims which are executed together may start from."""
+
+_GROWTH_NODES = 48
+"""How many nodes a claim that fails may have when what comes before it is taken in as well."""
+
+_PATH_NODES = 24
+"""How many nodes may lie between two leaves for one to count as made from the other."""
+
+
+class UnprovenError(Exception):
+    """What changed cannot be executed by itself."""
+
+
+def local_difference(before: Model, after: Model, capture: Callable[[Sequence[str]], Arrays]) -> str | None:
+    """What nodes that changed compute differently, in a few words; None where they compute the same.
+
+    Values that the structure alone shows to be the same are not executed. A claim that fails on independent numbers is
+    tried again from further back where those numbers depend on each other or have a range.
+
+    Args:
+        before: The model as it was.
+        after: The changed model, of the same inputs and outputs.
+        capture: Executes the model as it was, once, and gives values of it by name: integers, which mean something, and
+            those whose shapes are not known.
+
+    Raises:
+        UnprovenError: Changed nodes cannot be executed by themselves.
+    """
+    forgotten: set[str] = set()
+    holding: set[str] = set()
+    while True:
+        comparison = Comparison(before, after, forgotten)
+        claims = [claim for claim in comparison.claims() if claim.name not in holding]
+        trial = _Trial(before, after, comparison, capture)
+        loose = set()
+        for claim, difference in trial.judged(claims):
+            if difference is None:
+                holding.add(claim.name)
+            elif claim.firm:
+                return difference
+            else:
+                loose.add(claim.name)
+        if not loose:
+            return None
+        forgotten |= loose
+        holding.clear()
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Executes claims."""
+
+    before: Model
+    after: Model
+    comparison: Comparison
+    capture: Callable[[Sequence[str]], Arrays]
+
+    def judged(self, claims: Sequence[Claim]) -> Iterator[tuple[Claim, str | None]]:
+        """Every claim with what differs, the first that fails at last."""
+        for batch in _batches(claims):
+            outcomes = self._differences(batch)
+            for claim in batch:
+                difference = outcomes[claim.name]
+                yield claim, None if difference is None else self._from_further_back(claim, difference)
+
+    def _from_further_back(self, claim: Claim, difference: str) -> str | None:
+        """What still differs when the claim starts from values further back; None where nothing does."""
+        inside: frozenset[int] = frozenset()
+        while True:
+            further = _dependent(claim) or _ranged(claim)
+            inside |= further
+            claim = self.comparison.grown(claim, inside)
+            if not further or len(claim.before.nodes) > _GROWTH_NODES:
+                return difference
+            found = self._differences([claim])[claim.name]
+            if found is None:
+                return None
+
+    def _differences(self, claims: Sequence[Claim]) -> dict[str, str | None]:
+        """What differs, by the claims' names."""
+        leaves = {number: value for claim in claims for number, value in claim.leaves.items()}
+        captured = self._captured(leaves)
+        before = _extract(self.before, [claim.before for claim in claims], leaves, captured)
+        after = _extract(self.after, [claim.after for claim in claims], leaves, captured)
+        found: dict[str, str | None] = dict.fromkeys((claim.name for claim in claims), None)
+        try:
+            pair = Reference(before), Reference(after)
+        except NotRunnableError as error:
+            return self._one_by_one(claims, error)
+        for kind in _kinds(claims, captured):
+            feeds = {
+                f"leaf{number}": numbers_like(kind, value.name or "", captured[number])
+                for number, value in leaves.items()
+            }
+            try:
+                expected, computed = (reference.run(_fed(reference, feeds)) for reference in pair)
+            except NotRunnableError as error:
+                if kind == KINDS[0]:
+                    return self._one_by_one(claims, error)
+                continue
+            for place, claim in enumerate(claims):
+                if found[claim.name] is not None:
+                    continue
+                of_expected, of_computed = expected[f"claim{place}"], computed[f"claim{place}"]
+                difference = compare(
+                    f"{'output' if claim.after.value.is_graph_output() else 'value'} {claim.name}",
+                    of_expected,
+                    of_computed,
+                    each=_feeds_sensitive(claim.before.value),
+                    tolerance=TOLERANCE,
+                )
+                if difference is not None:
+                    perturbed = _perturbed(before, feeds, f"claim{place}")
+                    if not is_rounding(of_expected, of_computed, perturbed):
+                        found[claim.name] = f"{difference}, on {kind} inputs of the nodes that changed"
+        return found
+
+    def _one_by_one(self, claims: Sequence[Claim], error: NotRunnableError) -> dict[str, str | None]:
+        if len(claims) == 1:
+            raise UnprovenError(f"value {claims[0].name}: {error}") from error
+        return {name: difference for claim in claims for name, difference in self._differences([claim]).items()}
+
+    def _captured(self, leaves: Mapping[int, ir.Value]) -> dict[int, np.ndarray]:
+        """An array for every leaf: of its type and shape, and with its numbers where they mean something."""
+        found: dict[int, np.ndarray] = {}
+        wanted: dict[str, int] = {}
+        for number, value in leaves.items():
+            shape = [dim for dim in value.shape or () if isinstance(dim, int)]
+            is_static = value.shape is not None and len(shape) == len(value.shape)
+            drawn = value.dtype is not None and (value.dtype.is_floating_point() or value.dtype == ir.DataType.BOOL)
+            if is_static and drawn and value.dtype is not None:
+                found[number] = np.broadcast_to(np.zeros((), value.dtype.numpy()), shape)
+            else:
+                wanted[value.name or ""] = number
+        if wanted:
+            try:
+                captured = self.capture(list(wanted))
+            except NotRunnableError as error:
+                raise UnprovenError(str(error)) from error
+            for name, number in wanted.items():
+                if not isinstance(captured[name], np.ndarray):
+                    raise UnprovenError(f"value {name} is no tensor")
+                found[number] = captured[name]
+        return found
+
+
+def _batches(claims: Sequence[Claim]) -> Iterator[list[Claim]]:
+    """The claims in groups that can be executed at once."""
+    batch: list[Claim] = []
+    total = 0
+    for claim in claims:
+        size = _elements(claim)
+        if batch and (total + size > _BATCH_ELEMENTS or _is_heavy(claim) != _is_heavy(batch[0])):
+            yield batch
+            batch, total = [], 0
+        batch.append(claim)
+        total += size
+    if batch:
+        yield batch
+
+
+def _elements(claim: Claim) -> int:
+    return sum(int(np.prod([d for d in value.shape or () if isinstance(d, int)])) for value in claim.leaves.values())
+
+
+def _is_heavy(claim: Claim) -> bool:
+    macs = sum(node_macs(node) or 0 for node in claim.before.nodes)
+    return macs > HEAVY_MACS or _elements(claim) > HEAVY_ELEMENTS
+
+
+def _kinds(claims: Sequence[Claim], arrays: Mapping[int, np.ndarray]) -> Sequence[str]:
+    if not any(array.dtype.kind in "fcb" or array.dtype.itemsize == 1 for array in arrays.values()):
+        return KINDS[:1]  # nothing would be drawn
+    return KINDS[:HEAVY_KINDS] if _is_heavy(claims[0]) else KINDS
+
+
+def _perturbed(model: Model, feeds: Arrays, output: str) -> list[np.ndarray]:
+    """An output with inputs and weights moved to neighbouring numbers."""
+    found = []
+    for seed in range(PERTURBATIONS):
+        try:
+            reference = Reference(perturbed_weights(model, seed))
+            found.append(reference.run(_fed(reference, perturbed_inputs(feeds, seed)))[output])
+        except NotRunnableError:
+            continue
+    return found
+
+
+def _fed(reference: Reference, feeds: Arrays) -> Arrays:
+    return {name: feeds[name] for name in reference.inputs}
+
+
+def _feeds_sensitive(value: ir.Value) -> bool:
+    return any(not use.node.domain and use.idx in SENSITIVE.get(use.node.op_type, ()) for use in value.uses())
+
+
+def _dependent(claim: Claim) -> frozenset[int]:
+    """The leaves that are made from other leaves, by few nodes, with what lies between."""
+    by_value = {value: number for number, value in claim.leaves.items()}
+    found: set[int] = set()
+    for leaf, number in by_value.items():
+        seen: set[ir.Value] = set()
+        waiting = [leaf]
+        while waiting and len(seen) < _PATH_NODES:
+            current = waiting.pop(0)
+            producer = current.producer()
+            if current in seen or producer is None:
+                continue
+            seen.add(current)
+            for read in read_values(producer):
+                if read in by_value and read is not leaf:
+                    found.add(number)
+                waiting.append(read)
+    return frozenset(found)
+
+
+def _ranged(claim: Claim) -> frozenset[int]:
+    """The leaves that a cheap node makes, whose range the claim may rest on."""
+    return frozenset(
+        number
+        for number, value in claim.leaves.items()
+        if (producer := value.producer()) is not None and not node_macs(producer)
+    )
+
+
+def _extract(
+    model: Model, sides: Sequence[Side], leaves: Mapping[int, ir.Value], arrays: Mapping[int, np.ndarray]
+) -> Model:
+    """A model whose outputs ``claim0``, ``claim1``, … are those sides' values, computed from ``leaf<number>``."""
+    nodes: list[onnx.NodeProto] = []
+    initializers: dict[str, onnx.TensorProto] = {}
+    used: set[int] = set()
+    for place, side in enumerate(sides):
+        names = {value.name or "": f"leaf{number}" for value, number in side.leaves.items()}
+        used |= set(side.leaves.values())
+        for value in side.constants:
+            names[value.name or ""] = f"constant {value.name}"
+            tensor = ir.convenience.get_const_tensor(value)
+            if f"constant {value.name}" not in initializers and tensor is not None:
+                proto = onnx.TensorProto()
+                proto.CopyFrom(ir.to_proto(_inside(tensor)))
+                proto.name = f"constant {value.name}"
+                initializers[proto.name] = proto
+        for node in side.nodes:
+            for made in node.outputs:
+                if made.name:
+                    names[made.name] = f"{place}/{made.name}"
+        nodes += [_renamed(ir.to_proto(node), names) for node in side.nodes]
+        source = names[side.value.name or ""]
+        nodes.append(onnx.helper.make_node("Identity", [source], [f"claim{place}"], name=f"claim {place}"))
+    graph = onnx.helper.make_graph(
+        nodes,
+        "changed nodes",
+        [
+            onnx.helper.make_tensor_value_info(
+                f"leaf{number}", onnx.helper.np_dtype_to_tensor_dtype(arrays[number].dtype), arrays[number].shape
+            )
+            for number in sorted(used)
+        ],
+        [onnx.ValueInfoProto(name=f"claim{place}") for place in range(len(sides))],
+        list(initializers.values()),
+    )
+    opsets = [onnx.helper.make_opsetid(domain, v) for domain, v in model.graph_model.opset_imports.items()]
+    proto = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=model.graph_model.ir_version)
+    return Model(ir.from_proto(proto))
+
+
+def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
+    """The node with its values renamed, those that its bodies read included."""
+    renamed = onnx.NodeProto()
+    renamed.CopyFrom(node)
+    renamed.input[:] = [names.get(name, name) for name in node.input]
+    renamed.output[:] = [names.get(name, name) for name in node.output]
+    renamed.name = f"{node.name} {next(filter(None, renamed.output), '')}"
+    for attribute in renamed.attribute:
+        for body in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+            own = {value.name for value in (*body.input, *body.initializer)}
+            own |= {name for inner in body.node for name in inner.output}
+            outer = {name: new for name, new in names.items() if name not in own}
+            inner_nodes = [_renamed(inner, outer) for inner in body.node]
+            del body.node[:]
+            body.node.extend(inner_nodes)
+            for output in body.output:
+                output.name = outer.get(output.name, output.name)
+    return renamed
+
+
+def _inside(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+    """The tensor without a reference to a file."""
+    return ir.Tensor(tensor.numpy(), dtype=tensor.dtype) if isinstance(tensor, ir.ExternalTensor) else tensor

@@ -1,0 +1,60 @@
+"""What counts as the same number in two forms of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+SENSITIVE = {"Log": (0,), "Sqrt": (0,), "Div": (1,), "Mod": (0, 1), "Pow": (0, 1), "Reciprocal": (0,)}
+"""Operators that make much of a small difference, and the inputs where they do."""
+
+_EACH = 32
+"""Units in the last place of the largest number that any number may differ by, where each is measured by itself."""
+
+
+def compare(name: str, expected: Any, found: Any, *, each: bool = False, tolerance: float = 1) -> str | None:
+    """What differs between two outputs, in a few words; None where nothing does.
+
+    Floating-point values may differ by the square root of their type's epsilon, relative to the largest value: half of
+    the digits, which is far more than reordered arithmetic takes and far less than a wrong rewrite does.
+
+    Args:
+        name: What to call it.
+        expected: An array, or a list of arrays where the output is a sequence.
+        found: The same of the changed model; None where it has no such output.
+        each: Measure every number's difference by the number itself, beyond a few units in the last place of the
+            largest one.
+        tolerance: How much of what is said above is allowed.
+    """
+    if found is None:
+        return f"{name} is gone"
+    if isinstance(expected, Sequence) and not isinstance(expected, str):  # ONNX sequences are lists
+        if not isinstance(found, Sequence) or len(found) != len(expected):
+            return f"{name} has another length"
+        parts = (
+            compare(f"{name}[{i}]", *pair, each=each, tolerance=tolerance)
+            for i, pair in enumerate(zip(expected, found, strict=True))
+        )
+        return next((part for part in parts if part), None)
+    expected, found = np.asarray(expected), np.asarray(found)
+    if (expected.shape, expected.dtype) != (found.shape, found.dtype):
+        return f"{name} is {found.dtype}{list(found.shape)}, was {expected.dtype}{list(expected.shape)}"
+    if not np.issubdtype(expected.dtype, np.inexact):
+        return None if np.array_equal(expected, found) else f"{name} has other values"
+    finite = np.isfinite(expected)
+    if not np.array_equal(expected[~finite], found[~finite], equal_nan=True):
+        return f"{name} has infinities or NaN at other places"
+    if not finite.any():
+        return None
+    epsilon = float(np.finfo(expected.dtype).eps)
+    allowed = tolerance * epsilon**0.5
+    with np.errstate(invalid="ignore"):  # what is not finite in `found` alone gives NaN, which is no small error
+        errors = np.abs(expected[finite].astype(np.complex128) - found[finite])
+    error, largest = float(np.max(errors)), float(np.max(np.abs(expected[finite])))
+    if error <= tolerance * _EACH * epsilon * largest or (not each and error <= allowed * largest):
+        return None
+    if each and np.all(errors <= allowed * np.abs(expected[finite])):
+        return None
+    return f"{name} differs by {error:.3g}, its largest value is {largest:.3g}"

@@ -1,0 +1,256 @@
+"""What two forms of a graph compute alike by their structure, and the values that have to be shown to be the same.
+
+Values get numbers: the same where the same operator reads the same values. A value that both graphs make under one name
+in two ways is a claim: that both ways come to the same. Once claimed it has one number, so what follows from it in the
+same way in both needs no proof. A claim rests on values that come before it in the changed graph alone, so no two rest
+on each other. (Value numbering: J. Cocke and J. T. Schwartz, Programming Languages and Their Compilers, 1970.)
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import onnx
+import onnx_ir as ir
+
+from edgekit.graph.cleanup import digest
+from edgekit.model import Model, bodies
+
+
+@dataclass(frozen=True)
+class Side:
+    """How one graph computes a value from others."""
+
+    value: ir.Value
+    nodes: tuple[ir.Node, ...]
+    """In the graph's order."""
+    leaves: Mapping[ir.Value, int]
+    """The values that it starts from, with their numbers."""
+    constants: tuple[ir.Value, ...]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """That a value is the same in both graphs."""
+
+    name: str
+    before: Side
+    after: Side
+    firm: bool
+    """Whether the value is an output, or something uses it in both graphs alike: then its name means the same."""
+
+    @property
+    def leaves(self) -> dict[int, ir.Value]:
+        """What both sides start from, by number, as the graph before calls it."""
+        found = {number: value for value, number in self.after.leaves.items()}
+        return found | {number: value for value, number in self.before.leaves.items()}
+
+
+def is_same_by_structure(before: Model, after: Model) -> bool:
+    """Whether the outputs of both are the same operators on the same values."""
+    return not any(True for _ in Comparison(before, after, forgotten=None).claims())
+
+
+class Comparison:
+    """The numbers of two graphs' values.
+
+    Args:
+        before: The model as it was.
+        after: The changed model.
+        forgotten: Names that were claimed and did not hold: they mean something else in the changed graph. None for
+            all names: then outputs alone are claimed.
+    """
+
+    def __init__(self, before: Model, after: Model, forgotten: Collection[str] | None = ()) -> None:
+        self._before, self._after = before, after
+        self._numbers: dict[Hashable, int] = {}
+        self._of_before = _Numbered(before, self._numbers)
+        known = {
+            value.name: (value, number)
+            for value, number in self._of_before.numbers.items()
+            if forgotten is not None and value.producer() is not None and value.name not in forgotten
+        }
+        self._of_after = _Numbered(after, self._numbers, known)
+        outputs = zip(before.graph.outputs, after.graph.outputs, strict=True)
+        self._claimed = self._of_after.claimed | {
+            new: old for old, new in outputs if self._of_before.numbers[old] != self._of_after.numbers[new]
+        }
+
+    def claims(self) -> Iterator[Claim]:
+        """All that have to hold, in the changed graph's order."""
+        for new, old in self._claimed.items():
+            yield self._claim(old, new, frozenset())
+
+    def grown(self, claim: Claim, inside: frozenset[int]) -> Claim:
+        """The claim, from further back: without the numbers ``inside`` among its leaves."""
+        return self._claim(claim.before.value, claim.after.value, inside)
+
+    def _claim(self, old: ir.Value, new: ir.Value, inside: frozenset[int]) -> Claim:
+        place = self._of_after.place(new)
+        first = self._of_after.first_places
+
+        def is_leaf(number: int) -> bool:
+            return number not in inside and first.get(number, place) < place
+
+        shared = self._of_before.all_numbers
+        return Claim(
+            new.name or old.name or "",
+            self._of_before.side(old, is_leaf),
+            self._of_after.side(new, lambda number: number in shared and is_leaf(number)),
+            new.is_graph_output() or bool(_uses(old) & _uses(new)),
+        )
+
+
+@dataclass
+class _Numbered:
+    """A model's values with their numbers."""
+
+    model: Model
+    table: dict[Hashable, int]
+    known: Mapping[str | None, tuple[ir.Value, int]] = field(default_factory=dict)
+    """The other graph's values by name; one of these names gets that number here as well, and is claimed."""
+    numbers: dict[ir.Value, int] = field(default_factory=dict)
+    claimed: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    """This graph's value to the other's."""
+    first_places: dict[int, int] = field(default_factory=dict)
+    """The place of the first value with a number: -1 for inputs, else that of its node."""
+
+    def __post_init__(self) -> None:
+        graph = self.model.graph
+        self._places = {node: place for place, node in enumerate(graph)}
+        for value in graph.initializers.values():
+            if value.const_value is not None:
+                self._set(value, self._number(_constant_key(value.const_value)), None)
+        for value in graph.inputs:
+            if value not in self.numbers:
+                self._set(value, self._number(("input", value.name)), -1)
+        for node, place in self._places.items():
+            for value, number in zip(node.outputs, self._of_outputs(node, self.numbers, 0), strict=True):
+                old, of_old = self.known.get(value.name, (None, None))
+                if old is not None and of_old is not None and of_old != number:
+                    self.claimed[value] = old
+                    number = of_old
+                self._set(value, number, None if _constant(value) is not None else place)
+        self.all_numbers = frozenset(self.numbers.values())
+
+    def place(self, value: ir.Value) -> int:
+        """Where in the graph's order a value is made."""
+        producer = value.producer()
+        return len(self._places) if producer is None else self._places[producer]
+
+    def side(self, value: ir.Value, is_leaf: Callable[[int], bool]) -> Side:
+        """How the value is computed from leaves."""
+        nodes: dict[ir.Node, None] = {}
+        leaves: dict[ir.Value, int] = {}
+        constants: dict[ir.Value, None] = {}
+        waiting = [(value, True)]
+        seen: set[ir.Value] = set()
+        while waiting:
+            current, is_root = waiting.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            producer = current.producer()
+            if _constant(current) is not None:
+                constants[current] = None
+            elif producer is None or (not is_root and is_leaf(self.numbers[current])):
+                leaves[current] = self.numbers[current]
+            elif producer not in nodes:
+                nodes[producer] = None
+                waiting += [(read, False) for read in read_values(producer)]
+        return Side(value, tuple(sorted(nodes, key=self._places.__getitem__)), leaves, tuple(constants))
+
+    def _set(self, value: ir.Value, number: int, place: int | None) -> None:
+        self.numbers[value] = number
+        if place is not None:
+            self.first_places.setdefault(number, place)
+
+    def _number(self, key: Hashable) -> int:
+        return self.table.setdefault(key, len(self.table))
+
+    def _of_outputs(self, node: ir.Node, numbers: Mapping[ir.Value, int], depth: int) -> list[int]:
+        constant = _constant(node.outputs[0]) if node.op_type == "Constant" and not node.domain else None
+        if constant is not None:
+            return [self._number(_constant_key(constant))]
+        inputs = tuple(None if value is None else numbers[value] for value in node.inputs)
+        if node.op_type == "Identity" and not node.domain and inputs[0] is not None:
+            return [inputs[0]]
+        version = self.model.graph_model.opset_imports.get(node.domain, 0)
+        attributes = tuple(self._attribute(node.attributes[name], numbers, depth) for name in sorted(node.attributes))
+        key = (node.domain, node.op_type, node.overload, _since(node.op_type, version, node.domain), attributes, inputs)
+        return [self._number((key, place, len(node.outputs))) for place in range(len(node.outputs))]
+
+    def _attribute(self, attribute: ir.Attr, numbers: Mapping[ir.Value, int], depth: int) -> Hashable:
+        kind, value = attribute.type, attribute.value
+        if kind == ir.AttributeType.GRAPH:
+            value = self._body(attribute.as_graph(), numbers, depth + 1)
+        elif kind == ir.AttributeType.GRAPHS:
+            value = tuple(self._body(graph, numbers, depth + 1) for graph in attribute.as_graphs())
+        elif kind == ir.AttributeType.TENSOR:
+            value = _constant_key(attribute.as_tensor())
+        elif isinstance(value, Hashable):
+            value = tuple(value) if isinstance(value, (list, tuple)) else value
+        else:
+            value = repr(value)
+        return attribute.name, kind, value
+
+    def _body(self, graph: ir.Graph, outer: Mapping[ir.Value, int], depth: int) -> Hashable:
+        numbers = dict(outer)
+        for value in graph.initializers.values():
+            if value.const_value is not None:
+                numbers[value] = self._number(_constant_key(value.const_value))
+        for place, value in enumerate(graph.inputs):
+            numbers[value] = self._number(("argument", depth, place))
+        for node in graph:
+            numbers.update(zip(node.outputs, self._of_outputs(node, numbers, depth), strict=True))
+        return len(graph.inputs), tuple(numbers[value] for value in graph.outputs)
+
+
+def read_values(node: ir.Node) -> Iterator[ir.Value]:
+    """What a node reads, its bodies included."""
+    yield from (value for value in node.inputs if value is not None)
+    for body in bodies(node):
+        inside = set(body.inputs) | set(body.initializers.values())
+        for inner in body.all_nodes():
+            inside.update(inner.outputs)
+            for deeper in bodies(inner):
+                inside |= set(deeper.inputs) | set(deeper.initializers.values())
+        read = [value for inner in body.all_nodes() for value in inner.inputs if value is not None]
+        yield from (value for value in (*read, *body.outputs) if value not in inside)
+
+
+def _uses(value: ir.Value) -> set[tuple[str, str, str | None, int]]:
+    return {(use.node.domain, use.node.op_type, use.node.outputs[0].name, use.idx) for use in value.uses()}
+
+
+def _constant(value: ir.Value) -> ir.TensorProtocol | None:
+    """The tensor of an initializer or a Constant node. Passes note tensors at other values too: those are guesses."""
+    producer = value.producer()
+    if value.is_graph_input() or (producer is not None and (producer.op_type != "Constant" or producer.domain)):
+        return None
+    return ir.convenience.get_const_tensor(value)
+
+
+def _constant_key(tensor: ir.TensorProtocol) -> Hashable:
+    return "constant", tensor.dtype, tuple(tensor.shape.numpy()), _digest(tensor)
+
+
+_digests: weakref.WeakKeyDictionary[ir.TensorProtocol, bytes] = weakref.WeakKeyDictionary()
+
+
+def _digest(tensor: ir.TensorProtocol) -> bytes:
+    if tensor not in _digests:
+        _digests[tensor] = digest(tensor)
+    return _digests[tensor]
+
+
+@functools.cache
+def _since(operator: str, version: int, domain: str) -> int:
+    """The version that an operator has had its meaning since."""
+    try:
+        return int(onnx.defs.get_schema(operator, version, domain).since_version)
+    except onnx.defs.SchemaError:
+        return version
