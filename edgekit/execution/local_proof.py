@@ -6,6 +6,7 @@ that is too wide; here they are fed with every kind of input directly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -89,7 +90,7 @@ class _Trial:
 
     def judged(self, claims: Sequence[Claim]) -> Iterator[tuple[Claim, str | None]]:
         """Every claim with what differs, the first that fails at last."""
-        for batch in _batches(claims):
+        for batch in self._batches(claims):
             outcomes = self._differences(batch)
             for claim in batch:
                 difference = outcomes[claim.name]
@@ -99,7 +100,8 @@ class _Trial:
         """What still differs when the claim starts from values further back; None where nothing does."""
         inside: frozenset[int] = frozenset()
         while True:
-            further = _dependent(claim) or _ranged(claim)
+            leaves = self.comparison.leaves([claim])
+            further = _dependent(leaves) or _ranged(leaves)
             inside |= further
             claim = self.comparison.grown(claim, inside)
             if not further or len(claim.before.nodes) > _GROWTH_NODES:
@@ -110,7 +112,7 @@ class _Trial:
 
     def _differences(self, claims: Sequence[Claim]) -> dict[str, str | None]:
         """What differs, by the claims' names."""
-        leaves = {number: value for claim in claims for number, value in claim.leaves.items()}
+        leaves = self.comparison.leaves(claims)
         captured = self._captured(leaves)
         before = _extract(self.before, [claim.before for claim in claims], leaves, captured)
         after = _extract(self.after, [claim.after for claim in claims], leaves, captured)
@@ -119,7 +121,7 @@ class _Trial:
             pair = Reference(before), Reference(after)
         except NotRunnableError as error:
             return self._one_by_one(claims, error)
-        for kind in _kinds(claims, captured):
+        for kind in self._kinds(claims, captured):
             feeds = {
                 f"leaf{number}": numbers_like(kind, value.name or "", captured[number])
                 for number, value in leaves.items()
@@ -146,6 +148,36 @@ class _Trial:
                     if not is_rounding(of_expected, of_computed, perturbed):
                         found[claim.name] = f"{difference}, on {kind} inputs of the nodes that changed"
         return found
+
+    def _batches(self, claims: Sequence[Claim]) -> Iterator[list[Claim]]:
+        """The claims in groups that can be executed at once: heavy ones apart from light ones."""
+        for heavy in (False, True):
+            batch: list[Claim] = []
+            total = 0
+            for claim in claims:
+                if self._is_heavy(claim) != heavy:
+                    continue
+                size = self._elements(claim)
+                if batch and total + size > _BATCH_ELEMENTS:
+                    yield batch
+                    batch, total = [], 0
+                batch.append(claim)
+                total += size
+            if batch:
+                yield batch
+
+    def _elements(self, claim: Claim) -> int:
+        shapes = [value.shape or () for value in self.comparison.leaves([claim]).values()]
+        return sum(math.prod(dim for dim in shape if isinstance(dim, int)) for shape in shapes)
+
+    def _is_heavy(self, claim: Claim) -> bool:
+        macs = sum(node_macs(node) or 0 for node in claim.before.nodes)
+        return macs > HEAVY_MACS or self._elements(claim) > HEAVY_ELEMENTS
+
+    def _kinds(self, claims: Sequence[Claim], arrays: Mapping[int, np.ndarray]) -> Sequence[str]:
+        if not any(array.dtype.kind in "fcb" or array.dtype.itemsize == 1 for array in arrays.values()):
+            return KINDS[:1]  # nothing would be drawn
+        return KINDS[:HEAVY_KINDS] if self._is_heavy(claims[0]) else KINDS
 
     def _one_by_one(self, claims: Sequence[Claim], error: NotRunnableError) -> dict[str, str | None]:
         if len(claims) == 1:
@@ -176,36 +208,6 @@ class _Trial:
         return found
 
 
-def _batches(claims: Sequence[Claim]) -> Iterator[list[Claim]]:
-    """The claims in groups that can be executed at once."""
-    batch: list[Claim] = []
-    total = 0
-    for claim in claims:
-        size = _elements(claim)
-        if batch and (total + size > _BATCH_ELEMENTS or _is_heavy(claim) != _is_heavy(batch[0])):
-            yield batch
-            batch, total = [], 0
-        batch.append(claim)
-        total += size
-    if batch:
-        yield batch
-
-
-def _elements(claim: Claim) -> int:
-    return sum(int(np.prod([d for d in value.shape or () if isinstance(d, int)])) for value in claim.leaves.values())
-
-
-def _is_heavy(claim: Claim) -> bool:
-    macs = sum(node_macs(node) or 0 for node in claim.before.nodes)
-    return macs > HEAVY_MACS or _elements(claim) > HEAVY_ELEMENTS
-
-
-def _kinds(claims: Sequence[Claim], arrays: Mapping[int, np.ndarray]) -> Sequence[str]:
-    if not any(array.dtype.kind in "fcb" or array.dtype.itemsize == 1 for array in arrays.values()):
-        return KINDS[:1]  # nothing would be drawn
-    return KINDS[:HEAVY_KINDS] if _is_heavy(claims[0]) else KINDS
-
-
 def _perturbed(model: Model, feeds: Arrays, output: str) -> list[np.ndarray]:
     """An output with inputs and weights moved to neighbouring numbers."""
     found = []
@@ -226,9 +228,9 @@ def _feeds_sensitive(value: ir.Value) -> bool:
     return any(not use.node.domain and use.idx in SENSITIVE.get(use.node.op_type, ()) for use in value.uses())
 
 
-def _dependent(claim: Claim) -> frozenset[int]:
-    """The leaves that are made from other leaves, by few nodes, with what lies between."""
-    by_value = {value: number for number, value in claim.leaves.items()}
+def _dependent(leaves: Mapping[int, ir.Value]) -> frozenset[int]:
+    """The leaves that are made from other leaves by few nodes."""
+    by_value = {value: number for number, value in leaves.items()}
     found: set[int] = set()
     for leaf, number in by_value.items():
         seen: set[ir.Value] = set()
@@ -246,11 +248,11 @@ def _dependent(claim: Claim) -> frozenset[int]:
     return frozenset(found)
 
 
-def _ranged(claim: Claim) -> frozenset[int]:
+def _ranged(leaves: Mapping[int, ir.Value]) -> frozenset[int]:
     """The leaves that a cheap node makes, whose range the claim may rest on."""
     return frozenset(
         number
-        for number, value in claim.leaves.items()
+        for number, value in leaves.items()
         if (producer := value.producer()) is not None and not node_macs(producer)
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import onnx
@@ -43,10 +43,9 @@ class Claim:
     """Whether the value is an output, or something uses it in both graphs alike: then its name means the same."""
 
     @property
-    def leaves(self) -> dict[int, ir.Value]:
-        """What both sides start from, by number, as the graph before calls it."""
-        found = {number: value for value, number in self.after.leaves.items()}
-        return found | {number: value for value, number in self.before.leaves.items()}
+    def leaf_numbers(self) -> frozenset[int]:
+        """The numbers of what the two sides start from."""
+        return frozenset((*self.before.leaves.values(), *self.after.leaves.values()))
 
 
 def is_same_by_structure(before: Model, after: Model) -> bool:
@@ -84,6 +83,10 @@ class Comparison:
         for new, old in self._claimed.items():
             yield self._claim(old, new, frozenset())
 
+    def leaves(self, claims: Iterable[Claim]) -> dict[int, ir.Value]:
+        """What claims start from, by number, as the graph before calls it."""
+        return {number: self._of_before.value(number) for claim in claims for number in claim.leaf_numbers}
+
     def grown(self, claim: Claim, inside: frozenset[int]) -> Claim:
         """The claim, from further back: without the numbers ``inside`` among its leaves."""
         return self._claim(claim.before.value, claim.after.value, inside)
@@ -120,6 +123,7 @@ class _Numbered:
 
     def __post_init__(self) -> None:
         graph = self.model.graph
+        self._by_number: dict[int, ir.Value] = {}
         self._places = {node: place for place, node in enumerate(graph)}
         for value in graph.initializers.values():
             if value.const_value is not None:
@@ -135,6 +139,10 @@ class _Numbered:
                     number = of_old
                 self._set(value, number, None if _constant(value) is not None else place)
         self.all_numbers = frozenset(self.numbers.values())
+
+    def value(self, number: int) -> ir.Value:
+        """The first value with a number."""
+        return self._by_number[number]
 
     def place(self, value: ir.Value) -> int:
         """Where in the graph's order a value is made."""
@@ -165,6 +173,7 @@ class _Numbered:
 
     def _set(self, value: ir.Value, number: int, place: int | None) -> None:
         self.numbers[value] = number
+        self._by_number.setdefault(number, value)
         if place is not None:
             self.first_places.setdefault(number, place)
 
@@ -229,7 +238,9 @@ def _uses(value: ir.Value) -> set[tuple[str, str, str | None, int]]:
 def _constant(value: ir.Value) -> ir.TensorProtocol | None:
     """The tensor of an initializer or a Constant node. Passes note tensors at other values too: those are guesses."""
     producer = value.producer()
-    if value.is_graph_input() or (producer is not None and (producer.op_type != "Constant" or producer.domain)):
+    if value.is_initializer():
+        return value.const_value
+    if producer is None or producer.op_type != "Constant" or producer.domain:
         return None
     return ir.convenience.get_const_tensor(value)
 
