@@ -22,7 +22,7 @@ from edgekit.execution.value_numbers import Claim, Comparison, Side, read_values
 from edgekit.graph.cost import node_macs
 from edgekit.model import Arrays, Model
 
-TOLERANCE = 1 / 32
+TOLERANCE = 1 / 128
 """Of what whole models may differ by: few operators round less often than many."""
 
 HEAVY_MACS = 1 << 22
@@ -253,7 +253,7 @@ def _ranged(leaves: Mapping[int, ir.Value]) -> frozenset[int]:
     return frozenset(
         number
         for number, value in leaves.items()
-        if (producer := value.producer()) is not None and not node_macs(producer)
+        if (producer := value.producer()) is not None and node_macs(producer) == 0
     )
 
 

@@ -25,7 +25,7 @@ _EXACT = {"Resize", "Upsample", "Range", "NonMaxSuppression"}
 
 
 def perturbed_inputs(arrays: Arrays, seed: int) -> Arrays:
-    """The arrays, half of their floating-point numbers moved to the next one up or down; whole numbers stay.
+    """The arrays, half of their floating-point numbers moved to the next one up or down; whole numbers and halves stay.
 
     Args:
         arrays: By name; those of other types stay as they are.
@@ -65,7 +65,7 @@ def perturbed(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return array
     draw = rng.random(array.shape, dtype=np.float32)
     direction = np.where(draw < _MOVED / 2, -np.inf, np.inf).astype(array.dtype)
-    moves = (draw < _MOVED) & np.isfinite(array) & (array != np.rint(array))
+    moves = (draw < _MOVED) & np.isfinite(array) & (2 * array != np.rint(2 * array))
     return np.asarray(np.where(moves, np.nextafter(array, direction), array))
 
 
