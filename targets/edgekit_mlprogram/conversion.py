@@ -59,8 +59,8 @@ class _Job:
 
 
 def convert(
-    model: onnx.ModelProto | Path,
-    out: Path,
+    model: onnx.ModelProto | str | Path,
+    out: str | Path,
     *,
     deployment_target: str = "iOS18",
     precision: str = "float16",
@@ -97,7 +97,7 @@ def convert(
         graph_model, subject = ir.load(model), model
     return convert_graph(
         graph_model,
-        out,
+        Path(out),
         deployment_target_name=deployment_target,
         precision=precision,
         subject=subject,

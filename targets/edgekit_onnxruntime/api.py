@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PRECISIONS = ("float32",)
 
 
-def convert(model: onnx.ModelProto | Path, out: Path, *, precision: str = "float32") -> Path:
+def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: str = "float32") -> Path:
     """Write a model in ORT format, optimized as the runtime would optimize it while loading.
 
     Args:
@@ -44,8 +44,10 @@ def convert(model: onnx.ModelProto | Path, out: Path, *, precision: str = "float
             expected=" or ".join(PRECISIONS),
             found=precision,
         )
-    target = out if out.suffix == ".ort" else out.with_name(f"{out.name}.ort")
-    given = Model(ir.load(model), model) if isinstance(model, Path) else Model(ir.from_proto(model))
+    target = Path(out)
+    if target.suffix != ".ort":
+        target = target.with_name(f"{target.name}.ort")
+    given = Model(ir.load(model), Path(model)) if isinstance(model, str | Path) else Model(ir.from_proto(model))
     mark_loadable(given.graph_model)
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / f"{given.name}.onnx"
@@ -54,7 +56,7 @@ def convert(model: onnx.ModelProto | Path, out: Path, *, precision: str = "float
     return target
 
 
-def load(path: Path, *, threads: int = 1) -> SessionRunner:
+def load(path: str | Path, *, threads: int = 1) -> SessionRunner:
     """What executes a ``.onnx`` or ``.ort`` file with the CPU provider on ``threads`` threads.
 
     Raises:
@@ -63,4 +65,4 @@ def load(path: Path, *, threads: int = 1) -> SessionRunner:
     """
     from edgekit_onnxruntime.runner import SessionRunner
 
-    return SessionRunner(path, threads=threads)
+    return SessionRunner(Path(path), threads=threads)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PRECISIONS = ("float32", "float16")
 
 
-def convert(model: onnx.ModelProto | Path, out: Path, *, precision: str = "float32") -> Path:
+def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: str = "float32") -> Path:
     """Write a model as OpenVINO IR: a ``.xml`` file, and a ``.bin`` file of the same name beside it.
 
     Args:
@@ -38,13 +38,15 @@ def convert(model: onnx.ModelProto | Path, out: Path, *, precision: str = "float
 
     if precision not in PRECISIONS:
         raise InputError("unknown precision", subject="precision", expected=" or ".join(PRECISIONS), found=precision)
-    target = out if out.suffix == ".xml" else out.with_name(f"{out.name}.xml")
-    loaded = Model(ir.load(model), model) if isinstance(model, Path) else Model(ir.from_proto(model))
+    target = Path(out)
+    if target.suffix != ".xml":
+        target = target.with_name(f"{target.name}.xml")
+    loaded = Model(ir.load(model), Path(model)) if isinstance(model, str | Path) else Model(ir.from_proto(model))
     write_ir(convert_model(loaded).network, loaded, target, half_weights=precision == "float16")
     return target
 
 
-def load(path: Path, *, threads: int = 1) -> CompiledRunner:
+def load(path: str | Path, *, threads: int = 1) -> CompiledRunner:
     """What executes an IR's ``.xml`` file on the CPU, computing in float32, on ``threads`` threads.
 
     Raises:
@@ -52,4 +54,4 @@ def load(path: Path, *, threads: int = 1) -> CompiledRunner:
     """
     from edgekit_openvino.runner import CompiledRunner
 
-    return CompiledRunner(path, threads=threads)
+    return CompiledRunner(Path(path), threads=threads)

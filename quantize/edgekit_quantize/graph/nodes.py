@@ -65,12 +65,16 @@ class Names:
     """Gives out value names that the graph does not use yet."""
 
     def __init__(self, graph: ir.Graph) -> None:
+        self._graph = graph
         self._used = used_names(graph)
 
     def fresh(self, wish: str) -> str:
-        """``wish`` itself, or with a number behind it where it is taken."""
+        """``wish`` itself, or with a number behind it where it is taken.
+
+        Constants that something else has registered in the meantime count, too.
+        """
         name, count = wish, 1
-        while name in self._used:
+        while name in self._used or name in self._graph.initializers:
             name, count = f"{wish}_{count}", count + 1
         self._used.add(name)
         return name

@@ -191,6 +191,24 @@ def test_a_batch_first_lstm_has_no_such_operator(parse: Callable[..., ir.Model],
     assert "DynamicQuantizeLSTM" not in {node.op_type for node in small.graph}
 
 
+SHARED = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[6, 1, 20] x) => (float[6, 1, 1, 24] y, float[6, 1, 1, 96] z) {
+  y = LSTM<hidden_size = 24>(x, w, r)
+  z = RNN<hidden_size = 96>(x, w, r2)
+}"""
+
+
+def test_layers_of_two_kinds_may_share_their_weights(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
+) -> None:
+    model = parse(SHARED, **_weights(rng, w=(1, 96, 20), r=(1, 96, 24), r2=(1, 96, 96)))
+    small = _quantized(Model(model), "int8-dynamic", "onnxruntime").graph_model
+
+    feeds = {"x": rng.normal(size=(6, 1, 20)).astype(np.float32)}
+    for exact, found in zip(execute(model, feeds), execute(small, feeds), strict=True):
+        assert _sqnr([exact], [found]) > 25
+
+
 @pytest.mark.parametrize("taken", [True, False])
 def test_recurrent_nets_in_branches_too(
     parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator, taken: bool
