@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+import warnings
 from pathlib import Path
 
 from edgekit.cli import end_with_error, main
@@ -12,6 +13,9 @@ from edgekit.terminal.foreign_text import safe_stream
 COLLECT_AFTER = 50_000
 """How many new objects Python's search for cycles waits for: graphs are tens of thousands of small objects, and with
 the default of 700 the search takes up to a tenth of the time."""
+
+# What a model makes of its numbers is told in verdicts. Child processes import this module, too.
+warnings.filterwarnings("ignore", r".* encountered in ", RuntimeWarning)
 
 
 def run() -> int:

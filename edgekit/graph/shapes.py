@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
+from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
@@ -75,6 +77,20 @@ def _values(graph_model: ir.Model) -> Iterator[ir.Value]:
         yield from ir.convenience.create_value_mapping(graph).values()
 
 
+def fold_constants(graph_model: ir.Model, **limits: Any) -> bool:
+    """Compute what is constant, in place; NumPy does not warn of divisions by zero and the like, which models contain.
+
+    Args:
+        graph_model: The model.
+        limits: Options of onnxscript's ``fold_constants_ir``.
+
+    Returns:
+        Whether anything changed.
+    """
+    with np.errstate(all="ignore"):
+        return bool(fold_constants_ir(graph_model, onnx_shape_inference=True, **limits))
+
+
 def fold_shapes(model: Model) -> Model:
     """The model with what it computes from shapes turned into constants, where the shapes are known.
 
@@ -82,9 +98,8 @@ def fold_shapes(model: Model) -> Model:
     """
     for _ in range(_FOLDING_ROUNDS):
         graph_model = model.graph_model.clone()
-        changed = fold_constants_ir(
+        changed = fold_constants(
             graph_model,
-            onnx_shape_inference=True,
             input_size_limit=SHAPE_ELEMENTS,
             output_size_limit=SHAPE_ELEMENTS,
             should_fold=FoldingBudget(_should_fold),

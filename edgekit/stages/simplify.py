@@ -16,14 +16,13 @@ from onnx_ir.passes.common import (
     RemoveUnusedNodesPass,
     RemoveUnusedOpsetsPass,
 )
-from onnxscript.optimizer import fold_constants_ir
 
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError
 from edgekit.graph.cleanup import remove_identities, store_once
 from edgekit.graph.folding import FoldingBudget
 from edgekit.graph.patterns import PATTERNS, fuse
-from edgekit.graph.shapes import SHAPE_ELEMENTS, infer_shapes
+from edgekit.graph.shapes import SHAPE_ELEMENTS, fold_constants, infer_shapes
 from edgekit.model import Model, name_nodes
 from edgekit.stages import Stage, StageResult
 
@@ -124,17 +123,12 @@ def _fold_constants(graph_model: ir.Model) -> None:
     """Folds what is constant, unless the model grows a lot by it: then only small constants."""
     before = _tensor_bytes(graph_model)
     trial = graph_model.clone()
-    fold_constants_ir(trial, onnx_shape_inference=True, should_fold=FoldingBudget(weight_bytes=before))
+    fold_constants(trial, should_fold=FoldingBudget(weight_bytes=before))
     growth = _tensor_bytes(trial) - before
     if growth <= max(_GROWTH_BYTES, _GROWTH_SHARE * before):
-        fold_constants_ir(graph_model, onnx_shape_inference=True, should_fold=FoldingBudget(weight_bytes=before))
+        fold_constants(graph_model, should_fold=FoldingBudget(weight_bytes=before))
     else:
-        fold_constants_ir(
-            graph_model,
-            onnx_shape_inference=True,
-            output_size_limit=SHAPE_ELEMENTS,
-            should_fold=FoldingBudget(weight_bytes=before),
-        )
+        fold_constants(graph_model, output_size_limit=SHAPE_ELEMENTS, should_fold=FoldingBudget(weight_bytes=before))
     RemoveUnusedNodesPass()(graph_model)
 
 

@@ -287,3 +287,9 @@ def test_the_process_collects_cycles_seldom_and_gives_the_exit_code_back() -> No
     assert ended.returncode == 2
     assert ended.stdout == "True\n"
     assert "missing.onnx" in ended.stderr
+
+
+def test_numpy_does_not_warn_on_the_terminal() -> None:
+    finished = run_python("import edgekit.__main__; import numpy as np; print(np.float32(1) / np.zeros(1, np.float32))")
+    assert finished.stdout == "[inf]\n"
+    assert finished.stderr == ""

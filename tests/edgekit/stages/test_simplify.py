@@ -215,3 +215,14 @@ def test_what_cannot_be_executed_stays_as_it_is(tmp_path: Path) -> None:
     assert operators(result) == ["Identity", "Secret"]
     assert len(result.warnings) == 1
     assert result.warnings[0].startswith("not simplified, because outputs could not be compared: ")
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_constants_that_are_infinite_are_folded_without_a_warning(onnx_file: WriteOnnx) -> None:
+    graph = """g (float[1, 4] x) => (float[1, 4] y) <float zero = {0}, float one = {1}> {
+        infinite = Div (one, zero)
+        nothing = Log (zero)
+        both = Max (infinite, nothing)
+        y = Min (x, both)
+    }"""
+    assert operators(Simplify()(load(onnx_file(graph)))) == ["Min"]
