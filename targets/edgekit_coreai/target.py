@@ -16,6 +16,7 @@ from edgekit_mil.deployment import compression_schemes
 class CoreAITarget(Target):
     """Builds Core AI models by way of ML Programs, and executes them with Apple's own runtime."""
 
+    contract_version = 1
     name: ClassVar[str] = "coreai"
     contract_version = 1
     options: ClassVar[Mapping[str, str]] = OPTIONS
