@@ -1,3 +1,55 @@
-"""EdgeKit: takes a trained ONNX model, gets it onto the device, and proves that it still works."""
+"""EdgeKit: takes a trained ONNX model, gets it onto the device, and proves that it still works.
+
+The functions of :mod:`edgekit.api` are attributes of this package. Importing it costs nothing heavy: what they need is
+imported when the first of them is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgekit.api import (
+        bench,
+        build,
+        check,
+        extract,
+        fix,
+        gate,
+        inspect,
+        load,
+        package,
+        quantize,
+        report,
+        targets,
+        verify,
+    )
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "bench",
+    "build",
+    "check",
+    "extract",
+    "fix",
+    "gate",
+    "inspect",
+    "load",
+    "package",
+    "quantize",
+    "report",
+    "targets",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("edgekit.api"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -197,6 +197,21 @@ def find_config(start: Path) -> Path | None:
     return next((file for folder in (start, *start.parents) if (file := folder / CONFIG_FILE).is_file()), None)
 
 
+def declared_preprocessing(config: Path | None, data: Path | None, model: Path | None) -> Preprocessing | None:
+    """How the pictures or sounds of a data folder become a model's input, as a project file declares it.
+
+    Args:
+        config: The project file; None: the nearest to the data.
+        data: The folder of samples.
+        model: The ONNX file.
+
+    Raises:
+        InputError: The project file cannot be used.
+    """
+    path = config or (find_config(data) if data is not None else None)
+    return None if path is None else read_config(path).preprocessing_of(model)
+
+
 def parse_fraction(value: float | str) -> float:
     """A share written as a number from 0 to 1 or as a text such as ``1%`` or ``0.01``.
 

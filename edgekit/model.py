@@ -41,6 +41,16 @@ class ValueSpec:
         """Whether every dimension is a number."""
         return self.shape is not None and all(isinstance(dim, int) for dim in self.shape)
 
+    def takes_shape(self, shape: tuple[int, ...]) -> bool:
+        """Whether an array of that shape fits: of the same rank, and equal where a dimension is a number."""
+        if self.shape is None:
+            return True
+        if len(shape) != len(self.shape):
+            return False
+        return all(
+            not isinstance(wanted, int) or wanted == given for given, wanted in zip(shape, self.shape, strict=True)
+        )
+
     def __str__(self) -> str:
         dims = "unknown rank" if self.shape is None else "×".join("?" if d is None else str(d) for d in self.shape)
         return f"{self.name}: {self.dtype} {dims or 'scalar'}"

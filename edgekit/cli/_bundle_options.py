@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from edgekit.errors import InputError
-
 BundleArgument = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="A bundle that `edgekit package` wrote.", show_default=False)
 ]
@@ -61,28 +59,3 @@ OriginalOption = Annotated[
     Path | None,
     typer.Option("--model", metavar="MODEL", help="The ONNX model that the bundle was made from.", show_default=False),
 ]
-
-
-def parse_max_drop(text: str | None) -> float | None:
-    """What ``--max-drop`` says, as a fraction.
-
-    Raises:
-        InputError: It is no share, or a number that was surely meant as a percentage.
-    """
-    from edgekit import config
-
-    return None if text is None else config.parse_max_drop(text, "--max-drop")
-
-
-def nearest_config(given: Path | None) -> Path:
-    """The project file to work with.
-
-    Raises:
-        InputError: None was given, and there is none here or above.
-    """
-    from edgekit.config import find_config
-
-    found = given or find_config(Path.cwd())
-    if found is None:
-        raise InputError("there is no edgekit.toml here or in a folder above", hint="`--config FILE` names one")
-    return found

@@ -1,4 +1,4 @@
-"""Inputs and outputs, as data and as a table."""
+"""Inputs and outputs as a table."""
 
 from __future__ import annotations
 
@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
-    from edgekit.model import ValueSpec
-
-
-def spec_record(spec: ValueSpec) -> dict[str, Any]:
-    """An input or output as plain data."""
-    return {"name": spec.name, "dtype": spec.dtype, "shape": None if spec.shape is None else list(spec.shape)}
-
 
 def render_features(record: Mapping[str, Any], out: RichConsole) -> None:
-    """Prints the ``inputs`` and ``outputs`` of a record, which hold what :func:`spec_record` gives."""
+    """Prints the ``inputs`` and ``outputs`` of a record, each a name, a dtype and a shape."""
     from rich import box
     from rich.table import Table
 

@@ -43,14 +43,11 @@ def bench(
     Times are those of the first golden sample, on one thread; a stand-in for the device's own runtime may use more, and
     its times do not count. Where the runtime is pinned to another precision than its own choice, that is measured too.
     """
-    from edgekit.bundle import read_bundle
-    from edgekit.bundle_checks.benchmark import bench_bundle
-    from edgekit.devices.opening import open_device
+    from edgekit import api
 
-    where = open_device(device, device_timeout, console.progress.step)
-    opened, other = read_bundle(bundle), None if against is None else read_bundle(against)
-    with console.progress.stage("bench"):
-        candidates = bench_bundle(opened, other, model, console.progress.step, where)
+    candidates = api.bench(
+        bundle, against=against, model=model, device=device, device_timeout=device_timeout, progress=console.progress
+    )
     first = candidates[0]
     record = {"device": device, "candidates": [candidate.as_record(first) for candidate in candidates]}
     console.show(record, partial(_show, candidates))

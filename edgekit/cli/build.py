@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgekit.cli._bundle_options import ConfigOption, nearest_config
+from edgekit.cli._bundle_options import ConfigOption
 from edgekit.cli._bundle_view import show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
-from edgekit.cli._errors import TRACEBACK_VARIABLE, InterruptedByUserError, as_edgekit_error
+from edgekit.cli._errors import TRACEBACK_VARIABLE, InterruptedByUserError
 
 if TYPE_CHECKING:
     from edgekit.project import ProjectBundle
@@ -42,12 +42,10 @@ def build(
     its runtimes are what they were, so that a build that was interrupted goes on where it was. One that fails does not
     end the others; the exit code is that of the worst.
     """
-    from edgekit.config import read_config
-    from edgekit.project import build_project
+    from edgekit import api
 
-    project = read_config(nearest_config(config))
     try:
-        results = build_project(project, _board(console), as_edgekit_error, jobs=jobs, force=force)
+        results = api.build(config, jobs=jobs, force=force, board=_board(console))
     except KeyboardInterrupt as interrupt:
         raise InterruptedByUserError(
             str(interrupt) or "interrupted", hint="the bundles that were finished are there; run it again to go on"

@@ -8,7 +8,7 @@ import typer
 
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
-from edgekit.cli._features import render_features, spec_record
+from edgekit.cli._features import render_features
 from edgekit.cli._options import ModelArgument, ModelOutputOption
 
 OutputsOption = Annotated[
@@ -42,22 +42,9 @@ def extract(
 
     Names are those of values: inputs, outputs, or what flows between two nodes. A node's name stands for its outputs.
     """
-    from edgekit.graph.extraction import extract_part
-    from edgekit.graph.onnx_file import write_model
-    from edgekit.pipeline import Walk
-    from edgekit.stages.load import Load
+    from edgekit import api
 
-    walk = Walk(console.progress)
-    loaded = walk.through(Load(), model).model
-    part = extract_part(loaded, outputs=outputs, inputs=inputs or [])
-    write_model(part, output)
-    record = {
-        "output": str(output),
-        "nodes": sum(1 for _ in part.graph.all_nodes()),
-        "nodes_before": sum(1 for _ in loaded.graph.all_nodes()),
-        "inputs": [spec_record(spec) for spec in part.inputs],
-        "outputs": [spec_record(spec) for spec in part.outputs],
-        "warnings": walk.warnings,
-    }
+    part = api.extract(model, output, outputs=outputs, inputs=inputs or (), progress=console.progress)
+    record = part.as_record()
     console.show(record, lambda out: render_features(record, out))
     console.note(f"wrote {output}")

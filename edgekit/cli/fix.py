@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
-from edgekit.cli._features import render_features, spec_record
+from edgekit.cli._features import render_features
 from edgekit.cli._options import ModelArgument, ModelOutputOption, ShapeOptions
 
 
@@ -18,33 +18,12 @@ def fix(console: Console, *, model: ModelArgument, shapes: ShapeOptions, output:
     Names are those that `edgekit inspect` shows. What the model computes from its shapes becomes constant; what stays
     dynamic is listed with the option that would fix it.
     """
-    from edgekit.errors import InputError
-    from edgekit.graph.onnx_file import write_model
-    from edgekit.pipeline import Walk
-    from edgekit.stages.fix_shapes import FixShapes, dynamic_dimensions
-    from edgekit.stages.load import Load
+    from edgekit import api
 
-    walk = Walk(console.progress)
     request = shapes.request()
-    loaded = walk.through(Load(), model).model
-    if not request:
-        flags = dict.fromkeys(flag for *_, flag in dynamic_dimensions(loaded))
-        raise InputError(
-            "says nothing to fix",
-            subject="edgekit fix",
-            found="; ".join(str(spec) for spec in loaded.inputs),
-            hint=f"give {' '.join(flags)}" if flags else "every input has a fixed shape already",
-        )
-    fixed = walk.through(FixShapes(request), loaded)
-    write_model(fixed.model, output)
-    features = {
-        "inputs": [spec_record(spec) for spec in fixed.model.inputs],
-        "outputs": [spec_record(spec) for spec in fixed.model.outputs],
-    }
-    record = {"output": str(output), **fixed.record, **features, "warnings": walk.warnings}
-    console.show(record, lambda out: render_features(features, out))
-    for dimension in fixed.record["still_dynamic"]:
-        console.note(
-            f"still dynamic: input {dimension['input']!r}, axis {dimension['axis']}; {dimension['fix']} fixes it"
-        )
+    fixed = api.fix(model, output, dims=request.dims, shapes=request.shapes, progress=console.progress)
+    record = fixed.as_record()
+    console.show(record, lambda out: render_features(record, out))
+    for dimension in fixed.still_dynamic:
+        console.note(f"still dynamic: input {dimension.input!r}, axis {dimension.axis}; {dimension.fix} fixes it")
     console.note(f"wrote {output}")

@@ -17,9 +17,8 @@ from edgekit.cli._console import Console
 from edgekit.errors import InputError
 
 if TYPE_CHECKING:
-    from edgekit.config import Config, GateSettings
-    from edgekit.quality_gate.bundles import Candidate, Gate, Judged
-    from edgekit.quality_gate.machine import Machine
+    from edgekit.quality_gate.bundles import Judged
+    from edgekit.quality_gate.gating import GateResult
     from edgekit.quality_gate.verdict import Verdict
 
 BundlesArgument = Annotated[
@@ -84,21 +83,6 @@ class ComparisonOptions:
     against: AgainstOption = None
     update: UpdateOption = False
 
-    def baseline_file(self, settings: GateSettings) -> Path | None:
-        """The file to compare with, or to write; None where there is none.
-
-        Raises:
-            InputError: Options are missing, or contradict each other.
-        """
-        if self.against is not None and self.baseline is not None:
-            raise InputError(
-                "are two things to compare with", subject="--against and --baseline", hint="give one of them"
-            )
-        file = self.baseline or (settings.baseline if self.against is None or self.update else None)
-        if self.update and file is None:
-            raise InputError("needs a file to write", subject="--update", hint="give --baseline FILE")
-        return file
-
 
 @dataclass(frozen=True)
 class ReportOptions:
@@ -108,31 +92,28 @@ class ReportOptions:
     summary: SummaryOption = None
     github: GitHubOption = False
 
-    def write(self, console: Console, judged: Sequence[Judged], machine: Machine, config: Path | None) -> None:
+    def write(self, console: Console, result: GateResult) -> None:
         """Writes what is asked for, and what GitHub Actions always wants.
 
         Raises:
             InputError: A file cannot be written.
         """
         from edgekit.atomic import atomic_file
-        from edgekit.quality_gate.annotations import annotation_lines
-        from edgekit.quality_gate.junit import junit_xml
-        from edgekit.quality_gate.markdown import markdown_summary
 
         if self.junit is not None:
             with atomic_file(self.junit) as place:
-                place.write_text(junit_xml(judged), encoding="utf-8")
+                place.write_text(result.junit(), encoding="utf-8")
         told = self.summary or os.environ.get(SUMMARY_VARIABLE)
         if told:
             try:
                 with Path(told).open("a", encoding="utf-8") as stream:
-                    stream.write(markdown_summary(judged, machine))
+                    stream.write(result.markdown())
             except OSError as error:
                 raise InputError(
                     f"cannot be written: {(error.strerror or str(error)).lower()}", subject=told
                 ) from error
         if self.github or os.environ.get(ACTIONS_VARIABLE) == "true":
-            for line in annotation_lines(judged, config):
+            for line in result.annotations():
                 console.say(line)
 
 
@@ -160,81 +141,27 @@ def gate(
     accuracy_fall and latency_growth. Latency is a ratio to the original model or to the earlier bundle, measured in
     turns until it is clear on which side of the limit it lies. What was not measured does not pass.
     """
-    from edgekit.config import GateSettings, find_config, read_config
-    from edgekit.quality_gate.baseline import read_baseline
-    from edgekit.quality_gate.bundles import Gate, candidates_of
-    from edgekit.quality_gate.machine import this_machine
+    from edgekit import api
 
-    place = config or find_config(Path.cwd())
-    project = None if place is None else read_config(place)
-    settings = GateSettings() if project is None else project.gate
-    file = comparison.baseline_file(settings)
-    _require_bundles(bundle, project, model)
-    candidates = candidates_of(project, bundle, model)
-    judge = Gate(
-        this_machine(),
-        time_limit or settings.time_limit,
-        settings.inconclusive,
-        None if file is None or comparison.update else read_baseline(file),
-        comparison.against,
-        console.progress,
+    result = api.gate(
+        *bundle,
+        config=config,
+        baseline=comparison.baseline,
+        against=comparison.against,
+        update=comparison.update,
+        model=model,
+        time_limit=time_limit,
+        progress=console.progress,
     )
-    judged = judge.judge_all(candidates)
-    if comparison.update and file is not None:
-        _update(console, judge, file, candidates, judged)
-    else:
-        _require_verdicts(judged, bundle, place)
-    record = {
-        "passed": all(one.passed for one in judged),
-        "machine": judge.machine.as_record(),
-        "bundles": [one.as_record() for one in judged],
-    }
-    console.show(record, lambda out: show_table(*_table(judged), out))
-    reports.write(console, judged, judge.machine, place)
-    for one in judged:
+    if result.updated:
+        console.note(f"wrote {result.baseline}: {', '.join(result.updated)}")
+    console.show(result.as_record(), lambda out: show_table(*_table(result.bundles), out))
+    reports.write(console, result)
+    for one in result.bundles:
         for verdict in one.doubtful:
             console.warn(f"{one.path}: {verdict.budget} is not clear: {verdict.found}")
-    failed = [one for one in judged if not one.passed]
-    if failed:
-        console.fail("\nerror: ".join(map(_failure, failed)), max(one.exit_code for one in failed))
-
-
-def _require_bundles(bundles: Sequence[Path], project: Config | None, model: Path | None) -> None:
-    if not bundles and (project is None or not project.bundles):
-        raise InputError(
-            "there is nothing to judge",
-            subject=None if project is None else project.path,
-            expected="a BUNDLE, or a project file that declares some",
-            found="no project file" if project is None else "no [[bundle]]",
-        )
-    if model is not None and len(bundles) != 1:
-        raise InputError(
-            "names the original of one bundle", subject="--model", expected="one BUNDLE", found=str(len(bundles))
-        )
-
-
-def _require_verdicts(judged: Sequence[Judged], bundles: Sequence[Path], place: Path | None) -> None:
-    """Refuses to let pass what nothing was asked of."""
-    if all(not one.verdicts and one.error is None for one in judged):
-        raise InputError(
-            "there is nothing to judge the bundle by" if len(bundles) == 1 else "there is nothing to judge by",
-            subject=bundles[0] if len(bundles) == 1 else place,
-            expected="a table [budget] in the project file, --baseline FILE or --against PATH",
-            found="no project file" if place is None else f"no budget in {place}",
-        )
-
-
-def _update(
-    console: Console, judge: Gate, file: Path, candidates: Sequence[Candidate], judged: Sequence[Judged]
-) -> None:
-    """Writes the figures of the bundles that pass."""
-    from edgekit.quality_gate.baseline import read_baseline, write_baseline
-
-    before = read_baseline(file) if file.exists() else {}
-    passing = [(candidate, one.name) for candidate, one in zip(candidates, judged, strict=True) if one.passed]
-    if passing:
-        write_baseline(file, {name: judge.figures(candidate, before.get(name)) for candidate, name in passing})
-        console.note(f"wrote {file}: {', '.join(name for _, name in passing)}")
+    if not result.passed:
+        console.fail("\nerror: ".join(map(_failure, result.failed)), result.exit_code)
 
 
 def _table(judged: Sequence[Judged]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
-from edgekit.cli._features import render_features, spec_record
+from edgekit.cli._features import render_features
 from edgekit.cli._options import ModelArgument, ShapeOptions
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
-
-    from edgekit.model import Model
-    from edgekit.pipeline import Walk
 
 
 @command("edgekit inspect model.onnx", "edgekit inspect model.onnx --dim batch=1 --json")
@@ -23,55 +20,11 @@ def inspect(console: Console, *, model: ModelArgument, shapes: ShapeOptions) -> 
     MACs are the multiplications, each with its addition, of one run. They can be told where the shapes are fixed, by
     the model or by --dim and --shape.
     """
-    from edgekit.pipeline import Walk
-    from edgekit.stages.load import Load
+    from edgekit import api
 
-    walk = Walk(console.progress)
-    loaded = walk.through(Load(), model)
-    described = _describe(loaded.model, _with_shapes(walk, loaded.model, shapes), loaded.record)
-    record = {**described, "warnings": walk.warnings}
+    request = shapes.request()
+    record = api.inspect(model, dims=request.dims, shapes=request.shapes, progress=console.progress).as_record()
     console.show(record, lambda out: _render(record, out))
-
-
-def _with_shapes(walk: Walk, model: Model, shapes: ShapeOptions) -> Model:
-    """The model with all shapes that can be known, to count on."""
-    from edgekit.graph.shapes import fold_shapes, infer_shapes
-    from edgekit.stages.fix_shapes import FixShapes
-
-    if shapes.request():
-        return walk.through(FixShapes(shapes.request()), model).model
-    return fold_shapes(infer_shapes(model, strict=False))
-
-
-def _describe(model: Model, shaped: Model, loaded: Any) -> dict[str, Any]:
-    from collections import Counter
-
-    from edgekit.graph.cost import cost, parameter_count
-    from edgekit.model import op_name
-    from edgekit.stages.fix_shapes import dynamic_dimensions
-
-    operators = Counter(op_name(node) for node in model.graph.all_nodes())
-    spent = cost(shaped)
-    return {
-        "file": loaded["file"],
-        "bytes": loaded["bytes"],
-        "sha256": loaded["sha256"],
-        "producer": loaded["producer"],
-        "opset": loaded["opset"],
-        "upgraded_from_opset": loaded["upgraded_from_opset"],
-        "inputs": [spec_record(spec) for spec in shaped.inputs],
-        "outputs": [spec_record(spec) for spec in shaped.outputs],
-        "dynamic_dimensions": [
-            {"input": spec.name, "axis": axis, "dimension": dim, "fix": flag}
-            for spec, axis, dim, flag in dynamic_dimensions(shaped)
-        ],
-        "nodes": operators.total(),
-        "operators": dict(operators.most_common()),
-        "parameters": parameter_count(model),
-        "weight_bytes": model.weight_bytes,
-        "macs": None if spent.uncounted else spent.macs,
-        "uncounted_nodes": list(spent.uncounted),
-    }
 
 
 def _render(record: dict[str, Any], out: RichConsole) -> None:

@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from edgekit.cli._bundle_options import DataConfigOption, MaxDropOption, parse_max_drop
+from edgekit.cli._bundle_options import DataConfigOption, MaxDropOption
 from edgekit.cli._bundle_view import show_summary
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
-from edgekit.cli._data import declared_preprocessing
 from edgekit.cli._options import DataOption, ModelArgument, QuantizerOption, ShapeOptions, TargetOption
 from edgekit.cli._search_options import SearchOptions
 
@@ -126,35 +125,43 @@ def package(
 
     Pictures and WAV files in --data become inputs as [preprocessing] in the project file says.
     """
-    from edgekit import pipeline
-    from edgekit.registry import find_profile
+    from edgekit import api
     from edgekit.reporting.summary import summary_record
 
-    _, profile = find_profile(target)
-    request = pipeline.PackageRequest(
-        model=model,
-        target=target,
-        output=output or Path(f"{model.stem}-{profile.name}"),
+    request = shapes.request()
+    states, options = parse_options(state, "--state", "INPUT=OUTPUT"), parse_options(option)
+    if quantize is None and not states:
+        console.note(_SCHEME_NOTES[data is not None])
+    bundle = api.package(
+        model,
+        target,
+        output,
         data=data,
         verify_data=verify_data,
         quantize=quantize,
         quantizer=quantizer,
-        max_drop=parse_max_drop(max_drop),
-        floor_db=floor,
+        max_drop=max_drop,
+        floor=floor,
         accept=accept,
-        evaluation=search.evaluation(samples=data is not None or verify_data is not None),
+        metric=search.metric,
+        workers=search.workers,
+        cluster=search.cluster,
+        dims=request.dims,
+        shapes=request.shapes,
         precision=precision,
-        shapes=shapes.request(),
+        states=states,
         labels=labels,
-        preprocessing=declared_preprocessing(config, data, model),
-        states=parse_options(state, "--state", "INPUT=OUTPUT"),
-        target_options=parse_options(option),
+        options=options,
+        config=config,
+        progress=console.progress,
     )
-    if quantize is None and not state:
-        console.note(_chosen_scheme(request.scheme))
-    with search.executor() as executor:
-        bundle = pipeline.package(request, console.progress, executor)
     console.show({"bundle": str(bundle.path), **summary_record(bundle.manifest)}, lambda out: show_summary(bundle, out))
+
+
+_SCHEME_NOTES = {
+    False: "--quantize none: there is no --data to calibrate on",
+    True: "--quantize auto: --data is there to calibrate on; --quantize none keeps the model in float",
+}
 
 
 def parse_options(texts: Sequence[str], flag: str = "--option", form: str = "NAME=VALUE") -> dict[str, str]:
@@ -172,9 +179,3 @@ def parse_options(texts: Sequence[str], flag: str = "--option", form: str = "NAM
             raise InputError("cannot be used", subject=f"{flag} {text}", expected=f"{form}, a name only once")
         options[name] = value
     return options
-
-
-def _chosen_scheme(scheme: str) -> str:
-    if scheme == "none":
-        return "--quantize none: there is no --data to calibrate on"
-    return f"--quantize {scheme}: --data is there to calibrate on; --quantize none keeps the model in float"

@@ -31,15 +31,8 @@ def report(
     It opens without a network. It tells first whether the bundle ships and why, then size by layer, latency, accuracy,
     the quantizer's trade-off and the operators, and shows the graph.
     """
-    from edgekit.atomic import atomic_file
-    from edgekit.bundle import check_integrity, read_bundle
-    from edgekit.reporting.html import html_report
+    from edgekit import api
 
-    bundles = [read_bundle(path) for path in (bundle, against) if path is not None]
-    for opened in bundles:
-        check_integrity(opened)
-    text = html_report(*bundles)
-    with atomic_file(output) as place:
-        place.write_text(text, encoding="utf-8", newline="\n")
+    api.report(bundle, output, against=against)
     record = {"bundle": str(bundle), "against": None if against is None else str(against), "report": str(output)}
-    console.show({**record, "bytes": len(text.encode())}, lambda out: out.print(str(output)))
+    console.show({**record, "bytes": output.stat().st_size}, lambda out: out.print(str(output)))

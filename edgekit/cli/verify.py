@@ -18,7 +18,6 @@ from edgekit.cli._bundle_options import (
 from edgekit.cli._bundle_view import show_rows, show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
-from edgekit.cli._data import declared_preprocessing
 from edgekit.cli._options import DataOption
 from edgekit.devices import LOCAL
 
@@ -74,39 +73,29 @@ def verify(
     is told, beside the original's at packaging. --layers also compares what the device computes inside, layer by layer:
     with the model that --model names, else with the graph that the bundle ships.
     """
+    from edgekit import api
     from edgekit.bundle import read_bundle
-    from edgekit.bundle_checks.verification import verify_bundle
-    from edgekit.devices.opening import open_device
-    from edgekit.devices.results import ResultsDevice
     from edgekit.diagnosis.divergence import DivergedError
-    from edgekit.errors import InputError
-    from edgekit.registry import find_witness
 
-    second = None if witness is None else find_witness(witness)
-    where = open_device(device, device_timeout, console.progress.step)
-    if results is not None:
-        if device != LOCAL and not where.reached_by_results:
-            raise InputError(
-                "results come from a device that is not reached from here",
-                subject="--results",
-                expected="no --device, or one that writes results",
-                found=device,
-            )
-        where = ResultsDevice(results)
     opened = read_bundle(bundle)
-    with console.progress.stage("verify"):
-        declared = None if data is None else declared_preprocessing(config, data, model)
-        try:
-            verification = verify_bundle(
-                opened, data, model, console.progress.step, declared, where, layers=layers, witness=second
-            )
-        except DivergedError as error:
-            if not console.as_json:  # there the error's record holds them
-                console.show({}, partial(_show_layers, error.divergence))
-            raise
+    try:
+        verification = api.verify(
+            opened,
+            data=data,
+            model=model,
+            config=config,
+            device=device,
+            device_timeout=device_timeout,
+            layers=layers,
+            results=results,
+            witness=witness,
+            progress=console.progress,
+        )
+    except DivergedError as error:
+        if not console.as_json:  # there the error's record holds them
+            console.show({}, partial(_show_layers, error.divergence))
+        raise
     record = {"bundle": str(bundle), "device": device if results is None else str(results), **verification.as_record()}
-    if verification.accuracy is not None and verification.accuracy.label_doubt is not None:
-        console.warn(verification.accuracy.label_doubt)
     console.show(record, partial(_show, verification, len(opened.manifest["files"])))
 
 

@@ -50,6 +50,22 @@ class Evaluation:
     name: str
     folder: Path = field(default_factory=Path.cwd)
 
+    @classmethod
+    def of(cls, function: Callable[[Run, Samples], float]) -> Evaluation:
+        """The evaluation by a function that a module holds by its name.
+
+        Raises:
+            InputError: It is a lambda, or stands inside another function, so that it has no such name.
+        """
+        module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
+        if module is None or not name.isidentifier():
+            raise InputError(
+                "the evaluation function cannot be found by a name",
+                subject=name or repr(function),
+                expected="a function that stands in a module by itself",
+            )
+        return cls(f"{module}:{name}")
+
     def __post_init__(self) -> None:
         _function(self.name, self.folder)
 

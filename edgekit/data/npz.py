@@ -90,7 +90,7 @@ def _checked_headers(file: Path, inputs: Sequence[ValueSpec], open_dims: OpenDim
                 found=f"{spec.name}: {dtype.name}",
                 hint=f"save array.astype({spec.dtype!r})",
             )
-        if not _fits(shape, spec):
+        if not spec.takes_shape(shape):
             raise InputError(
                 "the sample's shape is not the model's",
                 subject=file,
@@ -157,16 +157,8 @@ def _damage_named(file: Path) -> Iterator[None]:
         ) from error
 
 
-def _fits(shape: tuple[int, ...], spec: ValueSpec) -> bool:
-    if spec.shape is None:
-        return True
-    if len(shape) != len(spec.shape):
-        return False
-    return all(not isinstance(wanted, int) or wanted == given for given, wanted in zip(shape, spec.shape, strict=True))
-
-
 def _shape_hint(shape: tuple[int, ...], spec: ValueSpec) -> str | None:
-    if spec.shape is not None and len(shape) + 1 == len(spec.shape) and _fits((1, *shape), spec):
+    if spec.shape is not None and len(shape) + 1 == len(spec.shape) and spec.takes_shape((1, *shape)):
         return "the batch dimension is missing: save array[numpy.newaxis]"
     if spec.shape is not None and len(shape) == len(spec.shape):
         sizes = ",".join(map(str, shape))

@@ -58,8 +58,10 @@ class ShapeRequest:
         return cls(sizes, requested)
 
     @classmethod
-    def declared(cls, dims: Mapping[str, int | str], shapes: Mapping[str, Sequence[int | None]]) -> ShapeRequest:
-        """The request that a project file or a manifest holds: sizes as a number, or as ``--dim`` takes them.
+    def declared(
+        cls, dims: Mapping[str, int | str | Sizes], shapes: Mapping[str, Sequence[int | None]]
+    ) -> ShapeRequest:
+        """The request that a project file, a manifest or a program holds: sizes, or texts as ``--dim`` takes them.
 
         Raises:
             InputError: A text has another form.

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import json
 import re
 import shlex
+import shutil
+import subprocess
+import sys
+import textwrap
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +20,7 @@ from typing import Any
 import pytest
 import typer
 
+import edgekit
 from edgekit.cli import COMMANDS, app
 from edgekit.config import Budget, read_config
 from edgekit.registry import KINDS, installed_targets
@@ -183,6 +189,30 @@ def test_the_page_for_authors_of_plugins_shows_the_example_as_it_is() -> None:
     shown = blocks(DOCS / "extending.md", "python")
     for name in ("target", "device", "quantizer", "rewrites"):
         assert (ROOT / "examples" / "edgekit_toy" / "edgekit_toy" / f"{name}.py").read_text(encoding="utf-8") in shown
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_calls_of_edgekit_s_functions_bind(page: Path) -> None:
+    for block in blocks(page, "python"):
+        for call in (node for node in ast.walk(ast.parse(block)) if isinstance(node, ast.Call)):
+            match call.func:
+                case ast.Attribute(value=ast.Name(id="edgekit"), attr=name):
+                    keywords = {keyword.arg: None for keyword in call.keywords if keyword.arg is not None}
+                    inspect.signature(getattr(edgekit, name)).bind(*call.args, **keywords)
+
+
+@pytest.mark.slow
+def test_the_tutorial_s_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(ROOT / "sample_apps" / "digits", tmp_path / "digits", ignore=shutil.ignore_patterns("bundles"))
+    shown = [block for block in blocks(DOCS / "tutorial.md", "python") if "edgekit" in block]
+    assert len(shown) >= 4
+    steps = textwrap.indent("\n".join(shown), "    ")
+    (tmp_path / "digits" / "steps.py").write_text(f'def main():\n{steps}\nif __name__ == "__main__":\n    main()\n')
+    monkeypatch.chdir(tmp_path / "digits")
+    done = subprocess.run([sys.executable, "steps.py"], capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "8"  # the first digit of the test samples
+    assert (tmp_path / "digits" / "digits-ios18.html").is_file()
 
 
 def test_the_page_of_package_tells_every_stage() -> None:

@@ -1,0 +1,549 @@
+"""EdgeKit in Python: a function for every command, with the command's options as arguments.
+
+Each returns the typed object that the command prints, and raises :class:`edgekit.errors.EdgeKitError` where the command
+ends with an error. Paths are strings or path objects. An answer that the command prints before it ends with exit code 1
+is returned, not raised: :attr:`OperatorCheck.supported`, :attr:`GateResult.passed`, :attr:`ProjectBundle.failure`.
+
+They are imported as attributes of :mod:`edgekit`, which imports nothing heavy until one of them is used::
+
+    import edgekit
+
+    bundle = edgekit.package("model.onnx", "intel-cpu", data="samples")
+    print(edgekit.load(bundle)("cat.png")[0].label)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from edgekit import project
+from edgekit.atomic import atomic_file
+from edgekit.bundle import Bundle, check_integrity, read_bundle
+from edgekit.bundle_checks.benchmark import Candidate, bench_bundle
+from edgekit.bundle_checks.verification import Verification, verify_bundle
+from edgekit.comparison.custom_metric import Evaluation, Run
+from edgekit.config import declared_preprocessing, find_config, parse_max_drop, read_config
+from edgekit.data.samples import Samples
+from edgekit.devices import LOCAL
+from edgekit.devices.opening import open_device
+from edgekit.devices.results import ResultsDevice
+from edgekit.dimensions import Sizes
+from edgekit.errors import InputError
+from edgekit.faults import as_edgekit_error
+from edgekit.graph.shape_request import ShapeRequest
+from edgekit.loading import LoadedBundle, Prediction
+from edgekit.model_steps import (
+    ExtractedModel,
+    FixedModel,
+    Inspection,
+    OperatorCheck,
+    QuantizedModel,
+    QuantizeOrder,
+    check_model,
+    extract_model,
+    fix_model,
+    inspect_model,
+    quantize_model,
+)
+from edgekit.pipeline import PackageRequest
+from edgekit.pipeline import package as run_pipeline
+from edgekit.processes.executors import open_executor
+from edgekit.progress import Progress
+from edgekit.project import ProjectBundle
+from edgekit.quality_gate.gating import GateOrder, GateResult, judge_bundles
+from edgekit.registry import InstalledTargets, find_profile, find_witness, installed_targets
+from edgekit.terminal.board import Board
+
+__all__ = [
+    "Bundle",
+    "Candidate",
+    "ExtractedModel",
+    "FixedModel",
+    "GateResult",
+    "Inspection",
+    "InstalledTargets",
+    "LoadedBundle",
+    "OperatorCheck",
+    "Prediction",
+    "ProjectBundle",
+    "QuantizedModel",
+    "Verification",
+    "bench",
+    "build",
+    "check",
+    "extract",
+    "fix",
+    "gate",
+    "inspect",
+    "load",
+    "package",
+    "quantize",
+    "report",
+    "targets",
+    "verify",
+]
+
+StrPath = str | os.PathLike[str]
+Dims = Mapping[str, int | str | Sizes]
+"""Sizes by the name of a dynamic dimension: ``1``, ``"1..8"`` or ``range(1, 9)``, ``"224,320"`` or ``(224, 320)``."""
+Shapes = Mapping[str, Sequence[int | None]]
+"""Whole shapes by the name of an input; None leaves a size as it is."""
+Metric = str | Callable[[Run, Samples], float]
+"""``MODULE:FUNCTION`` or the function itself; :mod:`edgekit.comparison.custom_metric` tells what it is given."""
+
+
+def package(
+    model: StrPath,
+    target: str,
+    output: StrPath | None = None,
+    *,
+    data: StrPath | None = None,
+    verify_data: StrPath | None = None,
+    quantize: str | None = None,
+    quantizer: str | None = None,
+    max_drop: float | str | None = None,
+    floor: float | None = None,
+    accept: bool = False,
+    metric: Metric | None = None,
+    workers: int = 1,
+    cluster: str | None = None,
+    dims: Dims | None = None,
+    shapes: Shapes | None = None,
+    precision: str = "auto",
+    states: Mapping[str, str] | None = None,
+    labels: StrPath | None = None,
+    options: Mapping[str, str] | None = None,
+    config: StrPath | None = None,
+    progress: Progress | None = None,
+) -> Bundle:
+    """Packages a model for a device, and proves that it still works: ``edgekit package``.
+
+    Args:
+        model: The ONNX file.
+        target: Name of a device profile.
+        output: The bundle's folder; by default ``MODEL-TARGET`` in the working directory.
+        data: Folder of samples to calibrate and verify on.
+        verify_data: Folder of samples to verify on in place of ``data``.
+        quantize: Scheme; by default ``auto`` with ``data``, ``none`` without.
+        quantizer: Name of the installed quantizer; by default EdgeKit's own.
+        max_drop: Accuracy that may be lost: ``0.01`` or ``"1%"``.
+        floor: SQNR in dB that outputs have to reach over all samples; by default what suits the form that is built.
+        accept: Ship what misses its floors, marked as such; broken outputs never ship.
+        metric: The project's own measure of quality, which ``max_drop`` is a share of.
+        workers: Number of processes of this machine that evaluate candidates.
+        cluster: Address of a Dask scheduler whose workers evaluate candidates.
+        dims: Sizes of dynamic dimensions.
+        shapes: Whole shapes of inputs.
+        precision: ``auto``, ``float32`` or ``float16``.
+        states: Inputs that the built model keeps from run to run, each with the output that replaces it.
+        labels: File with a class name a line.
+        options: Options of the target's own.
+        config: Project file whose preprocessing is used; by default the nearest to ``data``.
+        progress: Told of the stages and warnings; silent by default.
+
+    Raises:
+        InputError: The arguments do not fit, or the output cannot be written.
+        RequirementError: Operators are missing, or the accuracy is under the floor. No bundle is written.
+    """
+    source = Path(model)
+    _, profile = find_profile(target)
+    request = PackageRequest(
+        model=source,
+        target=target,
+        output=_path(output) or Path(f"{source.stem}-{profile.name}"),
+        data=_path(data),
+        verify_data=_path(verify_data),
+        quantize=quantize,
+        quantizer=quantizer,
+        max_drop=_max_drop(max_drop),
+        floor_db=floor,
+        accept=accept,
+        evaluation=_evaluation(metric, samples=data is not None or verify_data is not None),
+        precision=precision,
+        shapes=_shape_request(dims, shapes),
+        labels=_path(labels),
+        preprocessing=declared_preprocessing(_path(config), _path(data), source),
+        states=states or {},
+        target_options=options or {},
+    )
+    with open_executor(workers, cluster) as executor:
+        return run_pipeline(request, progress or Progress(), executor)
+
+
+def build(
+    config: StrPath | None = None, *, jobs: int | None = None, force: bool = False, board: Board | None = None
+) -> list[ProjectBundle]:
+    """Builds every bundle that a project file declares: ``edgekit build``.
+
+    Each is built in a fresh process, which imports the main module: a script calls this under
+    ``if __name__ == "__main__":``.
+
+    Args:
+        config: The project file; by default the nearest ``edgekit.toml`` here or in a folder above.
+        jobs: Number of bundles that are built at a time; by default one for every two processors.
+        force: Build bundles that are up to date as well.
+        board: Told how it goes; silent by default.
+
+    Returns:
+        A result for each, in the order of their declarations; :attr:`ProjectBundle.failure` says why one failed.
+
+    Raises:
+        InputError: There is no project file, or it declares nothing.
+    """
+    found = _path(config) or find_config(Path.cwd())
+    if found is None:
+        raise InputError("there is no edgekit.toml here or in a folder above", hint="`--config FILE` names one")
+    return project.build_project(read_config(found), board or Board(), as_edgekit_error, jobs=jobs, force=force)
+
+
+def inspect(
+    model: StrPath, *, dims: Dims | None = None, shapes: Shapes | None = None, progress: Progress | None = None
+) -> Inspection:
+    """What goes into a model, what comes out, and what it costs: ``edgekit inspect``.
+
+    Args:
+        model: The ONNX file.
+        dims: Sizes of dynamic dimensions, to count MACs with.
+        shapes: Whole shapes of inputs.
+        progress: Told of the stages and warnings; silent by default.
+
+    Raises:
+        InputError: The file is no usable ONNX model, or the shapes do not fit it.
+    """
+    return inspect_model(Path(model), _shape_request(dims, shapes), progress or Progress())
+
+
+def fix(
+    model: StrPath,
+    output: StrPath,
+    *,
+    dims: Dims | None = None,
+    shapes: Shapes | None = None,
+    progress: Progress | None = None,
+) -> FixedModel:
+    """Fixes a model's dynamic dimensions: ``edgekit fix``.
+
+    Args:
+        model: The ONNX file.
+        output: The ONNX file to write.
+        dims: Sizes of dynamic dimensions.
+        shapes: Whole shapes of inputs.
+        progress: Told of the stages and warnings; silent by default.
+
+    Raises:
+        InputError: Nothing is asked for, the shapes do not fit the model, or the output cannot be written.
+    """
+    return fix_model(Path(model), _shape_request(dims, shapes), Path(output), progress or Progress())
+
+
+def extract(
+    model: StrPath,
+    output: StrPath,
+    *,
+    outputs: Iterable[str],
+    inputs: Iterable[str] = (),
+    progress: Progress | None = None,
+) -> ExtractedModel:
+    """Cuts a sub-model out of a model: ``edgekit extract``.
+
+    Args:
+        model: The ONNX file.
+        output: The ONNX file to write.
+        outputs: Names of the values to compute; a node's name stands for its outputs.
+        inputs: Names of the values to start from; by default the model's own inputs.
+        progress: Told of the stages and warnings; silent by default.
+
+    Raises:
+        InputError: A name is unknown, the outputs do not follow from the inputs, or the output cannot be written.
+    """
+    return extract_model(Path(model), list(outputs), list(inputs), Path(output), progress or Progress())
+
+
+def check(
+    model: StrPath,
+    target: str,
+    *,
+    dims: Dims | None = None,
+    shapes: Shapes | None = None,
+    progress: Progress | None = None,
+) -> OperatorCheck:
+    """What becomes of each node on a target: ``edgekit check``.
+
+    Args:
+        model: The ONNX file.
+        target: Name of a device profile.
+        dims: Sizes of dynamic dimensions.
+        shapes: Whole shapes of inputs.
+        progress: Told of the stages and warnings; silent by default.
+
+    Returns:
+        The verdicts; :attr:`OperatorCheck.supported` says whether the target takes every node.
+
+    Raises:
+        InputError: The model cannot be used, the target is unknown, or the shapes do not fit.
+    """
+    return check_model(Path(model), target, _shape_request(dims, shapes), progress or Progress())
+
+
+def quantize(
+    model: StrPath,
+    output: StrPath,
+    *,
+    data: StrPath | None = None,
+    target: str | None = None,
+    scheme: str = "auto",
+    quantizer: str | None = None,
+    max_drop: float | str | None = None,
+    metric: Metric | None = None,
+    workers: int = 1,
+    cluster: str | None = None,
+    dims: Dims | None = None,
+    shapes: Shapes | None = None,
+    config: StrPath | None = None,
+    progress: Progress | None = None,
+) -> QuantizedModel:
+    """Quantizes a model, ONNX in and ONNX out: ``edgekit quantize``.
+
+    Args:
+        model: The ONNX file.
+        output: The ONNX file to write.
+        data: Folder of samples to calibrate on.
+        target: Name of the device profile to quantize for; by default what suits most devices.
+        scheme: How to quantize.
+        quantizer: Name of the installed quantizer; by default EdgeKit's own.
+        max_drop: Accuracy that may be lost: ``0.01`` or ``"1%"``.
+        metric: The project's own measure of quality, which ``max_drop`` is a share of.
+        workers: Number of processes of this machine that evaluate candidates.
+        cluster: Address of a Dask scheduler whose workers evaluate candidates.
+        dims: Sizes of dynamic dimensions.
+        shapes: Whole shapes of inputs.
+        config: Project file whose preprocessing is used; by default the nearest to ``data``.
+        progress: Told of the stages and warnings; silent by default.
+
+    Raises:
+        InputError: The arguments do not fit, or the output cannot be written.
+        edgekit.quantizer.BudgetError: No candidate holds the accuracy budget.
+    """
+    source = Path(model)
+    order = QuantizeOrder(
+        model=source,
+        output=Path(output),
+        data=_path(data),
+        target=target,
+        scheme=scheme,
+        quantizer=quantizer,
+        max_drop=_max_drop(max_drop),
+        evaluation=_evaluation(metric, samples=data is not None),
+        shapes=_shape_request(dims, shapes),
+        preprocessing=None if data is None else declared_preprocessing(_path(config), Path(data), source),
+    )
+    with open_executor(workers, cluster) as executor:
+        return quantize_model(order, progress or Progress(), executor)
+
+
+def verify(
+    bundle: StrPath | Bundle,
+    *,
+    data: StrPath | None = None,
+    model: StrPath | None = None,
+    config: StrPath | None = None,
+    device: str = LOCAL,
+    device_timeout: float | None = None,
+    layers: bool = False,
+    results: StrPath | None = None,
+    witness: str | None = None,
+    progress: Progress | None = None,
+) -> Verification:
+    """Verifies a bundle's files, golden outputs and accuracy: ``edgekit verify``.
+
+    Args:
+        bundle: The bundle.
+        data: Folder of samples to measure the accuracy on; they need labels where ``model`` is not given.
+        model: The ONNX file that the bundle was made from, to compare with.
+        config: Project file whose preprocessing is used where the bundle holds none; by default nearest to ``data``.
+        device: URL of what executes the bundle; this machine by default.
+        device_timeout: Seconds that the device may be silent; by default its own.
+        layers: Compare intermediate values too.
+        results: File that the bundle's check wrote on a device that is not reached from here.
+        witness: Name of an installed witness that executes the bundle too.
+        progress: Told of the stages and warnings; silent by default.
+
+    Raises:
+        InputError: The arguments do not fit the bundle, or the device cannot be reached.
+        RequirementError: A file is changed, the outputs are wrong, or the device cannot run the bundle.
+    """
+    told = progress or Progress()
+    second = None if witness is None else find_witness(witness)
+    where = open_device(device, device_timeout, told.step)
+    if results is not None:
+        if device != LOCAL and not where.reached_by_results:
+            raise InputError(
+                "results come from a device that is not reached from here",
+                subject="--results",
+                expected="no --device, or one that writes results",
+                found=device,
+            )
+        where = ResultsDevice(Path(results))
+    opened, source, folder = _opened(bundle), _path(model), _path(data)
+    with told.stage("verify"):
+        declared = None if folder is None else declared_preprocessing(_path(config), folder, source)
+        found = verify_bundle(opened, folder, source, told.step, declared, where, layers=layers, witness=second)
+    if found.accuracy is not None and found.accuracy.label_doubt is not None:
+        told.warn(found.accuracy.label_doubt)
+    return found
+
+
+def bench(
+    bundle: StrPath | Bundle,
+    *,
+    against: StrPath | Bundle | None = None,
+    model: StrPath | None = None,
+    device: str = LOCAL,
+    device_timeout: float | None = None,
+    progress: Progress | None = None,
+) -> list[Candidate]:
+    """Measures a bundle's latency, load time and memory, in turns with what it is compared to: ``edgekit bench``.
+
+    Args:
+        bundle: The bundle.
+        against: A second bundle.
+        model: The ONNX file that the bundle was made from, executed on this machine.
+        device: URL of what executes the bundles; this machine by default.
+        device_timeout: Seconds that the device may be silent; by default its own.
+        progress: Told of the stages and warnings; silent by default.
+
+    Returns:
+        The bundle first, then the others. One that is not :attr:`Candidate.of_device` was executed by a stand-in, whose
+        times say nothing about the device.
+
+    Raises:
+        InputError: The arguments do not fit the bundle, or the device cannot be reached.
+        RequirementError: A bundle's files are changed, or the device cannot run it.
+    """
+    told = progress or Progress()
+    where = open_device(device, device_timeout, told.step)
+    opened, other = _opened(bundle), None if against is None else _opened(against)
+    with told.stage("bench"):
+        return bench_bundle(opened, other, _path(model), told.step, where)
+
+
+def gate(
+    *bundles: StrPath,
+    config: StrPath | None = None,
+    baseline: StrPath | None = None,
+    against: StrPath | None = None,
+    update: bool = False,
+    model: StrPath | None = None,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+) -> GateResult:
+    """Judges bundles by the budgets of the project file: ``edgekit gate``.
+
+    Args:
+        bundles: The bundles; by default every one that the project declares.
+        config: The project file; by default the nearest ``edgekit.toml`` here or in a folder above.
+        baseline: File with the figures of an earlier build; by default the one that the project file names.
+        against: An earlier bundle, or a folder that holds one for each, by its name.
+        update: Write the figures to the baseline instead of comparing with it.
+        model: The ONNX file that the only bundle was made from.
+        time_limit: Seconds that one measurement may take; by default as the project file says, or 60.
+        progress: Told of the bundles and warnings; silent by default.
+
+    Returns:
+        The verdicts; :attr:`GateResult.passed` says whether all bundles keep their budgets.
+
+    Raises:
+        InputError: There is nothing to judge, or nothing to judge by; or arguments contradict each other.
+    """
+    order = GateOrder(
+        tuple(map(Path, bundles)),
+        _path(config) or find_config(Path.cwd()),
+        _path(baseline),
+        _path(against),
+        update,
+        _path(model),
+        time_limit,
+    )
+    return judge_bundles(order, progress or Progress())
+
+
+def report(bundle: StrPath | Bundle, output: StrPath, *, against: StrPath | Bundle | None = None) -> Path:
+    """Writes what a bundle holds as one HTML file: ``edgekit report``.
+
+    Args:
+        bundle: The bundle.
+        output: The HTML file to write.
+        against: A second bundle, shown beside it.
+
+    Returns:
+        The file.
+
+    Raises:
+        InputError: There is no bundle, or the file cannot be written.
+        RequirementError: A bundle's files are changed.
+    """
+    from edgekit.reporting.html import html_report
+
+    bundles = [_opened(one) for one in (bundle, against) if one is not None]
+    for opened in bundles:
+        check_integrity(opened)
+    text = html_report(*bundles)
+    with atomic_file(Path(output)) as place:
+        place.write_text(text, encoding="utf-8", newline="\n")
+    return Path(output)
+
+
+def targets() -> InstalledTargets:
+    """The targets of this installation with their device profiles: ``edgekit targets``."""
+    return installed_targets()
+
+
+def load(bundle: StrPath | Bundle) -> LoadedBundle:
+    """Opens a bundle to run it in this process, with its preprocessing and its classes' names.
+
+    ``edgekit.load("model-intel")("cat.png")`` gives the classes, the most likely first; an array gives the outputs.
+
+    Args:
+        bundle: The bundle.
+
+    Raises:
+        InputError: There is no bundle, or the target that built it is not installed.
+        RequirementError: Its files are changed.
+    """
+    return LoadedBundle(_opened(bundle))
+
+
+def _path(path: StrPath | None) -> Path | None:
+    return None if path is None else Path(path)
+
+
+def _opened(bundle: StrPath | Bundle) -> Bundle:
+    return bundle if isinstance(bundle, Bundle) else read_bundle(Path(bundle))
+
+
+def _shape_request(dims: Dims | None, shapes: Shapes | None) -> ShapeRequest:
+    return ShapeRequest.declared(dims or {}, shapes or {})
+
+
+def _max_drop(value: float | str | None) -> float | None:
+    return None if value is None else parse_max_drop(value, "--max-drop")
+
+
+def _evaluation(metric: Metric | None, *, samples: bool) -> Evaluation | None:
+    """The evaluation function.
+
+    Args:
+        metric: Its name, or itself.
+        samples: Whether there are samples that it can run on.
+    """
+    if metric is None:
+        return None
+    if not samples:
+        raise InputError(
+            "needs samples to run on",
+            subject=f"--metric {metric if isinstance(metric, str) else metric.__name__}",
+            hint="give --data DIR, a folder of samples",
+        )
+    return Evaluation(metric) if isinstance(metric, str) else Evaluation.of(metric)

@@ -1,0 +1,49 @@
+"""Makes an error that people can read of whatever was raised."""
+
+from __future__ import annotations
+
+import os
+import traceback
+
+from edgekit.errors import EdgeKitError, InputError, InternalError
+from edgekit.registry import OWN_PACKAGE, plugin_of
+
+TRACEBACK_VARIABLE = "EDGEKIT_TRACEBACK"
+"""Environment variable that asks for the Python traceback of an error."""
+
+
+def as_edgekit_error(failure: Exception) -> EdgeKitError:
+    """The failure as an error with an exit code: an input's, or a fault of EdgeKit or of a plugin."""
+    if isinstance(failure, EdgeKitError):
+        return failure
+    if isinstance(failure, MemoryError):
+        return InputError(
+            f"needs more memory than there is: {_first_line(failure)}" if str(failure) else "needs too much memory",
+            hint="`--max-memory SIZE` allows more, where the model needs it",
+        )
+    if isinstance(failure, RecursionError):
+        return InputError("the input is nested too deeply")
+    if isinstance(failure, OSError) and failure.errno is not None:
+        what = failure.filename if failure.filename is None else os.fsdecode(failure.filename)
+        return InputError(f"the system refuses it: {(failure.strerror or str(failure)).lower()}", subject=what)
+    text = " ".join(str(failure).split())
+    plugin = _plugin_at_fault(failure)
+    return InternalError(
+        f"a fault of {'EdgeKit itself' if plugin is None else f'the plugin {plugin}'}: "
+        f"{type(failure).__name__}{': ' if text else ''}{text}",
+        hint=f"set {TRACEBACK_VARIABLE}=1 to see where it happened, and report it with the command that you ran"
+        + ("" if plugin is None else f" to who makes {plugin}"),
+    )
+
+
+def _first_line(failure: Exception) -> str:
+    return str(failure).strip().partition("\n")[0]
+
+
+def _plugin_at_fault(failure: Exception) -> str | None:
+    """The package of the plugin that the failure went through last; None where EdgeKit's own code came after it."""
+    at_fault = None
+    for frame, _ in traceback.walk_tb(failure.__traceback__):
+        module = frame.f_globals.get("__name__", "")
+        at_fault = None if module.partition(".")[0] == OWN_PACKAGE else plugin_of(module) or at_fault
+    return at_fault

@@ -1,0 +1,234 @@
+"""Runs a bundle in this process: files through its preprocessing, classes by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgekit.bundle import Bundle, check_integrity
+from edgekit.comparison.metrics import class_output
+from edgekit.data.npz import LABEL_ARRAY, read_npz
+from edgekit.devices.local import open_runner
+from edgekit.dimensions import defaults, written
+from edgekit.errors import InputError
+from edgekit.execution.recurrence import restart
+from edgekit.graph.shape_request import at_sizes
+from edgekit.model import Arrays, ValueSpec
+from edgekit.preprocessing import only_input, parse_preprocessing
+
+Sample = str | Path | np.ndarray | Sequence[Any] | Mapping[str, Any]
+"""A picture, WAV or ``.npz`` file; the only input's array; or arrays by input name."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A class that a model tells."""
+
+    label: str
+    """The class's name."""
+    index: int
+    """Its number, from 0."""
+    score: float | None
+    """The model's own number for it: a probability where the model ends in a softmax, a logit where it does not; None
+    where the model gives the class alone."""
+
+
+class LoadedBundle:
+    """A bundle that is ready to run on this machine.
+
+    The device's own runtime executes it where that runs here, else what stands in for it; :attr:`executed_by` tells.
+
+    Args:
+        bundle: The bundle.
+
+    Raises:
+        InputError: The target that built it is not installed.
+        RequirementError: Its files are not as they were written.
+    """
+
+    def __init__(self, bundle: Bundle) -> None:
+        check_integrity(bundle)
+        self._bundle = bundle
+        self._runner = open_runner(bundle)
+
+    @property
+    def bundle(self) -> Bundle:
+        """What was loaded."""
+        return self._bundle
+
+    @property
+    def executed_by(self) -> str:
+        """What really executes: runtime, version, device and precision."""
+        return self._runner.executed_by
+
+    @cached_property
+    def inputs(self) -> tuple[ValueSpec, ...]:
+        """Names, element types and shapes of the inputs."""
+        return tuple(ValueSpec(one.name, one.dtype, one.shape) for one in self._bundle.inputs)
+
+    @cached_property
+    def outputs(self) -> tuple[ValueSpec, ...]:
+        """Names, element types and shapes of the outputs."""
+        return tuple(ValueSpec(one.name, one.dtype, one.shape) for one in self._bundle.outputs)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the classes by index; empty where the bundle knows none."""
+        return tuple(self._bundle.manifest["labels"] or ())
+
+    def __call__(self, sample: Sample) -> list[Prediction] | Arrays:
+        """Runs a sample.
+
+        Args:
+            sample: A picture, WAV or ``.npz`` file; the only input's array; or arrays by input name.
+
+        Returns:
+            For a picture or a sound, where the bundle names its classes: the classes as :meth:`classify` gives them.
+            Else the outputs by name.
+
+        Raises:
+            InputError: The sample does not fit the bundle.
+        """
+        if isinstance(sample, str | Path) and Path(sample).suffix.casefold() != ".npz" and self.labels:
+            outputs = self.run(sample)
+            return outputs if self._scores_of(outputs) is None else self._ranked(outputs)
+        return self.run(sample)
+
+    def classify(self, sample: Sample, top: int | None = None) -> list[Prediction]:
+        """The classes of a sample, the most likely first.
+
+        Args:
+            sample: As for calling the bundle.
+            top: How many to give; None for all of them.
+
+        Raises:
+            InputError: The sample does not fit the bundle, or no output of the model tells a class.
+        """
+        outputs = self.run(sample)
+        if self._scores_of(outputs) is None:
+            raise InputError(
+                "no output of the model tells a class",
+                subject=self._bundle.path,
+                expected=f"{len(self.labels)} scores, or a class number" if self.labels else "one score a class",
+                found="; ".join(f"{name}: {array.dtype} {array.shape}" for name, array in outputs.items()),
+            )
+        return self._ranked(outputs)[:top]
+
+    def run(self, sample: Sample) -> Arrays:
+        """The outputs by name, of the ONNX model's shapes and element types.
+
+        Args:
+            sample: As for calling the bundle.
+
+        Raises:
+            InputError: The sample does not fit the bundle.
+        """
+        return self._runner.run(self.prepare(sample))
+
+    def prepare(self, sample: Sample) -> Arrays:
+        """The inputs by name that a sample becomes, with the bundle's preprocessing for pictures and sounds.
+
+        Args:
+            sample: As for calling the bundle.
+
+        Raises:
+            InputError: The sample does not fit the bundle, or the bundle does not say how a file becomes its input.
+        """
+        if isinstance(sample, str | Path):
+            feeds = self._read(Path(sample))
+        elif isinstance(sample, Mapping):
+            feeds = dict(sample)
+        else:
+            feeds = {only_input(self.inputs, "an array without a name").name: sample}
+        if feeds.keys() != {spec.name for spec in self.inputs}:
+            raise InputError(
+                "the arrays are not named as the model's inputs",
+                subject=self._bundle.path,
+                expected=", ".join(spec.name for spec in self.inputs),
+                found=", ".join(feeds) or "no array",
+            )
+        arrays = {spec.name: _array(feeds[spec.name], spec) for spec in self.inputs}
+        self._require_sizes(arrays)
+        return arrays
+
+    def restart(self) -> None:
+        """Sets the states to zero, where the model keeps some from run to run."""
+        restart(self._runner)
+
+    def _read(self, file: Path) -> dict[str, Any]:
+        if file.suffix.casefold() == ".npz":
+            arrays: dict[str, Any] = read_npz(file)
+            if LABEL_ARRAY not in {spec.name for spec in self.inputs}:
+                arrays.pop(LABEL_ARRAY, None)
+            return arrays
+        declared = self._bundle.manifest["preprocessing"]
+        if declared is None:
+            raise InputError(
+                "the bundle does not say how a file becomes its input",
+                subject=self._bundle.path,
+                expected="[preprocessing] when it was packaged",
+                found=f"none, and the file {file}",
+                hint="declare it in edgekit.toml and package again, or give the arrays",
+            )
+        spec = only_input(at_sizes(self.inputs, defaults(self._bundle.open_dims)), "a file")
+        return {spec.name: parse_preprocessing(declared, self._bundle.path).decoder(spec)(file)}
+
+    def _require_sizes(self, arrays: Arrays) -> None:
+        """Refuses sizes that an open dimension does not take."""
+        for spec in self.inputs:
+            for dim, size in zip(spec.shape or (), arrays[spec.name].shape, strict=True):
+                if isinstance(dim, str) and size not in self._bundle.open_dims.get(dim, (size,)):
+                    raise InputError(
+                        f"dimension {dim!r} does not take that size",
+                        subject=f"input {spec.name!r}",
+                        expected=written(self._bundle.open_dims[dim]),
+                        found=size,
+                    )
+
+    def _scores_of(self, outputs: Arrays) -> np.ndarray | None:
+        """The output that tells a class: a score for each class, or its number."""
+        name = class_output({one.name: outputs[one.name] for one in self._bundle.outputs})
+        scores = None if name is None else outputs[name].ravel()
+        if scores is None or (scores.dtype.kind == "f" and self.labels and len(scores) != len(self.labels)):
+            return None
+        return scores
+
+    def _ranked(self, outputs: Arrays) -> list[Prediction]:
+        scores = self._scores_of(outputs)
+        assert scores is not None  # the caller has looked
+        if scores.dtype.kind != "f":
+            return [self._prediction(int(scores[0]), None)]
+        return [self._prediction(int(index), float(scores[index])) for index in np.argsort(-scores, kind="stable")]
+
+    def _prediction(self, index: int, score: float | None) -> Prediction:
+        named = 0 <= index < len(self.labels)
+        return Prediction(self.labels[index] if named else str(index), index, score)
+
+
+def _array(value: Any, spec: ValueSpec) -> np.ndarray:
+    """The value as an array that fits an input; Python's own numbers become the input's type."""
+    text = spec.dtype == "str"
+    array = value if isinstance(value, np.ndarray) else np.asarray(value, dtype=object if text else spec.dtype)
+    if not (array.dtype.kind in "OU" if text else array.dtype.name == spec.dtype):
+        raise InputError(
+            "the array's element type is not the model's",
+            subject=f"input {spec.name!r}",
+            expected=str(spec),
+            found=array.dtype.name,
+            hint=f"give array.astype({spec.dtype!r})",
+        )
+    if not spec.takes_shape(array.shape):
+        missing = spec.takes_shape((1, *array.shape))
+        raise InputError(
+            "the array's shape is not the model's",
+            subject=f"input {spec.name!r}",
+            expected=str(spec),
+            found=str(ValueSpec(spec.name, array.dtype.name, array.shape)),
+            hint="the batch dimension is missing: give array[numpy.newaxis]" if missing else None,
+        )
+    return array

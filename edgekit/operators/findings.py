@@ -1,0 +1,32 @@
+"""The verdicts on a model's nodes as findings that code hosts show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from edgekit.operators.sarif import Finding, Level, Rule
+from edgekit.operators.support import Fit, OperatorSupport
+from edgekit.target import NodeVerdict, Support
+
+
+def operator_findings(
+    model: Path, profile: str, verdicts: Iterable[NodeVerdict], support: OperatorSupport
+) -> Iterator[Finding]:
+    """What is not plainly supported, node by node, and the model's fit where that is poor."""
+    rules = {
+        Support.UNSUPPORTED: Rule("unsupported-operator", "The target cannot take the node.", Level.ERROR),
+        Support.FALLS_BACK: Rule("falls-back", "The node runs on a slower unit of the device.", Level.WARNING),
+        Support.UNKNOWN: Rule("unknown-support", "Nothing is known of the node on the target.", Level.NOTE),
+    }
+    for verdict in verdicts:
+        if verdict.support in rules:
+            reason = "; ".join(filter(None, (verdict.detail, verdict.hint)))
+            message = f"{verdict.op_type} {verdict.node!r} on {profile}: {verdict.support}"
+            facts = {"operator": verdict.op_type, "evidence": str(verdict.evidence), "unit": verdict.unit}
+            yield Finding(
+                rules[verdict.support], f"{message} ({reason})" if reason else message, model, verdict.node, facts
+            )
+    if support.fit is Fit.POOR:
+        rule = Rule("poor-fit", "The accelerator does too little of the work, or in too many parts.", Level.WARNING)
+        yield Finding(rule, f"{profile}: {support}", model)

@@ -1,0 +1,161 @@
+"""Judges bundles by the budgets of a project file: what ``edgekit gate`` and :func:`edgekit.gate` do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgekit.config import Config, GateSettings, read_config
+from edgekit.errors import InputError
+from edgekit.progress import Progress
+from edgekit.quality_gate.annotations import annotation_lines
+from edgekit.quality_gate.baseline import read_baseline, write_baseline
+from edgekit.quality_gate.bundles import Candidate, Gate, Judged, candidates_of
+from edgekit.quality_gate.junit import junit_xml
+from edgekit.quality_gate.machine import Machine, this_machine
+from edgekit.quality_gate.markdown import markdown_summary
+
+
+@dataclass(frozen=True)
+class GateOrder:
+    """Which bundles to judge, and what they are compared to."""
+
+    bundles: tuple[Path, ...] = ()
+    """None stands for every bundle that the project declares."""
+    config: Path | None = None
+    """The project file; None where there is none."""
+    baseline: Path | None = None
+    """Figures of an earlier build; None: those that the project file names."""
+    against: Path | None = None
+    """An earlier bundle, or a folder that holds one for each, by its name."""
+    update: bool = False
+    """Write the bundles' figures to the baseline instead of comparing with it."""
+    model: Path | None = None
+    """The ONNX model that the only bundle was made from."""
+    time_limit: float | None = None
+    """Seconds that one measurement may take; None: as the project file says."""
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """What became of every bundle."""
+
+    machine: Machine
+    bundles: tuple[Judged, ...]
+    config: Path | None
+    """The project file that holds the budgets."""
+    baseline: Path | None
+    """The file of figures that was compared with, or written."""
+    updated: tuple[str, ...] = ()
+    """The names of the bundles whose figures were written to it."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether all of them may ship."""
+        return all(judged.passed for judged in self.bundles)
+
+    @property
+    def failed(self) -> tuple[Judged, ...]:
+        """The bundles that may not ship."""
+        return tuple(judged for judged in self.bundles if not judged.passed)
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line ends with: the worst of all bundles."""
+        return max((judged.exit_code for judged in self.bundles), default=0)
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain data for ``--json``."""
+        return {
+            "passed": self.passed,
+            "machine": self.machine.as_record(),
+            "bundles": [judged.as_record() for judged in self.bundles],
+        }
+
+    def junit(self) -> str:
+        """The verdicts as JUnit XML."""
+        return junit_xml(self.bundles)
+
+    def markdown(self) -> str:
+        """The verdicts as a table in Markdown."""
+        return markdown_summary(self.bundles, self.machine)
+
+    def annotations(self) -> list[str]:
+        """The verdicts as GitHub's workflow commands, a line each."""
+        return list(annotation_lines(self.bundles, self.config))
+
+
+def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
+    """Judges bundles by their budgets, and writes the baseline where that is asked for.
+
+    Args:
+        order: Which bundles, and what they are compared to.
+        progress: Told of the bundles and of the turns.
+
+    Raises:
+        InputError: There is nothing to judge, or nothing to judge by; or options contradict each other.
+    """
+    project = None if order.config is None else read_config(order.config)
+    settings = GateSettings() if project is None else project.gate
+    file = _baseline_file(order, settings)
+    _require_bundles(order, project)
+    candidates = candidates_of(project, order.bundles, order.model)
+    gate = Gate(
+        this_machine(),
+        order.time_limit or settings.time_limit,
+        settings.inconclusive,
+        None if file is None or order.update else read_baseline(file),
+        order.against,
+        progress,
+    )
+    judged = tuple(gate.judge_all(candidates))
+    if order.update and file is not None:
+        return GateResult(gate.machine, judged, order.config, file, _updated(gate, file, candidates, judged))
+    _require_verdicts(judged, order)
+    return GateResult(gate.machine, judged, order.config, file)
+
+
+def _baseline_file(order: GateOrder, settings: GateSettings) -> Path | None:
+    """The file to compare with, or to write; None where there is none."""
+    if order.against is not None and order.baseline is not None:
+        raise InputError("are two things to compare with", subject="--against and --baseline", hint="give one of them")
+    file = order.baseline or (settings.baseline if order.against is None or order.update else None)
+    if order.update and file is None:
+        raise InputError("needs a file to write", subject="--update", hint="give --baseline FILE")
+    return file
+
+
+def _require_bundles(order: GateOrder, project: Config | None) -> None:
+    count = len(order.bundles)
+    if not count and (project is None or not project.bundles):
+        raise InputError(
+            "there is nothing to judge",
+            subject=None if project is None else project.path,
+            expected="a BUNDLE, or a project file that declares some",
+            found="no project file" if project is None else "no [[bundle]]",
+        )
+    if order.model is not None and count != 1:
+        raise InputError("names the original of one bundle", subject="--model", expected="one BUNDLE", found=str(count))
+
+
+def _require_verdicts(judged: Sequence[Judged], order: GateOrder) -> None:
+    """Refuses to let pass what nothing was asked of."""
+    if all(not one.verdicts and one.error is None for one in judged):
+        alone = len(order.bundles) == 1
+        raise InputError(
+            "there is nothing to judge the bundle by" if alone else "there is nothing to judge by",
+            subject=order.bundles[0] if alone else order.config,
+            expected="a table [budget] in the project file, --baseline FILE or --against PATH",
+            found="no project file" if order.config is None else f"no budget in {order.config}",
+        )
+
+
+def _updated(gate: Gate, file: Path, candidates: Sequence[Candidate], judged: Sequence[Judged]) -> tuple[str, ...]:
+    """Writes the figures of the bundles that pass; their names."""
+    before = read_baseline(file) if file.exists() else {}
+    passing = [(candidate, one.name) for candidate, one in zip(candidates, judged, strict=True) if one.passed]
+    if passing:
+        write_baseline(file, {name: gate.figures(candidate, before.get(name)) for candidate, name in passing})
+    return tuple(name for _, name in passing)
