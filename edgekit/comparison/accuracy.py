@@ -18,9 +18,10 @@ is not, never passes. ``--floor`` asks for another SQNR, which decisions do not 
 misses its floors.
 
 Some outputs are not determined to 50 dB on some inputs: a score of 1e-7, say, that a sigmoid computes as a difference
-of larger numbers. ONNX Runtime itself gives another one as soon as it optimizes the graph. What the original's two
-executions agree on, less :data:`SELF_MARGIN_DB`, is all that is asked of such an output of a float32 build, and never
-less than 10 dB.
+of larger numbers. ONNX Runtime itself gives another one as soon as it optimizes the graph, or once inputs and weights
+are moved by half a unit in the last place (:mod:`edgekit.comparison.conditioning`). What executions of the original
+agree on, less :data:`SELF_MARGIN_DB`, is all that is asked of such an output of a float32 build, and never less than
+10 dB.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ LEAST_DB = 10.0
 ONE_COUNT_SHARE = 0.01
 """What of a picture's elements may differ by one count where numbers halfway between two are rounded."""
 SELF_MARGIN_DB = 6.0
-"""How much farther from the original a build may be than the original's two executions are from each other: twice the
+"""How much farther from the original a build may be than the original's executions are from each other: twice the
 error."""
 MAX_DROP = 0.01
 MAX_DISAGREEMENT = 0.05
@@ -147,7 +148,7 @@ class Accuracy:
     task: TaskAccuracy | None
     """None without labels."""
     self_agreement_db: Mapping[str, float] = field(default_factory=dict)
-    """SQNR between two executions of the original, of the outputs on which that limits what can be asked."""
+    """Least SQNR between executions of the original, of the outputs on which that limits what can be asked."""
     accepted: tuple[str, ...] = ()
     """The floors that are missed, where the user takes it all the same."""
     sizes: tuple[SizeAccuracy, ...] = ()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from edgekit.comparison.accuracy import MAX_DROP, SELF_MARGIN_DB, Accuracy, Floors, Kind, SizeAccuracy, compare
+from edgekit.comparison.conditioning import conditioning
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.metrics import json_number
 from edgekit.data.samples import Samples, SeededSamples
@@ -100,8 +101,8 @@ class Verify(Stage[Built]):
             ) from error
         accuracy = replace(accuracy, sizes=self._at_sizes(given, reference, runner))
         warnings = [
-            f"output {name!r} is determined to {limit:.0f} dB only on these inputs: so far do two executions of the "
-            "original agree"
+            f"output {name!r} is determined to {limit:.0f} dB only on these inputs: so far do executions of the "
+            "original agree whose inputs and weights differ by half a unit in the last place"
             for name, limit in accuracy.self_agreement_db.items()
         ]
         if self._samples.has_labels and accuracy.task is None:
@@ -210,10 +211,10 @@ def with_self_agreement(accuracy: Accuracy, original: Model, samples: Samples) -
     """
     if not accuracy.shortfalls() or accuracy.floors.agreement is not None:
         return accuracy
-    names = tuple(output.name for output in original.returned_outputs)
-    outputs, _ = compare(samples, reference_of(original), reference_of(original, fast=True), names)
-    limits = {output.name: output.worst_sample_db for output in outputs if output.worst_sample_db is not None}
-    limited = {name: limit for name, limit in limits.items() if limit - SELF_MARGIN_DB < accuracy.floors.sqnr_db}
+    limits = conditioning(original, samples)
+    limited = {
+        name: limit for name, limit in limits.sqnr_db.items() if limit - SELF_MARGIN_DB < accuracy.floors.sqnr_db
+    }
     return replace(accuracy, self_agreement_db=limited)
 
 
@@ -246,6 +247,12 @@ def _hint(accuracy: Accuracy, kind: Kind) -> str:
     if accuracy.label_doubt is not None:
         return accuracy.label_doubt
     if accuracy.seeded:
+        undetermined = [name for name in accuracy.self_agreement_db if f"{name!r}" in "; ".join(accuracy.shortfalls())]
+        if undetermined:
+            return (
+                f"random inputs determine {', '.join(map(repr, undetermined))} badly, and it is farther off than that "
+                "explains: give real samples with --data, and see which layer differs with `edgekit verify --layers`"
+            )
         return "random inputs may be unlike anything that the model knows: give real samples with --data"
     if kind is Kind.QUANTIZED:
         return (

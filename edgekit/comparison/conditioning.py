@@ -1,0 +1,102 @@
+"""How exactly a model determines its own outputs: what rounding its inputs and weights once more does to them.
+
+Inputs and weights are moved by half a unit in the last place on average, a few times. A correct execution rounds no
+less: it may add in another order, or fuse what others compute in steps. What the model makes of such moves is its
+conditioning, and no conversion can be asked for more (N. J. Higham, Accuracy and Stability of Numerical Algorithms,
+2nd edition, 2002, chapter 1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from edgekit.comparison.accuracy import compare
+from edgekit.comparison.metrics import json_number
+from edgekit.data.samples import Samples
+from edgekit.execution.recurrence import Original, reference_of, restart
+from edgekit.execution.reference import NotRunnableError
+from edgekit.execution.rounding import PERTURBATIONS, perturbed_inputs, perturbed_weights
+from edgekit.model import Arrays, Model
+
+LARGEST_BYTES = 1 << 30
+"""Of larger models the inputs alone are moved: a second copy of their weights costs too much memory."""
+
+
+@dataclass(frozen=True)
+class Conditioning:
+    """What executions of the original agree on, of each output."""
+
+    sqnr_db: Mapping[str, float] = field(default_factory=dict)
+    """The least of any sample and any two executions, of floating-point outputs."""
+    mismatch: Mapping[str, float] = field(default_factory=dict)
+    """The greatest share of unequal elements, of other outputs."""
+
+    def joined(self, other: Conditioning) -> Conditioning:
+        """The worse of the two for each output."""
+        names = {*self.sqnr_db, *other.sqnr_db}
+        unequal = {*self.mismatch, *other.mismatch}
+        return Conditioning(
+            {name: min(self.sqnr_db.get(name, math.inf), other.sqnr_db.get(name, math.inf)) for name in names},
+            {name: max(self.mismatch.get(name, 0.0), other.mismatch.get(name, 0.0)) for name in unequal},
+        )
+
+    def as_record(self) -> dict[str, dict[str, float | str]]:
+        """Plain data."""
+        return {
+            "sqnr_db": {name: json_number(value) for name, value in self.sqnr_db.items()},
+            "mismatch": dict(self.mismatch),
+        }
+
+
+def conditioning(original: Model, samples: Samples) -> Conditioning:
+    """How far executions of a model are apart that differ by rounding alone.
+
+    One lets ONNX Runtime rewrite the graph; the others execute it node by node on moved inputs and weights.
+
+    Args:
+        original: The float model.
+        samples: What to execute it on.
+
+    Raises:
+        NotRunnableError: The model does not run on a sample.
+    """
+    names = tuple(output.name for output in original.returned_outputs)
+    reference = reference_of(original)
+    found = _agreement(samples, reference, reference_of(original, fast=True), names)
+    for seed in range(PERTURBATIONS):
+        moved = perturbed_weights(original, seed) if original.weight_bytes <= LARGEST_BYTES else original
+        try:
+            found = found.joined(_agreement(samples, reference, _Moved(reference_of(moved), seed), names))
+        except NotRunnableError:  # a size that is computed from what was moved
+            continue
+    return found
+
+
+class _Moved:
+    """Executes a model on moved inputs."""
+
+    def __init__(self, executor: Original, seed: int) -> None:
+        self._executor = executor
+        self._seed = seed
+
+    @property
+    def executed_by(self) -> str:
+        return self._executor.executed_by
+
+    def restart(self) -> None:
+        restart(self._executor)
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        return self._executor.run(perturbed_inputs(dict(feeds), self._seed))
+
+
+def _agreement(samples: Samples, reference: Original, other: Original | _Moved, names: tuple[str, ...]) -> Conditioning:
+    outputs, _ = compare(samples, reference, other, names)
+    return Conditioning(
+        {output.name: output.worst_sample_db for output in outputs if output.worst_sample_db is not None},
+        {output.name: output.mismatch for output in outputs if output.sqnr_db is None},
+    )

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare
+from edgekit.comparison.conditioning import conditioning
+from edgekit.data.samples import Sample
+from edgekit.execution.reference import Reference
+from edgekit.model import Model
+from edgekit.stages.verify import with_self_agreement
+
+OnnxModel = Callable[..., onnx.ModelProto]
+
+RNG = np.random.default_rng(0)
+STEPS = 12
+WEIGHTS = {
+    "m": RNG.standard_normal((64, 64)).astype(np.float32),
+    "b": RNG.standard_normal(64).astype(np.float32) / 3,
+    "four": np.array(3.99, np.float32),
+    "one": np.array(1, np.float32),
+    "half": np.array(0.5, np.float32),
+}
+
+CHAOS = " ".join(
+    f"n{step} = Sub (one, s{step}) p{step} = Mul (s{step}, n{step}) s{step + 1} = Mul (four, p{step})"
+    for step in range(STEPS)
+)
+"""The logistic map, which doubles a difference at every step."""
+
+GRAPH = f"""g (float[1, 64] x) => (float[1, 64] y) {{
+    h = MatMul (x, m)
+    a = Add (h, b)
+    s0 = Sigmoid (a)
+    {CHAOS}
+    y = Sub (s{STEPS}, half)
+}}"""
+
+FAULTS = {
+    "matrix transposed": ("h = MatMul (x, m)", "t = Transpose (m) h = MatMul (x, t)"),
+    "bias lost": ("a = Add (h, b)", "a = Identity (h)"),
+    "bias taken off": ("a = Add (h, b)", "a = Sub (h, b)"),
+    "bias doubled": ("a = Add (h, b)", "c = Add (b, b) a = Add (h, c)"),
+    "tanh in place of sigmoid": ("s0 = Sigmoid (a)", "t0 = Tanh (a) s0 = Abs (t0)"),
+    "hard sigmoid": ("s0 = Sigmoid (a)", "s0 = HardSigmoid (a)"),
+    "relu before sigmoid": ("s0 = Sigmoid (a)", "r = Relu (a) s0 = Sigmoid (r)"),
+    "softmax in place of sigmoid": ("s0 = Sigmoid (a)", "s0 = Softmax (a)"),
+    "input halved": ("h = MatMul (x, m)", "i = Mul (x, half) h = MatMul (i, m)"),
+    "input without its sign": ("h = MatMul (x, m)", "i = Abs (x) h = MatMul (i, m)"),
+    "a step lost": ("n5 = Sub (one, s5) p5 = Mul (s5, n5) s6 = Mul (four, p5)", "s6 = Identity (s5)"),
+    "the last step lost": ("n11 = Sub (one, s11) p11 = Mul (s11, n11) s12 = Mul (four, p11)", "s12 = Identity (s11)"),
+    "operands of a step swapped": ("n3 = Sub (one, s3)", "n3 = Sub (s3, one)"),
+    "a factor lost": ("s7 = Mul (four, p6)", "s7 = Identity (p6)"),
+    "a square": ("p4 = Mul (s4, n4)", "p4 = Mul (s4, s4)"),
+    "a sum": ("p2 = Mul (s2, n2)", "p2 = Add (s2, n2)"),
+    "rounded inside": ("s6 = Mul (four, p5)", "r5 = Mul (four, p5) t5 = Cast <to = 10> (r5) s6 = Cast <to = 1> (t5)"),
+    "half added": (f"y = Sub (s{STEPS}, half)", f"y = Add (s{STEPS}, half)"),
+    "half lost": (f"y = Sub (s{STEPS}, half)", f"y = Identity (s{STEPS})"),
+    "negative": (f"y = Sub (s{STEPS}, half)", f"y = Sub (half, s{STEPS})"),
+    "values shifted": ("s0 = Sigmoid (a)", "q = Concat <axis = 1> (a, a) w = Slice (q, i1, i65, i1) s0 = Sigmoid (w)"),
+}
+
+
+class Drawn:
+    """Eight normal inputs."""
+
+    has_labels = False
+
+    def __len__(self) -> int:
+        return 8
+
+    def __iter__(self) -> Iterator[Sample]:
+        for seed in range(len(self)):
+            x = np.random.default_rng(seed).standard_normal((1, 64)).astype(np.float32) / 8
+            yield Sample(str(seed), {"x": x})
+
+
+def model(onnx_model: OnnxModel, graph: str) -> Model:
+    extra = {"i1": np.array([1]), "i65": np.array([65])} if "i65" in graph else {}
+    return Model(ir.from_proto(onnx_model(graph, **WEIGHTS, **extra)))
+
+
+def accuracy(original: Model, built: Reference) -> Accuracy:
+    outputs, _ = compare(Drawn(), Reference(original), built, ("y",))
+    floors = Floors.of(Kind.FLOAT32, labelled=False, max_drop=None)
+    return with_self_agreement(Accuracy("", "", True, len(Drawn()), floors, outputs, None), original, Drawn())
+
+
+def test_an_ill_conditioned_model_is_asked_for_what_rounding_leaves(onnx_model: OnnxModel) -> None:
+    original = model(onnx_model, GRAPH)
+    limit = conditioning(original, Drawn()).sqnr_db["y"]
+    assert 20 < limit < 90
+    well = model(onnx_model, "g (float[1, 64] x) => (float[1, 64] y) { h = MatMul (x, m) y = Sigmoid (h) }")
+    assert conditioning(well, Drawn()).sqnr_db["y"] > limit + 20
+
+
+def test_another_order_of_arithmetic_is_accepted(onnx_model: OnnxModel) -> None:
+    original = model(onnx_model, GRAPH)
+    reordered = GRAPH.replace("h = MatMul (x, m)", "u = Neg (x) v = Neg (m) h = MatMul (u, v)")
+    for step in range(STEPS):
+        reordered = reordered.replace(f"p{step} = Mul (s{step}, n{step})", f"p{step} = Mul (n{step}, s{step})").replace(
+            f"s{step + 1} = Mul (four, p{step})",
+            f"e{step} = Mul (four, s{step}) s{step + 1} = Mul (e{step}, n{step})",
+        )
+    assert accuracy(original, Reference(model(onnx_model, reordered))).shortfalls() == []
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_wrong_conversion_is_refused(onnx_model: OnnxModel, fault: str) -> None:
+    right, wrong = FAULTS[fault]
+    assert right in GRAPH
+    found = accuracy(model(onnx_model, GRAPH), Reference(model(onnx_model, GRAPH.replace(right, wrong))))
+    assert found.shortfalls()
