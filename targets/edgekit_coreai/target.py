@@ -18,7 +18,6 @@ class CoreAITarget(Target):
 
     contract_version = 1
     name: ClassVar[str] = "coreai"
-    contract_version = 1
     options: ClassVar[Mapping[str, str]] = OPTIONS
 
     @property
