@@ -238,6 +238,17 @@ class Target(ABC):
         """Schemes of ``--quantize`` that the target applies itself when it builds: how it stores the weights."""
         return ()
 
+    def held_to(self, instruction_set: str) -> Mapping[str, str] | None:
+        """Environment variables that hold the runtime of a process that starts with them to an instruction set.
+
+        Args:
+            instruction_set: ``avx2``, ``avx512``, ``vnni`` or ``amx``.
+
+        Returns:
+            None where the runtime has no such switch.
+        """
+        return None
+
     def placement(self, profile: Profile) -> Mapping[str, Any]:
         """What the target's runtime fuses and prefers: the settings that a quantizer goes by, plain data.
 

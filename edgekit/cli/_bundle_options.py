@@ -45,6 +45,16 @@ DeviceOption = Annotated[
         help="Where to execute it: {devices}.",
     ),
 ]
+InstructionSetsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--isa",
+        metavar="NAMES",
+        help="Execute it once for each of these instruction sets, which its runtime is held to on this machine: "
+        "avx2,avx512,vnni,amx. Those that this processor does not have are told.",
+        show_default=False,
+    ),
+]
 DeviceTimeoutOption = Annotated[
     float | None,
     typer.Option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ from edgekit.cli._bundle_options import (
     DataConfigOption,
     DeviceOption,
     DeviceTimeoutOption,
+    InstructionSetsOption,
     OriginalOption,
 )
 from edgekit.cli._bundle_view import show_rows, show_table
@@ -62,6 +64,7 @@ def verify(
     config: DataConfigOption = None,
     device: DeviceOption = LOCAL,
     device_timeout: DeviceTimeoutOption = None,
+    isa: InstructionSetsOption = None,
     layers: LayersOption = False,
     results: ResultsOption = None,
     witness: WitnessOption = None,
@@ -71,38 +74,58 @@ def verify(
     The files by their SHA-256 sums, the golden outputs by running the model, the accuracy on --data where given.
     With --model the data need no labels: the bundle is compared with the original. Without it the share of labels found
     is told, beside the original's at packaging. --layers also compares what the device computes inside, layer by layer:
-    with the model that --model names, else with the graph that the bundle ships.
+    with the model that --model names, else with the graph that the bundle ships. With --isa the bundle has to be
+    accurate on each of the instruction sets that this processor has.
     """
     from edgekit import api
     from edgekit.bundle import read_bundle
+    from edgekit.devices.instruction_set import MissingInstructionsError
     from edgekit.diagnosis.divergence import DivergedError
+    from edgekit.errors import InputError
 
+    if isa is not None and (results is not None or device != LOCAL):
+        raise InputError("is for this machine", subject="--isa", expected="no --device and no --results")
     opened = read_bundle(bundle)
-    try:
-        verification = api.verify(
-            opened,
-            data=data,
-            model=model,
-            config=config,
-            device=device,
-            device_timeout=device_timeout,
-            layers=layers,
-            results=results,
-            witness=witness,
-            progress=console.progress,
-        )
-    except DivergedError as error:
-        if not console.as_json:  # there the error's record holds them
-            console.show({}, partial(_show_layers, error.divergence))
-        raise
+    found: dict[str, Verification] = {}
+    missing: list[str] = []
+    for name in [device] if isa is None else [f"isa:{name}" for name in isa.split(",")]:
+        try:
+            found[name] = api.verify(
+                opened,
+                data=data,
+                model=model,
+                config=config,
+                device=name,
+                device_timeout=device_timeout,
+                layers=layers,
+                results=results,
+                witness=witness,
+                progress=console.progress,
+            )
+        except MissingInstructionsError as error:
+            if isa is None:
+                raise
+            console.warn(str(error))
+            missing.append(name)
+        except DivergedError as error:
+            if not console.as_json:  # there the error's record holds them
+                console.show({}, partial(_show_layers, error.divergence))
+            raise
+    if not found:
+        raise InputError("this processor has none of the instruction sets", subject=f"--isa {isa}")
+    verification = next(iter(found.values()))
     record = {"bundle": str(bundle), "device": device if results is None else str(results), **verification.as_record()}
-    console.show(record, partial(_show, verification, len(opened.manifest["files"])))
+    if isa is not None:
+        sets = {name.removeprefix("isa:"): each.as_record() for name, each in found.items()}
+        record |= {"instruction_sets": sets, "missing_instruction_sets": [n.removeprefix("isa:") for n in missing]}
+    console.show(record, partial(_show, [*found.values()], len(opened.manifest["files"])))
 
 
-def _show(verification: Verification, files: int, out: RichConsole) -> None:
-    show_rows(_rows(verification, files), out)
-    if verification.divergence is not None:
-        _show_layers(verification.divergence, out)
+def _show(verifications: Sequence[Verification], files: int, out: RichConsole) -> None:
+    for verification in verifications:
+        show_rows(_rows(verification, files), out)
+        if verification.divergence is not None:
+            _show_layers(verification.divergence, out)
 
 
 def _show_layers(divergence: Divergence, out: RichConsole) -> None:

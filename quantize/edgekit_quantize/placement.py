@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field, fields
 
+import numpy as np
 import onnx_ir as ir
 
+from edgekit_quantize.calibration.activations import activation_params, largest_integers
 from edgekit_quantize.calibration.ranges import AROUND_ZERO
+from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph.layers import LAYER_KINDS, Layer, layers
 from edgekit_quantize.graph.nodes import constant, is_standard, only_consumer
+from edgekit_quantize.integers.qparams import TYPES, QParams
+from edgekit_quantize.integers.weights import layer_weights
 from edgekit_quantize.integers.zero_points import takes_shift
 from edgekit_quantize.settings import Settings
 
@@ -53,6 +58,25 @@ class Plan:
     def rule(self, name: str) -> str:
         """The rule for the range of a tensor."""
         return self.rules.get(name, DEFAULT_RULE)
+
+    def weight_params(
+        self, layer: Layer, weights: np.ndarray, tensors: Mapping[str, TensorStatistics], source: str
+    ) -> QParams:
+        """How the weights of one of the layers are quantized.
+
+        Args:
+            layer: The layer.
+            weights: Its float weights, divided activations taken up.
+            tensors: What calibration told of the activations.
+            source: The layer's input in the float model.
+        """
+        dtype = TYPES[self.settings.weights]
+        if not self.settings.sums_in_int16:
+            return layer_weights(layer, weights, dtype)
+        root, tensor = self.range_from.get(source, source), tensors.get(source)
+        params = activation_params(tensors[root], self.settings.preparation, self.rule(root))
+        channels = tensor.channels.get(layer.input_axis) if tensor is not None else None
+        return layer_weights(layer, weights, dtype, largest_integers(params, channels))
 
     def readers(self) -> dict[str, list[Layer]]:
         """The activations whose integers go into quantized layers and nowhere else, each with those layers.

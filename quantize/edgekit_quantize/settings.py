@@ -96,6 +96,10 @@ class Settings:
     """Convolutions stay float where each output has fewer input channels than this, as that of an image: integer
     kernels leave most of their lanes empty there. Depthwise ones that read what these give stay float too."""
 
+    sums_in_int16: bool = False
+    """Whether the products of two neighbouring inputs have to fit into 16 bits together, as large as samples told that
+    inputs become (:func:`edgekit_quantize.integers.weights.layer_weights`): processors without VNNI add them so."""
+
     @classmethod
     def read(cls, data: Mapping[str, Any], preparation: Preparation | None = None) -> Settings:
         """The settings that a target's data give; keys of :data:`BESIDE` are ignored.

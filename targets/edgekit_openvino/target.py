@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions, DeviceCheck, NodeVerdict, Profile, Runner, Target
 from edgekit_openvino.profiles import PROFILES
+
+ONEDNN_NAMES = {"avx2": "AVX2", "avx512": "AVX512_CORE", "vnni": "AVX512_CORE_VNNI", "amx": "AVX512_CORE_AMX"}
+"""What oneDNN calls instruction sets (its documentation, "CPU Dispatcher Control")."""
 
 
 class OpenVINOTarget(Target):
@@ -41,6 +44,11 @@ class OpenVINOTarget(Target):
     def float_precisions(self, profile: Profile) -> Sequence[str]:
         """Weights in half precision take half the space, and no device is slower with them."""
         return ("float16", "float32")
+
+    def held_to(self, instruction_set: str) -> Mapping[str, str] | None:
+        """OneDNN's own switch, which the CPU plugin's kernels go by."""
+        name = ONEDNN_NAMES.get(instruction_set)
+        return None if name is None else {"ONEDNN_MAX_CPU_ISA": name}
 
     def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
         """What executes the IR with this machine's CPU plugin in float32, whatever the profile."""

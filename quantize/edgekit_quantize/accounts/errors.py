@@ -20,8 +20,7 @@ from edgekit_quantize.calibration.ranges import squared_error
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph.layers import Layer
 from edgekit_quantize.graph.nodes import integer
-from edgekit_quantize.integers.qparams import TYPES, QParams, sum_of_squares
-from edgekit_quantize.integers.weights import symmetric_weights
+from edgekit_quantize.integers.qparams import QParams, sum_of_squares
 from edgekit_quantize.placement import Plan
 
 
@@ -55,13 +54,16 @@ def layer_errors(plan: Plan, tensors: Mapping[str, TensorStatistics]) -> list[La
     for layer in plan.layers:
         source = layer.data.name or ""
         tensor = tensors[plan.range_from.get(source, source)]
-        errors.append(_layer_error(layer, tensor, tensors.get(source, tensor), plan))
+        errors.append(_layer_error(layer, tensor, tensors, plan))
     return sorted(errors, key=lambda error: error.sqnr_db)
 
 
-def _layer_error(layer: Layer, ranged: TensorStatistics, tensor: TensorStatistics, plan: Plan) -> LayerError:
+def _layer_error(
+    layer: Layer, ranged: TensorStatistics, tensors: Mapping[str, TensorStatistics], plan: Plan
+) -> LayerError:
+    tensor = tensors.get(layer.data.name or "", ranged)
     weights = (layer.weights() if tensor.smoothing is None else tensor.smoothing.into(layer)).astype(np.float64)
-    rounded = symmetric_weights(weights, TYPES[plan.settings.weights], layer.channel_axis).rounded(weights)
+    rounded = plan.weight_params(layer, weights, tensors, layer.data.name or "").rounded(weights)
     source = layer.data.name or ""
     rule = plan.rule(plan.range_from.get(source, source))
     params = activation_params(ranged, plan.settings.preparation, rule)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from edgekit_quantize.calibration.ranges import AROUND_ZERO, MOST_LOST, RULES, make, squared_error
-from edgekit_quantize.calibration.statistics import TensorStatistics
+from edgekit_quantize.calibration.statistics import ChannelStatistics, TensorStatistics
 from edgekit_quantize.integers.qparams import TYPES, QParams
 from edgekit_quantize.settings import Preparation
+
+MARGIN = 1.25
+"""How much larger inputs may be than those that samples showed, before a sum of products saturates."""
 
 
 def activation_params(tensor: TensorStatistics, preparation: Preparation, rule: str) -> QParams:
@@ -20,3 +25,19 @@ def activation_params(tensor: TensorStatistics, preparation: Preparation, rule: 
         if squared_error(tensor.histogram, around_zero) <= MOST_LOST * squared_error(tensor.histogram, params):
             return around_zero
     return params
+
+
+def largest_integers(params: QParams, channels: ChannelStatistics | None) -> np.ndarray:
+    """The largest integer that each channel of an activation takes, counted from the type's lowest; ``[C]``.
+
+    Runtimes multiply unsigned activations, and add 128 to signed ones. Inputs may be larger than those that were seen
+    by a part (:data:`MARGIN`).
+
+    Args:
+        params: How the activation is quantized.
+        channels: Its channels' extremes; None takes the type's largest integer for all.
+    """
+    if channels is None or not channels.count:
+        return np.full(1, params.dtype.high - params.dtype.low)
+    steps = np.rint(MARGIN * np.maximum(channels.high, 0.0) / params.scale) + params.zero_point
+    return np.asarray(np.clip(steps, params.dtype.low, params.dtype.high) - params.dtype.low)

@@ -27,20 +27,23 @@ class ChannelStatistics:
         self.count = 0
         self._sum = np.zeros(0)
         self._squares = np.zeros(0)
+        self.high = np.zeros(0)
+        """The largest number of every channel, 0 where all are smaller; ``[C]``."""
 
     def update(self, array: np.ndarray, axis: int) -> None:
         """Add one sample's tensor, with channels along ``axis``."""
         channels = array.shape[axis]
         rows = np.moveaxis(array, axis, 0).reshape(channels, -1)
         if not self.count:
-            self._sum, self._squares = np.zeros(channels), np.zeros(channels)
+            self._sum, self._squares, self.high = np.zeros(channels), np.zeros(channels), np.zeros(channels)
         self.count += rows.shape[1]
         self._sum += rows.sum(1)
         self._squares += np.einsum("ij,ij->i", rows, rows)
+        self.high = np.maximum(self.high, rows.max(1, initial=0.0))
 
     def divide(self, factors: np.ndarray) -> None:
         """Make these the statistics of the tensor divided by a factor a channel."""
-        self._sum, self._squares = self._sum / factors, self._squares / factors**2
+        self._sum, self._squares, self.high = self._sum / factors, self._squares / factors**2, self.high / factors
 
     @property
     def mean(self) -> np.ndarray:

@@ -2,9 +2,64 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from edgekit_quantize.graph.layers import Layer
+from edgekit_quantize.graph.nodes import integer
 from edgekit_quantize.integers.qparams import TINY, IntegerType, QParams
+
+LARGEST_SUM = 2**15 - 1
+"""What 16 bits hold."""
+LARGEST_ACTIVATION = 255
+
+
+def layer_weights(
+    layer: Layer, weights: np.ndarray, dtype: IntegerType, largest_inputs: np.ndarray | None = None
+) -> QParams:
+    """Scales for the weights of a layer that multiplies integers, one an output channel, so that no sum saturates.
+
+    x86 processors without VNNI multiply 8-bit integers by VPMADDUBSW, which adds the products of two neighbouring
+    inputs in 16 bits, with saturation (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2). Where
+    two neighbours could go beyond, their channel gets a larger scale; others keep what they have.
+
+    Args:
+        layer: Tells which weights are neighbours.
+        weights: Its float weights, divided activations taken up.
+        dtype: The integer type.
+        largest_inputs: The largest integer of each input channel, counted from the type's lowest; ``[C]``. None where
+            sums have more than 16 bits.
+    """
+    params = symmetric_weights(weights, dtype, layer.channel_axis)
+    if largest_inputs is None or layer.kind == "DepthwiseConv":  # which has no neighbours to add
+        return params
+    rounding = 2 * LARGEST_ACTIVATION  # two weights may be rounded up, by less than 1 each
+    scale = np.maximum(params.scale, _largest_sum(layer, weights, largest_inputs) / (LARGEST_SUM - rounding))
+    return replace(params, scale=scale.astype(np.float32))
+
+
+def _largest_sum(layer: Layer, weights: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+    """The largest sum of two neighbouring products, with float weights and either sign, by output channel; ``[N]``.
+
+    Neighbours are input channels one after the other. Where their number is odd, the last of one place in a kernel may
+    stand beside the first of the next.
+    """
+    rows = np.moveaxis(weights, layer.channel_axis, 0)
+    rows = np.moveaxis(rows, 1, -1) if layer.kind == "Conv" else rows.reshape(len(rows), 1, -1)
+    outputs, channels = len(rows), rows.shape[-1]
+    groups = integer(layer.node, "group", 1)
+    if inputs.size != groups * channels:
+        inputs = np.full(groups * channels, LARGEST_ACTIVATION)
+    by_output = np.repeat(inputs.reshape(groups, channels), outputs // groups, axis=0)
+    products = rows.reshape(outputs, -1, channels) * by_output[:, None, :].astype(np.float32)
+    forms = [products, products.reshape(outputs, 1, -1)] if channels % 2 else [products]
+    found = np.zeros(outputs, np.float32)
+    for form in forms:
+        even = np.pad(form, ((0, 0), (0, 0), (0, form.shape[-1] % 2))).reshape(outputs, -1, 2)
+        for sign in (1, -1):
+            found = np.maximum(found, np.maximum(sign * even, 0).sum(-1).max(-1))
+    return found
 
 
 def symmetric_weights(weights: np.ndarray, dtype: IntegerType, axis: int | None, block: int = 0) -> QParams:

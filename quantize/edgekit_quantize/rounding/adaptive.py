@@ -11,8 +11,6 @@ from edgekit_quantize.calibration.collect import observe
 from edgekit_quantize.calibration.moments import Moments, row_length, rows_of
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph.layers import Layer
-from edgekit_quantize.integers.qparams import TYPES
-from edgekit_quantize.integers.weights import symmetric_weights
 from edgekit_quantize.placement import Plan
 from edgekit_quantize.rounding.adaround import adaptive_rounding
 
@@ -55,7 +53,7 @@ def adaptively_rounded(
         for layer in found:
             smoothing = tensors[name].smoothing
             weights = layer.weights() if smoothing is None else smoothing.into(layer)
-            params = symmetric_weights(weights, TYPES[plan.settings.weights], layer.channel_axis)
+            params = plan.weight_params(layer, weights, tensors, name)
             by_output = weights.reshape(len(weights), -1) if layer.channel_axis == 0 else weights.T
             integers = adaptive_rounding(by_output, params, moments[layer.name].covariance)
             chosen[layer.name] = (integers if layer.channel_axis == 0 else integers.T).reshape(weights.shape)

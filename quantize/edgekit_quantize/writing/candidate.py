@@ -230,7 +230,7 @@ class _Writer:
 
     def _quantized(self, layer: Layer, source: str) -> None:
         weights = layer.weights()
-        params = symmetric_weights(weights, TYPES[self._settings.weights], layer.channel_axis)
+        params = self._plan.weight_params(layer, weights, self._tensors, source)
         integers = self._rounding.get(layer.name)
         if integers is None:
             integers = params.quantize(weights)

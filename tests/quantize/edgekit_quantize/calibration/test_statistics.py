@@ -27,3 +27,16 @@ def test_they_may_be_divided_afterwards(rng: np.random.Generator) -> None:
 
     assert divided.mean == pytest.approx(first.mean, rel=1e-5)
     assert divided.mean_square == pytest.approx(first.mean_square, rel=1e-5)
+
+
+def test_the_largest_number_of_each_channel(rng: np.random.Generator) -> None:
+    found = ChannelStatistics()
+    arrays = [rng.normal(size=(2, 3, 5)).astype(np.float32) - np.array([[[0], [0], [99]]], np.float32) for _ in "ab"]
+    for array in arrays:
+        found.update(array, 1)
+
+    expected = np.maximum(np.concatenate(arrays).max((0, 2)), 0)
+    np.testing.assert_array_equal(found.high, expected)
+    assert found.high[2] == 0
+    found.divide(np.array([2.0, 1.0, 1.0]))
+    assert found.high[0] == pytest.approx(expected[0] / 2)

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
 
-from edgekit_quantize.integers.qparams import TYPES
-from edgekit_quantize.integers.weights import symmetric_weights
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from edgekit_quantize.graph.layers import Layer, layers
+from edgekit_quantize.integers.qparams import TYPES, QParams
+from edgekit_quantize.integers.weights import layer_weights, symmetric_weights
 
 
 def test_a_scale_for_each_channel() -> None:
@@ -36,3 +41,74 @@ def test_a_scale_for_each_block_with_a_shorter_last_one() -> None:
         4,
         7,
     ]  # -3.5 is rounded half to even; 0.7 / 0.2 = 3.5 too
+
+
+PRODUCTS = {
+    "convolution": ("y = Conv(x, w)", (1, 8, 5, 5), (6, 8, 3, 3)),
+    "odd channels": ("y = Conv(x, w)", (1, 5, 5, 5), (6, 5, 3, 3)),
+    "groups": ("y = Conv<group = 2>(x, w)", (1, 8, 5, 5), (6, 4, 3, 3)),
+    "matrix": ("y = MatMul(x, w)", (4, 7), (7, 6)),
+    "turned matrix": ("y = Gemm<transB = 1>(x, w)", (4, 8), (6, 8)),
+}
+
+
+def _product(parse: Callable[..., ir.Model], name: str, weights: np.ndarray) -> Layer:
+    node, shape, _ = PRODUCTS[name]
+    output = ", ".join("abcd"[: len(shape)])
+    text = f"g (float[{', '.join(map(str, shape))}] x) => (float[{output}] y) {{ {node} }}"
+    (layer,) = layers(parse(f'<ir_version: 8, opset_import: ["" : 17]> {text}', w=weights).graph)
+    return layer
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_two_neighbouring_products_fit_into_16_bits_however_weights_are_rounded(
+    parse: Callable[..., ir.Model], rng: np.random.Generator, name: str
+) -> None:
+    _, shape, size = PRODUCTS[name]
+    weights = (rng.choice([-1, 1], size) * rng.uniform(0.7, 1, size)).astype(np.float32)
+    layer = _product(parse, name, weights)
+    inputs = rng.integers(150, 256, shape[1])
+
+    plain = layer_weights(layer, weights, TYPES["int8"])
+    params = layer_weights(layer, weights, TYPES["int8"], inputs)
+
+    def largest_sum(params: QParams) -> float:
+        """By the definition: input channel by input channel, at every place of the kernel and across places."""
+        scale, _ = params.spread(weights.shape)
+        up = np.sign(weights) * np.ceil(np.abs(weights) / scale)
+        found = 0.0
+        for output in range(6):
+            row = np.take(up, output, layer.channel_axis)
+            places = row.reshape(len(row), -1).T  # [places, input channels]
+            first = output // 3 * 4 if name == "groups" else 0
+            products = places * inputs[first : first + places.shape[1]]
+            flat = products.reshape(-1)
+            starts = range(0, flat.size - 1, 2) if products.shape[1] % 2 else ()
+            pairs = [flat[start] + flat[start + 1] for start in starts]
+            pairs += [p[c] + p[c + 1] for p in products for c in range(0, products.shape[1] - 1, 2)]
+            found = max(found, max(map(abs, pairs)))
+        return found
+
+    assert largest_sum(plain) > 2**15 - 1
+    assert largest_sum(params) <= 2**15 - 1
+
+
+def test_channels_whose_sums_fit_keep_their_scales(parse: Callable[..., ir.Model]) -> None:
+    weights = np.zeros((7, 6), np.float32)
+    weights[0] = weights[2] = 1.0  # the neighbour of either is 0
+    weights[1, 5] = 1.0  # but here it is not
+    layer = _product(parse, "matrix", weights)
+
+    plain, bounded = (layer_weights(layer, weights, TYPES["int8"], large) for large in (None, np.full(7, 200)))
+
+    np.testing.assert_array_equal(bounded.scale[:5], plain.scale[:5])
+    assert bounded.scale[5] == pytest.approx(2 * 200 / (32767 - 2 * 255))
+
+
+def test_products_of_opposite_signs_take_from_each_other(parse: Callable[..., ir.Model]) -> None:
+    weights = np.tile(np.array([[1.0], [-1.0]], np.float32), (4, 6))[:7]
+    layer = _product(parse, "matrix", weights)
+
+    plain, bounded = (layer_weights(layer, weights, TYPES["int8"], large) for large in (None, np.full(7, 200)))
+
+    np.testing.assert_array_equal(bounded.scale, plain.scale)
