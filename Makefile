@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 TESTABLE := $(VENV)/.testable
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick lint types tools qemu swift fuzz clean
+.PHONY: help install demo test quick lint types docs wheel tools qemu swift fuzz clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 10
@@ -30,7 +30,7 @@ $(TESTABLE): $(INSTALLED)
 demo: $(INSTALLED) ## Package the sample model for iOS, Intel and ONNX Runtime, and show what came of it.
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh sample_apps/digits/demo.sh
 
-test: $(TESTABLE) tools qemu lint types ## All tests, lint and types.
+test: $(TESTABLE) tools qemu lint types docs wheel ## All tests, lint, types, documentation and wheel.
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -q
 
 quick: $(TESTABLE) ## The fast tests.
@@ -43,6 +43,14 @@ lint: $(TESTABLE) ## Ruff: rules and format; import-linter: which room may impor
 
 types: $(TESTABLE) ## mypy --strict.
 	$(BIN)/mypy
+
+docs: $(TESTABLE) ## The documentation site, in build/site; a broken link is an error.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
+wheel: $(TESTABLE) ## The source distribution and the wheel, in dist, checked.
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist . > /dev/null
+	$(BIN)/python -m twine check --strict dist/*
 
 tools: ## What the tests of the sample apps run with: Chromium, CMake, a C++ compiler. Tests without them are skipped.
 	sh tests/install_tools.sh
