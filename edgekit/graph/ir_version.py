@@ -12,7 +12,8 @@ from functools import cache
 import onnx_ir as ir
 
 _MAX_IR_VERSION = re.compile(r"max supported IR version: (\d+)")
-_FAR_IR_VERSION = 1000
+_MAX_OPSET = re.compile(r"till opset (\d+)")
+_FAR_VERSION = 1000
 _FATAL_ONLY = 4
 
 
@@ -27,9 +28,20 @@ def mark_loadable(graph_model: ir.Model) -> None:
 @cache
 def newest_ir_version() -> int:
     """The newest IR version that the installed ONNX Runtime takes, which it tells when it refuses one."""
+    return _told_by_refusal(_MAX_IR_VERSION, opset=18, ir_version=_FAR_VERSION)
+
+
+@cache
+def newest_opset() -> int:
+    """The newest version of the standard operators that the installed ONNX Runtime takes."""
+    return _told_by_refusal(_MAX_OPSET, opset=_FAR_VERSION, ir_version=8)
+
+
+def _told_by_refusal(pattern: re.Pattern[str], *, opset: int, ir_version: int) -> int:
+    """The number that ONNX Runtime gives when it refuses an empty model for its versions."""
     import onnxruntime
 
-    empty = ir.Model(ir.Graph([], [], nodes=[], opset_imports={"": 18}, name="empty"), ir_version=_FAR_IR_VERSION)
+    empty = ir.Model(ir.Graph([], [], nodes=[], opset_imports={"": opset}, name="empty"), ir_version=ir_version)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _FATAL_ONLY
     try:
@@ -37,8 +49,8 @@ def newest_ir_version() -> int:
             ir.to_proto(empty).SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
     except Exception as error:  # its exceptions have no base of their own
-        match = _MAX_IR_VERSION.search(str(error))
+        match = pattern.search(str(error))
         if match is None:
             raise
         return int(match[1])
-    return _FAR_IR_VERSION
+    return _FAR_VERSION

@@ -51,7 +51,7 @@ def _inferred(model: Model, *, strict: bool) -> Model:
     try:
         result = model.graph_model.clone()
         proto = light_proto(model)
-        inferred = onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=strict, data_prop=True)
+        inferred = onnx.shape_inference.infer_shapes(proto, check_type=strict, strict_mode=strict, data_prop=True)
         inferred_model = ir.from_proto(inferred)
     except Exception as error:  # what onnx and onnx_ir raise for graphs of odd types has no common base
         raise ContradictionError(" ".join(str(error).split())[:_LONGEST_TEXT]) from error

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from edgekit.model import Model
+from edgekit.errors import RequirementError, UnsupportedOpsError
+from edgekit.graph.ir_version import mark_loadable, newest_opset
+from edgekit.graph.shapes import infer_shapes
+from edgekit.model import Model, name_nodes, node_name
 from edgekit.rewrite import Rewrite
 from edgekit.rewrites.application import Rewritten, rewritten, with_origins
+from edgekit.rewrites.definition import Definition
+from edgekit.rewrites.opset import OLDEST_OPSET, has_older_form, lowered, upgraded
 from edgekit.target import NodeVerdict, Profile, Support, Target
+
+Converted = TypeVar("Converted")
 
 
 @dataclass(frozen=True)
@@ -29,3 +37,59 @@ def adapted(model: Model, target: Target, profile: Profile, rewrites: Sequence[R
 
     result = rewritten(model, refusals, rewrites)
     return Adaptation(result, with_origins(result.model, verdicts, result.dropped))
+
+
+def in_known_opset(model: Model) -> Model:
+    """The model with a version of the standard operators that ONNX Runtime takes.
+
+    Operators that are newer than that are replaced by their definitions in the standard.
+
+    Raises:
+        RequirementError: The version is old, and the model cannot be upgraded.
+    """
+    if 0 < model.opset < OLDEST_OPSET:
+        return upgraded(model)
+    newest = newest_opset()
+    if model.opset <= newest:
+        return model
+
+    def newer(candidate: Model) -> set[str]:
+        nodes = candidate.graph.all_nodes()
+        return {node_name(node) for node in nodes if not has_older_form(node, candidate.opset, newest)}
+
+    if newer(model):
+        model = rewritten(infer_shapes(model, strict=False), newer, [Definition()]).model
+    return lowered(model, newest)
+
+
+def converted(model: Model, convert: Callable[[Model], Converted], rewrites: Sequence[Rewrite]) -> Converted:
+    """What ``convert`` makes of the model; of a rewritten one where it refuses some nodes.
+
+    Raises:
+        UnsupportedOpsError: It refuses nodes for which there is no rewrite; the nodes of the model as it was given.
+    """
+    try:
+        return convert(model)
+    except UnsupportedOpsError as error:
+        refusal = error
+    try:
+        ready = model.with_graph(model.graph_model.clone())
+        mark_loadable(ready.graph_model)
+        name_nodes(ready.graph_model)
+        ready = in_known_opset(ready)
+    except RequirementError:
+        raise refusal from None
+    results: list[Converted] = []
+
+    def refusals(candidate: Model) -> Collection[str]:
+        results.clear()
+        try:
+            results.append(convert(candidate))
+        except UnsupportedOpsError as error:
+            return {gap.node for gap in error.gaps}
+        return ()
+
+    rewritten(infer_shapes(ready, strict=False), refusals, rewrites)
+    if not results:
+        raise refusal
+    return results[0]

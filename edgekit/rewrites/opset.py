@@ -1,4 +1,4 @@
-"""Lifts models of old operator sets to one that the rest of EdgeKit and its libraries know."""
+"""Moves models to a version of the standard operators that the rest of EdgeKit and its libraries know."""
 
 from __future__ import annotations
 
@@ -52,3 +52,43 @@ def upgraded(model: Model) -> Model:
         found=failure,
         hint="export the model again with a newer opset_version",
     )
+
+
+def lowered(model: Model, newest: int) -> Model:
+    """The model in opset ``newest`` where it imports a newer one and its nodes are the same there; else the given one.
+
+    A node is the same where the older version of its operator has all its attributes, or those that it lacks are at
+    their defaults, and as many inputs. Types that only the newer version takes show when a runtime refuses them.
+    """
+    if model.opset <= newest or not all(has_older_form(node, model.opset, newest) for node in model.graph.all_nodes()):
+        return model
+    copy = model.graph_model.clone()
+    for node in copy.graph.all_nodes():
+        if node.domain == "":
+            known = onnx.defs.get_schema(node.op_type, newest).attributes
+            for name in [name for name in node.attributes if name not in known]:
+                del node.attributes[name]
+    for graph in copy.graphs():
+        if "" in graph.opset_imports:
+            graph.opset_imports[""] = newest
+    copy.opset_imports[""] = newest
+    return model.with_graph(copy)
+
+
+def has_older_form(node: ir.Node, opset: int, older: int) -> bool:
+    """Whether an older version of a node's operator can take its place, as far as attributes and inputs tell."""
+    if node.domain != "":
+        return True
+    try:
+        now, then = (onnx.defs.get_schema(node.op_type, version) for version in (opset, older))
+    except onnx.defs.SchemaError:
+        return False
+    if now.since_version == then.since_version:
+        return True
+    added = [node.attributes[name] for name in node.attributes if name not in then.attributes]
+    at_defaults = all(
+        now.attributes[attribute.name].default_value.name
+        and ir.serde.deserialize_attribute(now.attributes[attribute.name].default_value).value == attribute.value
+        for attribute in added
+    )
+    return at_defaults and len(node.inputs) <= then.max_input

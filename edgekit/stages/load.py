@@ -20,7 +20,8 @@ from edgekit.graph.ir_version import mark_loadable, newest_ir_version
 from edgekit.graph.onnx_file import check_features, check_rules, check_versions, external_files, read_proto, sha256
 from edgekit.graph.vetting import check_expansion, unreadable_as_input_error
 from edgekit.model import Model, name_nodes, node_name
-from edgekit.rewrites.opset import OLDEST_OPSET, upgraded
+from edgekit.rewrites.adaptation import in_known_opset
+from edgekit.rewrites.opset import OLDEST_OPSET
 from edgekit.stages import Stage, StageResult
 
 _NAMELESS_DIMENSIONS = ("", "?", "-1", "None")
@@ -71,8 +72,8 @@ class Load(Stage[Path]):
         function_count = len(model.graph_model.functions)
         original_opset = model.opset
         InlinePass()(model.graph_model)
-        if 0 < original_opset < OLDEST_OPSET:
-            model = upgraded(model)
+        name_nodes(model.graph_model)
+        model = in_known_opset(model)
         RemoveInitializersFromInputsPass()(model.graph_model)
         name_nodes(model.graph_model)
         _normalize_dimensions(model)

@@ -35,6 +35,8 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
 
     from edgekit.graph.ir_version import mark_loadable
     from edgekit.model import Model
+    from edgekit.registry import installed_rewrites
+    from edgekit.rewrites.adaptation import converted
     from edgekit_onnxruntime.build import write_ort_format
 
     if precision not in PRECISIONS:
@@ -49,11 +51,15 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
         target = target.with_name(f"{target.name}.ort")
     given = Model(ir.load(model), Path(model)) if isinstance(model, str | Path) else Model(ir.from_proto(model))
     mark_loadable(given.graph_model)
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / f"{given.name}.onnx"
-        given.save(source)
-        write_ort_format(source, target)
-    return target
+
+    def write(candidate: Model) -> Path:
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / f"{given.name}.onnx"
+            candidate.save(source)
+            write_ort_format(source, target)
+        return target
+
+    return converted(given, write, installed_rewrites())
 
 
 def load(path: str | Path, *, threads: int = 1) -> SessionRunner:

@@ -33,6 +33,8 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     import onnx_ir as ir
 
     from edgekit.model import Model
+    from edgekit.registry import installed_rewrites
+    from edgekit.rewrites.adaptation import converted
     from edgekit_openvino.frontend import convert_model
     from edgekit_openvino.ir_file import write_ir
 
@@ -42,7 +44,8 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     if target.suffix != ".xml":
         target = target.with_name(f"{target.name}.xml")
     loaded = Model(ir.load(model), Path(model)) if isinstance(model, str | Path) else Model(ir.from_proto(model))
-    write_ir(convert_model(loaded).network, loaded, target, half_weights=precision == "float16")
+    network = converted(loaded, lambda candidate: convert_model(candidate).network, installed_rewrites())
+    write_ir(network, loaded, target, half_weights=precision == "float16")
     return target
 
 
