@@ -8,8 +8,10 @@ import onnx_ir as ir
 
 from edgekit.errors import RequirementError
 from edgekit.execution.equivalence import Equivalence
-from edgekit.execution.reference import NotRunnableError
+from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.model import Model
+from edgekit.rewrite import InapplicableError
+from edgekit.rewrites.old_opsets import raised
 
 OLDEST_OPSET = 9
 """Operator sets before this one are upgraded: a batch normalization then still had a training mode, say."""
@@ -27,31 +29,67 @@ def upgraded(model: Model) -> Model:
     Raises:
         RequirementError: It cannot be converted, or would compute something else.
     """
-    proto = model.proto()
-    failure = ""
+    found: list[str] = []
+    newer = _converted(model, model, found)
+    if newer is not None:
+        return newer
     try:
-        before = Equivalence(model)
-        for version in UPGRADE_TO:
-            try:
-                converted = onnx.version_converter.convert_version(proto, version)
-            except (RuntimeError, ValueError) as error:  # the converter is native code and has no error of its own
-                failure = " ".join(str(error).split())
-                continue
-            converted.ir_version = max(converted.ir_version, _IR_VERSION)
-            newer = model.with_graph(ir.from_proto(converted))
-            difference = before.difference(newer)
-            if difference is None:
-                return newer
-            failure = f"as opset {version} it computes something else: {difference}"
+        oldest = raised(model)
+        newer = _converted(oldest, oldest, found) or oldest
+        difference = _difference(model, newer)
+    except InapplicableError as error:
+        difference = str(error)
     except NotRunnableError as error:
-        failure = f"what it computes cannot be compared: {error}"
+        difference = f"what it computes cannot be compared: {error}"
+    if difference is None:
+        return newer if newer is not None else oldest
     raise RequirementError(
         f"opset {model.opset} is too old, and the model cannot be upgraded",
         subject=model.source,
         expected=f"opset {OLDEST_OPSET} or newer",
-        found=failure,
+        found=difference,
         hint="export the model again with a newer opset_version",
     )
+
+
+def _converted(model: Model, original: Model, found: list[str]) -> Model | None:
+    """What ONNX's own converter makes of the model; None where that fails or is not proven."""
+    proto = model.proto()
+    try:
+        before = Equivalence(original)
+    except NotRunnableError as error:
+        found.append(str(error))
+        return None
+    for version in UPGRADE_TO:
+        try:
+            converted = onnx.version_converter.convert_version(proto, version)
+        except (RuntimeError, ValueError) as error:  # the converter is native code and has no error of its own
+            found.append(" ".join(str(error).split()))
+            continue
+        converted.ir_version = max(converted.ir_version, _IR_VERSION)
+        newer = model.with_graph(ir.from_proto(converted))
+        difference = before.difference(newer)
+        if difference is None:
+            return newer
+        found.append(f"as opset {version} it computes something else: {difference}")
+    return None
+
+
+def _difference(model: Model, newer: Model) -> str | None:
+    """What a newer form computes differently; None where it computes the same, as far as it can be told.
+
+    ONNX Runtime has no kernels for many operators of the oldest sets. What cannot be executed is taken as its steps
+    are defined.
+
+    Raises:
+        NotRunnableError: The newer form cannot be executed.
+    """
+    Reference(newer)
+    try:
+        before = Equivalence(model)
+    except NotRunnableError:
+        return None
+    return before.difference(newer)
 
 
 def lowered(model: Model, newest: int) -> Model:
