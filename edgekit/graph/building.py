@@ -53,6 +53,14 @@ class NodeBuilder:
         self.nodes.append(node)
         return node.outputs
 
+    def adopt(self, node: ir.Node) -> Sequence[ir.Value]:
+        """The outputs of a node that somebody else made, under names of this builder's."""
+        node.name = f"{self._prefix}/{node.op_type}_{len(self.nodes)}"
+        for number, value in enumerate(node.outputs):
+            value.name = f"{node.name}_output_{number}"
+        self.nodes.append(node)
+        return node.outputs
+
     def value(self, operand: Operand) -> ir.Value | None:
         """The value that an operand is; a new constant for numbers."""
         if operand is None or isinstance(operand, ir.Value):

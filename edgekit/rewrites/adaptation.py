@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from edgekit.errors import RequirementError, UnsupportedOpsError
 from edgekit.graph.ir_version import mark_loadable, newest_opset
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.shapes import fold_shapes, infer_shapes
 from edgekit.model import Model, name_nodes, node_name
 from edgekit.rewrite import Rewrite
 from edgekit.rewrites.application import Rewritten, rewritten, with_origins
@@ -89,7 +89,7 @@ def converted(model: Model, convert: Callable[[Model], Converted], rewrites: Seq
             return {gap.node for gap in error.gaps}
         return ()
 
-    rewritten(infer_shapes(ready, strict=False), refusals, rewrites)
+    rewritten(fold_shapes(infer_shapes(ready, strict=False)), refusals, rewrites)
     if not results:
         raise refusal
     return results[0]

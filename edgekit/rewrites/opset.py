@@ -47,7 +47,7 @@ def upgraded(model: Model) -> Model:
         f"opset {model.opset} is too old, and the model cannot be upgraded",
         subject=model.source,
         expected=f"opset {OLDEST_OPSET} or newer",
-        found=difference,
+        found=found[-1] if found else difference,
         hint="export the model again with a newer opset_version",
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from edgekit.rewrite import Rewrite, RewriteSet
-from edgekit.rewrites import ml_features, ml_linear, ml_svm, ml_trees
+from edgekit.rewrites import arithmetic, control_flow, ml_features, ml_linear, ml_svm, ml_trees, recurrent
 from edgekit.rewrites.definition import Definition
 
 
@@ -35,5 +35,19 @@ class StandardRewrites(RewriteSet):
             ml_trees.TreeEnsemble(),
             ml_svm.SVMRegressor(),
             ml_svm.SVMClassifier(),
+            control_flow.ScalarCondition(),
+            control_flow.UnrolledScan(),
+            control_flow.UnrolledLoop(),
+            control_flow.ExplicitCaptures(),
+            recurrent.SequenceFirst(),
+            recurrent.LSTMSteps(),
+            arithmetic.FloatRemainder(),
+            arithmetic.CumulativeProduct(),
+            arithmetic.SignedShift(),
+            arithmetic.StableLogSumExp(),
+            arithmetic.GreatestOfNothing(),
+            arithmetic.NoDropout(),
+            arithmetic.Determinant(),
+            arithmetic.HasElement(),
             Definition(),
         )

@@ -17,8 +17,10 @@ from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.graph.class_labels import Classes, with_labels_as_numbers, with_labels_as_texts, without_maps
 from edgekit.graph.ir_version import mark_loadable, newest_ir_version
+from edgekit.graph.mending import mend
 from edgekit.graph.onnx_file import check_features, check_rules, check_versions, external_files, read_proto, sha256
 from edgekit.graph.vetting import check_expansion, unreadable_as_input_error
+from edgekit.graph.shapes import light_proto
 from edgekit.model import Model, name_nodes, node_name
 from edgekit.rewrites.adaptation import in_known_opset
 from edgekit.rewrites.opset import OLDEST_OPSET
@@ -65,10 +67,11 @@ class Load(Stage[Path]):
                 subject=given,
                 hint="export the model again; an exporter folds what does not depend on the inputs into constants",
             )
+        mended = mend(proto)
         scores = without_maps(proto, given)
         model = Model(_graph_model(proto, given), source=given)
         mark_loadable(model.graph_model)
-        warnings = _check(given, model)
+        warnings = [*mended, *_check(given, model, as_read=not mended)]
         function_count = len(model.graph_model.functions)
         original_opset = model.opset
         InlinePass()(model.graph_model)
@@ -139,10 +142,17 @@ def _with_numbers(model: Model) -> tuple[Model, dict[str, tuple[str, ...]]]:
     return (changed, labels) if difference is None else (model, {})
 
 
-def _check(path: Path, model: Model) -> list[str]:
-    """Holds the file against the rules of ONNX; returns what is wrong without being in the way."""
+def _check(path: Path, model: Model, *, as_read: bool) -> list[str]:
+    """Holds the file, or what was mended of it, against the rules of ONNX.
+
+    Returns:
+        What is wrong without being in the way.
+    """
     try:
-        check_rules(path, model)
+        if as_read:
+            check_rules(path, model)
+        else:
+            onnx.checker.check_model(light_proto(model), full_check=True)
     except onnx.shape_inference.InferenceError as error:
         # Some exporters write shapes that are wrong and that nobody uses. Whether it matters shows when it is executed.
         text = " ".join(str(error).split())

@@ -101,10 +101,9 @@ def _causal_with_past_and_mask(node: ir.Node, _: int) -> bool:
     return node.attributes.get_int("is_causal", 0) == 1 and _has_input(node, 3) and _has_input(node, 4)
 
 
-def _shifts_signed_right(node: ir.Node, _: int) -> bool:
+def _shifts_signed(node: ir.Node, _: int) -> bool:
     value = node.inputs[0]
-    signed = value is not None and value.dtype is not None and value.dtype.is_signed()
-    return signed and node.attributes.get_string("direction", "") == "RIGHT"
+    return value is not None and value.dtype is not None and value.dtype.is_signed()
 
 
 def _transforms_elsewhere(node: ir.Node, opset: int) -> bool:
@@ -149,6 +148,12 @@ def _reduces_nothing(node: ir.Node, _: int) -> bool:
     return sizes is not None and 0 in sizes
 
 
+def _has_elements(node: ir.Node, _: int) -> bool:
+    """Whether there are elements of a known type to reduce."""
+    value = node.inputs[0]
+    return value is not None and value.dtype is not None and not _reduces_nothing(node, _)
+
+
 def _always(node: ir.Node, _: int) -> bool:
     return True
 
@@ -161,11 +166,12 @@ MISREADINGS = (
     Misreading(("Attention",), _windowed, "it ignores the window"),
     Misreading(("Attention",), _causal_with_past_and_mask, "it misplaces a causal mask beside another mask and a past"),
     Misreading(RANDOM, _always, "its numbers are drawn at random, and differ from those of other implementations"),
-    Misreading(("BitShift",), _shifts_signed_right, "it shifts signed integers as unsigned ones"),
+    Misreading(("BitShift",), _shifts_signed, "it shifts signed integers as unsigned ones"),
     Misreading(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
     Misreading(("DFT",), _is_set("onesided"), "it gives the one-sided transform another shape"),
     Misreading(("GRU", "LSTM", "RNN"), _has_batch_first, "it ignores that the batch comes first (layout 1)"),
     Misreading(("LSTM",), _has_peepholes, "it ignores peepholes"),
+    Misreading(("ReduceLogSumExp",), _has_elements, "its exponentials overflow, or vanish"),
     Misreading(("ReduceMax",), _reduces_nothing, "it makes the least finite number of nothing, not minus infinity"),
     Misreading(("Resize",), _is_set("antialias"), "it ignores antialias"),
     Misreading(("Resize",), _is_set("exclude_outside"), "it ignores exclude_outside"),

@@ -1,0 +1,90 @@
+"""Mends breaches of ONNX's rules that do no harm: ONNX Runtime runs such files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import onnx
+
+GRAPH_NAME = "graph"
+
+
+def mend(proto: onnx.ModelProto) -> list[str]:
+    """Gives the graph a name, and drops doc strings that are no text and unused tensors of a wrong size, in place.
+
+    Returns:
+        What was mended, in words.
+    """
+    told = []
+    if not proto.graph.name:
+        proto.graph.name = GRAPH_NAME
+        told.append(f"the graph had no name: it is called {GRAPH_NAME!r}")
+    strange = [message for message in _documented(proto) if not _is_text(message)]
+    for message in strange:
+        message.ClearField("doc_string")
+    if strange:
+        told.append(f"{len(strange)} doc strings that are no text were dropped")
+    return told + [
+        f"initializer {name!r} is used by nothing and has another size than it says: it was dropped"
+        for name in _odd_unused(proto.graph)
+    ]
+
+
+def _documented(proto: onnx.ModelProto) -> Iterator[Any]:
+    """Every message that may have a doc string."""
+    yield proto
+    yield from proto.functions
+    for function in proto.functions:
+        yield from function.node
+    waiting = [proto.graph]
+    while waiting:
+        graph = waiting.pop()
+        yield graph
+        yield from (*graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer)
+        for node in graph.node:
+            for attribute in node.attribute:
+                yield attribute
+                waiting += [attribute.g] if attribute.HasField("g") else list(attribute.graphs)
+
+
+def _is_text(message: Any) -> bool:
+    """Whether protobuf could read the doc string as text: it hands out bytes, or fails, where it cannot."""
+    try:
+        return isinstance(message.doc_string, str)
+    except UnicodeError:
+        return False
+
+
+def _odd_unused(graph: onnx.GraphProto) -> Iterator[str]:
+    """Removes unused initializers of the main graph whose data are too short or too long; gives their names."""
+    used = set(_read_names(graph))
+    for position in range(len(graph.initializer) - 1, -1, -1):
+        tensor = graph.initializer[position]
+        if tensor.name in used or not tensor.HasField("raw_data"):
+            continue
+        try:
+            width = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+        except KeyError:
+            continue
+        if tensor.data_type not in _PACKED and len(tensor.raw_data) != width * math.prod(tensor.dims):
+            name = tensor.name
+            del graph.initializer[position]
+            for place in range(len(graph.input) - 1, -1, -1):
+                if graph.input[place].name == name:
+                    del graph.input[place]
+            yield name
+
+
+_PACKED = {number for name, number in onnx.TensorProto.DataType.items() if name.endswith(("INT4", "INT2", "4E2M1"))}
+"""Types of which several elements share a byte."""
+
+
+def _read_names(graph: onnx.GraphProto) -> Iterator[str]:
+    for node in graph.node:
+        yield from node.input
+        for attribute in node.attribute:
+            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                yield from _read_names(inner)
+    yield from (value.name for value in graph.output)

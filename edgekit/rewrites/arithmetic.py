@@ -1,0 +1,249 @@
+"""Arithmetic that runtimes lack for some types, or compute in a form that overflows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.graph.building import NodeBuilder
+from edgekit.rewrite import InapplicableError, Rewrite
+
+_FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
+MOST_CUMULATED = 4096
+
+
+def constant_of(node: ir.Node, place: int) -> np.ndarray | None:
+    """An input that is a constant; None for another one, or none."""
+    value = node.inputs[place] if place < len(node.inputs) else None
+    tensor = None if value is None else ir.convenience.get_const_tensor(value)
+    return None if tensor is None else tensor.numpy()
+
+
+def shape_of(value: ir.Value | None) -> tuple[int, ...]:
+    """A value's sizes.
+
+    Raises:
+        InapplicableError: They are not fixed.
+    """
+    if value is None or value.shape is None or not value.shape.is_static():
+        raise InapplicableError("the shape of its input is not fixed")
+    return tuple(int(size) for size in value.shape.numpy())
+
+
+class FloatRemainder(Rewrite):
+    """``Mod`` of floating-point numbers with the divisor's sign (``fmod`` 0): the dividend less whole divisors."""
+
+    name: ClassVar[str] = "remainder by floor"
+    op_types: ClassVar[Sequence[str]] = ("Mod",)
+
+    def matches(self, node: ir.Node) -> bool:
+        """Floating-point numbers, and the divisor's sign."""
+        value = node.inputs[0]
+        return value is not None and value.dtype in _FLOATS and node.attributes.get_int("fmod", 0) == 0
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """By the exact remainder of C, moved by the divisor where the signs differ."""
+        x, y = node.inputs
+        assert x is not None
+        assert x.dtype is not None
+        bounded = build("Where", build("IsInf", y), np.ones((), x.dtype.numpy()), y)
+        rest = build(
+            "Where", build("And", build("IsInf", y), _is_finite(build, x)), x, build("Mod", x, bounded, fmod=1)
+        )
+        zero = np.zeros((), x.dtype.numpy())
+        differs = build("Xor", build("Less", rest, zero), build("Less", y, zero))
+        moves = build("And", differs, build("Not", build("Equal", rest, zero)))
+        sign = build("Mul", build("Abs", rest), build("Sign", y))  # a remainder of zero has the divisor's sign
+        return [build("Where", moves, build("Add", rest, y), build("Where", build("Equal", rest, zero), sign, rest))]
+
+
+def _is_finite(build: NodeBuilder, x: ir.Value) -> ir.Value:
+    return build("Not", build("Or", build("IsInf", x), build("IsNaN", x)))
+
+
+class CumulativeProduct(Rewrite):
+    """``CumProd`` by doubling: after k rounds every element is the product of the last 2^k."""
+
+    name: ClassVar[str] = "cumulative product by doubling"
+    op_types: ClassVar[Sequence[str]] = ("CumProd",)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Along a constant axis of a known size."""
+        x, axis = node.inputs[0], constant_of(node, 1)
+        if x is None or axis is None or x.dtype is None:
+            raise InapplicableError("its axis is computed")
+        sizes = shape_of(x)
+        place = int(axis.item()) % len(sizes)
+        count = sizes[place]
+        if count > MOST_CUMULATED:
+            raise InapplicableError(f"{count} elements are too many")
+        dtype = x.dtype.numpy()
+        is_reverse = bool(node.attributes.get_int("reverse", 0))
+
+        def shifted(value: ir.Value, by: int) -> ir.Value:
+            ones = np.ones([by if axis == place else size for axis, size in enumerate(sizes)], dtype)
+            if is_reverse:
+                return build("Concat", build.slice(value, [by], [count], [place]), ones, axis=place)
+            return build("Concat", ones, build.slice(value, [0], [count - by], [place]), axis=place)
+
+        result = shifted(x, 1) if node.attributes.get_int("exclusive", 0) else x
+        by = 1
+        while by < count:
+            result, by = build("Mul", result, shifted(result, by)), by * 2
+        return [result]
+
+
+class SignedShift(Rewrite):
+    """``BitShift`` of signed integers by way of unsigned ones; shifts by the width or more leave the sign alone."""
+
+    name: ClassVar[str] = "shift of signed integers by unsigned ones"
+    op_types: ClassVar[Sequence[str]] = ("BitShift",)
+
+    def matches(self, node: ir.Node) -> bool:
+        """Signed integers of 32 or 64 bits."""
+        value = node.inputs[0]
+        return value is not None and value.dtype in (ir.DataType.INT32, ir.DataType.INT64)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Products and floored quotients by powers of two, which every runtime has."""
+        x, by = node.inputs
+        assert x is not None
+        assert x.dtype is not None
+        dtype = x.dtype.numpy()
+        width = dtype.itemsize * 8
+        one, zero, most = (np.asarray(number, dtype) for number in (1, 0, width - 1))
+        is_inside = build("And", build("Less", by, np.asarray(width, dtype)), build("Not", build("Less", by, zero)))
+        bounded = build("Where", is_inside, by, zero)
+        powers = np.array([np.array(1, np.uint64) << np.uint64(k) for k in range(width)], np.uint64).astype(dtype)
+        factor = build("Gather", powers, build.cast(bounded, ir.DataType.INT64), axis=0)
+        is_negative = build("Less", x, zero)
+        if node.attributes.get_string("direction", "") == "LEFT":
+            return [build("Where", is_inside, build("Mul", x, factor), zero)]
+        # -x - 1 turns all bits: what comes in from the left is then zero
+        turned = build("Where", is_negative, build("Sub", build("Neg", x), one), x)
+        last = build("Equal", bounded, most)  # the factor is negative there
+        halves = build("Where", last, zero, build("Div", turned, build("Where", last, one, factor)))
+        back = build("Where", is_negative, build("Sub", build("Neg", halves), one), halves)
+        return [build("Where", is_inside, back, build("Where", is_negative, np.asarray(-1, dtype), zero))]
+
+
+class StableLogSumExp(Rewrite):
+    """``ReduceLogSumExp`` less the greatest number, so that no exponential overflows or vanishes."""
+
+    name: ClassVar[str] = "log-sum-exp without overflow"
+    op_types: ClassVar[Sequence[str]] = ("ReduceLogSumExp",)
+
+    def matches(self, node: ir.Node) -> bool:
+        """Over constant axes of numbers that are there."""
+        value = node.inputs[0]
+        return value is not None and value.dtype in _FLOATS and value.shape is not None and 0 not in value.shape
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """An infinite greatest number is left out of the subtraction."""
+        x = node.inputs[0]
+        assert x is not None
+        assert x.shape is not None
+        assert x.dtype is not None
+        given = constant_of(node, 1)
+        if given is None and len(node.inputs) > 1 and node.inputs[1] is not None:
+            raise InapplicableError("its axes are computed")
+        axes = list(node.attributes.get_ints("axes", ())) if given is None else [int(axis) for axis in given]
+        keeps_all = node.attributes.get_int("noop_with_empty_axes", 0) == 1
+        if not axes and keeps_all:
+            return [build("Identity", x)]
+        axes = axes or list(range(x.shape.rank()))
+        zero, far = np.zeros((), x.dtype.numpy()), np.asarray(np.inf, x.dtype.numpy())
+        greatest = build.reduce("ReduceMax", x, axes)
+        finite = build("Where", build("Less", build("Abs", greatest), far), greatest, zero)
+        total = build.reduce("ReduceSum", build("Exp", build("Sub", x, finite)), axes)
+        result = build("Add", build("Log", total), finite)
+        keeps = node.attributes.get_int("keepdims", 1) == 1
+        return [result if keeps else build.squeeze(result, axes)]
+
+
+class GreatestOfNothing(Rewrite):
+    """``ReduceMax`` of no elements: minus infinity, or false."""
+
+    name: ClassVar[str] = "greatest of nothing as a constant"
+    op_types: ClassVar[Sequence[str]] = ("ReduceMax",)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """In the output's shape, which has to be known and to hold elements."""
+        x, output = node.inputs[0], node.outputs[0]
+        sizes, made = shape_of(x), shape_of(output)
+        if 0 not in sizes or x is None or x.dtype is None:
+            raise InapplicableError("it has elements")
+        dtype = x.dtype.numpy()
+        least = False if dtype == np.bool_ else -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+        return [build("Identity", np.full(made, least, dtype))]
+
+
+class NoDropout(Rewrite):
+    """``Dropout`` that drops nothing: outside training, or at a ratio of zero."""
+
+    name: ClassVar[str] = "dropout of nothing"
+    op_types: ClassVar[Sequence[str]] = ("Dropout",)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value | None]:
+        """The input itself, and a mask that is true."""
+        ratio, training = constant_of(node, 1), constant_of(node, 2)
+        is_training = len(node.inputs) > 2 and node.inputs[2] is not None and (training is None or bool(training))
+        is_none = ratio is not None and float(ratio) == 0.0
+        if is_training and not is_none:
+            raise InapplicableError("it drops at random: export the model in evaluation mode")
+        x = node.inputs[0]
+        mask = build("Expand", np.array([True]), build("Shape", x)) if len(node.outputs) > 1 else None
+        return [build("Identity", x), mask]
+
+
+class Determinant(Rewrite):
+    """``Det`` of small matrices, by expansion along rows."""
+
+    name: ClassVar[str] = "determinant written out"
+    op_types: ClassVar[Sequence[str]] = ("Det",)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Sums of signed products, one a permutation; up to 5 rows."""
+        x = node.inputs[0]
+        sizes = shape_of(x)
+        count = sizes[-1]
+        if count > 5:
+            raise InapplicableError(f"a matrix of {count} rows has too many terms")
+        flat = build("Reshape", x, [-1, count * count])
+        terms = []
+        for order in itertools.permutations(range(count)):
+            sign = np.float32(np.linalg.det(np.eye(count)[list(order)]).round())
+            cells = [
+                build.slice(flat, [row * count + column], [row * count + column + 1], [1])
+                for row, column in enumerate(order)
+            ]
+            product = cells[0]
+            for cell in cells[1:]:
+                product = build("Mul", product, cell)
+            terms.append(product if sign > 0 else build("Neg", product))
+        total = terms[0]
+        for term in terms[1:]:
+            total = build("Add", total, term)
+        return [build("Reshape", total, list(sizes[:-2]) or np.zeros(0, np.int64))]
+
+
+class HasElement(Rewrite):
+    """``OptionalHasElement`` and ``OptionalGetElement`` of what is known to be there, or not."""
+
+    name: ClassVar[str] = "optional value that is known"
+    op_types: ClassVar[Sequence[str]] = ("OptionalGetElement", "OptionalHasElement")
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """A tensor is there; an input that is left out is not."""
+        value = node.inputs[0] if node.inputs else None
+        if value is not None and not isinstance(value.type, ir.TensorType):
+            raise InapplicableError("whether its input has an element shows at run time")
+        if node.op_type == "OptionalHasElement":
+            return [build("Identity", np.array(value is not None))]
+        if value is None:
+            raise InapplicableError("there is no element")
+        return [build("Identity", value)]

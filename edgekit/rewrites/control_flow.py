@@ -1,0 +1,267 @@
+"""Loops, scans and branches: written out where they are short, and without values captured from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+import onnx
+import onnx.reference
+import onnx_ir as ir
+
+from edgekit.graph.building import NodeBuilder
+from edgekit.model import bodies
+from edgekit.rewrite import InapplicableError, Rewrite
+
+MOST_STEPS = 512
+MOST_NODES = 6000
+"""A loop is written out up to so many steps, and nodes in all of them."""
+SMALL = 64
+"""Elements of the constants that a written-out loop computes while it is written out: counters and conditions."""
+
+
+class UnrolledScan(Rewrite):
+    """The steps of a scan one after the other."""
+
+    name: ClassVar[str] = "scan written out"
+    op_types: ClassVar[Sequence[str]] = ("Scan",)
+    versions: ClassVar[range] = range(9, 1000)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Slices of the scanned inputs go in, what each step gives is put side by side."""
+        body = node.attributes["body"].as_graph()
+        scanned = node.attributes.get_int("num_scan_inputs")
+        states = [value for value in node.inputs[:-scanned] if value is not None]
+        inputs = [value for value in node.inputs[-scanned:] if value is not None]
+        outputs = len(node.outputs) - len(states)
+        axes_in, backwards_in = (
+            node.attributes.get_ints(name, (0,) * scanned) for name in ("scan_input_axes", "scan_input_directions")
+        )
+        axes_out, backwards_out = (
+            node.attributes.get_ints(name, (0,) * outputs) for name in ("scan_output_axes", "scan_output_directions")
+        )
+        count = _length(inputs[0], axes_in[0])
+        _require_short(count, body)
+        writer = _Writer(build, body)
+        collected: list[list[ir.Value]] = [[] for _ in range(outputs)]
+        for step in range(count):
+            slices = [
+                build("Gather", value, np.int64(count - 1 - step if back else step), axis=axis)
+                for value, axis, back in zip(inputs, axes_in, backwards_in, strict=True)
+            ]
+            results = writer.step([*states, *slices])
+            states = results[: len(states)]
+            for column, value in zip(collected, results[len(states) :], strict=True):
+                column.append(value)
+        stacked = [
+            _stacked(build, column[::-1] if back else column, axis)
+            for column, axis, back in zip(collected, axes_out, backwards_out, strict=True)
+        ]
+        return [*states, *stacked]
+
+
+class UnrolledLoop(Rewrite):
+    """The steps of a loop one after the other, where how many there are follows from constants."""
+
+    name: ClassVar[str] = "loop written out"
+    op_types: ClassVar[Sequence[str]] = ("Loop",)
+    versions: ClassVar[range] = range(9, 1000)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Counters and conditions are computed on the way; one that is not known ends the attempt."""
+        body = node.attributes["body"].as_graph()
+        trips, condition = (_number(value) for value in node.inputs[:2])
+        if node.inputs[0] is not None and trips is None:
+            raise InapplicableError("how many steps it takes is computed")
+        if node.inputs[1] is not None and condition is None:
+            raise InapplicableError("whether it starts is computed")
+        states = [value for value in node.inputs[2:] if value is not None]
+        collected: list[list[ir.Value]] = [[] for _ in range(len(node.outputs) - len(states))]
+        writer = _Writer(build, body)
+        goes_on, step = condition is None or bool(condition), 0
+        while goes_on and (trips is None or step < trips):
+            _require_short(step + 1, body)
+            results = writer.step([build.constant(np.array(step, np.int64)), build.constant(np.array(True)), *states])
+            known = writer.number(results[0])
+            if known is None:
+                raise InapplicableError("whether it goes on is computed from what it is fed")
+            goes_on, step = bool(known), step + 1
+            states = results[1 : 1 + len(states)]
+            for column, value in zip(collected, results[1 + len(states) :], strict=True):
+                column.append(value)
+        if not step:
+            raise InapplicableError("it takes no step")
+        return [*states, *(_stacked(build, column, 0) for column in collected)]
+
+
+class ExplicitCaptures(Rewrite):
+    """A loop that carries along what its body takes from outside: some converters know no captured values."""
+
+    name: ClassVar[str] = "loop without captured values"
+    op_types: ClassVar[Sequence[str]] = ("Loop",)
+
+    def matches(self, node: ir.Node) -> bool:
+        """Whether it captures values that are no constants."""
+        return any(True for _ in _captured(node.attributes["body"].as_graph()))
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Each becomes a state that stays as it is."""
+        body = node.attributes["body"].as_graph().clone(allow_outer_scope_values=True)
+        captured = list(dict.fromkeys(_captured(body)))
+        states = len(node.inputs) - 2
+        inner = []
+        for number, value in enumerate(captured):
+            given = ir.Value(name=f"{value.name}/carried_{number}", type=value.type, shape=value.shape)
+            handed_on = ir.node("Identity", [given], name=f"{value.name}/hand_on_{number}")
+            handed_on.outputs[0].name = f"{value.name}/handed_on_{number}"
+            _replace_inside(body, {value: given})
+            body.append(handed_on)
+            body.inputs.append(given)
+            inner.append(handed_on.outputs[0])
+        for position, value in enumerate(inner):
+            body.outputs.insert(1 + states + position, value)
+        count = len(node.outputs) + len(captured)
+        results = build.several(count, "Loop", *node.inputs, *captured, body=body)
+        return [*results[:states], *results[states + len(captured) :]]
+
+
+class ScalarCondition(Rewrite):
+    """A branch whose condition holds one element in a tensor of some rank."""
+
+    name: ClassVar[str] = "condition as a scalar"
+    op_types: ClassVar[Sequence[str]] = ("If",)
+
+    def matches(self, node: ir.Node) -> bool:
+        """Whether the condition is known to have axes."""
+        condition = node.inputs[0]
+        return condition is not None and condition.shape is not None and condition.shape.rank() > 0
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """The same branches."""
+        yes, no = (
+            node.attributes[name].as_graph().clone(allow_outer_scope_values=True)
+            for name in ("then_branch", "else_branch")
+        )
+        condition = build("Reshape", node.inputs[0], np.zeros(0, np.int64))
+        return build.several(len(node.outputs), "If", condition, then_branch=yes, else_branch=no)
+
+
+class _Writer:
+    """Writes a body out, once for every step."""
+
+    def __init__(self, build: NodeBuilder, body: ir.Graph) -> None:
+        self._build = build
+        self._body = body
+        self._constants = {
+            value: build.constant(value.const_value.numpy())
+            for value in body.initializers.values()
+            if value.const_value is not None
+        }
+
+    def step(self, inputs: Sequence[ir.Value]) -> list[ir.Value]:
+        """The body's outputs for its inputs."""
+        values: dict[ir.Value, ir.Value] = dict(zip(self._body.inputs, inputs, strict=True))
+        values |= self._constants
+        for node in self._body:
+            given = [value if value is None else values.get(value, value) for value in node.inputs]
+            folded: Sequence[ir.Value] | None = self._folded(node, given)
+            if folded is None:
+                copy = ir.Node(
+                    node.domain,
+                    node.op_type,
+                    given,
+                    [_attribute(attribute, values) for attribute in node.attributes.values()],
+                    num_outputs=len(node.outputs),
+                )
+                folded = self._build.adopt(copy)
+                for made, original in zip(folded, node.outputs, strict=True):
+                    made.type, made.shape = original.type, original.shape
+            values.update(zip(node.outputs, folded, strict=True))
+        return [values.get(value, value) for value in self._body.outputs]
+
+    def number(self, value: ir.Value) -> np.ndarray | None:
+        """What a value is known to be."""
+        return _number(value)
+
+    def _folded(self, node: ir.Node, given: Sequence[ir.Value | None]) -> list[ir.Value] | None:
+        """The node's outputs as constants, where its inputs are small constants."""
+        arrays = [None if value is None else _number(value) for value in given]
+        unknown = any(array is None and value is not None for array, value in zip(arrays, given, strict=True))
+        if unknown or any(bodies(node)) or any(array is not None and array.size > SMALL for array in arrays):
+            return None
+        names = [f"i{place}" if array is not None else "" for place, array in enumerate(arrays)]
+        message = ir.to_proto(node)
+        del message.input[:], message.output[:]
+        message.input.extend(names)
+        message.output.extend(f"o{place}" for place in range(len(node.outputs)))
+        graph = onnx.helper.make_graph(
+            [message],
+            "step",
+            [onnx.helper.make_value_info(name, onnx.TypeProto()) for name in names if name],
+            [onnx.helper.make_value_info(name, onnx.TypeProto()) for name in message.output],
+        )
+        proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", self._build.opset)])
+        try:
+            feeds = {name: array for name, array in zip(names, arrays, strict=True) if name}
+            results = onnx.reference.ReferenceEvaluator(proto).run(None, feeds)
+        except Exception:  # whatever ONNX's reference stumbles over: the node is written out as it is
+            return None
+        if any(not isinstance(result, np.ndarray | np.generic) or np.size(result) > SMALL for result in results):
+            return None
+        return [self._build.constant(np.asarray(result)) for result in results]
+
+
+def _attribute(attribute: ir.Attr, values: Mapping[ir.Value, ir.Value]) -> ir.Attr:
+    """An attribute for a copy of its node; graphs in it read the copies of values."""
+    if attribute.type != ir.AttributeType.GRAPH or attribute.is_ref():
+        return attribute
+    graph = attribute.as_graph().clone(allow_outer_scope_values=True)
+    _replace_inside(graph, values)
+    return ir.AttrGraph(attribute.name, graph)
+
+
+def _replace_inside(graph: ir.Graph, values: Mapping[ir.Value, ir.Value]) -> None:
+    """Makes a graph, and those in it, read other values."""
+    for node in graph.all_nodes():
+        for place, value in enumerate(node.inputs):
+            if value is not None and value in values:
+                node.replace_input_with(place, values[value])
+    for inner in (graph, *(body for node in graph.all_nodes() for body in bodies(node))):
+        for place, value in enumerate(inner.outputs):
+            if value in values:
+                inner.outputs[place] = values[value]
+
+
+def _captured(graph: ir.Graph) -> Iterator[ir.Value]:
+    """Values from outside that a graph reads, constants left out."""
+    graphs = [graph, *(body for node in graph.all_nodes() for body in bodies(node))]
+    own = {value for inner in graphs for value in (*inner.inputs, *inner.initializers.values())}
+    own |= {value for node in graph.all_nodes() for value in node.outputs}
+    read = [value for node in graph.all_nodes() for value in node.inputs]
+    for value in (*read, *(value for inner in graphs for value in inner.outputs)):
+        if value is not None and value not in own and ir.convenience.get_const_tensor(value) is None:
+            yield value
+
+
+def _length(value: ir.Value, axis: int) -> int:
+    size = None if value.shape is None else value.shape[axis]
+    if not isinstance(size, int):
+        raise InapplicableError("how many steps it takes is not known")
+    return size
+
+
+def _number(value: ir.Value | None) -> np.ndarray | None:
+    tensor = None if value is None else ir.convenience.get_const_tensor(value)
+    return None if tensor is None else tensor.numpy()
+
+
+def _require_short(steps: int, body: ir.Graph) -> None:
+    nodes = sum(1 for _ in body.all_nodes())
+    if steps < 1 or steps > MOST_STEPS or steps * nodes > MOST_NODES:
+        raise InapplicableError(f"{steps} steps of {nodes} nodes are too many to be written out")
+
+
+def _stacked(build: NodeBuilder, values: Sequence[ir.Value], axis: int) -> ir.Value:
+    parts = [build.unsqueeze(value, [axis]) for value in values]
+    return build("Concat", *parts, axis=axis) if len(parts) > 1 else parts[0]

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+RNG = np.random.default_rng(3)
+
+
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: dict[str, tuple[int, Sequence[int]]],
+    outputs: dict[str, int],
+    constants: dict[str, np.ndarray] | None = None,
+    opset: int = 18,
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        nodes,
+        "operators",
+        [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in inputs.items()],
+        [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items()],
+        [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def scan_body() -> onnx.GraphProto:
+    """The state plus each slice; what is scanned out is its square."""
+    nodes = [
+        helper.make_node("Add", ["s", "x"], ["t"]),
+        helper.make_node("Mul", ["t", "outside"], ["u"]),
+        helper.make_node("Identity", ["u"], ["v"]),
+    ]
+    value = helper.make_tensor_value_info
+    ins = [value("s", FLOAT, [3]), value("x", FLOAT, [3])]
+    return helper.make_graph(nodes, "body", ins, [value("u", FLOAT, [3]), value("v", FLOAT, [3])])
+
+
+@pytest.mark.parametrize("back", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_scan(assert_rewritten, back, axis):
+    attributes: dict[str, Any] = {"scan_input_directions": [back], "scan_output_directions": [back]}
+    attributes |= {"scan_input_axes": [axis], "scan_output_axes": [axis]}
+    node = helper.make_node("Scan", ["s0", "xs"], ["s", "ys"], body=scan_body(), num_scan_inputs=1, **attributes)
+    inputs = {"s0": (FLOAT, [3]), "xs": (FLOAT, [4, 3] if axis == 0 else [3, 4]), "outside": (FLOAT, [3])}
+    proto = model([node], inputs, {"s": FLOAT, "ys": FLOAT})
+    feeds = {name: numbers(*shape) for name, (_, shape) in inputs.items()}
+    result = assert_rewritten(proto, feeds, refused=("Scan",))
+    assert [each.rewrite for each in result.applied] == ["scan written out"]
+
+
+def loop(*, known: bool) -> onnx.ModelProto:
+    """A counter up to 5 decides, as converters of TensorFlow's loops write it; the body reads values from outside."""
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Add", ["n", "one"], ["n1"]),
+        helper.make_node("Less", ["n1", "limit"], ["on"]),
+        helper.make_node("Gather", ["xs", "n"], ["x"], axis=0),
+        helper.make_node("Add", ["s", "x"], ["t"]),
+        helper.make_node("Tanh", ["t"], ["u"]),
+    ]
+    ins = [value("i", INT64, []), value("go", BOOL, []), value("n", INT64, []), value("s", FLOAT, [3])]
+    outs = [value("on", BOOL, []), value("n1", INT64, []), value("u", FLOAT, [3]), value("t", FLOAT, [3])]
+    body = helper.make_graph(nodes, "body", ins, outs)
+    node = helper.make_node("Loop", ["", "yes", "zero", "s0"], ["n_last", "s_last", "ts"], body=body)
+    constants = {"one": np.array(1), "zero": np.array(0), "yes": np.array(True)}
+    inputs: dict[str, tuple[int, Sequence[int]]] = {"s0": (FLOAT, [3]), "xs": (FLOAT, [5, 3])}
+    if known:
+        constants["limit"] = np.array(5)
+    else:
+        inputs["limit"] = (INT64, [])
+    return model([node], inputs, {"s_last": FLOAT, "ts": FLOAT}, constants)
+
+
+def test_loop_whose_end_follows_from_constants(assert_rewritten):
+    result = assert_rewritten(loop(known=True), {"s0": numbers(3), "xs": numbers(5, 3)}, refused=("Loop",))
+    assert [each.rewrite for each in result.applied] == ["loop written out"]
+
+
+def test_peepholes(assert_rewritten):
+    size, features = 4, 3
+    constants = {
+        "w": numbers(2, 4 * size, features),
+        "r": numbers(2, 4 * size, size),
+        "b": numbers(2, 8 * size),
+        "h": numbers(2, 2, size),
+        "c": numbers(2, 2, size),
+        "p": numbers(2, 3 * size),
+    }
+    node = helper.make_node(
+        "LSTM", ["x", "w", "r", "b", "", "h", "c", "p"], ["y", "yh", "yc"], hidden_size=size, direction="bidirectional"
+    )
+    proto = model([node], {"x": (FLOAT, [5, 2, features])}, {"y": FLOAT, "yh": FLOAT, "yc": FLOAT}, constants)
+    assert_rewritten(proto, {"x": numbers(5, 2, features)}, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("axes", [[0], [1], [0, 2]])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_log_sum_exp(assert_rewritten, axes, keepdims):
+    node = helper.make_node("ReduceLogSumExp", ["x", "axes"], ["y"], keepdims=keepdims)
+    proto = model([node], {"x": (FLOAT, [2, 3, 4])}, {"y": FLOAT}, {"axes": np.array(axes)})
+    assert_rewritten(proto, {"x": numbers(2, 3, 4)}, {"x": 500 * numbers(2, 3, 4)})
+
+
+def test_dropout_outside_training(assert_rewritten):
+    node = helper.make_node("Dropout", ["x", "ratio", "training"], ["y", "mask"])
+    constants = {"ratio": np.array(0.5, np.float32), "training": np.array(False)}
+    proto = model([node], {"x": (FLOAT, [2, 3])}, {"y": FLOAT, "mask": BOOL}, constants)
+    assert_rewritten(proto, {"x": numbers(2, 3)})
+
+
+@pytest.mark.parametrize("op_type", ["HardSwish", "Mish", "LayerNormalization"])
+def test_definition_in_the_standard(assert_rewritten, op_type):
+    constants = {"scale": numbers(4)} if op_type == "LayerNormalization" else {}
+    proto = model(
+        [helper.make_node(op_type, ["x", *constants], ["y"])], {"x": (FLOAT, [3, 4])}, {"y": FLOAT}, constants
+    )
+    result = assert_rewritten(proto, {"x": numbers(3, 4)}, rtol=1e-4, refused=(op_type,))
+    assert [each.rewrite for each in result.applied] == ["definition in the standard"]
