@@ -35,7 +35,7 @@ def upgraded(model: Model) -> Model:
         return newer
     try:
         oldest = raised(model)
-        newer = _converted(oldest, oldest, found) or oldest
+        newer = _converted(oldest, oldest, []) or oldest
         difference = _difference(model, newer)
     except InapplicableError as error:
         difference = str(error)

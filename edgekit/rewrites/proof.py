@@ -10,8 +10,9 @@ import onnx.reference
 
 from edgekit.data.inputs import index_limits, seeded_inputs
 from edgekit.errors import InputError
-from edgekit.execution.equivalence import Equivalence, compare
+from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.execution.tolerance import compare
 from edgekit.model import Arrays, Model
 from edgekit.rewrite import Rewrite
 from edgekit.rewrites.definition import Definition

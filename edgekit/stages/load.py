@@ -19,8 +19,8 @@ from edgekit.graph.class_labels import Classes, with_labels_as_numbers, with_lab
 from edgekit.graph.ir_version import mark_loadable, newest_ir_version
 from edgekit.graph.mending import mend
 from edgekit.graph.onnx_file import check_features, check_rules, check_versions, external_files, read_proto, sha256
-from edgekit.graph.vetting import check_expansion, unreadable_as_input_error
 from edgekit.graph.shapes import light_proto
+from edgekit.graph.vetting import check_expansion, unreadable_as_input_error
 from edgekit.model import Model, name_nodes, node_name
 from edgekit.rewrites.adaptation import in_known_opset
 from edgekit.rewrites.opset import OLDEST_OPSET
