@@ -25,6 +25,7 @@ from edgekit.bundle_checks.benchmark import Candidate, bench_bundle
 from edgekit.bundle_checks.verification import Verification, verify_bundle
 from edgekit.comparison.custom_metric import Evaluation, Run
 from edgekit.config import declared_preprocessing, find_config, parse_max_drop, read_config
+from edgekit.data.recording import record
 from edgekit.data.samples import Samples
 from edgekit.devices import LOCAL
 from edgekit.devices.opening import open_device
@@ -80,6 +81,7 @@ __all__ = [
     "load",
     "package",
     "quantize",
+    "record",
     "report",
     "targets",
     "verify",

@@ -14,6 +14,7 @@ from edgekit.bundle_checks.original import original_of
 from edgekit.bundle_checks.testimony import Testimony, testify
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare
 from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, class_output
+from edgekit.comparison.recorded import Recording, check_export
 from edgekit.data.samples import Samples, open_samples
 from edgekit.device import Device, Session
 from edgekit.devices.local import LocalDevice
@@ -25,7 +26,7 @@ from edgekit.graph.shape_request import at_sizes
 from edgekit.model import Model, ValueSpec
 from edgekit.preprocessing import Preprocessing, parse_preprocessing, resolve_preprocessing
 from edgekit.progress import Step
-from edgekit.stages.verify import require_accuracy, with_self_agreement
+from edgekit.stages.verify import blame_target, require_accuracy, with_self_agreement
 from edgekit.target import Runner
 from edgekit.witness import Witness
 
@@ -168,11 +169,15 @@ def _verify_executed(
     if model is not None:
         accuracy = _against_original(bundle, runner, samples, original_of(bundle, model), step)
         return Verification(runner.executed_by, golden, accuracy, None)
+    recording = Recording(samples, tuple(ValueSpec(each.name, each.dtype, each.shape) for each in bundle.outputs))
+    if recording.names():
+        accuracy = _against_recorded(bundle, runner, recording, step)
+        return Verification(runner.executed_by, golden, accuracy, None)
     if not samples.has_labels:
         raise InputError(
-            "the samples have no labels, and the bundle does not hold the original to compare with",
+            "the samples have no labels and no recorded outputs, and the bundle holds no original",
             subject=data,
-            hint="give the original with --model MODEL, or labelled samples",
+            hint="give the original with --model MODEL, or samples with labels or recorded outputs",
         )
     return Verification(runner.executed_by, golden, None, _labels_found(bundle, runner, samples, step))
 
@@ -210,6 +215,7 @@ def _golden_flaw(floor: Mapping[str, Any], result: OutputAccuracy) -> str | None
 
 def _against_original(bundle: Bundle, runner: Runner, samples: Samples, original: Model, step: Step | None) -> Accuracy:
     reference, kind = reference_of(original), Kind(bundle.manifest["model"]["kind"])
+    export = check_export(original, reference, samples)
     outputs, task = compare(samples, reference, runner, tuple(spec.name for spec in original.returned_outputs), step)
     accuracy = Accuracy(
         executed_by=runner.executed_by,
@@ -226,6 +232,33 @@ def _against_original(bundle: Bundle, runner: Runner, samples: Samples, original
         task=task,
     )
     accuracy = with_self_agreement(accuracy, original, samples)
+    try:
+        require_accuracy(accuracy, kind, bundle.manifest["model"]["precision"], bundle.path)
+    except RequirementError as error:
+        blame_target(error, export)
+        raise
+    return accuracy
+
+
+def _against_recorded(bundle: Bundle, runner: Runner, recording: Recording, step: Step | None) -> Accuracy:
+    """The accuracy on what the framework computed; the original is not needed."""
+    kind = Kind(bundle.manifest["model"]["kind"])
+    outputs, task = compare(recording, recording, runner, recording.names(), step)
+    floors = Floors.of(
+        kind,
+        labelled=task is not None and not task.is_chance(len(recording)),
+        max_drop=bundle.manifest["options"]["max_drop"],
+        floor_db=bundle.manifest["options"].get("floor_db"),
+    )
+    accuracy = Accuracy(
+        executed_by=runner.executed_by,
+        reference=recording.executed_by,
+        seeded=False,
+        samples=len(recording),
+        floors=floors,
+        outputs=outputs,
+        task=task,
+    )
     require_accuracy(accuracy, kind, bundle.manifest["model"]["precision"], bundle.path)
     return accuracy
 

@@ -20,6 +20,9 @@ from edgekit.regular_file import SAMPLE_BYTES, open_regular
 LABEL_ARRAY = "label"
 """Name of the array that holds a sample's label, where no input of the model is called so."""
 
+OUTPUT_PREFIX = "output:"
+"""What the names of arrays begin with that hold what the model should compute, as its framework computed it."""
+
 
 def hold_labels(files: Sequence[Path], inputs: Sequence[ValueSpec], open_dims: OpenDims) -> bool:
     """Whether the files hold a label each. The headers of all of them are checked against the model; no data is read.
@@ -32,7 +35,17 @@ def hold_labels(files: Sequence[Path], inputs: Sequence[ValueSpec], open_dims: O
     Raises:
         InputError: A file is damaged or does not fit the model, or only some of them hold a label.
     """
-    with_label = [LABEL_ARRAY in _checked_headers(file, inputs, open_dims) for file in files]
+    headers = [_checked_headers(file, inputs, open_dims) for file in files]
+    recorded = [{name for name in names if name.startswith(OUTPUT_PREFIX)} for names in headers]
+    other = next((at for at, names in enumerate(recorded) if names != recorded[0]), None)
+    if other is not None:
+        raise InputError(
+            "the samples hold different outputs",
+            subject=files[other],
+            expected=f"{', '.join(sorted(recorded[0])) or 'no recorded output'}, as in {files[0].name}",
+            found=", ".join(sorted(recorded[other])) or "no recorded output",
+        )
+    with_label = [LABEL_ARRAY in names for names in headers]
     if any(spec.name == LABEL_ARRAY for spec in inputs) or not any(with_label):
         return False
     if not all(with_label):
@@ -54,7 +67,7 @@ def read_npz(file: Path) -> dict[str, np.ndarray]:
     with _damage_named(file), open_regular(file, SAMPLE_BYTES) as stream, np.load(stream, allow_pickle=False) as arrays:
         feeds = {name: arrays[name] for name in arrays.files}
     for name, array in feeds.items():
-        if array.dtype.kind == "f" and np.isnan(array).any():
+        if not name.startswith(OUTPUT_PREFIX) and array.dtype.kind == "f" and np.isnan(array).any():
             raise InputError(
                 "the sample holds NaN",
                 subject=file,
@@ -72,7 +85,8 @@ def _checked_headers(file: Path, inputs: Sequence[ValueSpec], open_dims: OpenDim
     if LABEL_ARRAY in headers and all(spec.name != LABEL_ARRAY for spec in inputs):
         require_class_number(*headers[LABEL_ARRAY], file)
     wanted = {spec.name for spec in inputs}
-    if not wanted <= headers.keys() or headers.keys() - wanted - {LABEL_ARRAY}:
+    further = {name for name in headers if name == LABEL_ARRAY or name.startswith(OUTPUT_PREFIX)}
+    if not wanted <= headers.keys() or headers.keys() - wanted - further:
         raise InputError(
             "the sample's arrays are not named as the model's inputs",
             subject=file,

@@ -2,7 +2,8 @@
 
 A folder of samples holds files of one kind:
 
-- ``.npz``, one sample each, with an array for each of the model's inputs, of the input's shape and element type;
+- ``.npz``, one sample each, with an array for each of the model's inputs, of the input's shape and element type, and
+  where they were recorded an array ``output:NAME`` for outputs, as the framework computed them;
 - pictures or ``.wav`` files for a model with a single input, which become its values as ``[preprocessing]`` in
   ``edgekit.toml`` declares. A ``uint8`` picture input needs no declaration.
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from edgekit.data.inputs import index_limits, seeded_inputs
 from edgekit.data.labels import CONFIG_FILE, LABEL_FILES, check_label, find_labels
-from edgekit.data.npz import LABEL_ARRAY, hold_labels, read_npz
+from edgekit.data.npz import LABEL_ARRAY, OUTPUT_PREFIX, hold_labels, read_npz
 from edgekit.dimensions import OpenDims, defaults
 from edgekit.errors import InputError
 from edgekit.graph.shape_request import at_sizes
@@ -39,6 +40,8 @@ class Sample:
     name: str
     feeds: dict[str, np.ndarray]
     label: int | None = None
+    outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """What the framework that the model was exported from computed, by output name or position; often nothing."""
 
 
 class Samples(Protocol):
@@ -93,11 +96,13 @@ class FolderSamples:
 
     def __iter__(self) -> Iterator[Sample]:
         for file in self._files:
-            feeds = self._read(file)
+            arrays = self._read(file)
+            feeds = {name: array for name, array in arrays.items() if not name.startswith(OUTPUT_PREFIX)}
+            outputs = {name.removeprefix(OUTPUT_PREFIX): arrays[name] for name in arrays if name not in feeds}
             label = None if self._labels is None else self._labels[file]
             if self._labels_inside:
                 label = check_label(feeds.pop(LABEL_ARRAY), file)
-            yield Sample(file.relative_to(self._folder).as_posix(), feeds, label)
+            yield Sample(file.relative_to(self._folder).as_posix(), feeds, label, outputs)
 
 
 class SeededSamples:

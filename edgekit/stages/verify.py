@@ -10,6 +10,7 @@ from edgekit.comparison.accuracy import MAX_DROP, SELF_MARGIN_DB, Accuracy, Floo
 from edgekit.comparison.conditioning import conditioning
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.metrics import json_number
+from edgekit.comparison.recorded import ExportCheck, check_export
 from edgekit.data.samples import Samples, SeededSamples
 from edgekit.data.sized_samples import SizedSamples
 from edgekit.dimensions import trials
@@ -89,8 +90,13 @@ class Verify(Stage[Built]):
         """
         runner = self._target.load(given.artifact.main, self._profile)
         reference = reference_of(self._original)
+        export: ExportCheck | None = None
         try:
+            export = check_export(self._original, reference, self._samples)
             accuracy = self._accepted(given, self._samples, reference, runner, self._original.name)
+        except InaccurateError as error:
+            blame_target(error, export)
+            raise
         except NotRunnableError as error:
             if not self._seeded:
                 raise
@@ -121,6 +127,7 @@ class Verify(Stage[Built]):
             "executed_by": accuracy.executed_by,
             "worst_db": None if worst is None else json_number(worst),
             "evaluation": self._evaluated(given, reference, runner),
+            "recorded_outputs": None if export is None else export.as_record(),
             "warnings": warnings,
         }
         return extend(Verified, given, record=record, accuracy=accuracy, runner=runner, reference=reference)
@@ -199,6 +206,18 @@ class InaccurateError(RequirementError):
         """The precision that it was built in."""
         self.worst_samples = worst_samples
         """On which samples outputs are farthest from the original's, counted from 0."""
+
+
+def blame_target(error: RequirementError, export: ExportCheck | None) -> None:
+    """Says in an error that the target is to blame, where the export computes what was recorded.
+
+    Args:
+        error: Why what was built is refused.
+        export: How near the export is to the recorded outputs; None where nothing was recorded.
+    """
+    if export is not None:
+        right = f"the export computes the recorded outputs {export.summary}: the fault is in the target, not there"
+        error.hint = right if error.hint is None else f"{right}; {error.hint}"
 
 
 def with_self_agreement(accuracy: Accuracy, original: Model, samples: Samples) -> Accuracy:

@@ -204,6 +204,6 @@ def test_data_without_labels(edgekit: RunEdgeKit, packaged_digits: Path, labelle
     finished = edgekit("verify", packaged_digits, "--data", data, "--quiet")
     assert finished.code == 2
     assert finished.err == (
-        f"error: {data}: the samples have no labels, and the bundle does not hold the original to compare with\n"
-        "hint: give the original with --model MODEL, or labelled samples\n"
+        f"error: {data}: the samples have no labels and no recorded outputs, and the bundle holds no original\n"
+        "hint: give the original with --model MODEL, or samples with labels or recorded outputs\n"
     )
