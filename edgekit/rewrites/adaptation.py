@@ -14,6 +14,7 @@ from edgekit.rewrite import Rewrite
 from edgekit.rewrites.application import Rewritten, rewritten, with_origins
 from edgekit.rewrites.definition import Definition
 from edgekit.rewrites.opset import OLDEST_OPSET, has_older_form, lowered, upgraded
+from edgekit.rewrites.randomness import with_random_refused
 from edgekit.target import NodeVerdict, Profile, Support, Target
 
 Converted = TypeVar("Converted")
@@ -32,7 +33,7 @@ def adapted(model: Model, target: Target, profile: Profile, rewrites: Sequence[R
     verdicts: list[NodeVerdict] = []
 
     def refusals(candidate: Model) -> Collection[str]:
-        verdicts[:] = target.check(candidate, profile)
+        verdicts[:] = with_random_refused(candidate, target.check(candidate, profile))
         return {verdict.node for verdict in verdicts if verdict.support is Support.UNSUPPORTED}
 
     result = rewritten(model, refusals, rewrites)

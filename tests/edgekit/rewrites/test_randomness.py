@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from edgekit.errors import UnsupportedOpsError
+from edgekit.graph.shape_request import ShapeRequest
+from edgekit.pipeline import PackageRequest, package
+from edgekit.progress import Progress
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "ios18", "intel-cpu"])
+def test_a_dropout_in_training_is_refused_on_every_target(tmp_path, target):
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [
+            helper.make_node("Dropout", ["x", "ratio", "training"], ["d"], name="drop"),
+            helper.make_node("Relu", ["d"], ["y"]),
+        ],
+        "training",
+        [info("x", TensorProto.FLOAT, [1, 64])],
+        [info("y", TensorProto.FLOAT, [1, 64])],
+        [
+            numpy_helper.from_array(np.array(0.5, np.float32), "ratio"),
+            numpy_helper.from_array(np.array(True), "training"),
+        ],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(proto, tmp_path / "m.onnx")
+    with pytest.raises(UnsupportedOpsError) as caught:
+        package(PackageRequest(tmp_path / "m.onnx", target, tmp_path / "b", shapes=ShapeRequest()), Progress())
+    assert [gap.node for gap in caught.value.gaps] == ["drop"]
