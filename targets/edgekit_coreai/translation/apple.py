@@ -18,6 +18,7 @@ class _Later:
 
 
 authoring: Any = _Later("coreai.authoring")
+bindings: Any = _Later("coreai._compiler._mlir_libs._coreaiIR._bindings.mlir.dialects.coreai")
 dialect: Any = _Later("coreai._compiler.dialects.coreai")
 ir: Any = _Later("coreai._compiler.ir")
 runtime: Any = _Later("coreai.runtime")

@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from edgekit_coreai.translation.apple import dialect, ir, tensor_types
+from edgekit_coreai.translation.apple import bindings, dialect, ir, tensor_types
 from edgekit_mlruntime.program import Array, DataType
 
 Size = "int | Tensor"
@@ -443,14 +443,6 @@ class Builder:
             ).result
         )
 
-    def sparse(self, values: Tensor, mask: Tensor) -> Any:
-        """A sparse tensor, in Apple's terms: these values where the mask is True."""
-        return dialect.build_sparse_with_bitmask(self.raw(values), self.raw(mask))
-
-    def dense(self, sparse: Any) -> Tensor:
-        """A sparse tensor with its zeros."""
-        return self.wrap(dialect.sparse_with_bitmask_to_dense(sparse))
-
     def scan_sum(self, x: Tensor, axis: int, *, reverse: bool) -> Tensor:
         """Running sum."""
         return self.op("scan", x, np.array(axis % x.rank, np.uint32), np.array(reverse, np.bool_), "sum")
@@ -565,7 +557,25 @@ def tensor_type(shape: Sequence[int | None], dtype: Any) -> Any:
 
 
 def _constant(array: Array) -> Any:
-    return dialect.constant(np.asarray(array, order="C"))
+    bits = _SUB_BYTE.get(array.dtype)
+    if bits is None:
+        return dialect.constant(np.asarray(array, order="C"))
+    # Apple's constructor takes one byte an element for what has to be packed, lowest bits first.
+    kind = tensor_type(array.shape, array.dtype)
+    attribute = bindings.create_elements_attr(ir.Location.unknown(), kind, _packed(array, bits))
+    return dialect.ConstantOp(value=attribute).result
+
+
+_SUB_BYTE = {np.dtype(ml_dtypes.int4): 4, np.dtype(ml_dtypes.uint4): 4, np.dtype(ml_dtypes.uint2): 2}
+
+
+def _packed(array: Array, bits: int) -> Array:
+    """Elements of fewer than 8 bits, several to a byte, the first in the lowest bits."""
+    levels = array.reshape(-1).astype(np.int8).view(np.uint8) & ((1 << bits) - 1)
+    each = 8 // bits
+    lined = np.pad(levels, (0, -len(levels) % each)).reshape(-1, each)
+    shifts = (np.arange(each) * bits).astype(np.uint8)
+    return np.asarray(np.bitwise_or.reduce(lined << shifts, axis=1), np.uint8)
 
 
 _SPELLED: dict[str, Any] = {

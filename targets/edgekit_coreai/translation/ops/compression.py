@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from edgekit_coreai.translation.builder import Builder, Tensor
+from edgekit_coreai.translation.builder import Builder, Tensor, element_type
 from edgekit_coreai.translation.registry import Call, CannotTranslate, Ints, lowering
+from edgekit_mlruntime.registry import find_kernel
 from edgekit_mlruntime.weights import unpack_bits
 
 _INDEX_TYPES: dict[int, Any] = {4: ml_dtypes.uint2, 16: ml_dtypes.uint4, 256: np.uint8}
@@ -89,28 +91,22 @@ def _look_up(b: Builder, indices: np.ndarray, lut: Tensor, vector_axis: int | No
         widths[-2] = (0, size - entries)
         lut = b.constant(np.pad(lut.array, widths))
     keys = b.constant(np.asarray(indices).astype(np.uint8).astype(_INDEX_TYPES[size]))
-    axis = np.array((vector_axis or 0) % max(indices.ndim, 1), np.int32)
+    axis = np.array((vector_axis or 0) % max(indices.ndim, 1), np.int16)
     return b.op("lut_to_dense", keys, lut, axis)
 
 
 @lowering("constexpr_sparse_to_dense", opset=16)
-def constexpr_sparse_to_dense_packed(b: Builder, call: Call, nonzero_data: Tensor, mask: Tensor, shape: Ints) -> Tensor:
+def constexpr_sparse_to_dense_packed(
+    b: Builder, call: Call, nonzero_data: Tensor, mask: Tensor, shape: Ints
+) -> tuple[Tensor, ...]:
     """Spread values over the elements whose bit is set in ``mask`` (packed, lowest bit first); zero elsewhere."""
-    assert mask.array is not None
-    bits = np.unpackbits(mask.array.reshape(-1), count=math.prod(shape), bitorder="little")
-    return _spread(b, nonzero_data, bits.reshape(shape))
+    return _computed(b, call, {"nonzero_data": nonzero_data, "mask": mask}, shape=shape)
 
 
 @lowering("constexpr_sparse_to_dense", opset=18)
-def constexpr_sparse_to_dense(b: Builder, call: Call, nonzero_data: Tensor, mask: Tensor) -> Tensor:
+def constexpr_sparse_to_dense(b: Builder, call: Call, nonzero_data: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
     """Spread values over the elements where ``mask`` is 1; zero elsewhere."""
-    assert mask.array is not None
-    return _spread(b, nonzero_data, mask.array)
-
-
-def _spread(b: Builder, values: Tensor, mask: np.ndarray) -> Tensor:
-    sparse = b.sparse(values, b.constant(mask.astype(np.bool_)))
-    return b.dense(sparse)
+    return _computed(b, call, {"nonzero_data": nonzero_data, "mask": mask})
 
 
 @lowering("constexpr_lut_to_sparse", opset=18)
@@ -121,17 +117,46 @@ def constexpr_lut_to_sparse(
     indices_nonzero_data: Tensor,
     lut: Tensor,
     vector_axis: int | None = None,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     """``constexpr_lut_to_dense`` of the elements where ``indices_mask`` is 1: the mask, and the elements under it."""
-    data, mask = indices_nonzero_data.array, indices_mask.array
-    if data is None or mask is None or lut.array is None or lut.sizes[-1] != 1 or math.prod(lut.sizes[:-2]) != 1:
-        raise CannotTranslate("sparse indices into tables by blocks, or of vectors")
-    return indices_mask, b.constant(lut.array.reshape(-1)[data.astype(np.uint8)])
+    tensors = {"indices_mask": indices_mask, "indices_nonzero_data": indices_nonzero_data, "lut": lut}
+    return _computed(b, call, tensors, vector_axis=vector_axis)
 
 
 @lowering("constexpr_sparse_blockwise_shift_scale", opset=18)
 def constexpr_sparse_blockwise_shift_scale(
     b: Builder, call: Call, data_mask: Tensor, nonzero_data: Tensor, scale: Tensor, offset: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     """``constexpr_blockwise_shift_scale`` of the elements where ``data_mask`` is 1: the mask, and these elements."""
-    raise CannotTranslate("sparse integers with a scale for each block")
+    tensors = {"data_mask": data_mask, "nonzero_data": nonzero_data, "scale": scale, "offset": offset}
+    return _computed(b, call, tensors)
+
+
+def _computed(b: Builder, call: Call, tensors: Mapping[str, Tensor | None], **others: Any) -> tuple[Tensor, ...]:
+    """The values themselves, as the reference runtime computes them: sparse weights become dense.
+
+    Apple's sparse tensors are not for values that MIL's operations hand from one to the other.
+    """
+    import edgekit_mlruntime.kernels  # noqa: F401 - the families register themselves
+
+    kernel = find_kernel(call.op_type, call.opset)
+    if kernel is None:
+        raise CannotTranslate("the reference runtime does not compute it")
+    arrays = {}
+    for name, tensor in tensors.items():
+        if tensor is not None:
+            array = tensor.array
+            if array is None:
+                raise CannotTranslate(f"its input {name} is computed by the model")
+            arrays[name] = array.astype(np.float32) if array.dtype == np.float16 else _whole(array)
+    results = kernel.function(call, **arrays, **others)
+    made = []
+    for place, values in enumerate(results if isinstance(results, tuple) else (results,)):
+        target = element_type(call.output_type(place).dtype)
+        made.append(b.constant(values if target is None else np.asarray(values).astype(target)))
+    return tuple(made)
+
+
+def _whole(array: np.ndarray) -> np.ndarray:
+    """Elements of fewer than 8 bits as integers of 8."""
+    return array.astype(np.int8 if array.dtype == ml_dtypes.int4 else np.uint8) if array.dtype.kind == "V" else array

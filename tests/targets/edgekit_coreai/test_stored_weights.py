@@ -1,0 +1,42 @@
+"""Weights that are stored small stay small in a Core AI model, and mean the same to Apple's runtime as to ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import edgekit_coreai
+import edgekit_coreml
+from edgekit_coreai.conversion import translate_package
+
+RANDOM = np.random.default_rng(11)
+
+
+def product() -> onnx.ModelProto:
+    weight = RANDOM.standard_normal((256, 192)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "test",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 256])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 192])],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+
+
+def size(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+@pytest.mark.parametrize(("scheme", "bits"), [("int4-weights", 4), ("palette4", 4), ("palette8", 8)])
+def test_weights_stay_small_and_mean_the_same(tmp_path: Path, scheme: str, bits: int) -> None:
+    package = edgekit_coreml.convert(product(), tmp_path / "model", precision="float32", compression=scheme)
+    model = translate_package(package, tmp_path / "model.aimodel")
+    assert size(model) < 256 * 192 * bits / 8 * 1.4 + 8192
+    feeds = {"x": RANDOM.standard_normal((4, 256)).astype(np.float32)}
+    theirs, ours = edgekit_coreai.load(model).run(feeds)["y"], edgekit_coreml.load(package).run(feeds)["y"]
+    np.testing.assert_allclose(theirs, ours, atol=1e-3)
