@@ -439,6 +439,7 @@ def gate(
     update: bool = False,
     model: StrPath | None = None,
     time_limit: float | None = None,
+    signers: StrPath | None = None,
     progress: Progress | None = None,
 ) -> GateResult:
     """Judges bundles by the budgets of the project file: ``edgekit gate``.
@@ -451,6 +452,7 @@ def gate(
         update: Write the figures to the baseline instead of comparing with it.
         model: The ONNX file that the only bundle was made from.
         time_limit: Seconds that one measurement may take; by default as the project file says, or 60.
+        signers: Who may sign: OpenSSH's file of allowed signers; every bundle then needs a signature by one of them.
         progress: Told of the bundles and warnings; silent by default.
 
     Returns:
@@ -467,6 +469,7 @@ def gate(
         update,
         _path(model),
         time_limit,
+        _path(signers),
     )
     return judge_bundles(order, progress or Progress())
 

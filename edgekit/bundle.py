@@ -30,6 +30,8 @@ from edgekit.schema import find_flaw, not_finite
 from edgekit.target import Feature
 
 MANIFEST = "manifest.json"
+SIGNATURE = "manifest.json.sig"
+"""The manifest's signature, where the bundle is signed: the one file that the manifest cannot list."""
 GOLDEN = "golden"
 REPORT = "report.md"
 GRAPH = "graph.json"
@@ -179,7 +181,7 @@ def _listed(path: Path) -> set[str] | None:
         version, _ = manifest["schema_version"], manifest["edgekit"]
     except (InputError, KeyError, TypeError):
         return None
-    return {MANIFEST, *listed} if isinstance(version, int) and listed else None
+    return {MANIFEST, SIGNATURE, *listed} if isinstance(version, int) and listed else None
 
 
 def _twice(manifest: Mapping[str, Any]) -> str | None:
@@ -206,7 +208,9 @@ def check_integrity(bundle: Bundle) -> None:
         RequirementError: Files are changed, missing or new; all of them are named.
     """
     recorded = {record["path"]: record for record in bundle.manifest["files"]}
-    present = {record["path"]: record for record in file_records(bundle.path) if record["path"] != MANIFEST}
+    present = {
+        record["path"]: record for record in file_records(bundle.path) if record["path"] not in (MANIFEST, SIGNATURE)
+    }
     flaws = [f"{path} is missing" for path in recorded if path not in present]
     flaws += [f"{path} is changed" for path in recorded if path in present and recorded[path] != present[path]]
     flaws += [f"{path} is not in the manifest" for path in present if path not in recorded]

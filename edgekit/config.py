@@ -172,8 +172,10 @@ def read_config(path: Path) -> Config:
     except ValueError as error:  # TOMLDecodeError, and what Python says of integers with thousands of digits
         raise InputError(f"is not TOML: {error}", subject=path) from error
     try:
-        _check_shares(document, path)
-        flaw = not_finite(document) or find_flaw(document, "config.schema.json")
+        flaw = not_finite(document)
+        if flaw is None:
+            _check_shares(document, path)
+            flaw = find_flaw(document, "config.schema.json")
     except RecursionError as error:
         raise InputError("cannot be used: it is nested too deeply", subject=path) from error
     if flaw is not None:

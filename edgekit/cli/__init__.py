@@ -22,6 +22,7 @@ from edgekit.cli import (
     package,
     quantize,
     report,
+    sign,
     targets,
     verify,
 )
@@ -40,6 +41,7 @@ COMMANDS = (
     bench.bench,
     gate.gate,
     report.report,
+    sign.sign,
     targets.targets,
 )
 """Every command, in the order in which ``edgekit --help`` lists them."""

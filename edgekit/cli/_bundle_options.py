@@ -10,6 +10,15 @@ import typer
 BundleArgument = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="A bundle that `edgekit package` wrote.", show_default=False)
 ]
+SignersOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--signers",
+        metavar="FILE",
+        help="Demand a signature by one of these: a file of OpenSSH's allowed signers.",
+        show_default=False,
+    ),
+]
 ConfigOption = Annotated[
     Path | None,
     typer.Option(

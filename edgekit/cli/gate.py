@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgekit.cli._bundle_options import ConfigOption, OriginalOption
+from edgekit.cli._bundle_options import ConfigOption, OriginalOption, SignersOption
 from edgekit.cli._bundle_view import show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
@@ -130,6 +130,7 @@ def gate(
     comparison: ComparisonOptions,
     model: OriginalOption = None,
     time_limit: TimeLimitOption = None,
+    signers: SignersOption = None,
     reports: ReportOptions,
 ) -> None:
     """Judge bundles by their budgets.
@@ -151,6 +152,7 @@ def gate(
         update=comparison.update,
         model=model,
         time_limit=time_limit,
+        signers=signers,
         progress=console.progress,
     )
     if result.updated:

@@ -16,6 +16,7 @@ from edgekit.cli._bundle_options import (
     DeviceTimeoutOption,
     InstructionSetsOption,
     OriginalOption,
+    SignersOption,
 )
 from edgekit.cli._bundle_view import show_rows, show_table
 from edgekit.cli._command import command
@@ -67,6 +68,7 @@ def verify(
     isa: InstructionSetsOption = None,
     layers: LayersOption = False,
     results: ResultsOption = None,
+    signers: SignersOption = None,
     witness: WitnessOption = None,
 ) -> None:
     """Verify a bundle's files, golden outputs and accuracy.
@@ -82,10 +84,12 @@ def verify(
     from edgekit.devices.instruction_set import MissingInstructionsError
     from edgekit.diagnosis.divergence import DivergedError
     from edgekit.errors import InputError
+    from edgekit.signature import check_signature
 
     if isa is not None and (results is not None or device != LOCAL):
         raise InputError("is for this machine", subject="--isa", expected="no --device and no --results")
     opened = read_bundle(bundle)
+    signer = None if signers is None else check_signature(opened, signers)
     found: dict[str, Verification] = {}
     missing: list[str] = []
     for name in [device] if isa is None else [f"isa:{name}" for name in isa.split(",")]:
@@ -118,10 +122,14 @@ def verify(
     if isa is not None:
         sets = {name.removeprefix("isa:"): each.as_record() for name, each in found.items()}
         record |= {"instruction_sets": sets, "missing_instruction_sets": [n.removeprefix("isa:") for n in missing]}
-    console.show(record, partial(_show, [*found.values()], len(opened.manifest["files"])))
+    if signer is not None:
+        record["signed_by"] = signer
+    console.show(record, partial(_show, [*found.values()], len(opened.manifest["files"]), signer))
 
 
-def _show(verifications: Sequence[Verification], files: int, out: RichConsole) -> None:
+def _show(verifications: Sequence[Verification], files: int, signer: str | None, out: RichConsole) -> None:
+    if signer is not None:
+        show_rows([("signed by", signer)], out)
     for verification in verifications:
         show_rows(_rows(verification, files), out)
         if verification.divergence is not None:

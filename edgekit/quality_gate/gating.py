@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgekit.bundle import read_bundle
 from edgekit.config import Config, GateSettings, read_config
 from edgekit.errors import InputError
 from edgekit.progress import Progress
@@ -16,6 +17,7 @@ from edgekit.quality_gate.bundles import Candidate, Gate, Judged, candidates_of
 from edgekit.quality_gate.junit import junit_xml
 from edgekit.quality_gate.machine import Machine, this_machine
 from edgekit.quality_gate.markdown import markdown_summary
+from edgekit.signature import check_signature
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class GateOrder:
     """The ONNX model that the only bundle was made from."""
     time_limit: float | None = None
     """Seconds that one measurement may take; None: as the project file says."""
+    signers: Path | None = None
+    """Who may sign; None where no signature is asked for."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,9 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
     file = _baseline_file(order, settings)
     _require_bundles(order, project)
     candidates = candidates_of(project, order.bundles, order.model)
+    if order.signers is not None:
+        for candidate in candidates:
+            check_signature(read_bundle(candidate.path), order.signers)
     gate = Gate(
         this_machine(),
         order.time_limit or settings.time_limit,

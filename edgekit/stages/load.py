@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass
+from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass, RemoveUnusedFunctionsPass
 
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.equivalence import Equivalence
@@ -75,6 +75,7 @@ class Load(Stage[Path]):
         function_count = len(model.graph_model.functions)
         original_opset = model.opset
         InlinePass()(model.graph_model)
+        RemoveUnusedFunctionsPass()(model.graph_model)  # type: ignore[no-untyped-call]  # as onnx_ir has it
         name_nodes(model.graph_model)
         model = in_known_opset(model)
         RemoveInitializersFromInputsPass()(model.graph_model)
