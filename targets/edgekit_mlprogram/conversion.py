@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -185,7 +186,7 @@ def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conv
     built = build_program(job.graph_model, job.target, job.subject, job.dimensions, job.interface)
     if built.gaps:
         raise UnsupportedOpsError(built.gaps, subject=job.subject)
-    optimize(built.program, None if kept_float32 is None else lambda op: op.name not in kept_float32)
+    optimize(built.program, None if kept_float32 is None else lambda op: not _stays(op, kept_float32))
     compressed = () if job.compression is None else compress(built.program, job.compression, job.target)
     weights = package_writer.weights_folder(folder)
     specification = export(built.program, weights, job.target, job.interface.classes)
@@ -201,6 +202,21 @@ def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conv
         tuple(compressed),
         tuple(built.notes),
     )
+
+
+MOVES = frozenset({"transpose", "reshape", "expand_dims", "squeeze", "slice_by_index", "slice_by_size", "identity"})
+"""Operations that move numbers and compute none; passes give them other names."""
+
+
+def _stays(op: Any, kept_float32: frozenset[str]) -> bool:
+    """Whether an operation is kept in float32, or moves what one gives that is."""
+    while op is not None:
+        if op.name in kept_float32:
+            return True
+        if op.op_type not in MOVES:
+            return False
+        op = op.inputs["x"].op
+    return False
 
 
 def _write_mixed(job: _Job, folder: Path, trials: Sequence[TrialInputs], progress: Step | None = None) -> Conversion:

@@ -44,8 +44,12 @@ PARTS = 8
 """Into how many parts the program is divided at first where noise is looked for."""
 MOST_MEASUREMENTS = 40
 """How many parts are measured at most."""
-SHARES_OF_NOISE = (0.5, 0.1)
-"""Tried in turn: what the parts in float16 may add together, as a share of the noise that the floor allows."""
+SHARE_OF_NOISE = 0.5
+"""What the parts in float16 may add together, as a share of the noise that the floor allows."""
+VANISHING = 1e-3
+"""An operation makes numbers vanish where float16 holds zeros in place of more than so many of them, as a share."""
+DOWNSTREAM = 2
+"""How many operations that read what would vanish stay in float32 too, until something adds to it."""
 MOST_KEPT = 0.8
 """Of how many operations at most it is worth while to keep single ones in float32, as a share."""
 RESOLUTION = 8
@@ -66,6 +70,8 @@ class OperationRange:
     signal: float = 0.0
     noise: float = 0.0
     """Energy of its results, and of what rounding its inputs and results to float16 changes in them."""
+    vanishing: float = 0.0
+    """The largest share of a result's numbers that float16 holds as zeros and float32 does not."""
     producers: set[str] = field(default_factory=set)
 
     @property
@@ -105,6 +111,10 @@ def study(runner: Runner | _Told, examples: Sequence[Arrays]) -> dict[str, Opera
         for array in floats([*inputs.values(), *results]):
             finite = np.abs(array[np.isfinite(array)])
             found.largest = max(found.largest, float(finite.max(initial=0.0)))
+        for array in floats(results):
+            there = int(np.count_nonzero(array))
+            lost = there - int(np.count_nonzero(halved(array)))
+            found.vanishing = max(found.vanishing, lost / max(1, there))
         if step.call.op_type.startswith(NOT_REPEATABLE) or not any(True for _ in floats(results)):
             return
         rounded = step.evaluate({key: halved(value) for key, value in inputs.items()})
@@ -146,6 +156,14 @@ def must_stay(ranges: Mapping[str, OperationRange], threshold_db: float, depth: 
     return frozenset(kept | {name for name, found in ranges.items() if found.largest > LARGEST})
 
 
+def with_readers(names: frozenset[str], ranges: Mapping[str, OperationRange], depth: int) -> frozenset[str]:
+    """Operations, with those that read what they give, and so on for ``depth`` steps."""
+    found = names
+    for _ in range(depth):
+        found |= {name for name, entry in ranges.items() if entry.producers & found}
+    return found
+
+
 class Yardstick:
     """What the float32 program computes, and how far a float16 program is from it.
 
@@ -185,6 +203,15 @@ class Yardstick:
         return min(
             self._worst_of(runner, *each) for each in zip(self._trials, self._expected, self._quiet, strict=True)
         )
+
+    def hardest(self, runner: Runner | _Told) -> Arrays:
+        """The compared inputs on which a program is farthest from the float32 program."""
+        pairs = [
+            (feeds, want)
+            for trial, expected in zip(self._trials, self._expected, strict=True)
+            for feeds, want in zip(trial.compared, expected, strict=True)
+        ]
+        return min(pairs, key=lambda pair: worst_db(pair[1], runner.run(pair[0])))[0]
 
     def _worst_of(
         self,
@@ -271,9 +298,10 @@ def choose(
         if number == 0 and yardstick.agreement_db(runner) < floor_db:
             return all_of_it
     overflowing = must_stay(ranges, *TRIALS[0])
-    noise = NoiseByPart(runner, trials[0].compared[0], order)
-    for share in SHARES_OF_NOISE:
-        kept = overflowing | noise.loudest(share * 10 ** (-floor_db / 10))
+    noise = NoiseByPart(runner, yardstick.hardest(load(build(overflowing))), order)
+    loud = overflowing | noise.loudest(SHARE_OF_NOISE * 10 ** (-floor_db / 10))
+    vanishing = frozenset(name for name, found in ranges.items() if found.vanishing > VANISHING)
+    for kept in dict.fromkeys((loud, with_readers(loud | vanishing, ranges, DOWNSTREAM))):
         if len(kept) <= MOST_KEPT * len(order) and (worst := reached(kept)) >= floor_db:
             return Choice(kept, everything=False, worst_db=worst, total=len(order))
     kept = overflowing

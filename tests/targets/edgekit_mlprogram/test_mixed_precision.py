@@ -176,3 +176,31 @@ def test_the_operations_that_add_the_noise_are_found_among_many(tmp_path: Path) 
     kept = NoiseByPart(runner, feeds, order).loudest(1e-4)
     assert 1 <= len(kept) <= 2
     assert kept <= {"shifted", "b0"}
+
+
+POWERS = """
+<ir_version: 8, opset_import: ["": 17]>
+powers (float[1, 8] x) => (float[1, 8] y) <float[1] small = {0.00002}, float[1] gain = {100000.0}> {
+    quiet = Mul(x, small)
+    squares = Mul(quiet, quiet)
+    moved = Reshape(squares, shape)
+    back = Reshape(moved, shape_again)
+    root = Sqrt(back)
+    loud = Mul(root, gain)
+    y = Log(loud)
+}
+"""
+"""Squares of about 1e-10 are zeros in float16, whose logarithms are infinite."""
+
+
+def test_what_is_too_small_for_float16_stays_in_float32_until_it_is_larger(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(POWERS)
+    for name, shape in (("shape", [2, 4]), ("shape_again", [1, 8])):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(shape, np.int64), name))
+    x = {"x": np.random.default_rng(5).uniform(0.5, 1.0, (1, 8)).astype(np.float32)}
+    (expected,) = ReferenceEvaluator(model).run(None, x)
+    options = {"deployment_target_name": "iOS18", "precision": "auto", "examples": [x]}
+    conversion = convert_graph(ir.from_proto(model), tmp_path / "mixed", **options)  # type: ignore[arg-type]
+    assert conversion.precision == "float16"
+    assert "squares" in conversion.kept_float32
+    np.testing.assert_allclose(load(conversion.package).run(x)["y"], expected, rtol=0.02)
