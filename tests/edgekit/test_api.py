@@ -73,6 +73,7 @@ def test_importing_is_cheap_and_brings_nothing_heavy() -> None:
 
 def test_every_command_is_a_function_with_its_options() -> None:
     renamed = {"dim": "dims", "shape": "shapes", "state": "states", "option": "options", "bundle": "bundles"}
+    renamed["isa"] = "device"  # a URL such as isa:avx2
     faces = {
         "as_json",
         "quiet",
