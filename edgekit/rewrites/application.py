@@ -167,6 +167,7 @@ def _fits(rewrite: Rewrite, node: ir.Node, version: int) -> bool:
 def _applied(model: Model, plan: Mapping[str, Rewrite], proof: Proof) -> _Changed | str:
     """The model with the nodes replaced, or why that does not hold."""
     copy = model.with_graph(model.graph_model.clone())
+    name_nodes(copy.graph_model)  # passes below would name those that have none otherwise than the plan does
     if not copy.opset:
         copy.graph_model.opset_imports[""] = OPSET_OF_PURE_MODELS
     made = []
