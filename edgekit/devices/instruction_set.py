@@ -7,14 +7,14 @@ products in 16 bits, with saturation. A bundle that is right here need not be ri
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Self
 
 from edgekit.bundle import Bundle
 from edgekit.device import Device, Session
-from edgekit.device_check.python_check import SERVE
+from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, SERVE
 from edgekit.devices.channel import Channel
 from edgekit.devices.own_check import with_own_check
 from edgekit.devices.service_session import ServiceSession, require_python_check
@@ -73,13 +73,20 @@ class InstructionSetDevice(Device):
             )
         return cls(name)
 
-    @contextmanager
-    def open(self, bundle: Bundle) -> Iterator[Session]:
+    def open(self, bundle: Bundle) -> AbstractContextManager[Session]:
         """The bundle's check, in a process of its own.
 
         Raises:
             RequirementError: The bundle's runtime cannot be held to an instruction set, or the check cannot run.
         """
+        return self._open(bundle, SERVE)
+
+    def open_in_default_precision(self, bundle: Bundle) -> AbstractContextManager[Session]:
+        """The bundle's check, in the precision that the runtime chooses by itself with these instructions."""
+        return self._open(bundle, (*SERVE, IN_DEFAULT_PRECISION))
+
+    @contextmanager
+    def _open(self, bundle: Bundle, arguments: Sequence[str]) -> Iterator[Session]:
         url = f"{SCHEME}:{self._name}"
         require_python_check(bundle, url)
         target, _ = find_profile(bundle.profile_name)
@@ -90,7 +97,7 @@ class InstructionSetDevice(Device):
                 subject=url,
                 found=bundle.profile_name,
             )
-        command = [sys.executable, *SERVE]
+        command = [sys.executable, *arguments]
         with (
             with_own_check(bundle) as ours,
             Channel(command, self.timeout, folder=ours.path, environment=dict(environment)) as channel,

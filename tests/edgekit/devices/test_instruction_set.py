@@ -140,6 +140,18 @@ def test_what_this_processor_lacks_is_told(
     assert "--isa avx2,amx: this processor has none of the instruction sets" in finished.err
 
 
+def test_latency_is_measured_with_the_instructions_of_a_set(
+    edgekit: RunEdgeKit, saturating: Path, data: Path, tmp_path: Path
+) -> None:
+    bundle = tmp_path / "bundle"
+    assert edgekit("package", saturating, "--target", "intel-cpu", "--data", data, "-o", bundle).code == 0
+
+    finished = edgekit("bench", bundle, "--device", "isa:avx2", "--json")
+
+    assert finished.code == 0
+    assert all(model["executed_by"].endswith(", isa:avx2") for model in finished.json["candidates"])
+
+
 def test_names_of_instruction_sets() -> None:
     with pytest.raises(InputError) as caught:
         open_device("isa:sse9")
