@@ -84,6 +84,11 @@ class Process:
             return value
 
     @property
+    def pid(self) -> int | None:
+        """The process now; None where there is none."""
+        return self._process.pid if self._process is not None and self.is_running else None
+
+    @property
     def is_running(self) -> bool:
         """Whether there is a process now."""
         return self._process is not None and self._process.poll() is None

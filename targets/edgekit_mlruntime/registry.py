@@ -158,6 +158,13 @@ def find_kernel(name: str, opset: int) -> Kernel | None:
     return max(candidates, key=lambda entry: entry.opset, default=None)
 
 
+def registered_operations() -> tuple[str, ...]:
+    """The operations that have a kernel, in alphabetical order."""
+    import edgekit_mlruntime.kernels  # noqa: F401 - the families register themselves
+
+    return tuple(sorted(_KERNELS))
+
+
 def _item(value: Any) -> Any:
     return value.item() if isinstance(value, np.ndarray) else value
 
