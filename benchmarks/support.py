@@ -66,8 +66,8 @@ def prepared(file: Path, shapes: dict[str, list[int]]) -> Model:
     """The model as it would be built."""
     walk = Walk(Progress())
     request = ShapeRequest.parse([], [f"{name}={','.join(map(str, sizes))}" for name, sizes in shapes.items()])
-    fixed = walk.through(FixShapes(request), walk.through(Load(), file).model).model
-    return walk.through(Simplify(), fixed).model
+    fixed = walk.run_stage(FixShapes(request), walk.run_stage(Load(), file).model).model
+    return walk.run_stage(Simplify(), fixed).model
 
 
 def cell(row: Row) -> str:

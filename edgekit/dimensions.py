@@ -107,4 +107,4 @@ def trials(dims: OpenDims) -> list[dict[str, int]]:
 
 
 _PLACES = (lambda count: 0, lambda count: count // 2, lambda count: count - 1)
-"""Where in a range of so many sizes the least, one between, and the greatest stand."""
+"""Positions of the least size, one between, and the greatest in a range of ``count`` sizes."""

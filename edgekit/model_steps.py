@@ -245,9 +245,9 @@ def inspect_model(model: Path, shapes: ShapeRequest, progress: Progress) -> Insp
         InputError: The file is no usable ONNX model, or the shapes do not fit it.
     """
     walk = Walk(progress)
-    loaded = walk.through(Load(), model)
+    loaded = walk.run_stage(Load(), model)
     shaped = (
-        walk.through(FixShapes(shapes), loaded.model).model
+        walk.run_stage(FixShapes(shapes), loaded.model).model
         if shapes
         else fold_shapes(infer_shapes(loaded.model, strict=False))
     )
@@ -282,7 +282,7 @@ def fix_model(model: Path, shapes: ShapeRequest, output: Path, progress: Progres
         InputError: Nothing is asked for, the shapes do not fit the model, or the output cannot be written.
     """
     walk = Walk(progress)
-    loaded = walk.through(Load(), model).model
+    loaded = walk.run_stage(Load(), model).model
     if not shapes:
         flags = dict.fromkeys(flag for *_, flag in dynamic_dimensions(loaded))
         raise InputError(
@@ -291,7 +291,7 @@ def fix_model(model: Path, shapes: ShapeRequest, output: Path, progress: Progres
             found="; ".join(str(spec) for spec in loaded.inputs),
             hint=f"give {' '.join(flags)}" if flags else "every input has a fixed shape already",
         )
-    fixed = walk.through(FixShapes(shapes), loaded)
+    fixed = walk.run_stage(FixShapes(shapes), loaded)
     write_model(fixed.model, output)
     return FixedModel(output, fixed.model.inputs, fixed.model.outputs, fixed.record, tuple(walk.warnings))
 
@@ -312,7 +312,7 @@ def extract_model(
         InputError: A name is unknown, the outputs do not follow from the inputs, or the output cannot be written.
     """
     walk = Walk(progress)
-    loaded = walk.through(Load(), model).model
+    loaded = walk.run_stage(Load(), model).model
     part = extract_part(loaded, outputs=outputs, inputs=inputs)
     write_model(part, output)
     nodes, nodes_before = (sum(1 for _ in one.graph.all_nodes()) for one in (part, loaded))
@@ -416,11 +416,11 @@ def features_record(inputs: Iterable[ValueSpec], outputs: Iterable[ValueSpec]) -
 
 
 def _fixed(walk: Walk, model: Path, shapes: ShapeRequest) -> Model:
-    return walk.through(FixShapes(shapes), walk.through(Load(), model).model).model
+    return walk.run_stage(FixShapes(shapes), walk.run_stage(Load(), model).model).model
 
 
 def _simplified(walk: Walk, fixed: Model) -> Model:
-    return walk.through(Simplify(), fixed).model
+    return walk.run_stage(Simplify(), fixed).model
 
 
 def _refused_schemes(target: str) -> Mapping[str, str]:
@@ -446,7 +446,7 @@ def _quantized(
             request.executor,
             order.quantizer,
         )
-        result = walk.through(stage, request.model)
+        result = walk.run_stage(stage, request.model)
         return result.model, result.record
     with progress.stage(Quantize.name):
         found = installed_quantizer(order.quantizer).quantize(request)

@@ -170,8 +170,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     walk = Walk(progress)
     require_replaceable(request.output)
     with atomic_directory(request.output, what="bundle", may_replace=is_bundle) as folder:
-        loaded = walk.through(Load(), request.model).model
-        fixed = walk.through(FixShapes(request.shapes), loaded).model
+        loaded = walk.run_stage(Load(), request.model).model
+        fixed = walk.run_stage(FixShapes(request.shapes), loaded).model
         fixed = with_states(fixed, request.states)
         original = loaded if not fixed.states and _takes_the_same(loaded, fixed) else fixed
         if request.labels is not None:
@@ -184,8 +184,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         )
         calibration, verification = _samples(request, fixed, preprocessing, class_names)
         options = replace(options, examples=tuple(_examples(original, verification)), progress=progress.step)
-        simplified = walk.through(Simplify(), fixed).model
-        simplified = walk.through(PreCheck(target, profile), simplified).model
+        simplified = walk.run_stage(Simplify(), fixed).model
+        simplified = walk.run_stage(PreCheck(target, profile), simplified).model
         quantize = Quantize(
             request.scheme,
             target,
@@ -198,7 +198,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             executor,
             request.quantizer,
         )
-        quantized = walk.through(quantize, simplified, Quantized)
+        quantized = walk.run_stage(quantize, simplified, Quantized)
         fates = Fates()
         fates.measured(quantized.record)
         tried: list[Quantized] = []
@@ -209,11 +209,11 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
                 if tried:
                     walk.keep(Quantize.name, form.record)
                 tried.append(form)
-                walk.through(CheckOperators(target, profile), form.model)
+                walk.run_stage(CheckOperators(target, profile), form.model)
             compression = request.scheme if request.scheme in own_schemes else None
             asked = replace(options, precision=candidate.precision, compression=compression)
             build = Build(target, profile, asked, folder, quantized=form.quantized)
-            built = walk.through(build, form.model, Built)
+            built = walk.run_stage(build, form.model, Built)
             chosen_freely = request.scheme == "auto" and form.quantized
             of_float = FloatForm(form.of_float, target, profile, options)
             if chosen_freely:
@@ -230,7 +230,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
                 floor_db=request.floor_db,
                 accept=request.accept,
             )
-            verified = walk.through(verify, built, Verified)
+            verified = walk.run_stage(verify, built, Verified)
             if chosen_freely:
                 of_float.require_as_fast(verified.runner, verification)
             return verified
@@ -260,8 +260,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             fall_back,
             whatever_fails=request.scheme == "auto",
         )
-        measured = walk.through(Bench(original, profile, verification, progress.step), verified, Measured)
-        measured = walk.through(MeasureLayers(fixed, verification), measured, Measured)
+        measured = walk.run_stage(Bench(original, profile, verification, progress.step), verified, Measured)
+        measured = walk.run_stage(MeasureLayers(fixed, verification), measured, Measured)
         facts = Facts(
             request.name or loaded.name,
             request.model,
@@ -271,7 +271,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             class_names,
             fates.as_record(),
         )
-        walk.through(WriteBundle(folder, target, profile, facts, verification, walk.records), measured)
+        walk.run_stage(WriteBundle(folder, target, profile, facts, verification, walk.records), measured)
     return read_bundle(request.output)
 
 
@@ -359,16 +359,16 @@ class Walk:
         return [warning for stage in self.records for warning in stage["record"].get("warnings", ())]
 
     @overload
-    def through(self, stage: Stage[Given], given: Given) -> StageResult: ...
+    def run_stage(self, stage: Stage[Given], given: Given) -> StageResult: ...
 
     @overload
-    def through(self, stage: Stage[Given], given: Given, hands_on: type[Result]) -> Result: ...
+    def run_stage(self, stage: Stage[Given], given: Given, hands_on: type[Result]) -> Result: ...
 
-    def through(self, stage: Stage[Given], given: Given, hands_on: type[StageResult] = StageResult) -> StageResult:
-        """What the stage hands on.
+    def run_stage(self, stage: Stage[Given], given: Given, hands_on: type[StageResult] = StageResult) -> StageResult:
+        """Runs a stage, and gives what it hands on.
 
         Args:
-            stage: The stage to go through.
+            stage: The stage to run.
             given: What it starts from.
             hands_on: The class of what it hands on, where that holds more than a model and a record.
         """

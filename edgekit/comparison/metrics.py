@@ -24,7 +24,7 @@ TYPICAL_SHARE = 0.1
 """What of an average sample's power a sample's noise is held against where the sample itself has less."""
 
 PICTURE_RANK = 3
-"""Outputs of 8-bit integers are pictures from so many axes on, with brightness for values."""
+"""Outputs of 8-bit integers with this many axes or more are pictures, with brightness for values."""
 
 LARGEST_RANK_WITH_CLASSES = 3
 """Outputs up to this rank may hold scores along their last axis; those above it are maps and pictures."""
@@ -273,7 +273,7 @@ class TaskAccuracy:
         return self.reference - self.built
 
     def is_chance(self, samples: int) -> bool:
-        """Whether the original finds no more of the labels of so many samples than who guesses among the classes.
+        """Whether the original finds no more of the labels of these samples than who guesses among the classes.
 
         A guess finds ``n·p`` of ``n`` labels on average, with a standard deviation of ``√(n·p·(1-p))``, where ``p`` is
         one in the number of classes (binomial distribution). Up to two deviations above the average are chance.

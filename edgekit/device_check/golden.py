@@ -48,7 +48,7 @@ def write_golden(
         original: Computes the outputs.
         built: What was built, to see how accurate it is on these samples.
         inputs: The inputs in the manifest's order.
-        outputs: The outputs likewise.
+        outputs: The outputs in the manifest's order.
         kind: What was built.
         accuracy: Its accuracy on all samples.
 

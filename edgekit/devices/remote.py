@@ -68,7 +68,7 @@ class RemoteDevice(Device):
         return self._open(bundle, SERVE)
 
     def open_in_default_precision(self, bundle: Bundle) -> AbstractContextManager[Session]:
-        """Likewise, in the precision that the runtime there chooses by itself."""
+        """Bring the bundle to the device, in the precision that the runtime there chooses by itself."""
         return self._open(bundle, (*SERVE, IN_DEFAULT_PRECISION))
 
     @contextmanager

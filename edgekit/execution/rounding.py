@@ -18,7 +18,7 @@ PERTURBATIONS = 3
 """How often inputs and weights are moved, to see what rounding does."""
 
 ROUNDING_FACTOR = 8.0
-"""Another order of arithmetic may change a value by so many times what those moves change."""
+"""Another order of arithmetic may change a value by this many times what those moves change."""
 
 _EXACT = {"Resize", "Upsample", "Range", "NonMaxSuppression"}
 """Operators whose inputs after the first say how much there is to compute: those numbers are meant exactly."""

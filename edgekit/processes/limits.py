@@ -40,7 +40,7 @@ class Limits:
 
     @classmethod
     def for_model(cls, model_bytes: int, memory: int | None, seconds: float | None) -> Limits:
-        """Those that were asked for, and for the others what suits a model of so many bytes."""
+        """Those that were asked for, and for the others what suits the size of the model in bytes."""
         return cls(
             MEMORY + MEMORY_PER_MODEL_BYTE * model_bytes if memory is None else memory,
             SECONDS + SECONDS_PER_MODEL_BYTE * model_bytes if seconds is None else seconds,

@@ -92,12 +92,12 @@ def set_limits(memory: int | None, seconds: float | None) -> None:
 
 
 def limits_for(model_bytes: int) -> Limits:
-    """The limits of a command that works on a model of so many bytes."""
+    """The limits of a command that works on a model of this size."""
     return Limits.for_model(model_bytes, *_asked)
 
 
 def tell_model_bytes(count: int) -> None:
-    """Sets the limits to what suits a model of so many bytes."""
+    """Sets the limits to what suits a model of this size."""
     if _pipe is not None:
         limits = limits_for(count)
         limit_allocations(limits)

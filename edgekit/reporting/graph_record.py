@@ -10,9 +10,9 @@ from edgekit.model import Model, bodies, node_name, op_name, value_spec
 
 FORMAT = 1
 MOST_ITEMS = 16
-"""Attributes that are lists are cut after so many items."""
+"""Attributes that are lists are cut after this many items."""
 MOST_CHARACTERS = 120
-"""Attributes that are texts are cut after so many characters."""
+"""Attributes that are texts are cut after this many characters."""
 
 
 def graph_record(model: Model) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from edgekit.rewrites.definition import Definition
 
 SEEDS = (0, 1)
 MOST_NODES = 64
-"""ONNX's own reference is slow: it is asked of models with at most so many nodes."""
+"""ONNX's own reference is slow: it is asked of models with at most this many nodes."""
 
 
 class Proof:

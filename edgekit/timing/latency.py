@@ -16,7 +16,7 @@ TURN_SECONDS = 0.02
 """A turn runs one model for about this long; one that takes longer runs once."""
 LEAST_RUNS = 20
 QUANTILES = 40
-"""A record tells the distribution by so many equal steps from the fastest run to the slowest."""
+"""A record tells the distribution by this number of equal steps from the fastest run to the slowest."""
 MOST_SECONDS = 10.0
 """When the measurement ends although :data:`LEAST_RUNS` have not been made; each model has run at least once."""
 ENOUGH_SECONDS = 1.5
@@ -29,7 +29,7 @@ RESAMPLES = 1000
 
 Interval = tuple[float, float]
 Timer = Callable[[int, int], Sequence[float]]
-"""The milliseconds of so many runs, after so many that do not count."""
+"""Called with the number of runs and of warm-up runs; gives the milliseconds of the runs."""
 
 
 @dataclass(frozen=True)

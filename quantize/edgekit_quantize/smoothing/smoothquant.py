@@ -21,7 +21,7 @@ from edgekit_quantize.graph.nodes import integer
 from edgekit_quantize.placement import Plan
 
 LOUD = 8
-"""What a convolution reads is divided where its loudest channel is so many times as loud as the average one: mostly it
+"""What a convolution reads is divided where its loudest channel is this many times the average one: mostly it
 is even, and the division takes time."""
 QUIETEST = 2
 """A channel that stayed below this part of the median is taken to reach it: some samples more may wake it up."""
