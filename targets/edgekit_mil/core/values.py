@@ -24,6 +24,15 @@ HIGHEST_RANK = 5
 """Core ML's tensors have so many dimensions at most."""
 LARGEST_UNIFORM = 1024
 """A constant of one repeated number (an array whose strides are all 0) of more elements is filled in at run time."""
+FIX_SIZES = "fix the dimension with --dim NAME=SIZE or --shape"
+FOLD = "fix the input shapes so that it folds, or make it an initializer"
+HINTS_OF_FIXED_INPUTS = {
+    FIX_SIZES: "how many there are depends on what the inputs hold: cut the model before this node with "
+    "`edgekit extract`, and do the rest in the app",
+    FOLD: "it depends on what the inputs hold: make it an initializer, or cut the model before this node with "
+    "`edgekit extract`",
+}
+"""What helps instead where no input has an open dimension."""
 INT32_RANGE = (-(2**31), 2**31 - 1)
 
 
@@ -181,7 +190,7 @@ class Value:
         sizes = [self.shape[axis] for axis in axes]
         if not all(isinstance(size, int | np.integer) for size in sizes):
             found = "×".join(str(size) if isinstance(size, int | np.integer) else "?" for size in self.shape)
-            raise Unsupported(f"needs fixed sizes, found {found}", "fix the dimension with --dim NAME=SIZE or --shape")
+            raise Unsupported(f"needs fixed sizes, found {found}", FIX_SIZES)
         return tuple(int(size) for size in sizes)
 
     @property
@@ -206,7 +215,7 @@ class Value:
         if self.constant is None:
             raise Unsupported(
                 f"{what} is computed at run time, Core ML needs a constant",
-                "fix the input shapes so that it folds, or make it an initializer",
+                FOLD,
             )
         return self.constant
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -38,12 +39,21 @@ def reshaped(x: Value, shape: Sequence[int]) -> Var:
     return mb.reshape(x=x.var, shape=[int(size) for size in shape])
 
 
-def nonnegative(indices: Value, size: int) -> Var:
-    """Indices that count from the front: since iOS 17, MIL takes a negative one as out of range."""
-    if indices.constant is not None:
-        array = indices.constant
-        return mb.const(val=np.where(array < 0, array + size, array).astype(np.int32))
+def nonnegative(indices: Value, size: Any) -> Var:
+    """Indices that count from the front: since iOS 17, MIL takes a negative one as out of range.
+
+    Args:
+        indices: The indices.
+        size: What they index: a number, or a vector of one element that the program computes.
+    """
+    array = indices.constant
+    if array is not None and not (isinstance(size, Var) and (array < 0).any()):
+        return mb.const(
+            val=(array if isinstance(size, Var) else np.where(array < 0, array + size, array)).astype(np.int32)
+        )
     var = indices.var
+    if isinstance(size, Var):
+        size = mb.squeeze(x=size, axes=[0])
     return mb.select(cond=mb.less(x=var, y=0), a=mb.add(x=var, y=size), b=var)
 
 

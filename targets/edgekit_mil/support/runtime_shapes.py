@@ -101,6 +101,35 @@ def matrix_target(source: Sequence[Any], axis: int) -> list[int]:
     return [int(size) for size in target]
 
 
+_bounds: dict[Any, int] = {}
+"""The largest value of a size that only a run tells, by its symbol; every symbol is made once in a process."""
+
+
+def positions_of(condition: Var) -> Var:
+    """Coordinates [K, rank] of what is not 0 in an int32 or float tensor; at most as many as it has elements."""
+    places = mb.non_zero(x=condition)
+    if all(map(is_number, condition.shape)):
+        _bounds[places.shape[0]] = math.prod(int(size) for size in condition.shape)
+    elif sum(not is_number(size) for size in condition.shape) == 1:
+        bounds = [int(size) if is_number(size) else _bounds.get(size) for size in condition.shape]
+        if None not in bounds:
+            _bounds[places.shape[0]] = math.prod(bound for bound in bounds if bound is not None)
+    return places
+
+
+def most_of(size: Any) -> int:
+    """The largest value that a size can take.
+
+    Raises:
+        Unsupported: It is not known.
+    """
+    if is_number(size):
+        return int(size)
+    if size not in _bounds:
+        raise Unsupported("works on a number of elements that only a run tells, and that has no known limit")
+    return _bounds[size]
+
+
 def is_number(size: Any) -> bool:
     """Whether a size is a number, not a symbol."""
     return isinstance(size, int | np.integer)

@@ -17,7 +17,7 @@ from edgekit.errors import EdgeKitError, InputError, InternalError, OpGap
 from edgekit_mil.core.context import Context, output_values
 from edgekit_mil.core.mil import ct, drop_unfinished
 from edgekit_mil.core.registry import Lowering
-from edgekit_mil.core.values import HIGHEST_RANK, Infeasible, Unsupported, Value, constant
+from edgekit_mil.core.values import HIGHEST_RANK, HINTS_OF_FIXED_INPUTS, Infeasible, Unsupported, Value, constant
 from edgekit_mil.ops import catalogue
 from edgekit_mil.support import high_ranks, symbolic_sizes
 from edgekit_mil.walk import feasibility, folding, function_bodies
@@ -54,6 +54,7 @@ class GraphLowering:
         self._target = target
         self._taken_names: set[str] = set()
         self._infeasible = 0
+        self._is_fixed = False
 
     def lower_main(self, inputs: Sequence[Value]) -> list[Value | None]:
         """Lower the main graph; returns the outputs' values, None for one behind a gap.
@@ -68,6 +69,7 @@ class GraphLowering:
         except ValueError as error:
             raise InputError("the graph has a cycle", found=str(error)) from error
         scope = Scope({}, dict(self._model.opset_imports))
+        self._is_fixed = all(value.is_static for value in inputs)
         return self._lower_graph(self._model.graph, inputs, scope)
 
     def _lower_graph(self, graph: ir.Graph, inputs: Sequence[Value | None], scope: Scope) -> list[Value | None]:
@@ -98,7 +100,8 @@ class GraphLowering:
             drop_unfinished()
             gap = self._gap(error, node, inputs, scope)
             self._infeasible += isinstance(gap, Infeasible)
-            self.gaps.append(OpGap(qualified(node), node_name(node, scope), gap.reason, gap.hint))
+            hint = HINTS_OF_FIXED_INPUTS.get(gap.hint, gap.hint) if self._is_fixed else gap.hint
+            self.gaps.append(OpGap(qualified(node), node_name(node, scope), gap.reason, hint))
             results = []
         results += [None] * (len(node.outputs) - len(results))
         for output, result in zip(node.outputs, results, strict=False):

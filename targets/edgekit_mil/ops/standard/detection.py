@@ -10,6 +10,7 @@ from edgekit_mil.core.mil import Var, ct, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Value, computed
 from edgekit_mil.support.movement import empty
+from edgekit_mil.support.runtime_shapes import most_of, positions_of
 
 LOWEST = float(np.finfo(np.float32).min)
 
@@ -27,10 +28,12 @@ def non_max_suppression(
 ) -> Value:
     """Indices [K, 3] (image, class, box) of the best boxes, none of which overlaps a better one of its class too much.
 
-    Boxes are [n, N, 4], scores [n, classes, N]. How many are chosen only a run tells.
+    Boxes are [n, N, 4], scores [n, classes, N]. How many are chosen only a run tells. So may how many boxes there are,
+    as long as it is known how many there are at most.
     """
-    images, classes, count = scores.static_shape
-    limit = min(int(_number(max_output_boxes_per_class, "max_output_boxes_per_class")), count)
+    images, classes = scores.static_sizes([0, 1])
+    most = most_of(scores.shape[2])
+    limit = min(int(_number(max_output_boxes_per_class, "max_output_boxes_per_class")), most)
     if limit <= 0:
         return empty(ir.DataType.INT64, (0, 3))
     overlap = _number(iou_threshold, "iou_threshold")
@@ -38,14 +41,14 @@ def non_max_suppression(
     # Each class of each image is an image of one class to Core ML.
     problems = images * classes
     apart = mb.tile(x=mb.expand_dims(x=centred, axes=[1]), reps=[1, classes, 1, 1])
-    per_class = mb.reshape(x=apart, shape=[problems, count, 4])
-    rated = mb.reshape(x=scores.var, shape=[problems, count, 1])
+    per_class = mb.reshape(x=apart, shape=[problems, -1, 4])
+    rated = mb.reshape(x=scores.var, shape=[problems, -1, 1])
     chosen, kept_scores = _suppressed(ctx, per_class, rated, overlap, limit)
     kept = mb.greater_equal(x=chosen, y=0)
     if score_threshold is not None:
         least = np.float32(_number(score_threshold, "score_threshold"))
         kept = mb.logical_and(x=kept, y=mb.greater(x=kept_scores, y=least))
-    places = mb.non_zero(x=mb.cast(x=kept, dtype="int32"))
+    places = positions_of(mb.cast(x=kept, dtype="int32"))
     box = mb.expand_dims(x=mb.gather_nd(x=chosen, indices=places), axes=[1])
     problem = mb.slice_by_index(x=places, begin=[0, 0], end=[0, 1], begin_mask=[True, False], end_mask=[True, False])
     image = mb.floor_div(x=problem, y=np.int32(classes))

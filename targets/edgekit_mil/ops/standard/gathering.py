@@ -25,7 +25,6 @@ MODES = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min
 def gather(ctx: Context, x: Value, indices: Value, *, axis: int = 0) -> Var | Value:
     """Slices of an axis at indices; one constant index is a slice."""
     axis = normalized_axis(axis, x.rank)
-    size = x.shape[axis]
     if indices.is_static and 0 in indices.static_shape:
         return empty(x.dtype, (*x.static_shape[:axis], *indices.static_shape, *x.static_shape[axis + 1 :]))
     if indices.constant is not None and indices.constant.ndim == 0 and x.rank > 1:
@@ -41,8 +40,6 @@ def gather(ctx: Context, x: Value, indices: Value, *, axis: int = 0) -> Var | Va
             end_mask=[other or place == -1 for other in others],
             squeeze_mask=[not other for other in others],
         )
-    if not isinstance(size, int | np.integer):
-        raise Unsupported("gathers along a dynamic dimension")
     if x.rank + indices.rank - 1 > HIGHEST_RANK:
         shape = [*x.static_shape[:axis], *indices.static_shape, *x.static_shape[axis + 1 :]]
         row = of_shape(indices, [math.prod(indices.static_shape)])
@@ -55,8 +52,9 @@ def gather(ctx: Context, x: Value, indices: Value, *, axis: int = 0) -> Var | Va
 
 
 def gathered(x: Value, indices: Value, axis: int) -> Var:
-    """Slices of an axis of known size at indices."""
-    places = nonnegative(indices, x.static_sizes([axis])[0])
+    """Slices of an axis at indices."""
+    size = x.shape[axis] if runtime_shapes.is_number(x.shape[axis]) else runtime_shapes.size_of(x.var, axis)
+    places = nonnegative(indices, size)
     return through_int32(x, lambda var: mb.gather(x=var, indices=places, axis=axis))
 
 
@@ -190,4 +188,4 @@ def non_zero(ctx: Context, x: Value) -> Value:
     if x.rank == 0:
         raise Unsupported("of a scalar the result has no rows, which Core ML cannot express")
     number = mb.cast(x=x.var, dtype="int32") if x.dtype is ir.DataType.BOOL else x.var
-    return computed(mb.transpose(x=mb.non_zero(x=number), perm=[1, 0]), ir.DataType.INT64)
+    return computed(mb.transpose(x=runtime_shapes.positions_of(number), perm=[1, 0]), ir.DataType.INT64)

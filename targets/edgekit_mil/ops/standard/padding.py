@@ -29,7 +29,9 @@ def pad_by_attributes(
     return padded(x, pads, range(x.rank), mode, np.asarray(value, np.float32))
 
 
-@lowering("Pad", versions=[11, 13, 18, 19, 21, 23, 24, 25], note="pads and axes constant")
+@lowering(
+    "Pad", versions=[11, 13, 18, 19, 21, 23, 24, 25], note="axes constant; pads too, but for mode constant of floats"
+)
 def pad(
     ctx: Context,
     x: Value,
@@ -41,6 +43,8 @@ def pad(
 ) -> Var | Value:
     """Amounts from an input, along the axes given."""
     along = [normalized_axis(axis, x.rank) for axis in axes.ints("axes")] if axes is not None else range(x.rank)
+    if not pads.is_constant and mode == "constant" and x.is_float:
+        return padded_by_computed_amounts(x, pads, along, constant_value)
     amounts = pads.ints("pads")
     if constant_value is not None and constant_value.constant is None and mode == "constant":
         return padded_at_run_time(x, amounts, along, constant_value)
@@ -59,6 +63,26 @@ def padded_at_run_time(x: Value, pads: Sequence[int], axes: Sequence[int], filli
     widths = [(max(low, 0), max(high, 0)) for low, high in zip(before, after, strict=True)]
     number = mb.squeeze(x=filling.var) if filling.rank else filling.var
     return mb.select(cond=np.pad(inner, widths, constant_values=True), a=number, b=with_zeros)
+
+
+def padded_by_computed_amounts(x: Value, pads: Value, axes: Sequence[int], filling: Value | None) -> Var:
+    """Margins whose widths the program computes; negative ones crop."""
+    number = np.zeros((), np.float32) if filling is None else filling.require_constant("the number to pad with")
+    amounts = mb.reshape(x=pads.var, shape=[2, len(axes)])
+    if list(axes) != list(range(x.rank)):
+        columns = [
+            mb.slice_by_size(x=amounts, begin=[0, axes.index(axis)], size=[2, 1])
+            if axis in axes
+            else np.zeros((2, 1), np.int32)
+            for axis in range(x.rank)
+        ]
+        amounts = mb.concat(values=columns, axis=1)
+    added = mb.maximum(x=amounts, y=0)
+    taken = mb.sub(x=added, y=amounts)
+    before, after = (mb.squeeze(x=part, axes=[0]) for part in mb.split(x=taken, num_splits=2, axis=0))
+    kept = mb.slice_by_index(x=x.var, begin=before, end=mb.sub(x=mb.shape(x=x.var), y=after))
+    in_pairs = mb.reshape(x=mb.transpose(x=added, perm=[1, 0]), shape=[-1])
+    return mb.pad(x=kept, pad=in_pairs, mode="constant", constant_val=np.float32(number.reshape(())))
 
 
 def margins(rank: int, pads: Sequence[int], axes: Sequence[int]) -> tuple[list[int], list[int]]:

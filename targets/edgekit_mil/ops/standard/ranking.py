@@ -13,6 +13,7 @@ from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value, computed, constant
 from edgekit_mil.ops.standard.slicing import sliced_at_run_time
 from edgekit_mil.support.movement import empty, normalized_axis
+from edgekit_mil.support.runtime_shapes import is_number, positions_of
 
 PAIRS_LIMIT = 1 << 24
 """Unique compares every element with every other one; so many comparisons at most."""
@@ -49,10 +50,15 @@ def top_k(ctx: Context, x: Value, k: Value, *, axis: int = -1, largest: int = 1,
 
 def largest_of_any_number(x: Value, k: Value, axis: int, *, largest: bool) -> list[Value]:
     """Values and places of the extremes; of a number that only a run tells, all are put in order first."""
+    axis = normalized_axis(axis, x.rank)
+    if not is_number(x.shape[axis]):
+        order = computed(mb.argsort(x=x.var, axis=axis, ascending=not largest), ir.DataType.INT64)
+        places = sliced_at_run_time(order, constant(np.array([0])), k, [axis])
+        values = mb.gather_along_axis(x=x.var, indices=places, axis=axis)
+        return [computed(values, x.dtype), computed(places, ir.DataType.INT64)]
     if k.constant is not None:
         return largest_elements(x, int(k.constant.reshape(-1)[0]), axis, largest=largest)
-    axis = normalized_axis(axis, x.rank)
-    ordered = largest_elements(x, x.static_shape[axis], axis, largest=largest)
+    ordered = largest_elements(x, x.static_sizes([axis])[0], axis, largest=largest)
     return [computed(sliced_at_run_time(part, constant(np.array([0])), k, [axis]), part.dtype) for part in ordered]
 
 
@@ -86,7 +92,7 @@ def unique(ctx: Context, x: Value, *, axis: int | None = None, sorted: int = 1) 
     equal = mb.cast(x=mb.equal(x=order_of_pairs, y=0), dtype="int32")
     first_place = mb.reduce_argmax(x=equal, axis=1, keep_dims=False)
     is_first = mb.cast(x=mb.equal(x=first_place, y=np.arange(count, dtype=np.int32)), dtype="int32")
-    places = mb.squeeze(x=mb.non_zero(x=is_first), axes=[1])
+    places = mb.squeeze(x=positions_of(is_first), axes=[1])
     if sorted:
         after = mb.cast(x=mb.greater(x=order_of_pairs, y=0), dtype="int32")
         rank = mb.reduce_sum(x=mb.mul(x=after, y=is_first), axes=[1], keep_dims=False)

@@ -14,6 +14,7 @@ from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import HIGHEST_RANK, INT32_RANGE, Unsupported, Value, computed
 from edgekit_mil.support.high_ranks import around, of_shape
 from edgekit_mil.support.movement import empty, normalized_axis
+from edgekit_mil.support.runtime_shapes import is_number, positions_of, size_of
 
 
 @lowering("Slice", versions=[1])
@@ -101,14 +102,15 @@ def dynamic_range(first: int, last: int, step: int) -> tuple[int, int, int]:
 def sliced_at_run_time(x: Value, starts: Value, ends: Value, axes: Sequence[int] | None) -> Var:
     """A slice of steps 1 whose bounds the program computes; they are clamped as ONNX has it."""
     axes = list(range(starts.static_shape[0])) if axes is None else [normalized_axis(axis, x.rank) for axis in axes]
-    shape = x.static_shape
     begin: list[Any] = [np.zeros(1, np.int32)] * x.rank
-    end: list[Any] = [np.array([size], np.int32) for size in shape]
+    end: list[Any] = [np.ones(1, np.int32)] * x.rank  # which the masks leave out
+    var = x.var
     for place, axis in enumerate(axes):
-        begin[axis] = clamped_bound(starts, place, shape[axis])
-        end[axis] = clamped_bound(ends, place, shape[axis])
+        size = size_of(var, axis)
+        begin[axis] = clamped_bound(starts, place, size)
+        end[axis] = clamped_bound(ends, place, size)
     return mb.slice_by_index(
-        x=x.var,
+        x=var,
         begin=mb.concat(values=begin, axis=0),
         end=mb.concat(values=end, axis=0),
         begin_mask=[axis not in axes for axis in range(x.rank)],
@@ -116,12 +118,24 @@ def sliced_at_run_time(x: Value, starts: Value, ends: Value, axes: Sequence[int]
     )
 
 
-def clamped_bound(bounds: Value, place: int, size: int) -> Any:
-    """One bound as a vector of one element, counted from the front and within the dimension."""
-    if bounds.constant is not None:
+def clamped_bound(bounds: Value, place: int, size: Any) -> Any:
+    """One bound as a vector of one element, counted from the front and within the dimension.
+
+    Args:
+        bounds: All bounds.
+        place: Which of them.
+        size: The dimension's: a number, or a vector of one element that the program computes.
+    """
+    if bounds.constant is not None and is_number(size):
         start = int(bounds.constant[place])
         return np.array([min(max(start + size if start < 0 else start, 0), size)], np.int32)
-    one = bounds.var if bounds.shape == (1,) else mb.slice_by_index(x=bounds.var, begin=[place], end=[place + 1])
+    if bounds.constant is not None:
+        low, high = INT32_RANGE
+        one: Any = np.array([min(max(int(bounds.constant[place]), low), high)], np.int32)
+        if one[0] >= 0:
+            return mb.minimum(x=size, y=one)
+    else:
+        one = bounds.var if bounds.shape == (1,) else mb.slice_by_index(x=bounds.var, begin=[place], end=[place + 1])
     from_front = mb.select(cond=mb.less(x=one, y=0), a=mb.add(x=one, y=size), b=one)
     return mb.minimum(x=mb.maximum(x=from_front, y=0), y=size)
 
@@ -154,7 +168,7 @@ def joined(xs: Sequence[Value], axis: int) -> Value:
 def split_by_attribute(ctx: Context, x: Value, *, axis: int = 0, split: list[int] | None = None) -> list[Value]:
     """Sizes from an attribute, or equal parts."""
     axis = normalized_axis(axis, x.rank)
-    return parts(x, axis, split or equal_sizes(x.static_shape[axis], len(ctx.output_used)))
+    return parts(x, axis, split or equal_sizes(x.static_sizes([axis])[0], len(ctx.output_used)))
 
 
 @lowering("Split", versions=[13, 18], note="sizes constant")
@@ -165,7 +179,7 @@ def split_by_input(
     axis = normalized_axis(axis, x.rank)
     if split is not None:
         return parts(x, axis, split.ints("the sizes"))
-    return parts(x, axis, equal_sizes(x.static_shape[axis], num_outputs or len(ctx.output_used)))
+    return parts(x, axis, equal_sizes(x.static_sizes([axis])[0], num_outputs or len(ctx.output_used)))
 
 
 def equal_sizes(size: int, count: int) -> list[int]:
@@ -196,7 +210,7 @@ def compress(ctx: Context, x: Value, condition: Value, *, axis: int | None = Non
     var = mb.reshape(x=x.var, shape=[-1]) if flat else x.var
     along = 0 if axis is None else normalized_axis(axis, x.rank)
     if condition.constant is None:
-        places = mb.squeeze(x=mb.non_zero(x=mb.cast(x=condition.var, dtype="int32")), axes=[1])
+        places = mb.squeeze(x=positions_of(mb.cast(x=condition.var, dtype="int32")), axes=[1])
     else:
         chosen = np.flatnonzero(condition.constant).astype(np.int32)
         if not chosen.size:

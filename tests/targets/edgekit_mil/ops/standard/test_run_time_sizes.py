@@ -1,0 +1,94 @@
+"""Post-processing on as many rows as a run finds: every size that ONNX Runtime gets, none included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import edgekit_coreml
+from edgekit.errors import UnsupportedOpsError
+
+CONSTANTS = {
+    "threshold": np.float32(0.5), "overlap": np.float32([0.4]), "least": np.float32([0.3]), "most": np.int64([8]),
+    "all": np.int64([2**63 - 1]), "zero": np.int64([0]), "one": np.int64([1]), "two": np.int64([2]),
+    "both": np.int64([0, 1]), "few": np.int64([5]), "last": np.int64([-2]), "back": np.int64([-3, -1]),
+    "rows": np.int64([-1, 2, 2]), "width": np.int64([10]),
+}  # fmt: skip
+SELECTED = "over = Greater(s, threshold) found = NonZero(over) i = Squeeze(found, zero) rows_b = Gather(b, i) "
+SELECTED += "rows_s = Gather(s, i) "
+SUPPRESSED = "b3 = Unsqueeze(b, zero) s3 = Unsqueeze(s, both) kept = NonMaxSuppression(b3, s3, most, overlap, least) "
+CASES = {
+    "the best of what is kept": SUPPRESSED
+    + "t = GatherND(s3, kept) n = Shape(t) k = Min(n, few) v, p = TopK(t, k) r = Gather<axis = 1>(kept, two) "
+    "q = Squeeze(r, one) c = Gather(b, q) y = Gather(c, p)",
+    "suppression of selected boxes": SELECTED
+    + "b3 = Unsqueeze(rows_b, zero) s3 = Unsqueeze(rows_s, both) kept = NonMaxSuppression(b3, s3, all, overlap) "
+    "r = Gather<axis = 1>(kept, two) q = Squeeze(r, one) y = Gather(rows_b, q) v = Gather(rows_s, q)",
+    "top of all": SELECTED
+    + "n = Shape(rows_s) k = Min(n, few) y, p = TopK<largest = 0>(rows_s, k) v = Cast<to = 1>(p)",
+    "slice to a computed end": SELECTED
+    + "n = Shape(rows_s) k = Min(n, few) y = Slice(rows_b, zero, k, zero) v = Neg(y)",
+    "slice from the end": SELECTED + "n = Shape(rows_s) y = Slice(rows_b, last, n, zero) v = Slice(rows_s, zero, last)",
+    "split along another axis": SELECTED
+    + "x1, y1, x2, y2 = Split<axis = 1, num_outputs = 4>(rows_b) w = Sub(x2, x1) h = Sub(y2, y1) "
+    "j = Concat<axis = 1>(x1, y1, w, h) y = Reshape(j, rows) v = Mul(w, h)",
+    "padding to a fixed number": SELECTED
+    + "cut = Slice(rows_b, zero, width, zero) n = Shape<start = 0, end = 1>(cut) lacking = Sub(width, n) "
+    "pads = Concat<axis = 0>(zero, lacking) y = Pad(cut, pads, , zero) v = Neg(y)",
+    "cropping by a computed amount": SELECTED
+    + "n = Shape(rows_s) less = Neg(n) half = Div(less, two) pads = Concat<axis = 0>(half, one) "
+    "y = Pad(rows_s, pads) v = Neg(y)",
+}
+
+
+def model_of(text: str, outputs: tuple[str, ...] = ("y", "v")) -> onnx.ModelProto:
+    """A model of 24 boxes b [24, 4] and scores s [24]."""
+    model = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["" : 18]> g (float[24, 4] b, float[24] s) => (float[] z) {{ {text} }}'
+    )
+    used = {name for node in model.graph.node for name in node.input}
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in CONSTANTS.items() if name in used
+    )
+    made = {name for node in model.graph.node for name in node.output}
+    del model.graph.output[:]
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs if name in made)
+    for output in model.graph.output:
+        output.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    return model
+
+
+def boxes_and_scores() -> Iterator[dict[str, np.ndarray]]:
+    rng = np.random.default_rng(3)
+    for scale in (1.0, 1.0, 0.6, 0.01):  # of the last, no score is large enough
+        corners = rng.random((24, 2), np.float32)
+        sizes = rng.random((24, 2), np.float32)
+        scores = rng.random(24, np.float32) * np.float32(scale)
+        yield {"b": np.concatenate([corners, corners + sizes], axis=1), "s": scores}
+
+
+@pytest.mark.parametrize("target", ["iOS16", "iOS18"])
+@pytest.mark.parametrize("case", CASES)
+def test_agrees_with_onnx_runtime(case: str, target: str, tmp_path: Path) -> None:
+    model = model_of(CASES[case])
+    package = edgekit_coreml.convert(model, tmp_path / "model", precision="float32", deployment_target=target)
+    runner = edgekit_coreml.load(package)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for feeds in boxes_and_scores():
+        results = runner.run(feeds)
+        for output, expected in zip(session.get_outputs(), session.run(None, feeds), strict=True):
+            assert results[output.name].shape == expected.shape
+            np.testing.assert_allclose(results[output.name], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_size_that_inputs_of_fixed_shape_leave_open_is_not_asked_for(tmp_path: Path) -> None:
+    model = model_of(SELECTED + "y = Unique(rows_s)")
+    with pytest.raises(UnsupportedOpsError) as raised:
+        edgekit_coreml.convert(model, tmp_path / "model")
+    assert "--dim" not in str(raised.value)
+    assert "cut the model before this node with `edgekit extract`" in str(raised.value)
