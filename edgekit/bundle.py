@@ -2,7 +2,8 @@
 
 A bundle is a folder::
 
-    manifest.json                     what manifest.schema.json describes
+    manifest.json                     what manifest.schema.json describes, without the times
+    measurements.json                 the times, by where they belong in the manifest; see edgekit.measurements
     model.*                           what the device loads; ``model.main`` in the manifest
     golden/<sample>/inputs/<i>.npy    a few inputs, numbered as the manifest's ``inputs``
     golden/<sample>/outputs/<i>.npy   the original model's outputs for them, numbered as the manifest's ``outputs``
@@ -24,6 +25,7 @@ from typing import Any
 from edgekit.data.npy import read_npy
 from edgekit.dimensions import OpenDims, from_record
 from edgekit.errors import InputError, InternalError, RequirementError
+from edgekit.measurements import MEASUREMENTS, join
 from edgekit.model import Arrays
 from edgekit.regular_file import read_json
 from edgekit.schema import find_flaw, not_finite
@@ -32,6 +34,8 @@ from edgekit.target import Feature
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.json.sig"
 """The manifest's signature, where the bundle is signed: the one file that the manifest cannot list."""
+UNLISTED = (MANIFEST, SIGNATURE, MEASUREMENTS)
+"""The files that the manifest does not list: itself, its signature, and times, which differ from run to run."""
 GOLDEN = "golden"
 REPORT = "report.md"
 GRAPH = "graph.json"
@@ -142,6 +146,12 @@ def read_bundle(path: Path) -> Bundle:
             hint="`edgekit package` makes bundles",
         )
     manifest = read_json(manifest_file)
+    if (path / MEASUREMENTS).exists():
+        flaw = join(manifest, read_json(path / MEASUREMENTS))
+        if flaw is not None:
+            raise InputError(
+                "does not fit the manifest", subject=path / MEASUREMENTS, found=flaw, hint="package the model again"
+            )
     try:
         flaw = find_flaw(manifest, SCHEMA_FILE) or not_finite(manifest) or _twice(manifest)
     except RecursionError:
@@ -181,7 +191,7 @@ def _listed(path: Path) -> set[str] | None:
         version, _ = manifest["schema_version"], manifest["edgekit"]
     except (InputError, KeyError, TypeError):
         return None
-    return {MANIFEST, SIGNATURE, *listed} if isinstance(version, int) and listed else None
+    return {*UNLISTED, *listed} if isinstance(version, int) and listed else None
 
 
 def _twice(manifest: Mapping[str, Any]) -> str | None:
@@ -208,9 +218,7 @@ def check_integrity(bundle: Bundle) -> None:
         RequirementError: Files are changed, missing or new; all of them are named.
     """
     recorded = {record["path"]: record for record in bundle.manifest["files"]}
-    present = {
-        record["path"]: record for record in file_records(bundle.path) if record["path"] not in (MANIFEST, SIGNATURE)
-    }
+    present = {record["path"]: record for record in file_records(bundle.path) if record["path"] not in UNLISTED}
     flaws = [f"{path} is missing" for path in recorded if path not in present]
     flaws += [f"{path} is changed" for path in recorded if path in present and recorded[path] != present[path]]
     flaws += [f"{path} is not in the manifest" for path in present if path not in recorded]

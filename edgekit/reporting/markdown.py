@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from edgekit.measurements import MEASUREMENTS
 from edgekit.reporting import tables
 from edgekit.reporting.summary import Manifest, summary_rows, warnings
 from edgekit.terminal.foreign_text import on_one_line
 
+_LATENCY = "latency"
 _MARKUP = re.compile(r"[<|`*\[\]\\]")
 _ENTITIES = {"<": "&lt;"}
 
@@ -17,7 +19,8 @@ def markdown_report(manifest: Manifest) -> str:
     """The page's text."""
     parts = [
         f"# {escaped_markdown(manifest['name'])} for {escaped_markdown(manifest['target']['profile'])}",
-        _table(("", ""), summary_rows(manifest)),
+        _table(("", ""), [row for row in summary_rows(manifest) if row[0] != _LATENCY]),
+        f"How fast it is stands in `{MEASUREMENTS}`, which alone differs from one packaging to the next.",
         *[f"> **Note:** {escaped_markdown(text)}" for text in warnings(manifest)],
         "## Inputs and outputs",
         _table(tables.FEATURE_HEAD, tables.feature_rows(manifest)),
@@ -28,7 +31,7 @@ def markdown_report(manifest: Manifest) -> str:
         "## Check it on the device",
         f"Run this in the bundle's folder; it needs nothing of EdgeKit:\n\n    {manifest['check']['command']}",
         "## How it was made",
-        _table(tables.STAGE_HEAD, tables.stage_rows(manifest)),
+        _table(tables.STAGE_HEAD[:1], (row[:1] for row in tables.stage_rows(manifest))),
         "## Files",
         _table(("file", "size"), ((path, size) for path, size, _ in tables.file_rows(manifest))),
     ]

@@ -26,6 +26,7 @@ from edgekit.device_check.golden import write_golden
 from edgekit.dimensions import as_record
 from edgekit.fingerprint import model_files
 from edgekit.graph.shapes import infer_shapes
+from edgekit.measurements import MEASUREMENTS, split
 from edgekit.preprocessing import Preprocessing
 from edgekit.reporting.graph_record import graph_record
 from edgekit.reporting.markdown import markdown_report
@@ -118,9 +119,9 @@ class WriteBundle(Stage[Measured]):
             [*manifest["files"], file_record(report, self._folder)], key=lambda file: file["path"]
         )
         validate_manifest(manifest)
-        (self._folder / MANIFEST).write_text(
-            json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8", newline="\n"
-        )
+        for name, document in zip((MANIFEST, MEASUREMENTS), split(manifest), strict=True):
+            text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+            (self._folder / name).write_text(text + "\n", encoding="utf-8", newline="\n")
         return StageResult(given.model, {"files": len(manifest["files"])})
 
     def _manifest(self, given: Measured) -> dict[str, Any]:

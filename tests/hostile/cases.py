@@ -280,9 +280,9 @@ def _mutate_bundle(rng: random.Random, bundle: Path, manifest: dict[str, object]
                 content = content.replace(b"'shape': (", b"'shape': (99999999, ", 1)
             file.write_bytes(mutations.mutate_bytes(content, rng))
     if rng.random() < 0.7:  # with the hashes of what is there now
-        from edgekit.bundle import file_records
+        from edgekit.bundle import UNLISTED, file_records
 
-        manifest["files"] = [record for record in file_records(bundle) if record["path"] != "manifest.json"]
+        manifest["files"] = [record for record in file_records(bundle) if record["path"] not in UNLISTED]
         (bundle / "manifest.json").write_text(mutations.to_json(manifest), encoding="utf-8")
         what += ", hashed"
     return what

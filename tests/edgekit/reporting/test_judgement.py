@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from edgekit.bundle import read_bundle
 from edgekit.reporting.comparison import comparison_rows
 from edgekit.reporting.judgement import Weight, judge
 
@@ -11,7 +12,7 @@ from edgekit.reporting.judgement import Weight, judge
 @pytest.fixture
 def manifest(bundle: Path) -> dict[str, Any]:
     """Of a bundle that nothing speaks against."""
-    found: dict[str, Any] = json.loads((bundle / "manifest.json").read_text())
+    found: dict[str, Any] = dict(read_bundle(bundle).manifest)
     found["latency"]["ratio"] = 0.5
     for stage in found["stages"]:
         stage["record"].pop("warnings", None)

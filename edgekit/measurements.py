@@ -1,0 +1,71 @@
+"""What a bundle says that depends on the moment: times. It stands in a file of its own, beside the manifest.
+
+All other files of a bundle are the same bytes whenever the same model is packaged the same way. In memory a manifest
+holds both; on the disk :func:`split` takes the times out, and :func:`join` puts them back.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+MEASUREMENTS = "measurements.json"
+TIMED = frozenset({"latency", "latency_ms", "load_ms", "microseconds", "milliseconds", "seconds"})
+"""Keys of a manifest that hold times, wherever they stand."""
+_TIMED_STAGE = "bench"
+"""The stage whose whole record is a time."""
+
+
+def split(manifest: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The manifest without times, and the times by where they stood: JSON Pointers (RFC 6901)."""
+    reproducible = copy.deepcopy(dict(manifest))
+    values: dict[str, Any] = {}
+    for place, stage in enumerate(reproducible["stages"]):
+        if stage["name"] == _TIMED_STAGE and stage["record"]:
+            values[f"/stages/{place}/record"] = stage.pop("record")
+    _take_out(reproducible, "", values)
+    return reproducible, {"values": values}
+
+
+def _take_out(value: Any, pointer: str, values: dict[str, Any]) -> None:
+    if isinstance(value, dict):
+        for key in list(value):
+            here = f"{pointer}/{_escaped(key)}"
+            if key in TIMED:
+                values[here] = value.pop(key)
+            else:
+                _take_out(value[key], here, values)
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            _take_out(item, f"{pointer}/{place}", values)
+
+
+def join(manifest: Any, measurements: Any) -> str | None:
+    """Puts times back into a manifest that was read; returns what is wrong with them, None if nothing is."""
+    values = measurements.get("values") if isinstance(measurements, dict) else None
+    if not isinstance(values, dict):
+        return "it holds no values"
+    for pointer, value in values.items():
+        *parents, key = [_unescaped(part) for part in pointer.split("/")[1:]] or [""]
+        place = manifest
+        for part in parents:
+            if isinstance(place, dict) and part in place:
+                place = place[part]
+            elif isinstance(place, list) and part.isdecimal() and len(part) < 9 and int(part) < len(place):
+                place = place[int(part)]
+            else:
+                return f"{pointer} is no place in the manifest"
+        timed = key in TIMED or (len(parents) == 2 and parents[0] == "stages" and key == "record")
+        if not isinstance(place, dict) or not timed:
+            return f"{pointer} is no place for a time"
+        place.setdefault(key, value)
+    return None
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _unescaped(part: str) -> str:
+    return part.replace("~1", "/").replace("~0", "~")

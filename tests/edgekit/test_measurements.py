@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgekit.bundle import read_bundle
+from edgekit.errors import InputError
+from edgekit.measurements import MEASUREMENTS, join, split
+
+MANIFEST: dict[str, Any] = {
+    "name": "m",
+    "latency": {"ratio": 0.5},
+    "stages": [
+        {"name": "load", "seconds": 0.25, "record": {"bytes": 7, "a/b~c": {"latency_ms": None}}},
+        {"name": "bench", "seconds": 1.5, "record": {"ratio": 0.5}},
+    ],
+}
+
+
+def test_times_are_taken_out_and_put_back() -> None:
+    manifest = copy.deepcopy(MANIFEST)
+    reproducible, measurements = split(manifest)
+    assert manifest == MANIFEST
+    assert reproducible == {
+        "name": "m",
+        "stages": [{"name": "load", "record": {"bytes": 7, "a/b~c": {}}}, {"name": "bench"}],
+    }
+    assert set(measurements["values"]) == {
+        "/latency",
+        "/stages/0/seconds",
+        "/stages/0/record/a~1b~0c/latency_ms",
+        "/stages/1/seconds",
+        "/stages/1/record",
+    }
+    assert join(reproducible, json.loads(json.dumps(measurements))) is None
+    assert reproducible == MANIFEST
+
+
+@pytest.mark.parametrize(
+    ("measurements", "flaw"),
+    [
+        ([], "it holds no values"),
+        ({"values": {"/files": []}}, "/files is no place for a time"),
+        ({"values": {"/name": "other"}}, "/name is no place for a time"),
+        ({"values": {"/stages/9/seconds": 1}}, "/stages/9/seconds is no place in the manifest"),
+        ({"values": {"": 1}}, " is no place for a time"),
+    ],
+)
+def test_nothing_but_times_comes_from_that_file(measurements: object, flaw: str) -> None:
+    assert join(copy.deepcopy(MANIFEST), measurements) == flaw
+
+
+def test_a_bundle_whose_times_do_not_fit_is_refused(bundle: Path) -> None:
+    (bundle / MEASUREMENTS).write_text('{"values": {"/files": []}}')
+    with pytest.raises(InputError, match=r"measurements\.json: does not fit the manifest\nfound: /files"):
+        read_bundle(bundle)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != MEASUREMENTS)
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+MODELS = ("digits_torchscript.onnx", "digits_dynamo.onnx")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["ios18", "intel-cpu", "onnxruntime"])
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("scheme", ["none", "int8-weights"])
+def test_two_runs_differ_in_their_times_alone(
+    model: str, target: str, scheme: str, tmp_path: Path, sample_apps: Path
+) -> None:
+    """In other folders, time zones, hash seeds and numbers of threads."""
+    made = []
+    for number, (zone, threads) in enumerate((("UTC", "1"), ("Pacific/Auckland", "2"))):
+        folder = tmp_path / str(number) / ("deep" * number)
+        folder.mkdir(parents=True)
+        environment = {**os.environ, "TZ": zone, "PYTHONHASHSEED": str(number), "OMP_NUM_THREADS": threads}
+        arguments = [str(sample_apps / "digits" / model), "--target", target, "--dim", "batch=1"]
+        arguments += ["--quantize", scheme, "-o", str(folder / "out")]
+        command = [sys.executable, "-m", "edgekit", "package", *arguments]
+        subprocess.run(command, check=True, capture_output=True, cwd=folder, env=environment)
+        made.append(contents(folder / "out"))
+    assert made[0].keys() == made[1].keys()
+    assert [name for name in made[0] if made[0][name] != made[1][name]] == []
