@@ -23,7 +23,8 @@ def split(manifest: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     values: dict[str, Any] = {}
     for place, stage in enumerate(reproducible["stages"]):
         if stage["name"] == _TIMED_STAGE and stage["record"]:
-            values[f"/stages/{place}/record"] = stage.pop("record")
+            values[f"/stages/{place}/record"] = stage["record"]
+            stage["record"] = {}
     _take_out(reproducible, "", values)
     return reproducible, {"values": values}
 
@@ -59,7 +60,7 @@ def join(manifest: Any, measurements: Any) -> str | None:
         timed = key in TIMED or (len(parents) == 2 and parents[0] == "stages" and key == "record")
         if not isinstance(place, dict) or not timed:
             return f"{pointer} is no place for a time"
-        place.setdefault(key, value)
+        place[key] = place.get(key) or value
     return None
 
 
