@@ -19,7 +19,7 @@ def extract_part(model: Model, *, outputs: Sequence[str], inputs: Sequence[str] 
         model: The whole model.
         outputs: Names of values; the name of a node stands for its outputs. Several may stand in one text, separated
             by commas.
-        inputs: Names of the values to start from; where none is given, the model's own inputs as far as they are needed.
+        inputs: Names of the values to start from; where none is given, those of the model's inputs that are needed.
 
     Raises:
         InputError: A name is unknown, or the part needs more inputs than are given, or does not need one of them.

@@ -48,7 +48,7 @@ class OperatorSupport:
     share: float | None
     """Share of the nodes that are known to run on it; None where no node's unit is known."""
     macs_share: float | None
-    """Share of the multiply-accumulate operations that run on it; None also where there are none, or not all can be counted."""
+    """Share of the MACs that run on it; None also where there are none, or some cannot be counted."""
     partitions: int | None
     """Number of parts that run on it without a break; None where the unit of some node is not known."""
     fit: Fit

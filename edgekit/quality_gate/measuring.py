@@ -17,14 +17,14 @@ from edgekit.quality_gate.evidence import ConfidenceSequence
 TURN_SECONDS = 0.02
 """A turn runs one model for about this long, and :data:`TURN_RUNS` times at least."""
 TURN_RUNS = 10
-"""Of 10 runs at least one is hardly ever interrupted, even with four times the work that the machine can do at a time."""
+"""Nearly always nothing interrupts one of 10 runs, even with four times the work that the machine can do at a time."""
 LONGEST_TURN_SECONDS = 0.2
 """A model that is so slow that its turn would take longer runs fewer times, and once at least."""
 SHORT_RUN_SECONDS = 1e-3
 """Shorter runs are hardly ever interrupted, and asking for how long they were would add to them."""
 WARM_UP_RUNS = 3
 _LOOKS_GROW_BY = 1.02
-"""Looking costs time too: it is done after every pair at first, then each time the number of pairs grew by this factor."""
+"""Looking costs time: it is done after every pair at first, then whenever the number of pairs grew by this factor."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ Rewrite = Callable[[ir.Model], object]
 
 _GROWTH_BYTES = 256 << 10
 _GROWTH_SHARE = 0.1
-"""Folding may add this many bytes, or this share of the model's tensors, whichever is more; beyond that it folds less."""
+"""Folding may add this many bytes, or this share of the model's tensors, whichever is more; it folds less beyond."""
 
 
 class Simplify(Stage[Model]):
