@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from edgekit.graph.randomness import require_no_randomness
 from edgekit.model import Model
 from edgekit.registry import installed_rewrites
 from edgekit.rewrites.adaptation import adapted
@@ -24,9 +23,8 @@ class PreCheck(CheckOperators):
         """The model as the target takes it; the record names the rewrites that were applied.
 
         Raises:
-            UnsupportedOpsError: The target cannot take some nodes, or some draw random numbers.
+            UnsupportedOpsError: The target cannot take some nodes.
         """
-        require_no_randomness(given)
         adaptation = adapted(given, self._target, self._profile, installed_rewrites())
         rewritten = adaptation.rewritten
         record = {**rewritten.as_record(), "warnings": rewritten.warnings}
