@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         quantize,
         record,
         report,
+        sign,
         targets,
         verify,
     )
@@ -42,6 +43,7 @@ __all__ = [
     "quantize",
     "record",
     "report",
+    "sign",
     "targets",
     "verify",
 ]

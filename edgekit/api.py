@@ -55,6 +55,8 @@ from edgekit.progress import Progress
 from edgekit.project import ProjectBundle
 from edgekit.quality_gate.gating import GateOrder, GateResult, judge_bundles
 from edgekit.registry import InstalledTargets, find_profile, find_witness, installed_targets
+from edgekit.signature import check_signature
+from edgekit.signature import sign as sign_bundle
 from edgekit.terminal.board import Board
 
 __all__ = [
@@ -83,6 +85,7 @@ __all__ = [
     "quantize",
     "record",
     "report",
+    "sign",
     "targets",
     "verify",
 ]
@@ -356,6 +359,7 @@ def verify(
     layers: bool = False,
     results: StrPath | None = None,
     witness: str | None = None,
+    signers: StrPath | None = None,
     progress: Progress | None = None,
 ) -> Verification:
     """Verifies a bundle's files, golden outputs and accuracy: ``edgekit verify``.
@@ -370,6 +374,7 @@ def verify(
         layers: Compare intermediate values too.
         results: File that the bundle's check wrote on a device that is not reached from here.
         witness: Name of an installed witness that executes the bundle too.
+        signers: Who may sign: OpenSSH's file of allowed signers; the bundle then needs a signature by one of them.
         progress: Told of the stages and warnings; silent by default.
 
     Raises:
@@ -389,6 +394,8 @@ def verify(
             )
         where = ResultsDevice(Path(results))
     opened, source, folder = _opened(bundle), _path(model), _path(data)
+    if signers is not None:
+        check_signature(opened, Path(signers))
     with told.stage("verify"):
         declared = None if folder is None else declared_preprocessing(_path(config), folder, source)
         found = verify_bundle(opened, folder, source, told.step, declared, where, layers=layers, witness=second)
@@ -498,6 +505,23 @@ def report(bundle: StrPath | Bundle, output: StrPath, *, against: StrPath | Bund
     with atomic_file(Path(output)) as place:
         place.write_text(text, encoding="utf-8", newline="\n")
     return Path(output)
+
+
+def sign(bundle: StrPath | Bundle, key: StrPath) -> Path:
+    """Signs a bundle with an OpenSSH key: ``edgekit sign``.
+
+    Args:
+        bundle: The bundle.
+        key: A private key of OpenSSH, or the public half of one that the SSH agent holds.
+
+    Returns:
+        The file of the signature.
+
+    Raises:
+        InputError: There is no bundle, or the key cannot be used.
+        RequirementError: The bundle's files are changed.
+    """
+    return sign_bundle(_opened(bundle), Path(key))
 
 
 def targets() -> InstalledTargets:

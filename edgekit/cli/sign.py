@@ -30,10 +30,9 @@ def sign(console: Console, bundle: BundleArgument, *, key: KeyOption) -> None:
     What is signed is the manifest, which holds the SHA-256 sum of every other file. `edgekit verify --signers FILE` and
     `edgekit gate --signers FILE` check it; so does `ssh-keygen -Y verify` with the namespace edgekit-bundle.
     """
-    from edgekit.bundle import read_bundle
+    from edgekit import api
     from edgekit.signature import NAMESPACE
-    from edgekit.signature import sign as signed
 
-    place = signed(read_bundle(bundle), key)
+    place = api.sign(bundle, key)
     record = {"bundle": str(bundle), "signature": str(place), "namespace": NAMESPACE}
     console.show(record, lambda out: show_rows([("signature", str(place)), ("namespace", NAMESPACE)], out))
