@@ -57,6 +57,9 @@ def test_the_manifest_tells_the_bundle_s_history(packaged_digits: Path, digits: 
     }
     assert manifest["options"] == {
         "quantize": "none",
+        "quantizer": None,
+        "accept": False,
+        "floor_db": None,
         "max_drop": None,
         "metric": None,
         "precision": "auto",

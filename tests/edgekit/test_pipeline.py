@@ -161,10 +161,13 @@ def test_an_older_bundle_is_replaced_and_nothing_else_is(bundle: Path, tmp_path:
 
 def test_a_failure_leaves_the_older_bundle_as_it_was(bundle: Path, onnx_file: Callable[..., Path]) -> None:
     before = (bundle / "manifest.json").read_bytes()
-    model = onnx_file("f (float[1, 4, 4] x) => (float[1] y) { y = Det(x) }")
+    model = onnx_file(
+        "f (float[1, 1, 2, 2] x, int64[1, 1, 2, 2] i) => (float[1, 1, 4, 4] y) "
+        "{ y = MaxUnpool<kernel_shape = [2, 2], strides = [2, 2]>(x, i) }"
+    )
     with pytest.raises(UnsupportedOpsError) as failure:
         packaged(bundle, model, "intel-cpu")
-    assert failure.value.ops == ["Det"]
+    assert failure.value.ops == ["MaxUnpool"]
     assert (bundle / "manifest.json").read_bytes() == before
     assert not any(path.name.startswith(".edgekit") for path in bundle.parent.iterdir())
 
@@ -176,13 +179,13 @@ def test_a_failure_leaves_the_older_bundle_as_it_was(bundle: Path, onnx_file: Ca
         (
             {"quantize": "int7"},
             "--quantize: unknown scheme\n"
-            "expected: auto | int8 | int8-weights | int8-dynamic | int4-weights | float16 | none\nfound: int7",
+            "expected: auto | int8 | int8-weights | int4-weights | int8-dynamic | float16 | none\nfound: int7",
         ),
         (
             {"quantize": "int8"},
             "--quantize int8: quantization needs samples to calibrate on\n"
             "expected: a folder of samples\nfound: none\n"
-            "hint: give --data DIR, or --quantize int8-weights, which needs none",
+            "hint: give --data DIR, or one that needs none: int8-weights",
         ),
         ({"precision": "float8"}, "--precision: unknown type\nexpected: auto | float32 | float16\nfound: float8"),
     ],

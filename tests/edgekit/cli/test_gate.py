@@ -357,4 +357,4 @@ def test_a_bundle_that_cannot_be_read_does_not_keep_another_from_being_judged(
     finished = edgekit("gate", bundle, packaged_digits, "--json")
     assert finished.code == 2
     assert [one["passed"] for one in finished.json["bundles"]] == [False, True]
-    assert finished.json["bundles"][0]["error"]["message"] == "is no manifest of a bundle"
+    assert finished.json["bundles"][0]["error"]["message"] == "does not fit the manifest"
