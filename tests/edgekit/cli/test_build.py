@@ -309,10 +309,11 @@ def test_a_worker_that_is_killed_fails_its_bundle_alone(edgekit: RunEdgeKit, pro
     for worker in workers(folder):
         os.kill(worker, signal.SIGKILL)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 3
+    assert process.returncode == 2  # as for a model that ends the process that looks at it
     assert err.endswith(
         "error: second: second: its process was ended by SIGKILL\n"
-        "hint: the system ends processes when memory runs out: fewer --jobs need less\n"
+        "expected: a model that the libraries under EdgeKit can take\n"
+        "hint: the system ends processes when memory runs out, too: fewer --jobs need less\n"
     )
     assert left(folder) == []
     assert skipped(edgekit) == [True, False]

@@ -155,7 +155,7 @@ def test_half_precision_is_not_judged_as_quantized(model: Model) -> None:
     [
         ("onnxruntime", ["1 thread", "2 threads"]),
         ("intel-cpu", ["1 thread", "2 threads"]),
-        pytest.param("ios18", ["it declares"], marks=pytest.mark.slow),  # which cannot be told how many
+        pytest.param("ios18", ["declares it"], marks=pytest.mark.slow),  # which cannot be told how many
     ],
 )
 def test_a_candidate_is_opened_as_it_ships_and_in_a_wider_setting(

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 
 from edgekit.bundle import Bundle, read_bundle
@@ -17,9 +17,12 @@ from edgekit.progress import Progress
 ON_A_MAC = platform.system() == "Darwin"
 
 
+GRAPH = '<ir_version: 8, opset_import: ["": 17]> g (float[1, 4] x) => (float[1, 4] y) { y = Exp(x) }'
+
+
 @pytest.fixture
-def bundle(onnx_model: Callable[..., onnx.ModelProto], tmp_path: Path) -> Bundle:
-    onnx.save(onnx_model("g (float[1, 4] x) => (float[1, 4] y) { y = Exp(x) }"), tmp_path / "model.onnx")
+def bundle(tmp_path: Path) -> Bundle:
+    onnx.save(onnx.parser.parse_model(GRAPH), tmp_path / "model.onnx")
     return read_bundle(package(PackageRequest(tmp_path / "model.onnx", "ios18", tmp_path / "bundle"), Progress()).path)
 
 
