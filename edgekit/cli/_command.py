@@ -31,7 +31,7 @@ MaxMemoryOption = Annotated[
     typer.Option(
         "--max-memory",
         metavar="SIZE",
-        help="Memory that the command may take, such as 8GB; by default 2 GiB and 16 times the model's size.",
+        help="Memory that the command may take, such as 8GB; by default 2 GiB and 64 times the model's size.",
         show_default=False,
     ),
 ]
@@ -41,7 +41,7 @@ MaxSecondsOption = Annotated[
         "--max-seconds",
         metavar="SECONDS",
         min=1,
-        help="How long a stage may work without a sign of progress; by default 35 s and a second a megabyte of model.",
+        help="How long a stage may work without a sign of progress; by default 45 s, and 10 s a megabyte of model.",
         show_default=False,
     ),
 ]
