@@ -31,7 +31,7 @@ MaxMemoryOption = Annotated[
     typer.Option(
         "--max-memory",
         metavar="SIZE",
-        help="Memory that the command may take, such as 8GB; by default 2 GiB and 64 times the model's size.",
+        help="Memory that the command may take, such as 8GB; by default 2 GiB and 256 times the model's size.",
         show_default=False,
     ),
 ]

@@ -12,7 +12,7 @@ from edgekit.errors import InputError
 
 MEMORY = 2 << 30
 """Bytes that the process of a command may have in memory, files that it maps left out."""
-MEMORY_PER_MODEL_BYTE = 64
+MEMORY_PER_MODEL_BYTE = 256
 """What a model's file adds to that."""
 SECONDS = 45.0
 """Seconds of work without a sign of progress after which a stage is ended."""
