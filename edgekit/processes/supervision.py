@@ -161,23 +161,32 @@ class _Supervisor:
         """The child's status, and why it was ended where it was."""
         watch, broken, reading = Watch(self._child), None, [told, printed]
         while True:
-            ready = select.select(reading, (), (), _SECONDS_BETWEEN_LOOKS)[0] if reading else []
-            for pipe in ready:
-                data = os.read(pipe, 1 << 16)
-                if not data:
-                    reading.remove(pipe)
-                elif pipe == printed:
-                    self._output = (self._output + data)[-_KEPT_OUTPUT:]
-                else:
-                    self._hear(data)
-                    watch.progressed()
+            if told in self._read(reading, printed, _SECONDS_BETWEEN_LOOKS):
+                watch.progressed()
             gone, status = os.waitpid(self._child, 0 if told not in reading and broken is None else os.WNOHANG)
             if gone:
+                while self._read(reading, printed, 0):  # what it wrote since the last look, before it ended
+                    pass
                 return status, broken
             if broken is None:
                 broken = watch.broken(self._told.limits)
                 if broken is not None:
                     os.kill(self._child, signal.SIGKILL)
+
+    def _read(self, reading: list[int], printed: int, seconds: float) -> list[int]:
+        """The pipes that something was read from; those at their end are taken out of ``reading``."""
+        heard = []
+        for pipe in select.select(reading, (), (), seconds)[0] if reading else []:
+            data = os.read(pipe, 1 << 16)
+            if not data:
+                reading.remove(pipe)
+                continue
+            heard.append(pipe)
+            if pipe == printed:
+                self._output = (self._output + data)[-_KEPT_OUTPUT:]
+            else:
+                self._hear(data)
+        return heard
 
     def _hear(self, data: bytes) -> None:
         *lines, self._unread = (self._unread + data).split(b"\n")

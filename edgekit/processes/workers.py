@@ -203,17 +203,19 @@ class _ToldProgress(Progress):
 def _work(connection: Connection, job: Job, explain: Explain) -> None:
     """What a process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # where Ctrl-C could not be kept from this process
-    signal.signal(signal.SIGTERM, _interrupt)
-    threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
-    failure = None
     try:
-        job(_ToldProgress(connection))
-    except KeyboardInterrupt:  # nobody waits for an answer any more
+        signal.signal(signal.SIGTERM, _interrupt)
+        threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
+        failure = None
+        try:
+            job(_ToldProgress(connection))
+        except Exception as error:  # a job may run foreign code: whatever it raises is told, not lost
+            failure = Failure.of(explain(error), "".join(traceback.format_exception(error)))
+        with suppress(BrokenPipeError):  # nobody waits for an answer any more
+            connection.send(("ended", failure))
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing is left that would have to be cleared up
+    except KeyboardInterrupt:  # as above
         sys.exit(1)
-    except Exception as error:  # a job may run foreign code: whatever it raises is told, not lost
-        failure = Failure.of(explain(error), "".join(traceback.format_exception(error)))
-    with suppress(BrokenPipeError):  # likewise
-        connection.send(("ended", failure))
 
 
 def _interrupt(number: int, frame: Any) -> NoReturn:
