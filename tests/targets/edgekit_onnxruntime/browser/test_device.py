@@ -21,10 +21,7 @@ from edgekit.bundle import Bundle, read_bundle
 from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.diagnosis.divergence import compare_layers
 from edgekit.errors import EdgeKitError, InputError, RequirementError
-from edgekit.graph.shape_request import ShapeRequest
 from edgekit.model import Model
-from edgekit.pipeline import PackageRequest, package
-from edgekit.progress import Progress
 from edgekit_onnxruntime.browser.chromium import VARIABLE as CHROMIUM_VARIABLE
 from edgekit_onnxruntime.browser.device import VARIABLE as LIBRARY_VARIABLE
 from edgekit_onnxruntime.browser.device import BrowserDevice
@@ -173,16 +170,8 @@ def test_exit_codes(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "quantize"), list(itertools.product(ZOO_SHAPES, ("none", "int8"))))
-def test_models_of_the_zoo_pass(name: str, quantize: str, zoo_model: Callable[[str], Path], tmp_path: Path) -> None:
-    source = zoo_model(name)
-    declared, shape = onnx.load(source).graph.input[0], ZOO_SHAPES[name]
-    random, data = np.random.default_rng(0), tmp_path / "data"
-    data.mkdir()
-    for number in range(8):
-        np.savez(data / f"{number}.npz", **{declared.name: random.normal(size=shape).astype(np.float32)})
-    shapes = ShapeRequest.declared({}, {declared.name: list(shape)})
-    request = PackageRequest(source, "web", tmp_path / "bundle", data=data, quantize=quantize, shapes=shapes)
-    bundle = package(request, Progress())
+def test_models_of_the_zoo_pass(name: str, quantize: str, zoo_bundle: Callable[[str, str, str], Bundle]) -> None:
+    bundle = zoo_bundle(name, "web", quantize)
     verify_bundle(bundle, device=BrowserDevice.from_url("browser:wasm"))
 
 
