@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--load", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=TIME_LIMIT)
     arguments = parser.parse_args()
-    limit = Limit(1 + arguments.limit, 1 + arguments.limit)
+    limit = Limit(1 + arguments.limit)
     with tempfile.TemporaryDirectory() as folder, load(arguments.load):
         bundle = sample(Path(folder)) if arguments.bundle is None else read_bundle(arguments.bundle)
         print(f"{bundle.name}, {bundle.profile_name}; {arguments.load} processes of load beside it")  # noqa: T201 - a script's output

@@ -54,7 +54,7 @@ class Budget:
     accuracy_fall: float | None = None
     """Most that may be lost of the accuracy to the baseline, absolute."""
     latency_growth: float | None = None
-    """Most growth of the latency ratio over the baseline, relative."""
+    """Most growth of the latency over the earlier bundle, relative."""
 
     @classmethod
     def parse(cls, table: Mapping[str, Any], subject: object) -> Budget:

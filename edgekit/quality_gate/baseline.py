@@ -1,33 +1,25 @@
-"""The baseline file: figures of an earlier build that later ones are judged against, in the project's repository."""
+"""The baseline: an earlier build that later ones are judged against, in the project's repository.
+
+A file of figures, ``baseline.json``, and beside it the folder ``baseline-bundles`` with the bundles themselves, by
+their fingerprints: a later build and the one that was kept are measured in turns, on whatever machine that is.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from edgekit.atomic import atomic_file
-from edgekit.bundle import Bundle
+from edgekit.atomic import atomic_directory, atomic_file
+from edgekit.bundle import Bundle, is_bundle
 from edgekit.errors import InputError
-from edgekit.quality_gate.machine import Machine
-from edgekit.quality_gate.measuring import Ratio
 from edgekit.schema import find_flaw
 
-BASELINE_VERSION = 2
+BASELINE_VERSION = 3
 SCHEMA_FILE = "baseline.schema.json"
-
-
-@dataclass(frozen=True)
-class MachineRatio:
-    """How many times as long a bundle took as the float model, on one kind of machine."""
-
-    machine: Machine
-    ratio: float
-    lower: float
-    upper: float
-    """It surely lies between the two."""
+_SHOWN_OF_FINGERPRINT = 16
 
 
 @dataclass(frozen=True)
@@ -35,12 +27,10 @@ class Figures:
     """What a bundle was when the baseline was written."""
 
     fingerprint: str
-    """Of the bundle; ratios of another one do not count for it."""
+    """Of the bundle."""
     size: int
     accuracy: float | None
     """Share of labels found; None without labels."""
-    latency: tuple[MachineRatio, ...] = ()
-    """One a kind of machine."""
 
     @classmethod
     def of(cls, bundle: Bundle) -> Figures:
@@ -52,17 +42,10 @@ class Figures:
             None if task is None else task["built"],
         )
 
-    def on(self, machine: Machine) -> MachineRatio | None:
-        """The ratio on that kind of machine; None where it was not measured."""
-        return next((known for known in self.latency if known.machine == machine), None)
 
-    def with_ratio(self, machine: Machine, ratio: Ratio | None, before: Figures | None) -> Figures:
-        """These figures with a ratio of this machine, and with what was measured for the same bundle before."""
-        same = before.latency if before is not None and before.fingerprint == self.fingerprint else ()
-        latency = {known.machine: known for known in same}
-        if ratio is not None:
-            latency[machine] = MachineRatio(machine, ratio.median, ratio.lower, ratio.upper)
-        return replace(self, latency=tuple(latency.values()))
+def kept_bundle(file: Path, figures: Figures) -> Path:
+    """Where the baseline at ``file`` keeps the bundle of these figures."""
+    return _kept_bundles(file) / figures.fingerprint[:_SHOWN_OF_FINGERPRINT]
 
 
 def read_baseline(path: Path) -> dict[str, Figures]:
@@ -88,26 +71,40 @@ def read_baseline(path: Path) -> dict[str, Figures]:
             found=flaw,
             hint="if another version of EdgeKit wrote it, remove it and write it anew with --update",
         )
-    return {name: _figures(record) for name, record in document["bundles"].items()}
+    return {name: Figures(**record) for name, record in document["bundles"].items()}
 
 
-def write_baseline(path: Path, figures: Mapping[str, Figures]) -> None:
-    """Puts figures into a baseline file, by the bundle's name; those of other bundles stay.
+def write_baseline(path: Path, bundles: Mapping[str, Bundle]) -> None:
+    """Puts bundles and their figures into a baseline, by the bundle's name; those of other bundles stay.
 
     Raises:
         InputError: The file is there and is no baseline, or cannot be written.
     """
-    bundles = {**(read_baseline(path) if path.exists() else {}), **figures}
+    figures = {
+        **(read_baseline(path) if path.exists() else {}),
+        **{name: Figures.of(bundle) for name, bundle in bundles.items()},
+    }
+    for bundle in bundles.values():
+        place = kept_bundle(path, Figures.of(bundle))
+        if bundle.path.resolve() != place.resolve():
+            with atomic_directory(place, what="bundle", may_replace=is_bundle) as folder:
+                shutil.copytree(bundle.path, folder, dirs_exist_ok=True)
     document = {
         "schema_version": BASELINE_VERSION,
-        "bundles": {name: asdict(bundles[name]) for name in sorted(bundles)},
+        "bundles": {name: asdict(figures[name]) for name in sorted(figures)},
     }
     with atomic_file(path) as place:
         place.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    _remove_replaced(path, figures)
 
 
-def _figures(record: Mapping[str, Any]) -> Figures:
-    latency = tuple(
-        MachineRatio(**{**measured, "machine": Machine(**measured["machine"])}) for measured in record["latency"]
-    )
-    return Figures(**{**record, "latency": latency})
+def _kept_bundles(file: Path) -> Path:
+    return file.with_name(f"{file.stem}-bundles")
+
+
+def _remove_replaced(file: Path, figures: Mapping[str, Figures]) -> None:
+    """Removes the bundles that the baseline does not name any more."""
+    named = {kept_bundle(file, known).name for known in figures.values()}
+    for place in _kept_bundles(file).iterdir():
+        if place.name not in named and is_bundle(place):
+            shutil.rmtree(place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,9 @@ from edgekit.config import Budget, Config, Inconclusive
 from edgekit.errors import EdgeKitError, InputError, RequirementError
 from edgekit.graph.onnx_file import sha256
 from edgekit.progress import Progress
-from edgekit.quality_gate.baseline import Figures
-from edgekit.quality_gate.judging import GROWTH, judge_growth, judge_manifest
-from edgekit.quality_gate.latency import (
-    EarlierRatios,
-    Rivals,
-    Stopwatch,
-    counts_here,
-    judge_latency,
-    precise_enough,
-    ratio_to_original,
-)
+from edgekit.quality_gate.baseline import Figures, kept_bundle
+from edgekit.quality_gate.judging import judge_growth, judge_manifest
+from edgekit.quality_gate.latency import Earlier, Rivals, Stopwatch, judge_latency
 from edgekit.quality_gate.machine import Machine
 from edgekit.quality_gate.measuring import Ratio
 from edgekit.quality_gate.verdict import Outcome, Verdict
@@ -104,8 +96,10 @@ class Gate:
     seconds: float
     """That one measurement may take."""
     inconclusive: Inconclusive = Inconclusive.WARN
-    baseline: dict[str, Figures] | None = None
-    """Figures of earlier builds by name; None where nothing is compared with them."""
+    baseline: Path | None = None
+    """The file that tells of earlier builds; None where nothing is compared with them."""
+    figures: Mapping[str, Figures] = field(default_factory=dict)
+    """What it tells, by the bundles' names."""
     against: Path | None = None
     """An earlier bundle, or a folder with earlier bundles under the names of their folders."""
     progress: Progress = field(default_factory=Progress)
@@ -114,27 +108,10 @@ class Gate:
         """Judges each of them."""
         return [self._judged(candidate) for candidate in candidates]
 
-    def figures(self, candidate: Candidate, before: Figures | None) -> Figures:
-        """The figures that a baseline gets, with the latency where it can be measured.
-
-        Raises:
-            EdgeKitError: The bundle, or its original, cannot be used.
-        """
-        bundle = _opened(candidate)
-        figures = Figures.of(bundle)
-        ratio = None
-        if candidate.model is not None and counts_here(bundle):
-            with self.progress.stage(f"measure {bundle.name}"):
-                ratio = ratio_to_original(bundle, candidate.model, self._stopwatch(), precise_enough)
-            if not ratio.known:
-                self.progress.warn(f"{bundle.name}: its latency is not clear after {ratio.seconds:.0f} s: left out")
-                ratio = None
-        return figures.with_ratio(self.machine, ratio, before)
-
     def _judged(self, candidate: Candidate) -> Judged:
         name = candidate.name or candidate.path.name
         try:
-            bundle = _opened(candidate)
+            bundle = opened(candidate)
             name = candidate.name or bundle.name
             with self.progress.stage(f"judge {name}"):
                 verdicts, ratios = self._verdicts(bundle, candidate)
@@ -144,41 +121,37 @@ class Gate:
 
     def _verdicts(self, bundle: Bundle, candidate: Candidate) -> tuple[list[Verdict], list[Ratio]]:
         asked = candidate.budget
-        budget = asked.over(GROWTH)
         verdicts = list(judge_manifest(bundle.manifest, asked))
-        rival, known = self._earlier_bundle(bundle), self._earlier_figures(bundle)
-        earlier = known if rival is None else Figures.of(rival)
-        if earlier is not None:
-            verdicts += judge_growth(Figures.of(bundle), budget, earlier)
-        ratios = None
-        if known is not None:
-            machines = tuple(measured.machine for measured in known.latency)
-            ratios = EarlierRatios(self.machine, known.on(self.machine), machines)
-        rivals = Rivals(candidate.model, rival, ratios)
-        timed, measured = judge_latency(bundle, budget, asked.latency_growth is not None, rivals, self._stopwatch())
+        earlier = figures = None
+        if self.against is not None:
+            rival = self._of_against(bundle, self.against)
+            earlier, figures = Earlier(str(rival.path), rival), Figures.of(rival)
+        elif self.baseline is not None:
+            figures = self._of_baseline(bundle)
+            place = kept_bundle(self.baseline, figures)
+            earlier = Earlier("the baseline's", _whole(place) if place.exists() else place)
+        if figures is not None:
+            verdicts += judge_growth(Figures.of(bundle), asked, figures)
+        timed, measured = judge_latency(bundle, asked, Rivals(candidate.model, earlier), self._stopwatch())
         return verdicts + timed, measured
 
-    def _earlier_bundle(self, bundle: Bundle) -> Bundle | None:
-        """The bundle of ``against`` that this one is compared with."""
-        if self.against is None:
-            return None
-        place = self.against if is_bundle(self.against) else self.against / bundle.path.name
+    def _of_against(self, bundle: Bundle, against: Path) -> Bundle:
+        """The bundle that this one is compared with."""
+        place = against if is_bundle(against) else against / bundle.path.name
         if place.resolve() == bundle.path.resolve():
             raise InputError("is the bundle itself", subject="--against", found=place)
         return _whole(place)
 
-    def _earlier_figures(self, bundle: Bundle) -> Figures | None:
-        """What the baseline file knows of the bundle."""
-        if self.baseline is None or self.against is not None:
-            return None
-        if bundle.name not in self.baseline:
+    def _of_baseline(self, bundle: Bundle) -> Figures:
+        """What the baseline knows of the bundle."""
+        if bundle.name not in self.figures:
             raise InputError(
                 "the baseline does not know the bundle",
                 subject=bundle.name,
-                expected=", ".join(self.baseline) or "a bundle's name",
+                expected=", ".join(self.figures) or "a bundle's name",
                 hint="--update adds it",
             )
-        return self.baseline[bundle.name]
+        return self.figures[bundle.name]
 
     def _stopwatch(self) -> Stopwatch:
         return Stopwatch(self.seconds, self.progress.step)
@@ -213,8 +186,13 @@ def _name(path: Path) -> str:
         return path.name
 
 
-def _opened(candidate: Candidate) -> Bundle:
-    """The bundle, if it is whole and of the model that is at hand."""
+def opened(candidate: Candidate) -> Bundle:
+    """The bundle, if it is whole and of the model that is at hand.
+
+    Raises:
+        InputError: It is missing, or was made from another model.
+        RequirementError: Its files are changed.
+    """
     if candidate.name is not None and not candidate.path.exists():
         raise InputError("has not been built", subject=candidate.path, hint="`edgekit build` builds it")
     bundle = _whole(candidate.path)

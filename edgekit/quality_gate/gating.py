@@ -13,7 +13,7 @@ from edgekit.errors import InputError
 from edgekit.progress import Progress
 from edgekit.quality_gate.annotations import annotation_lines
 from edgekit.quality_gate.baseline import read_baseline, write_baseline
-from edgekit.quality_gate.bundles import Candidate, Gate, Judged, candidates_of
+from edgekit.quality_gate.bundles import Candidate, Gate, Judged, candidates_of, opened
 from edgekit.quality_gate.junit import junit_xml
 from edgekit.quality_gate.machine import Machine, this_machine
 from edgekit.quality_gate.markdown import markdown_summary
@@ -113,13 +113,14 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
         this_machine(),
         order.time_limit or settings.time_limit,
         settings.inconclusive,
-        None if file is None or order.update else read_baseline(file),
+        None if order.update else file,
+        {} if file is None or order.update else read_baseline(file),
         order.against,
         progress,
     )
     judged = tuple(gate.judge_all(candidates))
     if order.update and file is not None:
-        return GateResult(gate.machine, judged, order.config, file, _updated(gate, file, candidates, judged))
+        return GateResult(gate.machine, judged, order.config, file, _updated(file, candidates, judged))
     _require_verdicts(judged, order)
     return GateResult(gate.machine, judged, order.config, file)
 
@@ -159,10 +160,9 @@ def _require_verdicts(judged: Sequence[Judged], order: GateOrder) -> None:
         )
 
 
-def _updated(gate: Gate, file: Path, candidates: Sequence[Candidate], judged: Sequence[Judged]) -> tuple[str, ...]:
-    """Writes the figures of the bundles that pass; their names."""
-    before = read_baseline(file) if file.exists() else {}
-    passing = [(candidate, one.name) for candidate, one in zip(candidates, judged, strict=True) if one.passed]
+def _updated(file: Path, candidates: Sequence[Candidate], judged: Sequence[Judged]) -> tuple[str, ...]:
+    """Writes the bundles that pass; their names."""
+    passing = {one.name: opened(candidate) for candidate, one in zip(candidates, judged, strict=True) if one.passed}
     if passing:
-        write_baseline(file, {name: gate.figures(candidate, before.get(name)) for candidate, name in passing})
-    return tuple(name for _, name in passing)
+        write_baseline(file, passing)
+    return tuple(passing)

@@ -7,7 +7,7 @@ from typing import Any
 
 from edgekit.config import Budget
 from edgekit.quality_gate.baseline import Figures
-from edgekit.quality_gate.verdict import Verdict, verdict_on
+from edgekit.quality_gate.verdict import Outcome, Verdict, verdict_on
 from edgekit.reporting.summary import bytes_text, stage_record, worst_db
 from edgekit.stages.check import CheckOperators
 
@@ -16,6 +16,7 @@ GROWTH = Budget(size_growth=0.01, accuracy_fall=0.005, latency_growth=0.05)
 latency."""
 
 NO_LABELS = "not measured: the samples had no labels"
+NO_EARLIER_LABELS = "the earlier build has no accuracy: its samples had no labels"
 NO_UNITS = "not known: the bundle's check of operators does not tell"
 
 
@@ -51,8 +52,9 @@ def judge_manifest(manifest: Mapping[str, Any], budget: Budget) -> Iterator[Verd
         )
 
 
-def judge_growth(figures: Figures, budget: Budget, earlier: Figures) -> Iterator[Verdict]:
-    """Verdicts on size and accuracy against those of an earlier build; ``budget`` as completed by :data:`GROWTH`."""
+def judge_growth(figures: Figures, asked: Budget, earlier: Figures) -> Iterator[Verdict]:
+    """Verdicts on size and accuracy against those of an earlier build, by :data:`GROWTH` where ``asked`` is silent."""
+    budget = asked.over(GROWTH)
     if budget.size_growth is not None:
         limit = f"at most {budget.size_growth:.1%} above {bytes_text(earlier.size)}"
         kept = figures.size <= earlier.size * (1 + budget.size_growth)
@@ -60,6 +62,9 @@ def judge_growth(figures: Figures, budget: Budget, earlier: Figures) -> Iterator
     if budget.accuracy_fall is not None and earlier.accuracy is not None:
         least = earlier.accuracy - budget.accuracy_fall
         yield _least_accuracy("accuracy fall", least, figures.accuracy)
+    elif asked.accuracy_fall is not None:
+        limit = f"at most {asked.accuracy_fall:.2%} below the earlier build's"
+        yield Verdict("accuracy fall", limit, NO_EARLIER_LABELS, Outcome.INCONCLUSIVE)
 
 
 def _least_accuracy(budget: str, least: float, found: float | None) -> Verdict:

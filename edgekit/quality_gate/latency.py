@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,18 +15,15 @@ from edgekit.devices.local import open_runner
 from edgekit.execution.recurrence import reference_of
 from edgekit.model import Arrays
 from edgekit.progress import Step
-from edgekit.quality_gate.baseline import MachineRatio
-from edgekit.quality_gate.machine import Machine
+from edgekit.quality_gate.judging import GROWTH
 from edgekit.quality_gate.measuring import Limit, Ratio, measure_ratio
 from edgekit.quality_gate.verdict import Outcome, Verdict, verdict_on
 from edgekit.registry import find_profile
 
 STAND_IN = "not measured: the device's own runtime is not on this machine"
 NO_ORIGINAL = "not measured: the original is not at hand (--model names it)"
-BASELINE_SPREAD = 0.01
-"""How exactly a baseline's ratio is wanted: bounds within so much of it."""
+SAME_FILES = "the same model files"
 
-_RATIO = "latency"
 _GROWTH = "latency growth"
 
 
@@ -44,14 +41,13 @@ class Stopwatch:
 
 
 @dataclass(frozen=True)
-class EarlierRatios:
-    """What a baseline file knows of the bundle's latency."""
+class Earlier:
+    """An earlier build."""
 
-    machine: Machine
-    """The one that executes this."""
-    here: MachineRatio | None
-    """Measured on such a machine."""
-    elsewhere: tuple[Machine, ...]
+    called: str
+    """How the limit names it."""
+    bundle: Bundle | Path
+    """The bundle, or the place where there is none."""
 
 
 @dataclass(frozen=True)
@@ -60,19 +56,7 @@ class Rivals:
 
     original: Path | None = None
     """The float model, executed by ONNX Runtime."""
-    bundle: Bundle | None = None
-    """An earlier build."""
-    baseline: EarlierRatios | None = None
-    """An earlier build's figures."""
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """One limit, and the words for it."""
-
-    budget: str
-    text: str
-    limit: Limit
+    earlier: Earlier | None = None
 
 
 Clear = Callable[[Ratio], bool]
@@ -81,14 +65,14 @@ Way = Callable[[Clear], Ratio] | str
 
 
 def judge_latency(
-    bundle: Bundle, budget: Budget, growth_asked: bool, rivals: Rivals, stopwatch: Stopwatch
+    bundle: Bundle, asked: Budget, rivals: Rivals, stopwatch: Stopwatch
 ) -> tuple[list[Verdict], list[Ratio]]:
     """A verdict for each limit of latency, and the ratios that were measured for them.
 
     Args:
         bundle: What is judged.
-        budget: What is asked; its growth counts where there is something to compare with.
-        growth_asked: Whether the project asks for the growth, so that it must be measured.
+        asked: The budget. Where it does not tell the growth, that is judged by :data:`GROWTH` if it can be measured
+            here.
         rivals: What it is compared to.
         stopwatch: How it is measured.
 
@@ -96,44 +80,49 @@ def judge_latency(
         InputError: ``rivals.original`` is not the bundle's original.
     """
     runs_here = counts_here(bundle)
-    growth = budget.latency_growth if runs_here or growth_asked else None
-    original: Way = NO_ORIGINAL
-    if not runs_here:
-        original = STAND_IN
-    elif rivals.original is not None:
-        original = partial(ratio_to_original, bundle, rivals.original, stopwatch)
-    verdicts, ratios = _judged(_asked_of_original(budget, growth, rivals), original)
-    if growth is not None and rivals.bundle is not None:
-        text, limit = f"at most {growth:.1%} above {rivals.bundle.path}", Limit(1 + growth, 1 + growth)
-        other = partial(_ratio_to_bundle, bundle, rivals.bundle, stopwatch) if runs_here else STAND_IN
-        more_verdicts, more_ratios = _judged([_Asked(_GROWTH, text, limit)], other)
-        verdicts, ratios = verdicts + more_verdicts, ratios + more_ratios
-    elif growth is not None and (baseline := rivals.baseline) is not None and baseline.here is None:
-        verdicts += [_unknown_machine(growth, baseline)] if baseline.elsewhere or growth_asked else []
+    verdicts: list[Verdict] = []
+    ratios: list[Ratio] = []
+    if asked.latency_ratio is not None:
+        text = f"at most {asked.latency_ratio:.2f} of the float model's"
+        way: Way = NO_ORIGINAL
+        if not runs_here:
+            way = STAND_IN
+        elif rivals.original is not None:
+            way = partial(_ratio_to_original, bundle, rivals.original, stopwatch)
+        _judge("latency", text, asked.latency_ratio, way, verdicts, ratios)
+    growth = asked.over(GROWTH).latency_growth if runs_here else asked.latency_growth
+    if growth is not None and rivals.earlier is not None:
+        text, earlier = f"at most {growth:.1%} above {rivals.earlier.called}", rivals.earlier.bundle
+        if isinstance(earlier, Path):
+            lacks = f"the baseline's bundle is not at hand: {earlier} (--update writes it)"
+            verdicts.append(Verdict(_GROWTH, text, lacks, Outcome.INCONCLUSIVE))
+        elif _same_model(bundle, earlier):
+            verdicts.append(verdict_on(_GROWTH, text, SAME_FILES, True))
+        else:
+            way = partial(_ratio_to_bundle, bundle, earlier, stopwatch) if runs_here else STAND_IN
+            _judge(_GROWTH, text, 1 + growth, way, verdicts, ratios)
     return verdicts, ratios
 
 
-def _asked_of_original(budget: Budget, growth: float | None, rivals: Rivals) -> list[_Asked]:
-    """The limits of the ratio to the original."""
-    asked = []
-    if budget.latency_ratio is not None:
-        text = f"at most {budget.latency_ratio:.2f} of the float model's"
-        asked.append(_Asked(_RATIO, text, Limit(budget.latency_ratio, budget.latency_ratio)))
-    known = None if rivals.baseline is None or rivals.bundle is not None else rivals.baseline.here
-    if growth is not None and known is not None:  # the baseline's ratio is known within bounds, and so is the limit
-        text = f"at most {growth:.1%} above {known.ratio:.3f} ({known.lower:.3f} – {known.upper:.3f})"
-        asked.append(_Asked(_GROWTH, text, Limit(known.lower * (1 + growth), known.upper * (1 + growth))))
-    return asked
-
-
-def _judged(asked: Sequence[_Asked], way: Way) -> tuple[list[Verdict], list[Ratio]]:
-    """A verdict for each limit, by one measurement for all of them."""
-    if not asked:
-        return [], []
+def _judge(budget: str, text: str, most: float, way: Way, verdicts: list[Verdict], ratios: list[Ratio]) -> None:
+    """Adds a verdict on a ratio that may be ``most``, and the ratio where it is measured."""
     if isinstance(way, str):
-        return [verdict_on(one.budget, one.text, way, False) for one in asked], []
-    ratio = way(lambda ratio: all(one.limit.settled_by(ratio) for one in asked))
-    return [Verdict(one.budget, one.text, ratio_text(ratio), _outcome(one.limit, ratio)) for one in asked], [ratio]
+        verdicts.append(verdict_on(budget, text, way, False))
+        return
+    limit = Limit(most)
+    ratio = way(limit.settled_by)
+    ratios.append(ratio)
+    verdicts.append(Verdict(budget, text, ratio_text(ratio), _outcome(limit, ratio)))
+
+
+def _same_model(bundle: Bundle, other: Bundle) -> bool:
+    """Whether the device loads the same for both, so that neither can be slower."""
+    return bundle.profile_name == other.profile_name and _model_sums(bundle) == _model_sums(other)
+
+
+def _model_sums(bundle: Bundle) -> dict[str, str]:
+    loaded = set(bundle.manifest["model"]["files"])
+    return {file["path"]: file["sha256"] for file in bundle.manifest["files"] if file["path"] in loaded}
 
 
 def _outcome(limit: Limit, ratio: Ratio) -> Outcome:
@@ -148,7 +137,7 @@ def counts_here(bundle: Bundle) -> bool:
     return profile.runs_here
 
 
-def ratio_to_original(bundle: Bundle, original: Path, stopwatch: Stopwatch, clear: Clear) -> Ratio:
+def _ratio_to_original(bundle: Bundle, original: Path, stopwatch: Stopwatch, clear: Clear) -> Ratio:
     """The bundle's time as a multiple of the original's in ONNX Runtime, on the first golden sample.
 
     Raises:
@@ -157,11 +146,6 @@ def ratio_to_original(bundle: Bundle, original: Path, stopwatch: Stopwatch, clea
     feeds = _feeds(bundle)
     reference = reference_of(original_of(bundle, original), fast=True)
     return stopwatch.ratio(partial(open_runner(bundle).run, feeds), partial(reference.run, feeds), clear)
-
-
-def precise_enough(ratio: Ratio) -> bool:
-    """Whether the ratio is known as exactly as a baseline wants it."""
-    return not ratio.contradictory and ratio.spread <= BASELINE_SPREAD
 
 
 def _ratio_to_bundle(bundle: Bundle, other: Bundle, stopwatch: Stopwatch, clear: Clear) -> Ratio:
@@ -173,12 +157,6 @@ def _feeds(bundle: Bundle) -> Arrays:
     """The inputs of the first golden sample."""
     inputs, _ = next(bundle.golden())
     return inputs
-
-
-def _unknown_machine(growth: float, baseline: EarlierRatios) -> Verdict:
-    known = "; ".join(map(str, baseline.elsewhere)) or "no machine"
-    found = f"the baseline was measured on {known}, not on {baseline.machine}"
-    return Verdict(_GROWTH, f"at most {growth:.1%} above the baseline's", found, Outcome.INCONCLUSIVE)
 
 
 def ratio_text(ratio: Ratio) -> str:

@@ -29,23 +29,20 @@ _LOOKS_GROW_BY = 1.02
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit of the ratio, known exactly or to lie in a band."""
+    """The most that a ratio may be."""
 
-    least: float
-    """A ratio that is at most this surely keeps the limit."""
     most: float
-    """One above this surely breaks it."""
 
     def settled_by(self, ratio: Ratio) -> bool:
         """Whether the bounds tell on which side of the limit the ratio lies."""
         return self.kept_by(ratio) or self.broken_by(ratio)
 
     def kept_by(self, ratio: Ratio) -> bool:
-        """Whether the ratio surely is at most the limit."""
-        return not ratio.contradictory and ratio.upper <= self.least
+        """Whether the ratio surely is within the limit."""
+        return not ratio.contradictory and ratio.upper <= self.most
 
     def broken_by(self, ratio: Ratio) -> bool:
-        """Whether the ratio surely is above the limit."""
+        """Whether the ratio surely is above it."""
         return not ratio.contradictory and ratio.lower > self.most
 
 

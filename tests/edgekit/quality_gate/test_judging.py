@@ -6,7 +6,7 @@ import pytest
 
 from edgekit.config import Budget
 from edgekit.quality_gate.baseline import Figures
-from edgekit.quality_gate.judging import GROWTH, judge_growth, judge_manifest
+from edgekit.quality_gate.judging import judge_growth, judge_manifest
 
 
 def manifest(**operators: Any) -> dict[str, Any]:
@@ -70,10 +70,14 @@ def test_growth_over_an_earlier_build() -> None:
 
     def outcomes(size: int, accuracy: float | None) -> dict[str, str]:
         figures = Figures("b" * 64, size, accuracy)
-        return {verdict.budget: verdict.outcome for verdict in judge_growth(figures, GROWTH, earlier)}
+        return {verdict.budget: verdict.outcome for verdict in judge_growth(figures, Budget(), earlier)}
 
     assert outcomes(1010, 0.895) == {"size growth": "kept", "accuracy fall": "kept"}
     assert outcomes(1011, 0.894) == {"size growth": "broken", "accuracy fall": "broken"}
     assert outcomes(500, None) == {"size growth": "kept", "accuracy fall": "broken"}
     without = Figures("a" * 64, 1000, None)
-    assert [verdict.budget for verdict in judge_growth(without, GROWTH, without)] == ["size growth"]
+    assert [verdict.budget for verdict in judge_growth(without, Budget(), without)] == ["size growth"]
+    asked = judge_growth(earlier, Budget(accuracy_fall=0.01), without)  # stays a check, and says what it lacks
+    assert [(verdict.budget, verdict.found, verdict.outcome) for verdict in asked][1:] == [
+        ("accuracy fall", "the earlier build has no accuracy: its samples had no labels", "inconclusive")
+    ]

@@ -33,7 +33,7 @@ def test_the_ratio_of_two_times_is_found() -> None:
 
 
 def test_it_ends_as_soon_as_the_answer_is_clear() -> None:
-    limit = Limit(1.5, 1.5)
+    limit = Limit(1.5)
     found = measure_ratio(spinning(600e-6), spinning(200e-6), limit.settled_by, seconds=30)
     assert limit.broken_by(found)
     assert not limit.kept_by(found)
@@ -91,14 +91,13 @@ def test_what_a_model_raises_is_not_hidden() -> None:
         (ratio(0.9, 1.05), True, False),
         (ratio(0.9, 1.051), False, False),
         (ratio(1.05, 1.2), False, False),
-        (ratio(1.1, 1.2), False, False),
-        (ratio(1.101, 1.2), False, True),
+        (ratio(1.051, 1.2), False, True),
         (ratio(1.3, 1.2), False, False),  # it changed while it was measured
         (ratio(0.0, math.inf), False, False),
     ],
 )
-def test_a_limit_that_is_known_to_lie_in_a_band(found: Ratio, kept: bool, broken: bool) -> None:
-    limit = Limit(1.05, 1.1)
+def test_a_limit(found: Ratio, kept: bool, broken: bool) -> None:
+    limit = Limit(1.05)
     assert (limit.kept_by(found), limit.broken_by(found)) == (kept, broken)
     assert limit.settled_by(found) is (kept or broken)
 
