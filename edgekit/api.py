@@ -28,6 +28,7 @@ from edgekit.config import declared_preprocessing, find_config, parse_max_drop, 
 from edgekit.data.recording import record
 from edgekit.data.samples import Samples
 from edgekit.devices import LOCAL
+from edgekit.devices.instruction_set import known_sets
 from edgekit.devices.opening import open_device
 from edgekit.devices.results import ResultsDevice
 from edgekit.dimensions import Sizes
@@ -120,6 +121,7 @@ def package(
     states: Mapping[str, str] | None = None,
     labels: StrPath | None = None,
     options: Mapping[str, str] | None = None,
+    isa: str | None = None,
     config: StrPath | None = None,
     progress: Progress | None = None,
 ) -> Bundle:
@@ -145,6 +147,8 @@ def package(
         states: Inputs that the built model keeps from run to run, each with the output that replaces it.
         labels: File with a class name a line.
         options: Options of the target's own.
+        isa: Instruction sets that it has to be accurate with, such as ``"avx2,vnni"``; by default those of the target
+            that this processor executes itself, where the model multiplies integers.
         config: Project file whose preprocessing is used; by default the nearest to ``data``.
         progress: Told of the stages and warnings; silent by default.
 
@@ -172,6 +176,7 @@ def package(
         preprocessing=declared_preprocessing(_path(config), _path(data), source),
         states=states or {},
         target_options=options or {},
+        instruction_sets=_instruction_sets(isa),
     )
     with open_executor(workers, cluster) as executor:
         return run_pipeline(request, progress or Progress(), executor)
@@ -306,6 +311,7 @@ def quantize(
     cluster: str | None = None,
     dims: Dims | None = None,
     shapes: Shapes | None = None,
+    isa: str | None = None,
     config: StrPath | None = None,
     progress: Progress | None = None,
 ) -> QuantizedModel:
@@ -324,6 +330,8 @@ def quantize(
         cluster: Address of a Dask scheduler whose workers evaluate candidates.
         dims: Sizes of dynamic dimensions.
         shapes: Whole shapes of inputs.
+        isa: Instruction sets that candidates have to hold the budget with, such as ``"avx2,vnni"``, where the runtime
+            can be held to them here; by default those of the target.
         config: Project file whose preprocessing is used; by default the nearest to ``data``.
         progress: Told of the stages and warnings; silent by default.
 
@@ -342,6 +350,7 @@ def quantize(
         max_drop=_max_drop(max_drop),
         evaluation=_evaluation(metric, samples=data is not None),
         shapes=_shape_request(dims, shapes),
+        instruction_sets=_instruction_sets(isa),
         preprocessing=None if data is None else declared_preprocessing(_path(config), Path(data), source),
     )
     with open_executor(workers, cluster) as executor:
@@ -446,6 +455,7 @@ def gate(
     update: bool = False,
     model: StrPath | None = None,
     time_limit: float | None = None,
+    isa: str | None = None,
     signers: StrPath | None = None,
     progress: Progress | None = None,
 ) -> GateResult:
@@ -459,6 +469,7 @@ def gate(
         update: Write the figures to the baseline instead of comparing with it.
         model: The ONNX file that the only bundle was made from.
         time_limit: Seconds that one measurement may take; by default as the project file says, or 60.
+        isa: Instruction sets with which they have to compute their golden outputs, such as ``"avx2,vnni"``.
         signers: Who may sign: OpenSSH's file of allowed signers; every bundle then needs a signature by one of them.
         progress: Told of the bundles and warnings; silent by default.
 
@@ -477,6 +488,7 @@ def gate(
         _path(model),
         time_limit,
         _path(signers),
+        _instruction_sets(isa),
     )
     return judge_bundles(order, progress or Progress())
 
@@ -542,6 +554,10 @@ def load(bundle: StrPath | Bundle) -> LoadedBundle:
         RequirementError: Its files are changed.
     """
     return LoadedBundle(_opened(bundle))
+
+
+def _instruction_sets(isa: str | None) -> tuple[str, ...] | None:
+    return None if isa is None else known_sets(isa)
 
 
 def _path(path: StrPath | None) -> Path | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import open_samples
+from edgekit.devices.instruction_set import require_executable
 from edgekit.dimensions import defaults
 from edgekit.errors import InputError
 from edgekit.fingerprint import model_files
@@ -231,6 +232,8 @@ class QuantizeOrder:
     shapes: ShapeRequest = field(default_factory=ShapeRequest)
     preprocessing: Preprocessing | None = None
     """How pictures or sounds become the model's input, as it was declared."""
+    instruction_sets: tuple[str, ...] | None = None
+    """With which candidates have to hold the budget; None: those of the target."""
 
 
 def inspect_model(model: Path, shapes: ShapeRequest, progress: Progress) -> Inspection:
@@ -361,6 +364,10 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
     """
     if order.scheme == NONE:
         raise InputError("would leave the model as it is", subject=f"--scheme {NONE}")
+    if order.instruction_sets is not None:
+        if order.target is None:
+            raise InputError("needs a target whose runtime is held to them", subject="--isa", hint="give --target NAME")
+        require_executable(order.instruction_sets, find_profile(order.target)[0])
     reasons = {} if order.target is None else _refused_schemes(order.target)
     require_scheme(
         order.scheme,
@@ -445,6 +452,7 @@ def _quantized(
             request.evaluation,
             request.executor,
             order.quantizer,
+            order.instruction_sets,
         )
         result = walk.run_stage(stage, request.model)
         return result.model, result.record

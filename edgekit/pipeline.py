@@ -19,6 +19,7 @@ from edgekit.candidates import AUTO, FLOAT32, Candidate, Fates, FloatForm, candi
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.samples import Samples, SeededSamples, open_samples
+from edgekit.devices.instruction_set import require_executable
 from edgekit.dimensions import defaults, written
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.execution.recurrence import SEEDED_STEPS, FedBack, with_states
@@ -36,6 +37,7 @@ from edgekit.stages.build import Build, Built
 from edgekit.stages.bundle import Facts, WriteBundle
 from edgekit.stages.check import CheckOperators
 from edgekit.stages.fix_shapes import FixShapes
+from edgekit.stages.instruction_sets import VerifyInstructionSets
 from edgekit.stages.layers import MeasureLayers
 from edgekit.stages.load import Load
 from edgekit.stages.precheck import PreCheck
@@ -81,6 +83,8 @@ class PackageRequest:
     """The SQNR in dB that outputs have to reach over all samples; None for what suits the form that is built."""
     accept: bool = False
     """Whether a model that misses its floors ships, marked as such."""
+    instruction_sets: tuple[str, ...] | None = None
+    """What it has to hold its floors with; None: the sets of the profile that this processor executes itself."""
     evaluation: Evaluation | None = None
     """The project's own measure of quality; see :mod:`edgekit.comparison.custom_metric`."""
     precision: str = "auto"
@@ -108,6 +112,7 @@ class PackageRequest:
             "max_drop": self.max_drop,
             "floor_db": self.floor_db,
             "accept": self.accept,
+            "instruction_sets": None if self.instruction_sets is None else list(self.instruction_sets),
             "metric": None if self.evaluation is None else self.evaluation.name,
             "precision": self.precision,
             **self.shapes.as_record(),
@@ -162,6 +167,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     require_options(request.target_options, target)
     require_open_dimensions(request.shapes, target, profile)
     _require_states(request, target, profile)
+    require_executable(request.instruction_sets, target)
     if request.precision not in PRECISIONS:
         raise InputError(
             "unknown type", subject="--precision", expected=" | ".join(PRECISIONS), found=request.precision
@@ -197,6 +203,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             request.evaluation,
             executor,
             request.quantizer,
+            request.instruction_sets,
         )
         quantized = walk.run_stage(quantize, simplified, Quantized)
         fates = Fates()
@@ -231,6 +238,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
                 accept=request.accept,
             )
             verified = walk.run_stage(verify, built, Verified)
+            sets = VerifyInstructionSets(verify, target, profile, request.instruction_sets, verification, folder)
+            verified = walk.run_stage(sets, verified, Verified)
             if chosen_freely:
                 of_float.require_as_fast(verified.runner, verification)
             return verified

@@ -90,6 +90,8 @@ class Opened:
     settings: Sequence[Runner]
     """Executes it as the bundle will run, then in a wider setting where that is another one. It has to be accurate in
     all of them; the last one is what is timed."""
+    held: Sequence[Runner] = ()
+    """Execute it with the other instruction sets that its devices have; it has to be accurate in these as well."""
 
     @property
     def executed_by(self) -> str:
@@ -102,8 +104,8 @@ class Opened:
 
 
 def settings_of(runner: Runner) -> Sequence[Runner]:
-    """What a candidate is judged by: the settings that it was opened in, or itself."""
-    return runner.settings if isinstance(runner, Opened) else (runner,)
+    """What a candidate is judged by: all that it was opened in, or itself; the last one is what is timed."""
+    return (*runner.held, *runner.settings) if isinstance(runner, Opened) else (runner,)
 
 
 class BudgetError(RequirementError):

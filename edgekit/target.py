@@ -82,6 +82,9 @@ class Profile:
     """Whether the device's own runtime executes on this machine, so that latency measured here counts."""
     accelerator: str = "CPU"
     """The unit that the model is meant to run on, by the name that verdicts call it."""
+    instruction_sets: tuple[str, ...] = ()
+    """What the devices multiply integers with: ``avx2``, ``avx512``, ``vnni``, ``amx``, ``neon``. A quantized model has
+    to hold its budget on the worst of them; empty where that makes no difference."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +245,7 @@ class Target(ABC):
         """Environment variables that hold the runtime of a process that starts with them to an instruction set.
 
         Args:
-            instruction_set: ``avx2``, ``avx512``, ``vnni`` or ``amx``.
+            instruction_set: ``avx2``, ``avx512``, ``vnni`` or ``amx``; the processor has it, and something beyond it.
 
         Returns:
             None where the runtime has no such switch.

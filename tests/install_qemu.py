@@ -1,4 +1,4 @@
-"""Installs what ``--device qemu:arm64`` runs with: ``python tests/install_qemu.py``.
+"""Installs what ``--device qemu:arm64`` and ``--isa`` run with: ``python tests/install_qemu.py``.
 
 QEMU and an arm64 Python come out of Debian 13's packages, the runtimes out of their own arm64 wheels, in the versions
 that are installed here. Everything lies in one folder; the system is left as it is. Needs the network, and pip.
@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from edgekit.devices.qemu import PYTHON, RECORD, qemu_folder
+from edgekit.devices.qemu import PYTHON, RECORD, X86_PROGRAM, qemu_folder
 from edgekit.errors import EdgeKitError, InputError, RequirementError
 
 MIRROR_VARIABLE = "EDGEKIT_DEBIAN_MIRROR"
@@ -32,6 +32,7 @@ MIRROR_VARIABLE = "EDGEKIT_DEBIAN_MIRROR"
 SUITE = "trixie"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """What Debian calls the machines that its QEMU runs on here."""
+EMULATORS = ("./usr/bin/qemu-aarch64", f"./usr/bin/{X86_PROGRAM}")
 SYSROOT_PACKAGES = (
     "libbz2-1.0",
     "libc6",
@@ -94,7 +95,10 @@ def install(folder: Path) -> bool:
     wheels = {name: importlib.metadata.version(name) for name in WHEELS}
     wanted = {"suite": SUITE, "wheels": wheels}
     if folder.is_dir() and _record(folder).get("wanted") == wanted:
-        return False
+        missing = [emulator for emulator in EMULATORS if not (folder / emulator).is_file()]
+        if missing:  # installed when there was one emulator
+            _unpack(["qemu-user"], ARCHITECTURES[platform.machine()], folder, *missing)
+        return bool(missing)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         unfinished = Path(scratch) / folder.name
@@ -102,7 +106,7 @@ def install(folder: Path) -> bool:
         sysroot.mkdir(parents=True)
         (sysroot / "lib").symlink_to("usr/lib")  # where a program of Debian's says that its loader is
         versions = {
-            **_unpack(["qemu-user"], ARCHITECTURES[platform.machine()], unfinished, "./usr/bin/qemu-aarch64"),
+            **_unpack(["qemu-user"], ARCHITECTURES[platform.machine()], unfinished, *EMULATORS),
             **_unpack(SYSROOT_PACKAGES, "arm64", sysroot, "./usr"),
         }
         _install_wheels(wheels, unfinished / "site")
@@ -119,8 +123,8 @@ def _record(folder: Path) -> dict[str, Any]:
     return record
 
 
-def _unpack(packages: Sequence[str], architecture: str, target: Path, wanted: str) -> dict[str, str]:
-    """Unpacks one file of Debian packages, or all in one folder of them; returns the packages' versions."""
+def _unpack(packages: Sequence[str], architecture: str, target: Path, *wanted: str) -> dict[str, str]:
+    """Unpacks some files of Debian packages, or all in one folder of them; returns the packages' versions."""
     index = lzma.decompress(_download(f"dists/{SUITE}/main/binary-{architecture}/Packages.xz")).decode()
     known = dict(_paragraphs(index, packages))
     for name in packages:
@@ -130,7 +134,7 @@ def _unpack(packages: Sequence[str], architecture: str, target: Path, wanted: st
         if hashlib.sha256(archive).hexdigest() != known[name]["SHA256"]:
             raise RequirementError("arrived changed", subject=f"{mirror()}/{known[name]['Filename']}")
         with tarfile.open(fileobj=io.BytesIO(_data_of(archive))) as files:
-            members = [member for member in files if f"{member.name}/".startswith(f"{wanted}/")]
+            members = [member for member in files if f"{member.name}/".startswith(tuple(f"{at}/" for at in wanted))]
             files.extractall(target, members, filter="tar")
     return {name: known[name]["Version"] for name in packages}
 

@@ -59,8 +59,8 @@ InstructionSetsOption = Annotated[
     typer.Option(
         "--isa",
         metavar="NAMES",
-        help="Execute it once for each of these instruction sets, which its runtime is held to on this machine: "
-        "avx2,avx512,vnni,amx. Those that this processor does not have are told.",
+        help="It has to be right with each of these instruction sets: avx2,avx512,vnni,amx,neon. Those that neither "
+        "this processor nor an emulator executes are told.",
         show_default=False,
     ),
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgekit.cli._bundle_options import ConfigOption, OriginalOption, SignersOption
+from edgekit.cli._bundle_options import ConfigOption, InstructionSetsOption, OriginalOption, SignersOption
 from edgekit.cli._bundle_view import show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
@@ -130,6 +130,7 @@ def gate(
     comparison: ComparisonOptions,
     model: OriginalOption = None,
     time_limit: TimeLimitOption = None,
+    isa: InstructionSetsOption = None,
     signers: SignersOption = None,
     reports: ReportOptions,
 ) -> None:
@@ -141,6 +142,7 @@ def gate(
     accuracy_drop, sqnr_db, accelerator_share, partitions and latency_ratio, and against an earlier build size_growth,
     accuracy_fall and latency_growth. Latency is a ratio to the original model or to the earlier bundle, measured in
     turns until it is clear on which side of the limit it lies. What was not measured does not pass.
+    With --isa each has to compute its golden outputs with every one of the instruction sets.
     """
     from edgekit import api
 
@@ -152,6 +154,7 @@ def gate(
         update=comparison.update,
         model=model,
         time_limit=time_limit,
+        isa=isa,
         signers=signers,
         progress=console.progress,
     )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from edgekit.cli._bundle_options import DataConfigOption, MaxDropOption
+from edgekit.cli._bundle_options import DataConfigOption, InstructionSetsOption, MaxDropOption
 from edgekit.cli._bundle_view import show_summary
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
@@ -114,6 +114,7 @@ def package(
     state: StateOption = [],  # noqa: B006 - as `option` below
     labels: LabelsOption = None,
     option: TargetOptionOption = [],  # noqa: B006 - Typer wants the default itself, and does not change it
+    isa: InstructionSetsOption = None,
     config: DataConfigOption = None,
     output: BundleOutputOption = None,
 ) -> None:
@@ -152,6 +153,7 @@ def package(
         states=states,
         labels=labels,
         options=options,
+        isa=isa,
         config=config,
         progress=console.progress,
     )

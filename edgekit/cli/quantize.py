@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgekit.cli._bundle_options import DataConfigOption, MaxDropOption
+from edgekit.cli._bundle_options import DataConfigOption, InstructionSetsOption, MaxDropOption
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._explain import print_layers
@@ -56,6 +56,7 @@ def quantize(
     search: SearchOptions,
     explain: ExplainOption = False,
     shapes: ShapeOptions,
+    isa: InstructionSetsOption = None,
     config: DataConfigOption = None,
     output: ModelOutputOption,
 ) -> None:
@@ -82,6 +83,7 @@ def quantize(
             cluster=search.cluster,
             dims=request.dims,
             shapes=request.shapes,
+            isa=isa,
             config=config,
             progress=console.progress,
         )

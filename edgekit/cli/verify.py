@@ -77,11 +77,11 @@ def verify(
     With --model the data need no labels: the bundle is compared with the original. Without it the share of labels found
     is told, beside the original's at packaging. --layers also compares what the device computes inside, layer by layer:
     with the model that --model names, else with the graph that the bundle ships. With --isa the bundle has to be
-    accurate on each of the instruction sets that this processor has.
+    accurate with each of the instruction sets that this processor, or an emulator, executes.
     """
     from edgekit import api
     from edgekit.bundle import read_bundle
-    from edgekit.devices.instruction_set import MissingInstructionsError
+    from edgekit.devices.instruction_set import SCHEME, CannotExecuteError, known_sets
     from edgekit.diagnosis.divergence import DivergedError
     from edgekit.errors import InputError
     from edgekit.signature import check_signature
@@ -92,7 +92,7 @@ def verify(
     signer = None if signers is None else check_signature(opened, signers)
     found: dict[str, Verification] = {}
     missing: list[str] = []
-    for name in [device] if isa is None else [f"isa:{name}" for name in isa.split(",")]:
+    for name in [device] if isa is None else [f"{SCHEME}:{name}" for name in known_sets(isa)]:
         try:
             found[name] = api.verify(
                 opened,
@@ -106,7 +106,7 @@ def verify(
                 witness=witness,
                 progress=console.progress,
             )
-        except MissingInstructionsError as error:
+        except CannotExecuteError as error:
             if isa is None:
                 raise
             console.warn(str(error))
@@ -116,7 +116,7 @@ def verify(
                 console.show({}, partial(_show_layers, error.divergence))
             raise
     if not found:
-        raise InputError("this processor has none of the instruction sets", subject=f"--isa {isa}")
+        raise InputError("nothing here executes it with one of the instruction sets", subject=f"--isa {isa}")
     verification = next(iter(found.values()))
     record = {"bundle": str(bundle), "device": device if results is None else str(results), **verification.as_record()}
     if isa is not None:

@@ -11,7 +11,7 @@ SERVE = (PROGRAM, "--serve")
 """Its arguments when a host is to be served."""
 IN_DEFAULT_PRECISION = "--device-precision"
 """A further one: in the precision that the runtime chooses by itself."""
-_BESIDE_IT = ("golden_check.py", "check_service.py")
+_BESIDE_IT = ("golden_check.py", "check_service.py", "instruction_sets.py")
 
 
 def python_check(package: str) -> DeviceCheck:

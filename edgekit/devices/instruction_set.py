@@ -7,44 +7,46 @@ products in 16 bits, with saturation. A bundle that is right here need not be ri
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Self
 
 from edgekit.bundle import Bundle
 from edgekit.device import Device, Session
+from edgekit.device_check import instruction_sets
+from edgekit.device_check.instruction_sets import ARM, FLAGS, NAMES
 from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, SERVE
 from edgekit.devices.channel import Channel
 from edgekit.devices.own_check import with_own_check
+from edgekit.devices.qemu import EmulatedSession, QemuDevice, x86_emulator
 from edgekit.devices.service_session import ServiceSession, require_python_check
-from edgekit.errors import InputError, RequirementError
+from edgekit.errors import InputError
 from edgekit.registry import find_profile
+from edgekit.target import Target
 
 SCHEME = "isa"
-FLAGS = {
-    "avx2": ("avx2",),
-    "avx512": ("avx512f", "avx512bw", "avx512dq", "avx512vl"),
-    "vnni": ("avx512_vnni",),
-    "amx": ("amx_tile", "amx_int8"),
-}
-"""Instruction sets by what users call them, each with the flags that Linux shows of a processor that has it."""
-CPUINFO = Path("/proc/cpuinfo")
+EMULATED = {"avx2": "Haswell-noTSX"}
+"""What QEMU calls a processor that has an instruction set and none beyond it. It emulates no AVX-512 and no AMX."""
+INSTALLING = "`make qemu` in EdgeKit's repository installs QEMU"
 
 
-class MissingInstructionsError(InputError):
-    """This processor does not have the instructions."""
+class CannotExecuteError(InputError):
+    """Neither this processor nor an emulator executes a bundle with these instructions."""
 
 
 class InstructionSetDevice(Device):
     """The bundle's own check in a process whose runtime uses no instructions beyond a set.
 
+    The runtime is held to it by its own switch where it has one. Else the processor has nothing beyond the set, or an
+    emulator executes the process.
+
     Args:
-        name: One of :data:`FLAGS`.
+        name: One of :data:`NAMES`.
     """
 
     contract_version = 1
-    url_form = f"{SCHEME}:{'|'.join(FLAGS)}"
+    url_form = f"{SCHEME}:{'|'.join(NAMES)}"
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -55,29 +57,15 @@ class InstructionSetDevice(Device):
 
         Raises:
             InputError: It is no known instruction set.
-            MissingInstructionsError: This processor does not have it.
         """
-        name = url.removeprefix(f"{SCHEME}:")
-        if name not in FLAGS:
-            raise InputError(
-                "no such instruction set",
-                subject=url,
-                expected=", ".join(FLAGS),
-                found=name,
-                hint="qemu:arm64 emulates a processor with Neon",
-            )
-        missing = [flag for flag in FLAGS[name] if flag not in processor_flags()]
-        if missing:
-            raise MissingInstructionsError(
-                "this processor does not have the instructions", subject=url, found=f"no {', '.join(missing)}"
-            )
-        return cls(name)
+        return cls(known_set(url.removeprefix(f"{SCHEME}:"), url))
 
     def open(self, bundle: Bundle) -> AbstractContextManager[Session]:
         """The bundle's check, in a process of its own.
 
         Raises:
-            RequirementError: The bundle's runtime cannot be held to an instruction set, or the check cannot run.
+            CannotExecuteError: Nothing here executes the bundle's runtime with these instructions alone.
+            RequirementError: The check cannot run.
         """
         return self._open(bundle, SERVE)
 
@@ -88,21 +76,31 @@ class InstructionSetDevice(Device):
     @contextmanager
     def _open(self, bundle: Bundle, arguments: Sequence[str]) -> Iterator[Session]:
         url = f"{SCHEME}:{self._name}"
-        require_python_check(bundle, url)
         target, _ = find_profile(bundle.profile_name)
-        environment = target.held_to(self._name)
+        environment = held_here(target, self._name)
+        emulator: Path | None = None
         if environment is None:
-            raise RequirementError(
-                "its runtime has no switch that holds it to an instruction set",
-                subject=url,
-                found=bundle.profile_name,
-            )
+            why = cannot_execute(target, self._name)
+            if why is not None:
+                raise why
+            if self._name == ARM:
+                device = QemuDevice()
+                device.timeout = self.timeout
+                default = IN_DEFAULT_PRECISION in arguments
+                with device.open_in_default_precision(bundle) if default else device.open(bundle) as session:
+                    yield session
+                return
+            emulator = x86_emulator()
         command = [sys.executable, *arguments]
-        with (
-            with_own_check(bundle) as ours,
-            Channel(command, self.timeout, folder=ours.path, environment=dict(environment)) as channel,
-        ):
-            yield HeldSession(channel, bundle, url)
+        if emulator is not None:
+            command = [str(emulator), "-cpu", EMULATED[self._name], *command]
+        with with_own_check(bundle) as ours:
+            require_python_check(ours, url)
+            with Channel(command, self.timeout, folder=ours.path, environment=dict(environment or {})) as channel:
+                if emulator is None:
+                    yield HeldSession(channel, bundle, url)
+                else:
+                    yield EmulatedSession(channel, bundle, url, f"{EMULATED[self._name]} in QEMU, {url}")
 
 
 class HeldSession(ServiceSession):
@@ -114,9 +112,70 @@ class HeldSession(ServiceSession):
         return f"{super().executed_by}, {self._device}"
 
 
-def processor_flags() -> frozenset[str]:
-    """What Linux shows of this processor's instructions; empty on other systems."""
-    if not CPUINFO.is_file():
-        return frozenset()
-    lines = CPUINFO.read_text(encoding="utf-8").splitlines()
-    return frozenset(next((line.partition(":")[2].split() for line in lines if line.startswith("flags")), ()))
+def known_set(name: str, subject: str) -> str:
+    """An instruction set by its name.
+
+    Args:
+        name: What was asked for.
+        subject: The flag or URL that names it.
+
+    Raises:
+        InputError: There is none of that name.
+    """
+    if name not in NAMES:
+        raise InputError("no such instruction set", subject=subject, expected=", ".join(NAMES), found=name or "nothing")
+    return name
+
+
+def known_sets(text: str) -> tuple[str, ...]:
+    """The instruction sets of ``--isa``, each once, in the order of :data:`NAMES`.
+
+    Raises:
+        InputError: There is none of a name.
+    """
+    asked = {known_set(name.strip(), f"--isa {text}") for name in text.split(",")}
+    return tuple(name for name in NAMES if name in asked)
+
+
+def require_executable(names: Sequence[str] | None, target: Target) -> None:
+    """Checks before the long work that one of the instruction sets that are asked for can be executed.
+
+    Raises:
+        CannotExecuteError: None of them can.
+    """
+    reasons = [cannot_execute(target, name) for name in names or ()]
+    if reasons and all(reasons):
+        raise next(filter(None, reasons))
+
+
+def held_here(target: Target, name: str) -> Mapping[str, str] | None:
+    """The environment in which this processor executes a target's runtime with an instruction set and none beyond it.
+
+    Returns:
+        None where it cannot. Empty where the set is this processor's own, so that nothing has to be held.
+    """
+    if name == instruction_sets.own_set():
+        return {}
+    if name == ARM or not instruction_sets.processor_flags().issuperset(FLAGS[name]):
+        return None
+    return target.held_to(name)
+
+
+def cannot_execute(target: Target, name: str) -> CannotExecuteError | None:
+    """Why nothing here executes a target's runtime with an instruction set; None where something does."""
+    if held_here(target, name) is not None:
+        return None
+    url = f"{SCHEME}:{name}"
+    if name == ARM:
+        ready = QemuDevice.is_installed()
+        what = "this processor is no ARM processor, and no emulator is installed"
+        return None if ready else CannotExecuteError(what, subject=url, hint=INSTALLING)
+    if name in EMULATED and x86_emulator() is not None:
+        return None
+    missing = [flag for flag in FLAGS[name] if flag not in instruction_sets.processor_flags()]
+    if missing:
+        what, found = "this processor does not have the instructions", f"no {', '.join(missing)}"
+    else:
+        what, found = "its runtime has no switch that holds it to an instruction set", target.name
+    hint = INSTALLING if name in EMULATED else f"QEMU emulates {', '.join((*EMULATED, ARM))} alone"
+    return CannotExecuteError(what, subject=url, found=found, hint=hint)

@@ -6,6 +6,7 @@ on this machine or on one that it reaches, writes the check anew beside the bund
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -13,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from edgekit.bundle import Bundle
+from edgekit.bundle import MANIFEST, Bundle, feature_record
 from edgekit.registry import find_profile
-from edgekit.target import Artifact
+from edgekit.target import Artifact, Profile
 
 _CODE = frozenset({".py", ".pyc", ".pyo", ".pyw", ".pyd", ".so", ".dylib", ".dll"})
 """Suffixes of what Python would import from the folder of the program that it runs."""
@@ -36,12 +37,32 @@ def with_own_check(bundle: Bundle) -> Iterator[Bundle]:
         for file in sorted(bundle.path.rglob("*")):
             if file.is_file() and file.suffix.lower() not in _CODE:
                 _link(file, folder / file.relative_to(bundle.path))
+        if not (folder / MANIFEST).exists():
+            (folder / MANIFEST).write_text(json.dumps(dict(bundle.manifest)), encoding="utf-8")
         for name, text in check.files.items():
             place = folder / name
             place.unlink(missing_ok=True)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, encoding="utf-8", newline="\n")
         yield replace(bundle, path=folder)
+
+
+def draft_bundle(artifact: Artifact, profile: Profile, folder: Path) -> Bundle:
+    """What was built, as a bundle that devices can open before there is one: without golden data, and not on the disk.
+
+    Args:
+        artifact: What was built.
+        profile: The device that it was built for.
+        folder: Where it was built.
+    """
+    manifest = {
+        "name": profile.name,
+        "target": {"profile": profile.name},
+        "model": {"main": artifact.main.relative_to(folder).as_posix()},
+        "inputs": [feature_record(feature) for feature in artifact.inputs],
+        "outputs": [feature_record(feature) for feature in artifact.outputs],
+    }
+    return Bundle(folder, manifest)
 
 
 def _link(file: Path, place: Path) -> None:

@@ -1,8 +1,9 @@
-"""An arm64 processor emulated by QEMU's user mode: ``qemu:arm64``."""
+"""Processors emulated by QEMU's user mode: ``qemu:arm64``, and older ones of x86."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ PYTHON = "3.13"
 """The arm64 Python in that folder."""
 RECORD = "installed.json"
 """The file that stands in the folder once everything is there."""
+X86_PROGRAM = "qemu-x86_64"
 CPU = "cortex-a76"
 """The emulated one. With the scalable vectors of later ones OpenVINO computes wrong in QEMU."""
 
@@ -31,6 +33,15 @@ def qemu_folder() -> Path:
     """Where QEMU and the arm64 runtimes are: what :data:`FOLDER_VARIABLE` names, else a folder in the user's cache."""
     named = os.environ.get(FOLDER_VARIABLE)
     return Path(named) if named else Path.home() / ".cache" / "edgekit" / "qemu-arm64"
+
+
+def x86_emulator() -> Path | None:
+    """The QEMU that executes programs of this x86 system on other x86 processors; None where there is none."""
+    ours = qemu_folder() / "usr" / "bin" / X86_PROGRAM
+    if ours.is_file():
+        return ours
+    found = shutil.which(X86_PROGRAM)
+    return None if found is None else Path(found)
 
 
 class QemuDevice(Device):
@@ -50,6 +61,11 @@ class QemuDevice(Device):
             raise InputError("no other processor is emulated", subject="--device", expected=URL, found=url)
         return cls()
 
+    @staticmethod
+    def is_installed() -> bool:
+        """Whether QEMU and the arm64 runtimes are there."""
+        return (qemu_folder() / RECORD).is_file()
+
     def open(self, bundle: Bundle) -> AbstractContextManager[Session]:
         """The bundle's check, in an emulated process in the bundle's own folder.
 
@@ -65,9 +81,8 @@ class QemuDevice(Device):
 
     @contextmanager
     def _open(self, bundle: Bundle, arguments: Sequence[str]) -> Iterator[Session]:
-        require_python_check(bundle, URL)
         folder = qemu_folder()
-        if not (folder / RECORD).is_file():
+        if not self.is_installed():
             raise InputError(
                 "QEMU and the arm64 runtimes are not installed",
                 subject="--device",
@@ -79,20 +94,30 @@ class QemuDevice(Device):
         command = [folder / "usr" / "bin" / "qemu-aarch64", "-L", sysroot, python, "-s", *arguments]
         environment = {"QEMU_CPU": CPU, "PYTHONPATH": str(folder / "site")}
         words = [str(part) for part in command]
-        with (
-            with_own_check(bundle) as ours,
-            Channel(words, self.timeout, folder=ours.path, environment=environment) as run,
-        ):
-            yield EmulatedSession(run, bundle, URL)
+        with with_own_check(bundle) as ours:
+            require_python_check(ours, URL)
+            with Channel(words, self.timeout, folder=ours.path, environment=environment) as run:
+                yield EmulatedSession(run, bundle, URL, f"{CPU} in QEMU")
 
 
 class EmulatedSession(ServiceSession):
-    """A check that an emulator runs."""
+    """A check that an emulator runs.
+
+    Args:
+        channel: Where it runs.
+        bundle: The bundle that it belongs to.
+        device: What errors call the device.
+        emulated: The processor, and by what it is emulated.
+    """
+
+    def __init__(self, channel: Channel, bundle: Bundle, device: str, emulated: str) -> None:
+        super().__init__(channel, bundle, device)
+        self._emulated = emulated
 
     @property
     def executed_by(self) -> str:
         """What the check says, and what emulated it."""
-        return f"{super().executed_by}, {CPU} in QEMU"
+        return f"{super().executed_by}, {self._emulated}"
 
     @property
     def is_stand_in(self) -> bool:

@@ -13,6 +13,7 @@ from edgekit.errors import EdgeKitError, InputError, RequirementError
 from edgekit.graph.onnx_file import sha256
 from edgekit.progress import Progress
 from edgekit.quality_gate.baseline import Figures, kept_bundle
+from edgekit.quality_gate.instruction_sets import judge_instruction_sets
 from edgekit.quality_gate.judging import judge_growth, judge_manifest
 from edgekit.quality_gate.latency import Earlier, Rivals, Stopwatch, judge_latency
 from edgekit.quality_gate.machine import Machine
@@ -103,6 +104,8 @@ class Gate:
     against: Path | None = None
     """An earlier bundle, or a folder with earlier bundles under the names of their folders."""
     progress: Progress = field(default_factory=Progress)
+    instruction_sets: tuple[str, ...] = ()
+    """With which bundles have to compute their golden outputs."""
 
     def judge_all(self, candidates: Iterable[Candidate]) -> list[Judged]:
         """Judges each of them."""
@@ -122,6 +125,7 @@ class Gate:
     def _verdicts(self, bundle: Bundle, candidate: Candidate) -> tuple[list[Verdict], list[Ratio]]:
         asked = candidate.budget
         verdicts = list(judge_manifest(bundle.manifest, asked))
+        verdicts += judge_instruction_sets(bundle, self.instruction_sets, self.progress.step)
         earlier = figures = None
         if self.against is not None:
             rival = self._of_against(bundle, self.against)

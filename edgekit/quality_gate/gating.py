@@ -40,6 +40,8 @@ class GateOrder:
     """Seconds that one measurement may take; None: as the project file says."""
     signers: Path | None = None
     """Who may sign; None where no signature is asked for."""
+    instruction_sets: tuple[str, ...] | None = None
+    """With which they have to compute their golden outputs; None where nothing is asked."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
         {} if file is None or order.update else read_baseline(file),
         order.against,
         progress,
+        order.instruction_sets or (),
     )
     judged = tuple(gate.judge_all(candidates))
     if order.update and file is not None:
@@ -155,7 +158,7 @@ def _require_verdicts(judged: Sequence[Judged], order: GateOrder) -> None:
         raise InputError(
             "there is nothing to judge the bundle by" if alone else "there is nothing to judge by",
             subject=order.bundles[0] if alone else order.config,
-            expected="a table [budget] in the project file, --baseline FILE or --against PATH",
+            expected="a table [budget] in the project file, --baseline FILE, --against PATH or --isa NAMES",
             found="no project file" if order.config is None else f"no budget in {order.config}",
         )
 

@@ -30,6 +30,7 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
         *(("at sizes", text) for text in sizes_texts(accuracy)),
         ("compared on", data_text(accuracy)),
         ("executed by", accuracy["executed_by"]),
+        *(("instructions", text) for text in instruction_texts(manifest)),
         ("latency", latency_text(latency)),
     ]
     return rows
@@ -53,6 +54,7 @@ def summary_record(manifest: Manifest) -> dict[str, Any]:
             "task": accuracy["task"],
             "sizes": list(accuracy.get("sizes", ())),
         },
+        "instruction_sets": manifest.get("instruction_sets"),
         "latency": latency,
         "seconds": round(sum(stage["seconds"] for stage in manifest["stages"]), 3),
         "warnings": warnings(manifest),
@@ -125,6 +127,24 @@ def size_accuracy_text(accuracy: Mapping[str, Any], size: Mapping[str, Any]) -> 
     """How near the original the worst output is at one size."""
     place = ", ".join(f"{name}={size}" for name, size in size["sizes"].items())
     return f"{place}: {worst_output_text({**accuracy, **size})}"
+
+
+def instruction_texts(manifest: Manifest) -> list[str]:
+    """With which instruction sets it was verified and how well, and which ones nothing here executed."""
+    sets = manifest.get("instruction_sets")
+    if sets is None:
+        return []
+    found = [f"{name} ({_instruction_figure(record)})" for name, record in sets["verified"].items()]
+    texts = [f"verified with {', '.join(found)}"] if found else []
+    return [*texts, *(f"not executed with {name}: {why}" for name, why in sets["not_executed"].items())]
+
+
+def _instruction_figure(record: Mapping[str, Any]) -> str:
+    """What an instruction set gives, in a few words: the labels found, else how near the worst output is."""
+    if record["task"] is not None:
+        return f"{record['task']['built']:.2%} of {record['data']['samples']}"
+    worst = worst_db(record)
+    return "integer outputs" if worst is None else decibel_text(worst)
 
 
 def data_text(accuracy: Mapping[str, Any]) -> str:

@@ -30,8 +30,10 @@ from edgekit.measurements import MEASUREMENTS, split
 from edgekit.preprocessing import Preprocessing
 from edgekit.reporting.graph_record import graph_record
 from edgekit.reporting.markdown import markdown_report
+from edgekit.reporting.summary import stage_record
 from edgekit.stages import Stage, StageResult
 from edgekit.stages.bench import Measured
+from edgekit.stages.instruction_sets import VerifyInstructionSets
 from edgekit.target import Artifact, Profile, Target
 
 
@@ -109,6 +111,7 @@ class WriteBundle(Stage[Measured]):
             newline="\n",
         )
         manifest = self._manifest(given) | {
+            **self._instruction_sets(),
             "golden": golden,
             "check": {"command": check.command, "files": sorted(check.files)},
         }
@@ -162,6 +165,12 @@ class WriteBundle(Stage[Measured]):
             "size": {"bytes": size, "source_bytes": source_size, "ratio": size / source_size},
             "latency": given.latency,
         }
+
+    def _instruction_sets(self) -> dict[str, Any]:
+        """What became of the instruction sets that the devices have; nothing where they make no difference."""
+        found = stage_record({"stages": self._stages}, VerifyInstructionSets.name)
+        kept = ("verified", "not_executed")
+        return {"instruction_sets": {key: found[key] for key in kept}} if found else {}
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self._folder).as_posix()

@@ -7,7 +7,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +16,9 @@ import numpy as np
 
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import Samples
+from edgekit.devices.instruction_set import SCHEME, held_here
+from edgekit.devices.opening import open_device
+from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.model import Arrays, Model
 from edgekit.processes.processors import usable_processors
@@ -23,6 +26,7 @@ from edgekit.progress import Step
 from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, QuantizationResult
 from edgekit.registry import installed_quantizer
 from edgekit.stages import Stage, StageResult
+from edgekit.stages.instruction_sets import multiplies_integers
 from edgekit.target import BuildOptions, Profile, Runner, Target
 
 NONE = "none"
@@ -66,6 +70,8 @@ class Execute:
     options: BuildOptions
     threads: int = 1
     """How many the runtime may use in the wider setting; a bundle runs on one."""
+    instruction_sets: tuple[str, ...] = ()
+    """What its runtime is held to as well where the candidate multiplies integers, in a process for each."""
 
     def __call__(self, candidate: Model) -> Opened:
         """What executes the candidate. What was built is removed when nobody holds it any more.
@@ -76,6 +82,8 @@ class Execute:
             CandidateError: It cannot be built or loaded.
         """
         place = Path(tempfile.mkdtemp(prefix="edgekit-"))
+        closing = ExitStack()
+        closing.callback(shutil.rmtree, place)
         try:
             with _told_of_candidate("built"):
                 artifact = self.target.build(candidate, self.profile, place, replace(self.options, draft=True))
@@ -84,12 +92,17 @@ class Execute:
                     self.target.load(artifact.main, self.profile, threads=threads)
                     for threads in sorted({1, self.threads})
                 ]
+                draft = draft_bundle(artifact, self.profile, place)
+                held = [
+                    closing.enter_context(open_device(f"{SCHEME}:{name}").open(draft))
+                    for name in (self.instruction_sets if multiplies_integers(candidate) else ())
+                ]
         except BaseException:
-            shutil.rmtree(place)
+            closing.close()
             raise
         by_setting = {runner.executed_by: _CandidateRunner(runner) for runner in reversed(runners)}
-        opened = Opened(tuple(by_setting.values())[::-1])
-        weakref.finalize(opened, shutil.rmtree, place)
+        opened = Opened(tuple(by_setting.values())[::-1], tuple(map(_CandidateRunner, held)))
+        weakref.finalize(opened, closing.close)
         return opened
 
 
@@ -132,6 +145,7 @@ class Quantize(Stage[Model]):
         evaluation: The project's own measure of quality, which ``max_drop`` is of.
         executor: Evaluates candidates in other processes; None evaluates them in this one.
         quantizer: The name of the quantizer; None for the one that :func:`installed_quantizer` prefers.
+        instruction_sets: Those on which candidates have to hold the budget; None for those of the profile.
     """
 
     name: ClassVar[str] = "quantize"
@@ -148,7 +162,9 @@ class Quantize(Stage[Model]):
         evaluation: Evaluation | None = None,
         executor: Executor | None = None,
         quantizer: str | None = None,
+        instruction_sets: Sequence[str] | None = None,
     ) -> None:
+        self._instruction_sets = profile.instruction_sets if instruction_sets is None else instruction_sets
         self._quantizer = quantizer
         self._scheme = scheme
         self._target = target
@@ -205,7 +221,13 @@ class Quantize(Stage[Model]):
                 max_drop=self._max_drop,
                 evaluation=self._evaluation,
                 placement=self._target.placement(self._profile),
-                execute=Execute(self._target, self._profile, self._options, timed_threads()),
+                execute=Execute(
+                    self._target,
+                    self._profile,
+                    self._options,
+                    timed_threads(),
+                    tuple(name for name in self._instruction_sets if held_here(self._target, name)),
+                ),
                 latency_counts=self._profile.runs_here,
                 progress=self._progress,
                 executor=self._executor,

@@ -93,7 +93,7 @@ class Verify(Stage[Built]):
         export: ExportCheck | None = None
         try:
             export = check_export(self._original, reference, self._samples)
-            accuracy = self._accepted(given, self._samples, reference, runner, self._original.name)
+            accuracy = self.accepted(given, self._samples, reference, runner, self._original.name)
         except InaccurateError as error:
             blame_target(error, export)
             raise
@@ -126,7 +126,7 @@ class Verify(Stage[Built]):
             "kind": given.kind,
             "executed_by": accuracy.executed_by,
             "worst_db": None if worst is None else json_number(worst),
-            "evaluation": self._evaluated(given, reference, runner),
+            "evaluation": self.evaluated(given, reference, runner),
             "recorded_outputs": None if export is None else export.as_record(),
             "warnings": warnings,
         }
@@ -136,8 +136,19 @@ class Verify(Stage[Built]):
     def _seeded(self) -> bool:
         return isinstance(self._samples, SeededSamples)
 
-    def _accepted(self, given: Built, samples: Samples, reference: Original, runner: Runner, subject: str) -> Accuracy:
-        """The accuracy on samples, if it is enough."""
+    def accepted(self, given: Built, samples: Samples, reference: Original, runner: Runner, subject: str) -> Accuracy:
+        """The accuracy on samples, if it is enough.
+
+        Args:
+            given: What was built.
+            samples: What to compare on.
+            reference: Executes the original.
+            runner: Executes what was built.
+            subject: What errors call it.
+
+        Raises:
+            InaccurateError: It is not.
+        """
         names = tuple(output.name for output in self._original.returned_outputs)
         outputs, task = compare(samples, reference, runner, names, self._progress)
         measured = Accuracy(
@@ -160,8 +171,12 @@ class Verify(Stage[Built]):
         require_accuracy(accuracy, given.kind, given.artifact.precision, subject)
         return accuracy
 
-    def _evaluated(self, given: Built, reference: Original, runner: Runner) -> dict[str, Any] | None:
-        """What the project's evaluation function finds, if it is enough; None without one."""
+    def evaluated(self, given: Built, reference: Original, runner: Runner) -> dict[str, Any] | None:
+        """What the project's evaluation function finds, if it is enough; None without one.
+
+        Raises:
+            InaccurateError: It is not.
+        """
         evaluation = self._evaluation
         if evaluation is None:
             return None
@@ -186,7 +201,7 @@ class Verify(Stage[Built]):
             samples = SizedSamples(self._samples, self._original.fed_inputs, sizes, SAMPLES_A_SIZE)
             place = ", ".join(f"{name}={size}" for name, size in sizes.items())
             try:
-                accuracy = self._accepted(given, samples, reference, runner, f"{self._original.name} at {place}")
+                accuracy = self.accepted(given, samples, reference, runner, f"{self._original.name} at {place}")
             except NotRunnableError as error:
                 raise InputError(
                     f"does not run at {place}: {error.cause}",

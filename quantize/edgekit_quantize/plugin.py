@@ -132,14 +132,14 @@ def _search(
     judge = Judge(scorer, request.execute)
     timed = request.latency_counts and request.execute is not None
     original = judge.open(request.model) if timed else None
-    return search(
-        Bench(judge, request.model, original, request.executor, request.progress),
-        placement.candidates,
-        written,
-        sensitive,
-        max_drop,
-        auto=request.scheme == "auto",
-    )
+    bench = Bench(judge, request.model, original, request.executor, request.progress)
+    outcome = search(bench, placement.candidates, written, sensitive, max_drop, auto=request.scheme == "auto")
+    best = outcome.best
+    if best is not None and best.written.restricted and timed:
+        settings = replace(best.settings, sums_in_int16=False)
+        free = write(model, settings, calibration.tensors, best.written.keep_float)
+        outcome.unrestricted = next(iter(bench.measured([(f"{best.name}, unrestricted", settings, free)])), None)
+    return outcome
 
 
 def _feeds_once_more(request: QuantizationRequest) -> Iterator[dict[str, np.ndarray]]:
@@ -173,6 +173,8 @@ def _result(
         "curve": [trial.as_record() for trial in outcome.curve],
         "failed": [{"candidate": name, "reason": reason} for name, reason in outcome.failed.items()],
     }
+    if outcome.unrestricted is not None:
+        record["unrestricted"] = outcome.unrestricted.as_record()
 
     def first_of(held: Sequence[Trial]) -> QuantizationResult | None:
         if not held:

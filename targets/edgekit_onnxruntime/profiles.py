@@ -12,12 +12,14 @@ PROFILES = (
         {"provider": "CPUExecutionProvider"},
         aliases=("ort",),
         runs_here=True,
+        instruction_sets=("avx2", "avx512", "vnni", "amx"),
     ),
     Profile(
         "android-cpu",
         "ONNX Runtime on Android (arm64), CPU provider",
         {"provider": "CPUExecutionProvider", "architecture": "arm64"},
         aliases=("android",),
+        instruction_sets=("neon",),
     ),
     Profile(
         "web",

@@ -11,6 +11,7 @@ PROFILES = (
         {"device": "CPU", "precision": "float32"},
         aliases=("intel", "openvino-cpu"),
         runs_here=True,
+        instruction_sets=("avx2", "avx512", "vnni", "amx"),
     ),
     Profile(
         "intel-gpu",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -47,6 +47,8 @@ class Score:
     """Power of the float model's output over that of the error, in decibels, for the worst output."""
     relative: bool = False
     """Whether what is lost is told as a share of the float model's value, for want of a scale."""
+    in_settings: Mapping[str, float] = field(default_factory=dict)
+    """Its value in each of the settings that it was judged in, by what executed it; ``value`` is that of the worst."""
 
     @property
     def drop(self) -> float:
@@ -140,18 +142,18 @@ class Scorer:
         Raises:
             edgekit.quantizer.CandidateError: It cannot be run.
         """
-        (score,) = self.of_settings([[run]])
+        (score,) = self.of_settings([[("", run)]])
         if isinstance(score, CandidateError):
             raise score
         return score
 
-    def of_settings(self, candidates: Sequence[Sequence[Run]]) -> list[Score | CandidateError]:
+    def of_settings(self, candidates: Sequence[Sequence[tuple[str, Run]]]) -> list[Score | CandidateError]:
         """Scores of candidates that run in several settings each, for each that of its worst one.
 
         The samples are read once. A candidate that cannot be run gets what it failed by in place of a score.
 
         Args:
-            candidates: What runs each of them, setting by setting.
+            candidates: What runs each of them in each setting, behind the setting's name.
         """
         spread = variances(self.references) if self.metric == EXPLAINED else {}
         tallies = [[_Tally(self.metric, spread) for _ in runs] for runs in candidates]
@@ -166,16 +168,20 @@ class Scorer:
 
         for reference in self.references:
             for number, runs in enumerate(candidates):
-                for tally, run in zip(tallies[number], runs, strict=True):
+                for tally, (_, run) in zip(tallies[number], runs, strict=True):
                     unless_failed(number, functools.partial(_add, tally, reference, run))
         found: list[Score | CandidateError] = []
         for number, runs in enumerate(candidates):
             scores = [
-                unless_failed(number, functools.partial(self._score, tally, run))
-                for tally, run in zip(tallies[number], runs, strict=True)
+                (name, unless_failed(number, functools.partial(self._score, tally, run)))
+                for tally, (name, run) in zip(tallies[number], runs, strict=True)
             ]
-            known = [score for score in scores if score is not None]
-            found.append(failed[number] if number in failed else max(known, key=lambda s: (s.drop, -s.sqnr_db)))
+            known = [(name, score) for name, score in scores if score is not None]
+            if number in failed:
+                found.append(failed[number])
+            else:
+                worst = max((score for _, score in known), key=lambda score: (score.drop, -score.sqnr_db))
+                found.append(replace(worst, in_settings={name: score.value for name, score in known}))
         return found
 
     def _score(self, tally: _Tally, run: Run) -> Score:

@@ -87,6 +87,7 @@ class Trial:
             "integer_layers": len(self.written.quantized),
             "weight_bytes": self.size,
             "float_weight_bytes": self.float_size,
+            "settings": dict(self.score.in_settings),
         }
 
 
@@ -181,6 +182,8 @@ class Outcome:
     """All that were tried and could be run."""
     failed: dict[str, str] = field(default_factory=dict)
     """Why the others could not, by name."""
+    unrestricted: Trial | None = None
+    """The best one with weights whose sums may saturate in 16 bits: what keeping them from it costs."""
 
     @property
     def best(self) -> Trial | None:

@@ -42,7 +42,9 @@ class Judge:
 
     def scores_of(self, opened: Sequence[Runner]) -> list[Score | CandidateError]:
         """Scores of candidates that are open, in their worst setting each."""
-        return self.scorer.of_settings([[setting.run for setting in settings_of(runner)] for runner in opened])
+        return self.scorer.of_settings(
+            [[(setting.executed_by, setting.run) for setting in settings_of(runner)] for runner in opened]
+        )
 
 
 def scores(

@@ -24,7 +24,7 @@ from edgekit_quantize.graph.nodes import (
 )
 from edgekit_quantize.graph.parameters import add_to_bias, set_weights
 from edgekit_quantize.integers.qparams import TYPES, QParams
-from edgekit_quantize.integers.weights import symmetric_weights
+from edgekit_quantize.integers.weights import layer_weights, symmetric_weights
 from edgekit_quantize.integers.zero_points import shift_of, taken_off
 from edgekit_quantize.placement import Plan, place
 from edgekit_quantize.prepare.opset import upgraded
@@ -52,6 +52,10 @@ class Written:
     model: ir.Model
     accounts: list[LayerAccount] = field(default_factory=list)
     """What became of every layer, table and recurrent node, without the errors that samples tell."""
+    keep_float: Collection[str] = ()
+    """The layers that had to compute in float."""
+    restricted: Mapping[str, int] = field(default_factory=dict)
+    """Layers whose sums could have saturated in 16 bits, each with the number of output channels that were scaled."""
 
     @property
     def quantized(self) -> list[str]:
@@ -98,7 +102,7 @@ def write(
     writer = _Writer(model, plan, params, tensors, rounding or {})
     writer.run()
     drop_unused_initializers(model.graph)
-    return Written(model, writer.accounts)
+    return Written(model, writer.accounts, keep_float, writer.restricted)
 
 
 def _is_shortcut(node: ir.Node, graph: ir.Graph) -> bool:
@@ -126,6 +130,7 @@ class _Writer:
             layer.name: stored_form(layer, plan.settings.weights, plan.settings.block) for layer in plan.stored
         }
         self.accounts: list[LayerAccount] = []
+        self.restricted: dict[str, int] = {}
 
     def run(self) -> None:
         every_layer = [found for node in self._graph.all_nodes() if (found := layer_of(node)) is not None]
@@ -136,8 +141,9 @@ class _Writer:
                 set_weights(self._graph, layer, smoothing.into(layer))
         self._activations()
         for layer in self._plan.layers:
+            how_many = layer.weights().shape[layer.channel_axis]
             self._quantized(layer, source[layer.name])
-            self._tell(layer, source, INTEGERS, self._how(layer, source[layer.name]))
+            self._tell(layer, source, INTEGERS, self._how(layer, source[layer.name], how_many))
         for layer in self._plan.stored:
             self._only_stored(layer, source)
         for layer in self._plan.dynamic:
@@ -167,8 +173,8 @@ class _Writer:
         account = LayerAccount(layer.name, layer.kind, done, how, source[layer.name], weights=weights, params=params)
         self.accounts.append(account)
 
-    def _how(self, layer: Layer, source: str) -> str:
-        """The methods that a layer's integers came by."""
+    def _how(self, layer: Layer, source: str, channels: int) -> str:
+        """The methods that the integers of a layer with so many output channels came by."""
         tensor = self._tensors.get(source)
         if tensor is not None and tensor.params is not None:
             parts = ["a range a channel by least error"]
@@ -180,6 +186,8 @@ class _Writer:
             parts.append("output too")
         if layer.name in self._rounding:
             parts.append("rounded adaptively")
+        if layer.name in self.restricted:
+            parts.append(f"{self.restricted[layer.name]} of {channels} channels kept from saturation")
         return ", ".join(parts)
 
     def _tables(self) -> None:
@@ -231,6 +239,11 @@ class _Writer:
     def _quantized(self, layer: Layer, source: str) -> None:
         weights = layer.weights()
         params = self._plan.weight_params(layer, weights, self._tensors, source)
+        if self._settings.sums_in_int16:
+            free = layer_weights(layer, weights, params.dtype)
+            scaled = int(np.count_nonzero(params.scale > free.scale))
+            if scaled:
+                self.restricted[layer.name] = scaled
         integers = self._rounding.get(layer.name)
         if integers is None:
             integers = params.quantize(weights)

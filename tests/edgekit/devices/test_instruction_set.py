@@ -11,16 +11,13 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from edgekit.bundle import read_bundle
 from edgekit.data.samples import Sample
-from edgekit.devices import instruction_set
-from edgekit.devices.instruction_set import FLAGS, processor_flags
+from edgekit.device_check import instruction_sets
+from edgekit.device_check.instruction_sets import FLAGS, note_on, own_set, processor_flags
 from edgekit.devices.opening import open_device
+from edgekit.devices.qemu import FOLDER_VARIABLE, x86_emulator
 from edgekit.errors import InputError
-from edgekit.model import Model
-from edgekit.quantizer import QuantizationRequest
-from edgekit.registry import find_profile, installed_quantizer
-from edgekit.stages.quantize import Execute
-from edgekit.target import BuildOptions
 
 RunEdgeKit = Callable[..., Any]
 
@@ -81,18 +78,32 @@ def unlimited(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Lets this processor have what a test says."""
 
     def have(flags: str) -> None:
-        monkeypatch.setattr(instruction_set, "processor_flags", lambda: frozenset(flags.split()))
+        monkeypatch.setattr(instruction_sets, "processor_flags", lambda: frozenset(flags.split()))
 
     return have
 
 
-@pytest.mark.skipif(not set(FLAGS["vnni"]) <= processor_flags(), reason="this processor has no VNNI")
-def test_a_sum_that_saturates_without_vnni_is_found(
-    edgekit: RunEdgeKit, saturating: Path, data: Path, tmp_path: Path
-) -> None:
-    bundle = tmp_path / "bundle"
-    assert edgekit("package", saturating, "--target", "intel-cpu", "--data", data, "-o", bundle).code == 0
+needs_vnni = pytest.mark.skipif(not set(FLAGS["vnni"]) <= processor_flags(), reason="this processor has no VNNI")
+needs_emulator = pytest.mark.skipif(x86_emulator() is None, reason="QEMU is not installed (`make qemu` installs it)")
 
+
+@pytest.fixture
+def without_emulator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "nothing"))
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+
+
+@pytest.fixture
+def bundle(edgekit: RunEdgeKit, saturating: Path, data: Path, tmp_path: Path) -> Path:
+    """The saturating model for OpenVINO, verified with VNNI alone."""
+    made = tmp_path / "bundle"
+    arguments = ("package", saturating, "--target", "intel-cpu", "--data", data, "--isa", "vnni", "-o", made)
+    assert edgekit(*arguments).code == 0
+    return made
+
+
+@needs_vnni
+def test_a_sum_that_saturates_without_vnni_is_found(edgekit: RunEdgeKit, bundle: Path) -> None:
     here = edgekit("verify", bundle, "--isa", "vnni", "--json")
     older = edgekit("verify", bundle, "--isa", "vnni,avx2")
 
@@ -104,68 +115,172 @@ def test_a_sum_that_saturates_without_vnni_is_found(
     assert ", isa:avx2" in older.err
 
 
+@needs_vnni
+def test_package_refuses_what_saturates_on_processors_of_the_profile(
+    edgekit: RunEdgeKit, saturating: Path, data: Path, tmp_path: Path
+) -> None:
+    finished = edgekit("package", saturating, "--target", "intel-cpu", "--data", data, "-o", tmp_path / "bundle")
+
+    assert finished.code == 1
+    assert "with avx2: what was built as" in finished.err
+    assert "is not accurate enough, executed by OpenVINO" in finished.err
+    assert ", isa:avx2" in finished.err
+    assert not (tmp_path / "bundle").exists()
+
+
+@needs_vnni
+def test_the_gate_refuses_what_saturates(edgekit: RunEdgeKit, bundle: Path) -> None:
+    finished = edgekit("gate", bundle, "--isa", "avx2,vnni,amx", "--json")
+
+    assert finished.code == 1
+    found = {verdict["budget"]: verdict["outcome"] for verdict in finished.json["bundles"][0]["verdicts"]}
+    assert found["outputs with avx2"] == "broken"
+    assert found["outputs with vnni"] == "kept"
+    if not set(FLAGS["amx"]) <= processor_flags():
+        assert found["outputs with amx"] == "inconclusive"
+
+
 def test_the_quantizer_writes_weights_whose_sums_do_not_saturate(
     edgekit: RunEdgeKit, data: Path, tmp_path: Path
 ) -> None:
     weights = np.where(np.random.default_rng(5).random((OUTPUTS, INPUTS, 1, 1)) < 0.9, 1.0, -1.0).astype(np.float32)
-    target, profile = find_profile("intel-cpu")
-    request = QuantizationRequest(
-        Model(_model(BY_HAND, w=weights)),
-        "int8",
-        Large(),
-        placement=target.placement(profile),
-        execute=Execute(target, profile, BuildOptions()),
-    )
-    result = installed_quantizer().quantize(request)
-    assert result.record["quantized"]
-    ir.save(result.model.graph_model, tmp_path / "int8.onnx")
-    bundle = tmp_path / "bundle"
-    packaged = edgekit("package", tmp_path / "int8.onnx", "--target", "intel-cpu", "--data", data, "-o", bundle)
+    model, int8, made = tmp_path / "model.onnx", tmp_path / "int8.onnx", tmp_path / "bundle"
+    ir.save(_model(BY_HAND, w=weights), model)
+    quantize = ("quantize", model, "--scheme", "int8", "--target", "intel-cpu", "--data", data, "-o", int8, "--json")
 
+    quantized = edgekit(*quantize)
+
+    assert quantized.code == 0
+    assert quantized.json["quantized"]
+    (layer,) = quantized.json["layers"]
+    assert f"{OUTPUTS} of {OUTPUTS} channels kept from saturation" in layer["how"]
+    beside = quantized.json["unrestricted"]
+    assert beside["value"] < 0.9 < quantized.json["curve"][0]["value"]
+    assert min(beside["settings"], key=beside["settings"].get).endswith(("isa:avx2", "isa:avx512"))
+    packaged = edgekit("package", int8, "--target", "intel-cpu", "--data", data, "-o", made)
     assert packaged.code == 0
-    assert edgekit("verify", bundle, "--isa", "avx2").code == 0
+    verified = read_bundle(made).manifest["instruction_sets"]["verified"]
+    assert {own_set(), "avx2"} <= {*verified}
+    assert edgekit("verify", made, "--isa", "avx2").code == 0
 
 
 def test_what_this_processor_lacks_is_told(
-    edgekit: RunEdgeKit, saturating: Path, data: Path, tmp_path: Path, unlimited: Callable[[str], None]
+    edgekit: RunEdgeKit, bundle: Path, unlimited: Callable[[str], None], without_emulator: None
 ) -> None:
-    bundle = tmp_path / "bundle"
-    assert edgekit("package", saturating, "--target", "intel-cpu", "--data", data, "-o", bundle).code == 0
     unlimited("sse2")
 
-    finished = edgekit("verify", bundle, "--isa", "avx2,amx")
+    finished = edgekit("verify", bundle, "--isa", "avx2,amx,neon")
 
     assert finished.code == 2
     assert "isa:amx: this processor does not have the instructions\nfound: no amx_tile, amx_int8" in finished.err
-    assert "--isa avx2,amx: this processor has none of the instruction sets" in finished.err
+    assert "isa:neon: this processor is no ARM processor, and no emulator is installed" in finished.err
+    assert "--isa avx2,amx,neon: nothing here executes it with one of the instruction sets" in finished.err
 
 
-def test_latency_is_measured_with_the_instructions_of_a_set(
-    edgekit: RunEdgeKit, saturating: Path, data: Path, tmp_path: Path
+def test_package_refuses_instruction_sets_that_nothing_executes(
+    edgekit: RunEdgeKit, saturating: Path, tmp_path: Path, unlimited: Callable[[str], None], without_emulator: None
 ) -> None:
-    bundle = tmp_path / "bundle"
-    assert edgekit("package", saturating, "--target", "intel-cpu", "--data", data, "-o", bundle).code == 0
+    unlimited("sse2")
+    finished = edgekit("package", saturating, "--target", "intel-cpu", "--isa", "avx512", "-o", tmp_path / "bundle")
 
+    assert finished.code == 2
+    assert "isa:avx512: this processor does not have the instructions" in finished.err
+    assert "hint: QEMU emulates avx2, neon alone" in finished.err
+
+
+def test_quantize_holds_a_target_alone_to_instruction_sets(edgekit: RunEdgeKit, saturating: Path, data: Path) -> None:
+    finished = edgekit("quantize", saturating, "--data", data, "--isa", "avx2", "-o", data.parent / "int8.onnx")
+
+    assert finished.code == 2
+    assert "--isa: needs a target whose runtime is held to them\nhint: give --target NAME" in finished.err
+
+
+def test_latency_is_measured_with_the_instructions_of_a_set(edgekit: RunEdgeKit, bundle: Path) -> None:
     finished = edgekit("bench", bundle, "--device", "isa:avx2", "--json")
 
     assert finished.code == 0
     assert all(model["executed_by"].endswith(", isa:avx2") for model in finished.json["candidates"])
 
 
-def test_names_of_instruction_sets() -> None:
+def test_names_of_instruction_sets(edgekit: RunEdgeKit, bundle: Path) -> None:
     with pytest.raises(InputError) as caught:
         open_device("isa:sse9")
     assert str(caught.value) == (
-        "isa:sse9: no such instruction set\nexpected: avx2, avx512, vnni, amx\nfound: sse9\n"
-        "hint: qemu:arm64 emulates a processor with Neon"
+        "isa:sse9: no such instruction set\nexpected: avx2, avx512, vnni, amx, neon\nfound: sse9"
+    )
+    finished = edgekit("verify", bundle, "--isa", "avx2,")
+    assert finished.code == 2
+    assert (
+        "--isa avx2,: no such instruction set\nexpected: avx2, avx512, vnni, amx, neon\nfound: nothing" in finished.err
     )
 
 
-def test_a_runtime_without_a_switch_says_so(edgekit: RunEdgeKit, saturating: Path, data: Path, tmp_path: Path) -> None:
-    bundle = tmp_path / "bundle"
-    assert edgekit("package", saturating, "--target", "onnxruntime", "--data", data, "-o", bundle).code == 0
+@pytest.fixture
+def of_onnxruntime(edgekit: RunEdgeKit, saturating: Path, data: Path, tmp_path: Path) -> Path:
+    made = tmp_path / "bundle"
+    arguments = ("package", saturating, "--target", "onnxruntime", "--data", data, "--quantize", "none", "-o", made)
+    assert edgekit(*arguments).code == 0
+    return made
 
-    finished = edgekit("verify", bundle, "--isa", "avx2")
+
+def test_a_runtime_without_a_switch_says_so(
+    edgekit: RunEdgeKit, of_onnxruntime: Path, unlimited: Callable[[str], None], without_emulator: None
+) -> None:
+    unlimited(" ".join(flag for flags in FLAGS.values() for flag in flags))
+
+    finished = edgekit("verify", of_onnxruntime, "--isa", "avx2")
+
+    assert finished.code == 2
+    assert "isa:avx2: its runtime has no switch that holds it to an instruction set\nfound: onnxruntime" in finished.err
+
+
+@needs_vnni
+@needs_emulator
+@pytest.mark.slow
+def test_an_emulator_executes_a_runtime_without_a_switch(edgekit: RunEdgeKit, saturating_integers: Path) -> None:
+    finished = edgekit("verify", saturating_integers, "--isa", "avx2")
 
     assert finished.code == 1
-    assert "isa:avx2: its runtime has no switch that holds it to an instruction set\nfound: onnxruntime" in finished.err
+    assert "does not compute its golden outputs, executed by ONNX Runtime" in finished.err
+    assert ", Haswell-noTSX in QEMU, isa:avx2" in finished.err
+    assert edgekit("verify", saturating_integers, "--isa", "vnni").code == 0
+
+
+@pytest.fixture
+def saturating_integers(edgekit: RunEdgeKit, data: Path, tmp_path: Path) -> Path:
+    """A bundle for ONNX Runtime, whose integer kernel needs a quantized output."""
+    text = WRITTEN.replace("y = Conv(d, v)", "c = Conv(d, v)  i = QuantizeLinear(c, to, zero)").replace(
+        "\n}", "  y = DequantizeLinear(i, to, zero)\n}"
+    )
+    integers = np.where(np.random.default_rng(5).random((OUTPUTS, INPUTS, 1, 1)) < 0.9, 127, -127).astype(np.int8)
+    scales = {"step": np.float32(1 / 255), "zero": np.uint8(0), "to": np.float32(64 / 255)}
+    arrays = {name: np.asarray(value) for name, value in scales.items()}
+    path, made = tmp_path / "integers.onnx", tmp_path / "integers"
+    ir.save(_model(text, w=integers, scale=np.full(OUTPUTS, 1 / 127, np.float32), **arrays), path)
+    arguments = ("package", path, "--target", "onnxruntime", "--data", data, "--quantize", "none", "-o", made)
+    assert edgekit(*arguments).code == 0
+    return made
+
+
+@pytest.mark.parametrize(
+    ("flags", "machine", "own"),
+    [
+        ("sse2", "x86_64", None),
+        ("avx2", "x86_64", "avx2"),
+        ("avx2 avx_vnni", "x86_64", "vnni"),
+        ("avx2 avx512f avx512bw avx512dq avx512vl", "x86_64", "avx512"),
+        ("avx2 avx512f avx512bw avx512dq avx512vl avx512_vnni amx_tile amx_int8", "x86_64", "amx"),
+        ("", "aarch64", "neon"),
+        ("", "arm64", "neon"),
+    ],
+)
+def test_the_instruction_set_that_a_processor_computes_with(flags: str, machine: str, own: str | None) -> None:
+    assert own_set(flags.split(), machine) == own
+
+
+def test_the_check_says_when_a_bundle_was_verified_with_other_instructions() -> None:
+    manifest = {"instruction_sets": {"verified": {"vnni": {}, "avx512": {}}}}
+    assert note_on(manifest, "avx2") == "this processor computes with avx2; the bundle was verified on vnni, avx512"
+    assert note_on(manifest, "vnni") is None
+    assert note_on(manifest, None) is None
+    assert note_on({}, "avx2") is None

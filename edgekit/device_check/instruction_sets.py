@@ -1,0 +1,64 @@
+"""Which instruction sets a processor multiplies 8-bit integers with, and what to say where a bundle meets another one.
+
+EdgeKit ships this file in its bundles as it stands: it needs nothing but the standard library. The sets stand in the
+order in which runtimes prefer the later one.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+FLAGS = {
+    "avx2": ("avx2",),
+    "avx512": ("avx512f", "avx512bw", "avx512dq", "avx512vl"),
+    "vnni": ("avx512_vnni",),
+    "amx": ("amx_tile", "amx_int8"),
+}
+"""Instruction sets of x86 by what users call them, each with the flags that Linux shows of a processor that has it."""
+ARM = "neon"
+"""The instruction set of every 64-bit ARM processor."""
+NAMES = (*FLAGS, ARM)
+SHORT_VNNI = "avx_vnni"
+"""The flag of processors whose VNNI works on 256 bits, without AVX-512: their sums have 32 bits all the same."""
+CPUINFO = Path("/proc/cpuinfo")
+ARM_MACHINES = ("aarch64", "arm64")
+
+
+def processor_flags() -> frozenset[str]:
+    """What Linux shows of this processor's instructions; empty on other systems."""
+    if not CPUINFO.is_file():
+        return frozenset()
+    lines = CPUINFO.read_text(encoding="utf-8").splitlines()
+    return frozenset(next((line.partition(":")[2].split() for line in lines if line.startswith("flags")), ()))
+
+
+def own_set(flags: Collection[str] | None = None, machine: str | None = None) -> str | None:
+    """The instruction set that runtimes choose on a processor; None where that is not known.
+
+    Args:
+        flags: What it has, as :func:`processor_flags` gives them; None for this processor.
+        machine: What :func:`platform.machine` calls it; None for this one.
+    """
+    if (platform.machine() if machine is None else machine) in ARM_MACHINES:
+        return ARM
+    has = set(processor_flags() if flags is None else flags)
+    found = [name for name, needed in FLAGS.items() if has.issuperset(needed)]
+    if SHORT_VNNI in has and found == ["avx2"]:
+        return "vnni"
+    return found[-1] if found else None
+
+
+def note_on(manifest: dict[str, Any], own: str | None) -> str | None:
+    """What to tell of a bundle that runs with another instruction set than it was verified on; None: nothing.
+
+    Args:
+        manifest: The bundle's.
+        own: What :func:`own_set` gives.
+    """
+    verified = manifest.get("instruction_sets", {}).get("verified", {})
+    if not verified or own is None or own in verified:
+        return None
+    return f"this processor computes with {own}; the bundle was verified on {', '.join(verified)}"

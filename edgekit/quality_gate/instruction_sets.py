@@ -1,0 +1,30 @@
+"""Judges whether a bundle computes its golden outputs with each of some instruction sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from edgekit.bundle import Bundle
+from edgekit.bundle_checks.verification import verify_bundle
+from edgekit.devices.instruction_set import SCHEME, CannotExecuteError
+from edgekit.devices.opening import open_device
+from edgekit.errors import RequirementError
+from edgekit.progress import Step
+from edgekit.quality_gate.verdict import Outcome, Verdict
+
+_LIMIT = "its golden outputs"
+
+
+def judge_instruction_sets(bundle: Bundle, names: Sequence[str], step: Step | None = None) -> Iterator[Verdict]:
+    """A verdict for each instruction set; not clear where nothing here executes the bundle with it."""
+    for name in names:
+        budget = f"outputs with {name}"
+        try:
+            found = verify_bundle(bundle, step=step, device=open_device(f"{SCHEME}:{name}"))
+        except CannotExecuteError as error:
+            told = error.message if error.found is None else f"{error.message}: {error.found}"
+            yield Verdict(budget, _LIMIT, told, Outcome.INCONCLUSIVE)
+        except RequirementError as error:
+            yield Verdict(budget, _LIMIT, error.found or error.message, Outcome.BROKEN)
+        else:
+            yield Verdict(budget, _LIMIT, f"computed by {found.executed_by}", Outcome.KEPT)

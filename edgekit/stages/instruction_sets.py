@@ -1,0 +1,144 @@
+"""Executes what was built with each instruction set that its devices have, and compares it with the original."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+from edgekit.comparison.accuracy import Accuracy
+from edgekit.data.samples import Sample, Samples
+from edgekit.device_check.instruction_sets import NAMES, own_set
+from edgekit.devices.instruction_set import SCHEME, cannot_execute, held_here
+from edgekit.devices.opening import open_device
+from edgekit.devices.own_check import draft_bundle
+from edgekit.model import Model
+from edgekit.stages import Stage
+from edgekit.stages.build import extend
+from edgekit.stages.verify import Verified, Verify
+from edgekit.target import Profile, Target
+
+INTEGER_OPERATORS = frozenset(
+    {
+        "QuantizeLinear",
+        "DynamicQuantizeLinear",
+        "MatMulInteger",
+        "ConvInteger",
+        "QLinearConv",
+        "QLinearMatMul",
+        "DynamicQuantizeLSTM",
+        "DynamicQuantizeMatMul",
+    }
+)
+"""Operators of a model that multiplies integers: weights that only are stored as such need none of them."""
+EMULATED_SAMPLES = 8
+"""How many samples an emulator executes at most: a run takes a hundred times as long there."""
+
+
+class VerifyInstructionSets(Stage[Verified]):
+    """Compares a model that multiplies integers with the original once more for each instruction set.
+
+    Args:
+        verify: Compares, and refuses what is not accurate enough.
+        target: Whose runtime is held to the sets.
+        profile: Names the sets of its devices.
+        asked: The sets that the user asks for; None: those of the profile that this processor executes itself, where
+            the model multiplies integers.
+        samples: What to compare on.
+        folder: Where it was built.
+    """
+
+    name: ClassVar[str] = "instruction sets"
+
+    def __init__(
+        self,
+        verify: Verify,
+        target: Target,
+        profile: Profile,
+        asked: Sequence[str] | None,
+        samples: Samples,
+        folder: Path,
+    ) -> None:
+        self._verify = verify
+        self._target = target
+        self._profile = profile
+        self._asked = asked
+        self._samples = samples
+        self._folder = folder
+
+    def run(self, given: Verified) -> Verified:
+        """The same, with what each instruction set gives in the record.
+
+        Raises:
+            edgekit.stages.verify.InaccurateError: With one of them it is not accurate enough.
+        """
+        wanted = self._profile.instruction_sets if self._asked is None else self._asked
+        if not wanted or (self._asked is None and not multiplies_integers(given.model)):
+            return extend(Verified, given, record={})
+        own = own_set()
+        verified = {} if own is None else {own: _record(given.accuracy)}
+        missing: dict[str, str] = {}
+        for name in wanted:
+            why = cannot_execute(self._target, name)
+            if name == own:
+                continue
+            if why is not None:
+                missing[name] = why.message if why.found is None else f"{why.message}: {why.found}"
+            elif self._asked is None and held_here(self._target, name) is None:
+                missing[name] = f"an emulator alone executes it: --isa {name} asks for it"
+            else:
+                verified[name] = _record(self._accuracy(given, name))
+        warnings = [
+            f"not executed with {name}: {why}" for name, why in missing.items() if self._asked and name in self._asked
+        ]
+        record = {
+            "verified": {name: verified[name] for name in NAMES if name in verified},
+            "not_executed": missing,
+            "warnings": warnings,
+        }
+        return extend(Verified, given, record=record)
+
+    def _accuracy(self, given: Verified, name: str) -> Accuracy:
+        draft = draft_bundle(given.artifact, self._profile, self._folder)
+        with open_device(f"{SCHEME}:{name}").open(draft) as session:
+            samples = FirstSamples(self._samples, EMULATED_SAMPLES) if session.is_stand_in else self._samples
+            subject = f"with {name}"
+            accuracy = self._verify.accepted(given, samples, given.reference, session, subject)
+            if not session.is_stand_in:
+                self._verify.evaluated(given, given.reference, session)
+        return accuracy
+
+
+class FirstSamples:
+    """The first of some samples.
+
+    Args:
+        base: All of them.
+        most: How many there are at most.
+    """
+
+    def __init__(self, base: Samples, most: int) -> None:
+        self._base = base
+        self._most = most
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether every sample has a label."""
+        return self._base.has_labels
+
+    def __len__(self) -> int:
+        return min(len(self._base), self._most)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return islice(iter(self._base), self._most)
+
+
+def multiplies_integers(model: Model) -> bool:
+    """Whether a model quantizes activations, so that its products depend on a processor's instructions."""
+    return any(node.op_type in INTEGER_OPERATORS for node in model.graph_model.graph.all_nodes())
+
+
+def _record(accuracy: Accuracy) -> dict[str, Any]:
+    record = accuracy.as_record()
+    return {key: record[key] for key in ("executed_by", "data", "outputs", "task")}
