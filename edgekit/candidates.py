@@ -15,6 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from edgekit.comparison.accuracy import allowed_text
 from edgekit.data.samples import Samples
 from edgekit.errors import EdgeKitError, InternalError, RequirementError, UnsupportedOpsError
 from edgekit.model import Model
@@ -32,6 +33,8 @@ AUTO = "auto"
 FLOAT32 = "float32"
 FLOAT = "float"
 """The name of a float model whose precision is the target's choice."""
+COUNTED = {"accuracy": "labels", "agreement": "decisions"}
+"""What a metric counts, where its name does not say it."""
 SAME_SPEED = 1.05
 """Latencies whose ratio is below this are the same: the machine's own noise is as large."""
 
@@ -98,7 +101,7 @@ def _figures(trial: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_trial(trial: Mapping[str, Any], max_drop: float | None) -> tuple[Fate, str]:
     if max_drop is not None and trial["drop"] > max_drop:
-        return Fate.REFUSED, f"{loss_text(trial['drop'])} of {trial['metric']} lost, {loss_text(max_drop)} is allowed"
+        return Fate.REFUSED, _lost_text(trial, max_drop)
     size, float_size = trial["weight_bytes"], trial.get("float_weight_bytes")
     if float_size is not None and size >= float_size:
         return Fate.REFUSED, f"no smaller than the float model: {bytes_text(size)}, not {bytes_text(float_size)}"
@@ -106,6 +109,15 @@ def _of_trial(trial: Mapping[str, Any], max_drop: float | None) -> tuple[Fate, s
     if latency and of_float and latency > of_float * SAME_SPEED:
         return Fate.REFUSED, f"slower than the float model: {latency:.3g} ms, not {of_float:.3g} ms"
     return Fate.SPARE, ""
+
+
+def _lost_text(trial: Mapping[str, Any], max_drop: float) -> str:
+    """What a trial lost, in numbers of what was counted where that was counted."""
+    count, metric = trial.get("count"), trial["metric"]
+    if count is None:
+        return f"{loss_text(trial['drop'])} of {metric} lost, {loss_text(max_drop)} is allowed"
+    counted = COUNTED.get(metric, metric)
+    return f"{round(trial['drop'] * count)} of {count} {counted} lost ({allowed_text(max_drop, count)})"
 
 
 def why(error: Exception) -> tuple[Fate, str]:

@@ -105,6 +105,11 @@ class Model:
         return self.graph_model.opset_imports.get("", 0)
 
     @property
+    def metadata(self) -> Mapping[str, str]:
+        """What the file states of itself, by key: ONNX's ``metadata_props``."""
+        return self.graph_model.metadata_props
+
+    @property
     def name(self) -> str:
         """What to call the model: its file's stem, else its graph's name."""
         return self.source.stem if self.source is not None else self.graph.name or "model"
@@ -134,7 +139,9 @@ class Model:
         return any(value.dtype in halves for value in (*self.graph.inputs, *self.graph.initializers.values(), *made))
 
     def with_graph(self, graph_model: ir.Model) -> Model:
-        """The same model by origin, open dimensions and states, with another graph."""
+        """The same model by origin, open dimensions, states and metadata, with another graph."""
+        for key, text in self.metadata.items():
+            graph_model.metadata_props.setdefault(key, text)
         return replace(self, graph_model=graph_model)
 
     def proto(self) -> onnx.ModelProto:

@@ -336,7 +336,8 @@ def check_model(model: Path, target: str, shapes: ShapeRequest, progress: Progre
     """
     plugin, profile = find_profile(target)
     walk = Walk(progress)
-    simplified = _simplified(walk, _fixed(walk, model, shapes))
+    fixed = walk.run_stage(FixShapes(shapes, defaults=True), walk.run_stage(Load(), model).model).model
+    simplified = _simplified(walk, fixed)
     with progress.stage("check operators"):
         adaptation = adapted(simplified, plugin, profile, installed_rewrites())
         support = summarize(adaptation.rewritten.model, adaptation.verdicts, profile)

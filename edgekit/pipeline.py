@@ -177,7 +177,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     require_replaceable(request.output)
     with atomic_directory(request.output, what="bundle", may_replace=is_bundle) as folder:
         loaded = walk.run_stage(Load(), request.model).model
-        fixed = walk.run_stage(FixShapes(request.shapes), loaded).model
+        fixed = walk.run_stage(FixShapes(request.shapes, defaults=True), loaded).model
         fixed = with_states(fixed, request.states)
         original = loaded if not fixed.states and _takes_the_same(loaded, fixed) else fixed
         if request.labels is not None:

@@ -42,7 +42,8 @@ def original_of(bundle: Bundle, model: Path) -> Model:
     for file, source in zip(model_files(model)[1:], sources[1:], strict=True):  # the model names the same files
         _require_same(file, source, "the model's data file")
     options = bundle.manifest["options"]
-    fixed = FixShapes(ShapeRequest.declared(options["dims"], options["shapes"]))(Load()(model).model).model
+    asked = ShapeRequest.declared(options["dims"], options["shapes"])
+    fixed = FixShapes(asked, defaults=True)(Load()(model).model).model
     return with_states(fixed, bundle.states)
 
 

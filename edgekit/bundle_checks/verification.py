@@ -12,7 +12,7 @@ import numpy as np
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.original import original_of
 from edgekit.bundle_checks.testimony import Testimony, testify
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare
+from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare, meaning_on
 from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, class_output
 from edgekit.comparison.recorded import Recording, check_export
 from edgekit.data.samples import Samples, open_samples
@@ -216,7 +216,9 @@ def _golden_flaw(floor: Mapping[str, Any], result: OutputAccuracy) -> str | None
 def _against_original(bundle: Bundle, runner: Runner, samples: Samples, original: Model, step: Step | None) -> Accuracy:
     reference, kind = reference_of(original), Kind(bundle.manifest["model"]["kind"])
     export = check_export(original, reference, samples)
-    outputs, task = compare(samples, reference, runner, tuple(spec.name for spec in original.returned_outputs), step)
+    names = tuple(spec.name for spec in original.returned_outputs)
+    meaning = meaning_on(samples, reference, original)
+    outputs, task = compare(samples, reference, runner, names, step, meaning)
     accuracy = Accuracy(
         executed_by=runner.executed_by,
         reference=reference.executed_by,
@@ -230,6 +232,7 @@ def _against_original(bundle: Bundle, runner: Runner, samples: Samples, original
         ),
         outputs=outputs,
         task=task,
+        meaning=None if meaning is None else meaning.result(),
     )
     accuracy = with_self_agreement(accuracy, original, samples)
     try:

@@ -176,7 +176,7 @@ def _testimony_rows(testimony: Testimony) -> list[tuple[str, str]]:
 
 
 def _rows(verification: Verification, files: int) -> list[tuple[str, str]]:
-    from edgekit.reporting.summary import data_text, decibel_text, task_text, worst_output_text
+    from edgekit.reporting.summary import data_text, decibel_text, meaning_text, task_text, worst_output_text
 
     rows = [("files", f"{files}, all as they were written"), ("executed by", verification.executed_by)]
     for output in verification.golden:
@@ -189,6 +189,8 @@ def _rows(verification: Verification, files: int) -> list[tuple[str, str]]:
         rows += [("compared on", data_text(record)), ("worst output", worst_output_text(record))]
         if record["task"] is not None:
             rows.append(("accuracy", task_text(record)))
+        if record["meaning"] is not None:
+            rows.append((record["meaning"]["kind"], meaning_text(record["meaning"])))
     if verification.labels is not None:
         labels = verification.labels
         beside = (

@@ -6,16 +6,19 @@ integers, which may differ by one count in 1 % of their elements. One rule holds
 precision or integers. An output passes
 
 - by the labels, where the samples have some and it tells the class: the share found may fall by ``max_drop`` (1 %);
+- by what it tells, where that is known and the original tells anything on the samples
+  (:mod:`edgekit.comparison.meaning`): at most 5 % of a detector's boxes are one model's alone, or of a recognizer's
+  characters others, and boxes of both overlap by 0.75 on average. Numbers and decisions of such outputs do not count;
 - by its decisions, where its last axis holds scores: at most 5 % of them change;
 - by its signal: 20 dB SQNR over all samples, and 10 dB on each, whose noise is held against its own power or a tenth of
   an average sample's. So a quiet sample may have the noise that an average one may have;
 - as other numbers, where at most 5 % of the elements differ.
 
 Labels count whatever was built. Those of which the original finds no more than a guess would find prove nothing, and
-count as none. Without labels a ``max_drop`` that was asked for bounds the share of changed decisions in place of the
-5 %: no more labels can be lost. An output that no longer follows its input, or is infinite or NaN where the original's
-is not, never passes. ``--floor`` asks for another SQNR, which decisions do not make up for; ``--accept`` takes what
-misses its floors.
+count as none. Without labels a ``max_drop`` that was asked for bounds the share of changed decisions, boxes and
+characters in place of the 5 %: no more labels can be lost. An output that no longer follows its input, or is infinite
+or NaN where the original's is not, never passes. ``--floor`` asks for another SQNR, which decisions, boxes and text do
+not make up for; ``--accept`` takes what misses its floors.
 
 Some outputs are not determined to 50 dB on some inputs: a score of 1e-7, say, that a sigmoid computes as a difference
 of larger numbers. ONNX Runtime itself gives another one as soon as it optimizes the graph, or once inputs and weights
@@ -26,18 +29,20 @@ agree on, less :data:`SELF_MARGIN_DB`, is all that is asked of such an output of
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
 import numpy as np
 
+from edgekit.comparison.meaning import LEAST_OVERLAP, SEEN, Meaning, MeaningAccuracy, meaning_of
 from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, TaskAccuracy, class_output, json_number
 from edgekit.data.samples import Samples
 from edgekit.execution.recurrence import restart
-from edgekit.model import Arrays
+from edgekit.model import Arrays, Model
 
 
 class Kind(StrEnum):
@@ -153,6 +158,8 @@ class Accuracy:
     """The floors that are missed, where the user takes it all the same."""
     sizes: tuple[SizeAccuracy, ...] = ()
     """At each size that was tried of the open dimensions; empty where there are none."""
+    meaning: MeaningAccuracy | None = None
+    """What outputs tell, where that is known: boxes, or text."""
 
     @property
     def worst_db(self) -> float | None:
@@ -182,6 +189,7 @@ class Accuracy:
             "floors": asdict(self.floors),
             "outputs": [output.as_record() for output in self.outputs],
             "task": None if self.task is None else self.task.as_record(),
+            "meaning": None if self.meaning is None else self.meaning.as_record(),
             "self_agreement_db": {name: json_number(value) for name, value in self.self_agreement_db.items()},
             "accepted": list(self.accepted),
             "sizes": [size.as_record() for size in self.sizes],
@@ -198,9 +206,29 @@ class Accuracy:
             lost = self.task.drop * self.samples
             flaws.append(
                 f"top-1 accuracy {self.task.built:.2%} instead of {self.task.reference:.2%}: "
-                f"{lost:.0f} of {self.samples} labels lost ({_allowed(self.floors.max_drop, self.samples)})"
+                f"{lost:.0f} of {self.samples} labels lost ({allowed_text(self.floors.max_drop, self.samples)})"
             )
-        return flaws
+        return flaws + self._flaws_of_meaning()
+
+    @property
+    def _judged_by_meaning(self) -> Collection[str]:
+        """The outputs that are judged by what they tell."""
+        meaning, floors = self.meaning, self.floors
+        counts = meaning is not None and meaning.proves and floors.agreement is not None and not floors.asked
+        return meaning.outputs if meaning is not None and counts else ()
+
+    def _flaws_of_meaning(self) -> list[str]:
+        """Flaws of what outputs tell."""
+        meaning, agreement = self.meaning, self.floors.agreement
+        if meaning is None or agreement is None or not self._judged_by_meaning:
+            return []
+        subject = f"output{'s' if len(meaning.outputs) > 1 else ''} {', '.join(map(repr, meaning.outputs))}"
+        if meaning.agreement < agreement:
+            allowed = allowed_text(round(1 - agreement, 9), meaning.count)
+            return [f"{subject}: {meaning.wrong} of {meaning.count} {meaning.kind} differ ({allowed})"]
+        if meaning.overlap is not None and meaning.overlap < LEAST_OVERLAP:
+            return [f"{subject}: boxes overlap by {meaning.overlap:.2f} on average (at least {LEAST_OVERLAP})"]
+        return []
 
     def _flaws(self, output: OutputAccuracy) -> list[str]:
         subject = f"output {output.name!r}"
@@ -216,6 +244,8 @@ class Accuracy:
             if reached >= floor:
                 return []
             return [f"{subject}: SQNR {reached:.1f} dB on its worst sample (at least {floor:.0f} dB)"]
+        if output.name in self._judged_by_meaning:
+            return []
         judged_by_labels = (
             self.task is not None and self.task.output == output.name and self.floors.max_drop is not None
         )
@@ -262,7 +292,7 @@ class Accuracy:
         return min(self.floors.sqnr_db, max(limit, LEAST_DB))
 
 
-def _allowed(share: float, count: int) -> str:
+def allowed_text(share: float, count: int) -> str:
     """What a share of so many allows, for people."""
     percent = f"{100 * share:.4g} %"
     return f"the budget {percent} allows {math.floor(share * count + 1e-9)}"
@@ -272,7 +302,7 @@ def _changed(output: OutputAccuracy, least_agreement: float) -> str:
     """How many decisions are others, and how many may be."""
     agreement, count = output.agreement or 0.0, output.decisions or 0
     changed = round((1 - agreement) * count)
-    return f"{changed} of {count} decisions changed ({_allowed(round(1 - least_agreement, 9), count)})"
+    return f"{changed} of {count} decisions changed ({allowed_text(round(1 - least_agreement, 9), count)})"
 
 
 def compare(
@@ -281,6 +311,7 @@ def compare(
     built: Executor,
     outputs: tuple[str, ...],
     step: Callable[[str, int, int], None] | None = None,
+    meaning: Meaning | None = None,
 ) -> tuple[tuple[OutputAccuracy, ...], TaskAccuracy | None]:
     """Runs both models on all samples; to models with states, they are the steps of one sequence.
 
@@ -290,6 +321,7 @@ def compare(
         built: What was built from it.
         outputs: The original's outputs, in order.
         step: Told how many samples are done.
+        meaning: Gathers what the outputs tell; see :func:`meaning_on`.
 
     Returns:
         One accuracy an output, and the share of labels found where the samples have labels and an output tells the
@@ -306,6 +338,8 @@ def compare(
     for done, sample in enumerate(samples, 1):
         wanted, got = original.run(sample.feeds), built.run(sample.feeds)
         comparison.add(wanted, got)
+        if meaning is not None:
+            meaning.add(wanted, got)
         if sample.label is not None:
             if counts is None and (name := class_output({output: wanted[output] for output in outputs})) is not None:
                 counts = LabelCount(name), LabelCount(name)
@@ -317,3 +351,17 @@ def compare(
         return comparison.results(), None
     reference, found = counts
     return comparison.results(), TaskAccuracy(reference.output, reference.accuracy, found.accuracy, reference.classes)
+
+
+def meaning_on(samples: Samples, original: Executor, model: Model) -> Meaning | None:
+    """What a model's outputs tell, as far as that is seen on the first samples; None where it is not known.
+
+    Args:
+        samples: What to look at.
+        original: Executes the model.
+        model: The float model.
+    """
+    if model.states or model.open_dims:
+        return None
+    answers = [original.run(sample.feeds) for sample in itertools.islice(samples, SEEN)]
+    return meaning_of(answers, model.fed_inputs, len(model.class_names) or None)

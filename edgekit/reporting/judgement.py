@@ -77,6 +77,9 @@ def _floors(accuracy: Mapping[str, Any]) -> str:
     asked = [f"SQNR of {decibel_text(floors['sqnr_db'])}" + (" by --floor" if floors.get("asked") else "")]
     if floors["agreement"] is not None:
         asked.append(f"or {floors['agreement']:.0%} equal decisions")
+    meaning = accuracy.get("meaning")
+    if meaning is not None and meaning["count"] and floors["agreement"] is not None and not floors.get("asked"):
+        asked.append(f"and {floors['agreement']:.0%} equal {meaning['kind']}")
     if accuracy["task"] is not None and floors["max_drop"] is not None:
         asked.append(f"and at most {floors['max_drop']:.2%} of the labels lost")
     return " ".join(asked)

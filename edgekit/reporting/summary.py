@@ -25,6 +25,8 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
     rows += [("keeps", f"{state['name']}, replaced by {state['replaced_by']}") for state in manifest.get("states", ())]
     if accuracy["task"] is not None:
         rows.append(("accuracy", task_text(accuracy)))
+    if accuracy.get("meaning") is not None:
+        rows.append((accuracy["meaning"]["kind"], meaning_text(accuracy["meaning"])))
     rows += [
         ("worst output", worst_output_text(accuracy)),
         *(("at sizes", text) for text in sizes_texts(accuracy)),
@@ -99,6 +101,15 @@ def task_text(accuracy: Mapping[str, Any]) -> str:
     """Share of the labels found by both models."""
     task = accuracy["task"]
     return f"{task['built']:.2%} of the labels found, by the original {task['reference']:.2%}"
+
+
+def meaning_text(meaning: Mapping[str, Any]) -> str:
+    """How many boxes or characters the built model and the original have in common."""
+    if not meaning["count"]:
+        return f"none on these samples ({meaning['read_as']})"
+    overlap = "" if meaning["overlap"] is None else f", {meaning['overlap']:.2f} overlap on average"
+    right = meaning["count"] - meaning["wrong"]
+    return f"{right} of {meaning['count']} equal{overlap} ({meaning['read_as']})"
 
 
 def worst_output_text(accuracy: Mapping[str, Any]) -> str:

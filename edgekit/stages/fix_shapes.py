@@ -14,6 +14,7 @@ from edgekit.dimensions import as_record
 from edgekit.errors import InputError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.graph.default_sizes import DefaultSize, with_default_sizes
 from edgekit.graph.shape_request import FixedSizes, ShapeRequest, terms
 from edgekit.graph.shapes import ContradictionError, fold_shapes, infer_shapes
 from edgekit.model import Dim, Model, ValueSpec
@@ -31,12 +32,15 @@ class FixShapes(Stage[Model]):
 
     Args:
         request: The sizes; an empty request fixes nothing, and still folds what is constant.
+        defaults: Whether free dimensions that the request leaves out get the sizes of
+            :mod:`edgekit.graph.default_sizes`.
     """
 
     name = "fix shapes"
 
-    def __init__(self, request: ShapeRequest) -> None:
-        self._request = request
+    def __init__(self, request: ShapeRequest, *, defaults: bool = False) -> None:
+        self._asked = request
+        self._defaults = defaults
 
     def run(self, given: Model) -> StageResult:
         """Fixes the shapes.
@@ -45,10 +49,11 @@ class FixShapes(Stage[Model]):
             InputError: The request does not fit the inputs, or the graph cannot take the shapes; then it says which
                 node cannot.
         """
-        sizes = self._request.sizes(given.inputs)
-        given = replace(given, open_dims=self._request.open_dims)
-        warnings: list[str] = []
-        fixed = self._with_inputs_fixed(given, sizes, warnings)
+        request, by_default = self._request(given)
+        sizes = request.sizes(given.inputs)
+        given = replace(given, open_dims=request.open_dims)
+        warnings = list(map(str, by_default))
+        fixed = self._with_inputs_fixed(given, request, sizes, warnings)
         folded = _folded(given, fixed, warnings)
         record: dict[str, Any] = {
             "sizes": dict(sizes.by_name),
@@ -66,16 +71,23 @@ class FixShapes(Stage[Model]):
 
     def ensures(self, given: Model, result: StageResult) -> None:
         """Checks what the class promises."""
-        sizes = self._request.sizes(given.inputs)
-        asked = {spec.name: self._request.shape(spec, sizes) for spec in given.inputs}
+        request, _ = self._request(given)
+        sizes = request.sizes(given.inputs)
+        asked = {spec.name: request.shape(spec, sizes) for spec in given.inputs}
         if asked != {spec.name: spec.shape for spec in result.model.inputs}:
             raise self.broken("the inputs have other shapes than were asked for")
         if [spec.name for spec in result.model.outputs] != [spec.name for spec in given.outputs]:
             raise self.broken("the outputs have other names")
 
-    def _with_inputs_fixed(self, given: Model, sizes: FixedSizes, warnings: list[str]) -> Model:
+    def _request(self, given: Model) -> tuple[ShapeRequest, list[DefaultSize]]:
+        """The request with what it leaves out, and that."""
+        if not self._defaults:
+            return self._asked, []
+        return with_default_sizes(self._asked, given.inputs, given.metadata)
+
+    def _with_inputs_fixed(self, given: Model, request: ShapeRequest, sizes: FixedSizes, warnings: list[str]) -> Model:
         """The model with the shapes put in and all others worked out, not folded yet."""
-        asked = {spec.name: self._request.shape(spec, sizes) for spec in given.inputs}
+        asked = {spec.name: request.shape(spec, sizes) for spec in given.inputs}
         overridden = any(
             old != new and isinstance(old, int)
             for spec in given.inputs

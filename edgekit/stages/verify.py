@@ -6,7 +6,16 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from edgekit.comparison.accuracy import MAX_DROP, SELF_MARGIN_DB, Accuracy, Floors, Kind, SizeAccuracy, compare
+from edgekit.comparison.accuracy import (
+    MAX_DROP,
+    SELF_MARGIN_DB,
+    Accuracy,
+    Floors,
+    Kind,
+    SizeAccuracy,
+    compare,
+    meaning_on,
+)
 from edgekit.comparison.conditioning import conditioning
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.metrics import json_number
@@ -150,7 +159,8 @@ class Verify(Stage[Built]):
             InaccurateError: It is not.
         """
         names = tuple(output.name for output in self._original.returned_outputs)
-        outputs, task = compare(samples, reference, runner, names, self._progress)
+        meaning = None if self._seeded else meaning_on(samples, reference, self._original)
+        outputs, task = compare(samples, reference, runner, names, self._progress, meaning)
         measured = Accuracy(
             executed_by=runner.executed_by,
             reference=reference.executed_by,
@@ -164,6 +174,7 @@ class Verify(Stage[Built]):
             ),
             outputs=outputs,
             task=task,
+            meaning=None if meaning is None else meaning.result(),
         )
         accuracy = with_self_agreement(measured, self._original, samples)
         if self._accept and not accuracy.is_broken():

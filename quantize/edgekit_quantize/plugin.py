@@ -5,11 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.comparison.accuracy import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Kind
+from edgekit.comparison.accuracy import MAX_DROP as MAX_DROP_OF_LABELS
+from edgekit.comparison.meaning import BOXES, SEEN, TEXT, meaning_of
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.quantizer import BudgetError, CandidateError, QuantizationRequest, QuantizationResult, Quantizer, Scheme
@@ -32,8 +36,14 @@ from edgekit_quantize.shared_calibration import calibrated, feeds_of
 from edgekit_quantize.writing.candidate import Written, write
 from edgekit_quantize.writing.float16 import in_half_precision
 
-MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, EXPLAINED: 0.003}
-"""What of the metric may be lost where the user names no budget; 0.003 of a signal's power is 25 dB."""
+MAX_DROP = {
+    LABELS: MAX_DROP_OF_LABELS,
+    AGREEMENT: MAX_DISAGREEMENT,
+    BOXES: MAX_DISAGREEMENT,
+    TEXT: MAX_DISAGREEMENT,
+    EXPLAINED: 10 ** (-SQNR_FLOOR_DB[Kind.QUANTIZED] / 10),
+}
+"""What of the metric may be lost where the user names no budget: what the verification of the bundle allows."""
 MAX_DROP_OF_EVALUATION = 0.01
 """What may be lost of what the project's evaluation function gives for the float model, as a share of it."""
 
@@ -100,7 +110,9 @@ def _without_samples(request: QuantizationRequest, model: ir.Model, placement: P
 
 def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Samples) -> Scorer:
     if request.evaluation is None:
-        return Scorer.by_references(calibration.references, classes=decides(request.model.graph))
+        answers = [reference.outputs for reference in islice(calibration.references.answers(), SEEN)]
+        meaning = meaning_of(answers, request.model.fed_inputs, len(request.model.class_names) or None)
+        return Scorer.by_references(calibration.references, classes=decides(request.model.graph), meaning=meaning)
     original = SessionRunner(request.model.graph_model)
     return Scorer.by_evaluation(calibration.references, request.evaluation, samples, original.run)
 

@@ -38,6 +38,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
             "device": profile.options["device"],
             "weights": precision,
             "expanded": list(conversion.expanded),
+            "weights_as_floats": list(conversion.widened),
             "precision_asked": options.precision,
         },
     )

@@ -16,6 +16,7 @@ from edgekit_openvino.element_types import border_gaps, inner_gaps
 from edgekit_openvino.expansion import expanded
 from edgekit_openvino.misread import misread_nodes, misshapen_nodes
 from edgekit_openvino.report import gaps_in, last_line
+from edgekit_openvino.stored_weights import widen_where_not_loadable
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Conversion:
     """The ``openvino.Model``."""
     expanded: tuple[str, ...] = ()
     """Operators that were replaced by their definitions first, since OpenVINO does not convert them right."""
+    widened: tuple[str, ...] = ()
+    """Convolutions whose stored weights are floats, since OpenVINO would not load them."""
 
 
 def convert_model(model: Model, *, compare_shapes: bool = True) -> Conversion:
@@ -44,7 +47,7 @@ def convert_model(model: Model, *, compare_shapes: bool = True) -> Conversion:
     """
     try:
         read = _read_right(model, compare_shapes=compare_shapes)
-        return Conversion(_with_the_borders_of(model, read))
+        return _loadable(_with_the_borders_of(model, read))
     except UnsupportedOpsError as error:
         simpler = expanded(model, error.ops)
         if simpler is None:
@@ -53,7 +56,11 @@ def convert_model(model: Model, *, compare_shapes: bool = True) -> Conversion:
             network = _read_right(simpler, compare_shapes=compare_shapes)
         except UnsupportedOpsError:
             raise error from None  # the gaps of the model as it was given
-        return Conversion(_with_the_borders_of(model, network), tuple(error.ops))
+        return _loadable(_with_the_borders_of(model, network), tuple(error.ops))
+
+
+def _loadable(network: Any, expanded_ops: tuple[str, ...] = ()) -> Conversion:
+    return Conversion(network, expanded_ops, tuple(widen_where_not_loadable(network)))
 
 
 def _with_the_borders_of(model: Model, read: Any) -> Any:

@@ -15,6 +15,11 @@ SMALL_CONSTANT = 64
 """In bytes; one of this size takes less room than what the topology says of it."""
 OPERATION_BYTES = 400
 """About what the topology says of one operation and its edges."""
+WIDENS = "decompression_0"
+"""The mark of an operation that OpenVINO's compression to float16 put behind a constant."""
+WORTH_HALVING = 450
+"""In bytes; a constant of which float16 saves less stays in float32: what the topology says of the operation that
+widens it again, and of the edges, takes more."""
 
 
 def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool) -> None:
@@ -31,7 +36,9 @@ def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool
     fused = _fused(converted)
     _share_small_constants(fused)
     _name_anew(fused, model)
-    openvino.save_model(fused, topology, compress_to_fp16=half_weights)
+    if half_weights:
+        fused = _halved(fused)
+    openvino.save_model(fused, topology, compress_to_fp16=False)
     text = topology.read_text(encoding="utf-8")
     topology.write_text(BETWEEN_TAGS.sub("><", text), encoding="utf-8")  # an eighth of the file is indentation
 
@@ -47,6 +54,29 @@ def _fused(converted: Any) -> Any:
     fused = converted.clone()
     apply_moc_transformations(fused, cf=True)
     return min(fused, converted, key=_expected_bytes)
+
+
+def _halved(converted: Any) -> Any:
+    """The model with its float32 constants in float16, where that is worth it, behind operations that widen them.
+
+    OpenVINO halves all of them, or none; the small ones are put back.
+    """
+    from openvino import opset13
+    from openvino._offline_transformations import compress_model_transformation
+
+    halved = converted.clone()
+    compress_model_transformation(halved)
+    for widened in halved.get_ops():
+        if widened.get_type_name() != "Convert" or WIDENS not in widened.get_rt_info():
+            continue
+        half = widened.input_value(0).get_node()
+        if half.get_byte_size() > WORTH_HALVING:
+            continue
+        kept = opset13.constant(half.get_data().astype("float32"))
+        kept.set_friendly_name(widened.get_friendly_name())
+        for reader in widened.output(0).get_target_inputs():
+            reader.replace_source_output(kept.output(0))
+    return halved
 
 
 def _expected_bytes(converted: Any) -> int:

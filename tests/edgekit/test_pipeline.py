@@ -201,9 +201,18 @@ def test_a_request_that_cannot_be_met_is_refused_at_once(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_dynamic_inputs_without_data(tmp_path: Path, digits: Path) -> None:
+def test_dynamic_inputs_without_data(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
     with pytest.raises(InputError, match=r"no input can be drawn while its shape is dynamic\nhint: fix it with --dim"):
-        packaged(tmp_path / "out", digits, "onnxruntime")
+        packaged(tmp_path / "out", onnx_file("f (float[W] x) => (float[W] y) { y = Relu(x) }"), "onnxruntime")
+
+
+def test_a_free_batch_is_one_and_said(tmp_path: Path, digits: Path) -> None:
+    manifest = packaged(tmp_path / "out", digits, "onnxruntime").manifest
+    assert [feature["shape"] for feature in manifest["inputs"]] == [[1, 1, 28, 28]]
+    (fixed,) = (stage["record"] for stage in manifest["stages"] if stage["name"] == "fix shapes")
+    assert fixed["warnings"] == [
+        "dimension 0 (batch) of input 'image' is 1, one sample; --dim batch=SIZE makes it another"
+    ]
 
 
 def test_random_inputs_that_the_model_cannot_take(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.comparison.custom_metric import Evaluation, share_lost
+from edgekit.comparison.meaning import LEAST_OVERLAP, Meaning, MeaningAccuracy
 from edgekit.comparison.metrics import LabelCount, TaskAccuracy, class_output, decibels
 from edgekit.data.samples import Samples
 from edgekit.model import Arrays
@@ -35,16 +36,19 @@ class Score:
     """How a candidate did."""
 
     metric: str
-    """``accuracy``: labels found; ``agreement``: positions of the first output with the float model's largest class;
-    ``explained``: 1 - power of the error / variance of the float model's output, for the worst output, so that an
-    answer that is the same for every sample scores 0 (:func:`variances`); else the name of the project's evaluation
-    function."""
+    """``accuracy``: labels found; ``boxes`` and ``characters``: the share that is the float model's, where it is known
+    that outputs tell of these (:mod:`edgekit.comparison.meaning`); ``agreement``: positions of the first output with
+    the float model's largest class; ``explained``: 1 - power of the error / variance of the float model's output, for
+    the worst output, so that an answer that is the same for every sample scores 0 (:func:`variances`); else the name of
+    the project's evaluation function."""
     value: float
     """0 to 1, but for the project's function."""
     reference: float
     """What the float model scores."""
     sqnr_db: float
     """Power of the float model's output over that of the error, in decibels, for the worst output."""
+    count: int | None = None
+    """How many labels, boxes, characters or decisions the value is a share of; None where it is none of these."""
     relative: bool = False
     """Whether what is lost is told as a share of the float model's value, for want of a scale."""
     in_settings: Mapping[str, float] = field(default_factory=dict)
@@ -92,11 +96,13 @@ class Scorer:
     evaluation: Evaluation | None = None
     samples: Samples | None = None
     """What the evaluation function gets."""
+    meaning: Meaning | None = None
+    """Reads what outputs tell, where the metric is that."""
     doubt: str | None = None
     """Why the samples' labels do not count; None where they do, or where there are none."""
 
     @classmethod
-    def by_references(cls, references: References, *, classes: bool) -> Scorer:
+    def by_references(cls, references: References, *, classes: bool, meaning: Meaning | None = None) -> Scorer:
         """Scores by labels where the samples have some that prove something, else by nearness to the float model.
 
         Labels of which the float model finds no more than a guess prove nothing
@@ -105,11 +111,14 @@ class Scorer:
         Args:
             references: Samples with the float model's answers; at least one.
             classes: Whether the first output decides between classes (:func:`decides`).
+            meaning: Reads what outputs tell, where that is known.
         """
-        nearness = AGREEMENT if classes else EXPLAINED
+        told = None if meaning is None else _told(references, meaning)
+        nearness = told.kind if told is not None else AGREEMENT if classes else EXPLAINED
+        meaning = None if told is None else meaning
         task = _labels_found(references)
         if task is None:
-            return cls(references, nearness, 1.0)
+            return cls(references, nearness, 1.0, meaning=meaning)
         if not task.is_chance(len(references)):
             return cls(references, LABELS, task.reference)
         among = "" if task.classes is None else f" among {task.classes} classes"
@@ -118,7 +127,7 @@ class Scorer:
             f"find: candidates are judged without them, by {nearness}; "
             "check the labels, the order of the classes and the preprocessing, or give more samples"
         )
-        return cls(references, nearness, 1.0, doubt=doubt)
+        return cls(references, nearness, 1.0, meaning=meaning, doubt=doubt)
 
     @classmethod
     def by_evaluation(cls, references: References, evaluation: Evaluation, samples: Samples, float_run: Run) -> Scorer:
@@ -156,7 +165,7 @@ class Scorer:
             candidates: What runs each of them in each setting, behind the setting's name.
         """
         spread = variances(self.references) if self.metric == EXPLAINED else {}
-        tallies = [[_Tally(self.metric, spread) for _ in runs] for runs in candidates]
+        tallies = [[_Tally(self.metric, spread, self.meaning) for _ in runs] for runs in candidates]
         failed: dict[int, CandidateError] = {}
 
         def unless_failed(number: int, work: Callable[[], Score | None]) -> Score | None:
@@ -190,9 +199,13 @@ class Scorer:
             value = self.evaluation(run, self.samples)
             return Score(self.metric, value, self.float_value, sqnr, relative=True)
         if tally.labels is not None:
-            return Score(self.metric, tally.labels.accuracy, self.float_value, sqnr)
+            return Score(self.metric, tally.labels.accuracy, self.float_value, sqnr, len(self.references))
+        if tally.meaning is not None:
+            told = tally.meaning.result()
+            enough = told.overlap is None or told.overlap >= LEAST_OVERLAP
+            return Score(self.metric, told.agreement if enough else 0.0, self.float_value, sqnr, told.count)
         if self.metric == AGREEMENT:
-            return Score(self.metric, tally.same / tally.positions, self.float_value, sqnr)
+            return Score(self.metric, tally.same / tally.positions, self.float_value, sqnr, tally.positions)
         return Score(self.metric, tally.explained, self.float_value, sqnr)
 
 
@@ -206,9 +219,11 @@ class _Tally:
     Args:
         metric: See :attr:`Score.metric`.
         variances: Of the float model's outputs, by name; empty where they do not count.
+        meaning: Reads what outputs tell, where the metric is that.
     """
 
-    def __init__(self, metric: str, variances: Mapping[str, float]) -> None:
+    def __init__(self, metric: str, variances: Mapping[str, float], meaning: Meaning | None = None) -> None:
+        self.meaning = None if meaning is None else meaning.anew()
         self._metric = metric
         self._variances = variances
         self._power: dict[str, list[float]] = {}
@@ -226,6 +241,8 @@ class _Tally:
                 signal_and_noise = self._power.setdefault(name, [0.0, 0.0])
                 signal_and_noise[0] += signal
                 signal_and_noise[1] += noise
+        if self.meaning is not None:
+            self.meaning.add(reference.outputs, outputs)
         if self._metric == AGREEMENT:
             first = next(iter(reference.outputs))
             wanted, found = reference.outputs[first].argmax(-1), np.asarray(outputs[first]).argmax(-1)
@@ -270,6 +287,15 @@ def _variance(outputs: Sequence[np.ndarray]) -> float:
         mean = np.float64(sum(float(output.sum(dtype=np.float64)) for output in outputs) / max(count, 1))
     variance = sum(float(np.sum((output - mean) ** 2)) for output in outputs)
     return variance if variance > SAME * power else power
+
+
+def _told(references: References, meaning: Meaning) -> MeaningAccuracy | None:
+    """What the float model tells; None where that is nothing."""
+    fresh = meaning.anew()
+    for reference in references.answers():
+        fresh.add(reference.outputs, reference.outputs)
+    told = fresh.result()
+    return told if told.proves else None
 
 
 def _labels_found(references: References) -> TaskAccuracy | None:

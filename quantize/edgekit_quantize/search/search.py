@@ -81,6 +81,7 @@ class Trial:
             "value": self.score.value,
             "float_value": self.score.reference,
             "drop": self.score.drop,
+            "count": self.score.count,
             "sqnr_db": json_number(self.score.sqnr_db),
             "latency_ms": self.latency_ms,
             "float_latency_ms": self.float_ms,

@@ -1,0 +1,90 @@
+"""Boxes that a detector finds: which of them two models find both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+CONFIDENT = 0.25
+"""The score from which on a box counts, as detectors' own tools have it (Ultralytics' ``conf``)."""
+DOUBTFUL = CONFIDENT / 2
+"""The score from which on a box may be the other model's: one of 0.26 that becomes 0.24 was found by both."""
+SAME_OBJECT = 0.5
+"""The overlap from which on two boxes are of one object (PASCAL VOC)."""
+MOST_BEFORE = 1000
+MOST_AFTER = 300
+"""How many boxes with the largest scores are kept before and after suppression (COCO counts 100 a picture)."""
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """What was found in one sample."""
+
+    corners: np.ndarray
+    """(n, 4) float64: left, top, right, bottom, in whatever unit."""
+    scores: np.ndarray
+    """(n,) 0 to 1."""
+    classes: np.ndarray
+    """(n,) integers."""
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def at(self, places: np.ndarray) -> Boxes:
+        """Those at these places."""
+        return Boxes(self.corners[places], self.scores[places], self.classes[places])
+
+    def without_weak(self) -> Boxes:
+        """Those that may count, the largest score first."""
+        order = np.argsort(-self.scores, kind="stable")
+        return self.at(order[self.scores[order] >= DOUBTFUL][:MOST_BEFORE])
+
+    def suppressed(self) -> Boxes:
+        """Of boxes of a class that overlap by more than :data:`SAME_OBJECT` the one with the largest score.
+
+        Non-maximum suppression, greedy and by class.
+        """
+        left = self.without_weak()
+        overlaps = overlap(left.corners, left.corners) > SAME_OBJECT
+        overlaps &= left.classes[:, None] == left.classes[None]
+        gone = np.zeros(len(left), bool)
+        for place in range(len(left)):
+            if not gone[place]:
+                gone[place + 1 :] |= overlaps[place, place + 1 :]
+        return left.at(np.flatnonzero(~gone)[:MOST_AFTER])
+
+
+def overlap(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Intersection over union of every box with every other: corners (n, 4) and (m, 4) to (n, m)."""
+    low = np.maximum(one[:, None, :2], other[None, :, :2])
+    high = np.minimum(one[:, None, 2:], other[None, :, 2:])
+    shared = np.clip(high - low, 0, None).prod(axis=2)
+    areas = [np.clip(each[:, 2:] - each[:, :2], 0, None).prod(axis=1) for each in (one, other)]
+    union = areas[0][:, None] + areas[1][None] - shared
+    shares: np.ndarray = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return shares
+
+
+def partners(one: Boxes, other: Boxes) -> tuple[int, int, list[float]]:
+    """How many of the boxes that count the other model has too.
+
+    A box has a partner where one of its class overlaps it by :data:`SAME_OBJECT`, each being that of one box only.
+
+    Args:
+        one: Boxes of a model, the largest score first.
+        other: Boxes of the other one.
+
+    Returns:
+        How many boxes of ``one`` count, how many of these have a partner, and the overlaps of those.
+    """
+    overlaps = overlap(one.corners, other.corners) * (one.classes[:, None] == other.classes[None])
+    counted, found = 0, []
+    for row, score in zip(overlaps, one.scores, strict=True):
+        if score < CONFIDENT:
+            continue
+        counted += 1
+        if row.size and (best := int(row.argmax())) >= 0 and row[best] >= SAME_OBJECT:
+            found.append(float(row[best]))
+            overlaps[:, best] = 0
+    return counted, len(found), found

@@ -1,0 +1,87 @@
+"""Text that a recognizer spells: the most probable class of every step, without repetitions and blanks (CTC).
+
+Connectionist temporal classification, Graves et al. 2006: a step's class is a character or the blank, repetitions of a
+class are one character, and blanks are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgekit.model import Arrays, ValueSpec
+
+FEWEST_STEPS = 4
+FEWEST_CLASSES = 10
+LEAST_BLANKS = 0.2
+"""Of how many steps at least the class is the blank, which is more than any other's."""
+MOST_OFF_ONE = 1e-2
+
+
+@dataclass(frozen=True)
+class Recognizer:
+    """How text is read from an output; can be pickled."""
+
+    output: str
+    blank: int
+    """The class that stands for no character."""
+
+    def read(self, outputs: Arrays) -> list[int]:
+        """The characters of a sample, as numbers of classes."""
+        return spelled(_steps(outputs[self.output]), self.blank)
+
+
+def recognised(answers: Sequence[Arrays], inputs: Sequence[ValueSpec]) -> Recognizer | None:
+    """How the text of a model is read; None where it spells none, as far as can be seen.
+
+    The first or the last class is the blank. Without a picture among the inputs the output has to hold probabilities,
+    since a step of anything may have classes.
+
+    Args:
+        answers: The model's outputs on a few samples.
+        inputs: The model's inputs.
+    """
+    if not answers or any("int" in spec.dtype and len(spec.shape or ()) > 1 for spec in inputs):
+        return None
+    is_picture = any(len(spec.shape or ()) == 4 for spec in inputs)
+    for name, array in answers[0].items():
+        if array.dtype.kind != "f" or array.ndim != 3 or 1 not in array.shape[:2]:
+            continue
+        steps = [_steps(answer[name]) for answer in answers]
+        if steps[0].shape[0] < FEWEST_STEPS or steps[0].shape[1] < FEWEST_CLASSES:
+            continue
+        sums = np.concatenate([each.sum(axis=1) for each in steps])
+        if not is_picture and np.abs(sums - 1).max() > MOST_OFF_ONE:
+            continue
+        counts = np.bincount(np.concatenate([each.argmax(axis=1) for each in steps]), minlength=steps[0].shape[1])
+        blank = int(counts.argmax())
+        if blank not in (0, len(counts) - 1) or counts[blank] < LEAST_BLANKS * counts.sum():
+            continue
+        recognizer = Recognizer(name, blank)
+        if any(recognizer.read(answer) for answer in answers):
+            return recognizer
+    return None
+
+
+def _steps(array: np.ndarray) -> np.ndarray:
+    return array.reshape(-1, array.shape[-1])
+
+
+def spelled(steps: np.ndarray, blank: int) -> list[int]:
+    """The characters of scores (steps, classes)."""
+    classes = steps.argmax(axis=1)
+    starts = np.append(True, classes[1:] != classes[:-1])
+    return [int(each) for each in classes[starts] if each != blank]
+
+
+def edits(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many characters have to be put in, left out or exchanged to make one text the other (Levenshtein)."""
+    costs = np.arange(len(other) + 1)
+    letters = np.asarray(other)
+    for count, letter in enumerate(one, 1):
+        kept = np.append(count, np.minimum(costs[1:] + 1, costs[:-1] + (letters != letter)))
+        steps = np.arange(len(kept))
+        costs = np.minimum.accumulate(kept - steps) + steps
+    return int(costs[-1])

@@ -1,0 +1,142 @@
+"""What outputs tell beyond numbers, where that is known: a detector's boxes, a recognizer's text.
+
+Two models are as near to each other as what people take from their outputs. A detector's boxes may be those of the
+neighbouring cell, and are the same after suppression; its coordinates are hundreds of times as large as its scores, so
+that no ratio of powers sees what becomes of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from edgekit.comparison import ctc, detectors
+from edgekit.comparison.boxes import partners
+from edgekit.model import Arrays, ValueSpec
+
+BOXES = "boxes"
+TEXT = "characters"
+LEAST_OVERLAP = 0.75
+"""What boxes that both models find have to overlap on average."""
+SEEN = 8
+"""On how many samples outputs are looked at."""
+
+
+@dataclass(frozen=True)
+class MeaningAccuracy:
+    """What a built model tells against what the original tells, over all samples."""
+
+    kind: str
+    """What is counted: ``boxes`` or ``characters``."""
+    outputs: tuple[str, ...]
+    """The outputs that tell it."""
+    read_as: str
+    """How they are read, for people."""
+    count: int
+    """Boxes that count, of both models; characters of the original."""
+    wrong: int
+    """Boxes that one of the models lacks; characters to put in, leave out or exchange."""
+    overlap: float | None
+    """Intersection over union of the boxes that both have, on average; None for text, and where there are none."""
+
+    @property
+    def agreement(self) -> float:
+        """The share that is right; less than 0 where a text is longer than the original's."""
+        return 1 - self.wrong / self.count if self.count else 1.0
+
+    @property
+    def proves(self) -> bool:
+        """Whether the original tells anything on these samples."""
+        return self.count > 0
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain data for the manifest."""
+        return {**asdict(self), "outputs": list(self.outputs), "agreement": self.agreement}
+
+
+class Meaning(Protocol):
+    """Gathers a :class:`MeaningAccuracy`."""
+
+    def add(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> None:
+        """Compares what two models tell of one more sample."""
+
+    def result(self) -> MeaningAccuracy:
+        """What the samples so far say."""
+
+    def anew(self) -> Meaning:
+        """The same without samples."""
+
+
+class BoxMeaning:
+    """Counts boxes that only one of two models finds."""
+
+    def __init__(self, detector: detectors.Detector) -> None:
+        self._detector = detector
+        self._count = self._wrong = 0
+        self._overlaps: list[float] = []
+
+    def add(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> None:
+        """See :class:`Meaning`."""
+        pair = self._detector.read(dict(reference)), self._detector.read(dict(built))
+        for one, other in (pair, pair[::-1]):
+            counted, found, overlaps = partners(one, other)
+            self._count += counted
+            self._wrong += counted - found
+            self._overlaps += overlaps
+
+    def result(self) -> MeaningAccuracy:
+        """See :class:`Meaning`."""
+        overlap = sum(self._overlaps) / len(self._overlaps) if self._overlaps else None
+        detector = self._detector
+        return MeaningAccuracy(BOXES, detector.outputs, detector.read_as, self._count, self._wrong, overlap)
+
+    def anew(self) -> BoxMeaning:
+        """See :class:`Meaning`."""
+        return BoxMeaning(self._detector)
+
+
+class TextMeaning:
+    """Counts characters that differ."""
+
+    def __init__(self, recognizer: ctc.Recognizer) -> None:
+        self._recognizer = recognizer
+        self._count = self._wrong = 0
+
+    def add(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> None:
+        """See :class:`Meaning`."""
+        wanted, got = self._recognizer.read(dict(reference)), self._recognizer.read(dict(built))
+        self._count += len(wanted)
+        self._wrong += ctc.edits(wanted, got)
+
+    def result(self) -> MeaningAccuracy:
+        """See :class:`Meaning`."""
+        read_as = "the most probable class of every step, without repetitions and blanks"
+        return MeaningAccuracy(TEXT, (self._recognizer.output,), read_as, self._count, self._wrong, None)
+
+    def anew(self) -> TextMeaning:
+        """See :class:`Meaning`."""
+        return TextMeaning(self._recognizer)
+
+
+def meaning_of(answers: Sequence[Arrays], inputs: Sequence[ValueSpec], classes: int | None = None) -> Meaning | None:
+    """What a model's outputs tell; None where that is not known.
+
+    Args:
+        answers: The original's outputs on a few samples.
+        inputs: Its inputs.
+        classes: How many classes it has, where that is known.
+    """
+    shapes = [{name: array.shape for name, array in answer.items()} for answer in answers]
+    same = all(each == shapes[0] for each in shapes)
+    floats = [array for answer in answers for array in answer.values() if array.dtype.kind == "f"]
+    finite = all(np.isfinite(array).all() for array in floats)
+    if not same or not finite:
+        return None
+    detector = detectors.recognised(answers, inputs, classes)
+    if detector is not None:
+        return BoxMeaning(detector)
+    recognizer = ctc.recognised(answers, inputs)
+    return None if recognizer is None else TextMeaning(recognizer)

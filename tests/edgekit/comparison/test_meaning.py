@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.boxes import Boxes, overlap, partners
+from edgekit.comparison.ctc import edits, spelled
+from edgekit.comparison.meaning import meaning_of
+from edgekit.comparison.metrics import OutputAccuracy
+from edgekit.model import Arrays, ValueSpec
+
+PICTURE = (ValueSpec("image", "float32", (1, 3, 64, 64)),)
+ROWS = 400
+CLASSES = 3
+OBJECTS = [(10.0, 12.0, 30.0, 40.0, 0.9, 0), (40.0, 8.0, 60.0, 24.0, 0.8, 2), (5.0, 44.0, 25.0, 60.0, 0.7, 1)]
+"""Left, top, right, bottom, score, class."""
+
+Shifted = tuple[float, float]
+
+
+def dense(rng: np.random.Generator, move: float = 0.0, forget: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Corners (rows, 4) and scores (rows, classes): each object in five rows, nearly the same, and much background."""
+    corners = np.sort(rng.uniform(0, 64, (ROWS, 2, 2)), axis=1).reshape(ROWS, 4)
+    scores = rng.uniform(0, 0.05, (ROWS, CLASSES))
+    places = np.random.default_rng(5).permutation(ROWS)
+    for number, (*box, score, kind) in enumerate(OBJECTS):
+        for row in places[5 * number : 5 * number + 5]:
+            corners[row] = np.array(box) + rng.uniform(-0.5, 0.5, 4) + move
+            scores[row, kind] = 0.01 if number < forget else score - rng.uniform(0, 0.1)
+    return corners, scores
+
+
+def centred(corners: np.ndarray) -> np.ndarray:
+    low, high = corners[:, :2], corners[:, 2:]
+    return np.hstack([(low + high) / 2, high - low])
+
+
+def yolo8(corners: np.ndarray, scores: np.ndarray) -> Arrays:
+    return {"output0": np.hstack([centred(corners), scores]).T[np.newaxis].astype(np.float32)}
+
+
+def with_keypoints(corners: np.ndarray, scores: np.ndarray) -> Arrays:
+    keypoints = np.tile(corners[:, :2] * 3 - 20, (1, 2))
+    return {"output0": np.hstack([centred(corners), scores, keypoints]).T[np.newaxis].astype(np.float32)}
+
+
+def yolo5(corners: np.ndarray, scores: np.ndarray) -> Arrays:
+    many = np.ones((3, 1)), [np.vstack([each] * 3) for each in (centred(corners), scores)]
+    there = many[1][1].max(axis=1, keepdims=True)
+    return {"output": np.hstack([many[1][0], there, many[1][1] / there])[np.newaxis].astype(np.float32)}
+
+
+def boxes_and_scores(corners: np.ndarray, scores: np.ndarray) -> Arrays:
+    background = 1 - scores.sum(axis=1, keepdims=True)
+    return {
+        "boxes": corners[np.newaxis].astype(np.float32) / 64,
+        "scores": np.hstack([background, scores])[np.newaxis].astype(np.float32),
+    }
+
+
+def logits_of_queries(corners: np.ndarray, scores: np.ndarray) -> Arrays:
+    return {
+        "logits": np.log(scores / (1 - scores))[np.newaxis].astype(np.float32),
+        "pred_boxes": centred(corners / 64)[np.newaxis].astype(np.float32),
+    }
+
+
+def after_suppression(corners: np.ndarray, scores: np.ndarray) -> Arrays:
+    found = Boxes(corners, scores.max(axis=1), scores.argmax(axis=1)).suppressed()
+    rows = np.zeros((1, 20, 6), np.float32)
+    rows[0, : len(found)] = np.hstack([found.corners, found.scores[:, None], found.classes[:, None]])
+    return {"output0": rows}
+
+
+def in_vectors(corners: np.ndarray, scores: np.ndarray) -> Arrays:
+    rows = after_suppression(corners, scores)["output0"]
+    return {"boxes": rows[..., :4], "scores": rows[..., 4], "classes": rows[..., 5].astype(np.int64)}
+
+
+FORMS: list[Callable[[np.ndarray, np.ndarray], Arrays]] = [
+    yolo8,
+    with_keypoints,
+    yolo5,
+    boxes_and_scores,
+    logits_of_queries,
+    after_suppression,
+    in_vectors,
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_boxes_are_read_and_matched_whatever_the_form(form: Callable[[np.ndarray, np.ndarray], Arrays]) -> None:
+    answers = [form(*dense(np.random.default_rng(seed))) for seed in range(3)]
+    meaning = meaning_of(answers, PICTURE)
+    assert meaning is not None
+    again, moved, forgetful = (pickle.loads(pickle.dumps(meaning)).anew() for _ in range(3))
+    for seed, answer in enumerate(answers):
+        again.add(answer, form(*dense(np.random.default_rng(100 + seed))))
+        moved.add(answer, form(*dense(np.random.default_rng(seed), move=15.0)))
+        forgetful.add(answer, form(*dense(np.random.default_rng(seed), forget=1)))
+    same = again.result()
+    assert (same.kind, same.count, same.wrong) == ("boxes", 18, 0)
+    assert same.overlap is not None
+    assert same.overlap > 0.85
+    assert moved.result().wrong == 18
+    assert (forgetful.result().count, forgetful.result().wrong) == (15, 3)
+
+
+@pytest.mark.parametrize("distances", [True, False])
+def test_offsets_from_grids_are_boxes(distances: bool) -> None:
+    def answer(move: float) -> Arrays:
+        outputs: Arrays = {}
+        for stride, cell, size in ((8, 19, 24.0), (16, 6, 40.0)):
+            cells = (64 // stride) ** 2
+            scores, offsets = np.full((1, cells, 1), 0.01), np.zeros((1, cells, 4))
+            offsets[..., 2:] = 0.1
+            scores[0, cell] = 0.9
+            half = size / 2 / stride
+            if distances:
+                offsets[0, cell] = np.array([half - move, half, half + move, half])
+            else:
+                offsets[0, cell] = [move, 0.0, np.log(2 * half), np.log(2 * half)]
+            outputs[f"a{stride}"], outputs[f"b{stride}"] = scores.astype(np.float32), offsets.astype(np.float32)
+            outputs[f"c{stride}"] = np.full((1, cells, 1), 0.8, np.float32)
+        return outputs
+
+    meaning = meaning_of([answer(0.0)], PICTURE)
+    assert meaning is not None
+    meaning.add(answer(0.0), answer(0.05))
+    meaning.add(answer(0.0), answer(3.0))
+    found = meaning.result()
+    assert set(found.outputs) == {"a8", "b8", "c8", "a16", "b16", "c16"}
+    assert (found.count, found.wrong) == (8, 4)
+
+
+def other_outputs() -> dict[str, tuple[Arrays, tuple[ValueSpec, ...]]]:
+    rng = np.random.default_rng(0)
+    raw = rng.standard_normal((1, 128, 384)).astype(np.float32)
+    shares = np.exp(rng.standard_normal((1, 400, 20)))
+    shares /= shares.sum(axis=-1, keepdims=True)
+    return {
+        "scores of classes": ({"y": shares[:, 0].astype(np.float32)}, PICTURE),
+        "tokens": ({"y": raw}, (ValueSpec("ids", "int64", (1, 128)),)),
+        "softmax of steps": ({"y": shares.astype(np.float32)}, PICTURE),
+        "a map": ({"y": rng.uniform(0, 1, (1, 1, 64, 64)).astype(np.float32)}, PICTURE),
+        "spectra": ({"y": np.abs(raw)}, (ValueSpec("x", "float32", (1, 16000)),)),
+        "features": ({"y": raw}, PICTURE),
+    }
+
+
+@pytest.mark.parametrize("what", other_outputs())
+def test_other_outputs_tell_nothing_that_is_known(what: str) -> None:
+    outputs, inputs = other_outputs()[what]
+    assert meaning_of([outputs], inputs) is None
+
+
+def test_overlap_is_intersection_over_union() -> None:
+    found = overlap(np.array([[0.0, 0, 2, 2]]), np.array([[1.0, 1, 3, 3], [0, 0, 2, 2], [2, 2, 3, 3], [0, 0, 2, 1]]))
+    np.testing.assert_allclose(found, [[1 / 7, 1, 0, 0.5]])
+
+
+def test_a_box_is_the_partner_of_one_only_and_of_its_class() -> None:
+    box = np.array([[0.0, 0, 10, 10]])
+    twice = Boxes(np.vstack([box, box]), np.array([0.9, 0.8]), np.array([1, 1]))
+    assert partners(twice, Boxes(box, np.array([0.9]), np.array([1])))[:2] == (2, 1)
+    assert partners(twice, Boxes(box, np.array([0.9]), np.array([0])))[:2] == (2, 0)
+
+
+def test_a_box_that_falls_a_little_below_the_bound_is_found_by_both() -> None:
+    box = np.array([[0.0, 0, 10, 10]])
+    strong, weak = (Boxes(box, np.array([score]), np.array([0])) for score in (0.26, 0.24))
+    assert partners(strong, weak)[:2] == (1, 1)
+    assert partners(weak, strong)[:2] == (0, 0)
+
+
+def test_text_is_spelled_without_repetitions_and_blanks() -> None:
+    classes = [0, 7, 7, 0, 7, 3, 3, 0, 0]
+    assert spelled(np.eye(10)[classes], 0) == [7, 7, 3]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "count"), [("kitten", "sitting", 3), ("flaw", "lawn", 2), ("", "abc", 3), ("abc", "", 3)]
+)
+def test_edits_are_counted_as_levenshtein_does(one: str, other: str, count: int) -> None:
+    assert edits([*map(ord, one)], [*map(ord, other)]) == count
+
+
+def lines(texts: list[str], late: int = 0) -> list[Arrays]:
+    """Softmax of 30 steps over the blank and 26 letters, letters from step 2 + ``late`` on, in every other step."""
+    answers = []
+    for text in texts:
+        classes = np.zeros(30, int)
+        for place, letter in enumerate(text):
+            classes[2 + late + 2 * place] = ord(letter) - ord("a") + 1
+        shares = np.full((1, 30, 27), 0.1 / 26, np.float32)
+        shares[0, np.arange(30), classes] = 0.9
+        answers.append({"y": shares})
+    return answers
+
+
+def test_text_counts_and_not_the_step_at_which_a_letter_stands() -> None:
+    answers = lines(["hello", "world"])
+    inputs = (ValueSpec("x", "float32", (1, 3, 32, 120)),)
+    meaning = meaning_of(answers, inputs)
+    assert meaning is not None
+    shifted, spoiled = meaning.anew(), meaning.anew()
+    for answer, late, other in zip(answers, lines(["hello", "world"], 1), lines(["hallo", "word"]), strict=True):
+        shifted.add(answer, late)
+        spoiled.add(answer, other)
+    assert (shifted.result().count, shifted.result().wrong) == (10, 0)
+    assert spoiled.result().wrong == 2
+
+
+NOISY = OutputAccuracy("output0", 3, False, 9.0, 42.0, 40.0, 0, 41.0, None, 1.0, 0.99, 100, 0.0, False)
+
+
+def judged(meaning_of_outputs: int, kind: Kind = Kind.QUANTIZED, floor_db: float | None = None) -> list[str]:
+    answers = [yolo8(*dense(np.random.default_rng(seed))) for seed in range(3)]
+    meaning = meaning_of(answers, PICTURE)
+    assert meaning is not None
+    for seed, answer in enumerate(answers):
+        meaning.add(answer, yolo8(*dense(np.random.default_rng(seed), forget=meaning_of_outputs)))
+    floors = Floors.of(kind, labelled=False, max_drop=None, floor_db=floor_db)
+    return Accuracy("it", "the original", False, 3, floors, (NOISY,), None, meaning=meaning.result()).shortfalls()
+
+
+def test_a_detector_is_judged_by_its_boxes_however_near_its_numbers_are() -> None:
+    assert judged(0) == []
+    assert judged(1) == ["output 'output0': 3 of 15 boxes differ (the budget 5 % allows 0)"]
+
+
+def test_a_floor_that_was_asked_for_and_a_float32_build_go_by_numbers() -> None:
+    assert judged(1, floor_db=30.0) == []
+    assert judged(0, Kind.FLOAT32) == ["output 'output0': SQNR 40.0 dB on its worst sample (at least 50 dB)"]
