@@ -97,7 +97,7 @@ class Bundle:
             return None
         try:
             graph: dict[str, Any] = read_json(file)
-            flaw = find_flaw(graph, GRAPH_SCHEMA_FILE)
+            flaw = find_flaw(graph, GRAPH_SCHEMA_FILE) or _nowhere(graph)
         except InputError as error:
             flaw = error.message
         except RecursionError:
@@ -209,6 +209,17 @@ def _twice(manifest: Mapping[str, Any]) -> str | None:
     if set(lists["golden.outputs"]) - set(lists["outputs"]):
         return "golden.outputs: an output that the model has not"
     return None
+
+
+def _nowhere(graph: Mapping[str, Any]) -> str | None:
+    """A place in a graph at which nothing stands, or at which what stands there cannot."""
+    count = len(graph["values"])
+    places = [*graph["inputs"], *graph["outputs"]]
+    for number, node in enumerate(graph["nodes"]):
+        places += [place for place in (*node["inputs"], *node["outputs"]) if place is not None]
+        if node.get("within", -1) >= number:
+            return f"nodes[{number}].within: {node['within']} is no node before it"
+    return next((f"there is no value {place}" for place in places if place >= count), None)
 
 
 def check_integrity(bundle: Bundle) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 MEASUREMENTS = "measurements.json"
-TIMED = frozenset({"latency", "latency_ms", "load_ms", "microseconds", "milliseconds", "seconds"})
+TIMED = frozenset({"float_latency_ms", "latency", "latency_ms", "load_ms", "microseconds", "milliseconds", "seconds"})
 """Keys of a manifest that hold times, wherever they stand."""
 _TIMED_STAGE = "bench"
 """The stage whose whole record is a time."""

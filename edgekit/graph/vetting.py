@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +44,31 @@ def check_expansion(proto: onnx.ModelProto, path: Path) -> None:
             expected=f"{most} nodes at most, for {written} in the file",
             found=total,
         )
+
+
+def check_equations(proto: onnx.ModelProto, path: Path) -> None:
+    """Holds the equations of Einsum nodes against the operator's grammar.
+
+    ONNX's own shape inference never ends on a term with more than one ellipsis, or with single dots.
+
+    Raises:
+        InputError: An equation is none.
+    """
+    for node in _all_nodes([*proto.graph.node, *(node for function in proto.functions for node in function.node)]):
+        for attribute in node.attribute if node.op_type == "Einsum" else ():
+            text = attribute.s.decode(errors="replace")
+            if attribute.name == "equation" and _EQUATION.fullmatch(text) is None:
+                raise InputError(
+                    f"node {node.name or ', '.join(node.output)!r} (Einsum) has an equation that is none",
+                    subject=path,
+                    expected="terms of letters and at most one `...`, such as `...ij,...jk->...ik`",
+                    found=text[:_LONGEST_TEXT],
+                )
+
+
+_TERM = r"[A-Za-z ]*+(?:\.\.\.)?+[A-Za-z ]*+"
+_EQUATION = re.compile(rf"{_TERM}(?:,{_TERM})*+(?:->{_TERM})?")
+"""As the operator's documentation has it."""
 
 
 def _in_order(functions: Mapping[_Key, onnx.FunctionProto], path: Path) -> Iterator[_Key]:

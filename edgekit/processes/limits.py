@@ -14,10 +14,10 @@ MEMORY = 2 << 30
 """Bytes that the process of a command may have in memory, files that it maps left out."""
 MEMORY_PER_MODEL_BYTE = 256
 """What a model's file adds to that."""
-SECONDS = 45.0
+SECONDS = 30.0
 """Seconds of work without a sign of progress after which a stage is ended."""
-SECONDS_PER_MODEL_BYTE = 1e-5
-"""What a model's file adds to that: ten seconds a megabyte."""
+SECONDS_PER_MODEL_BYTE = 2e-5
+"""What a model's file adds to that: twenty seconds a megabyte."""
 IDLE_FACTOR = 1.6
 """A stage that does not work either is ended after so many times that."""
 IDLE = 0.02

@@ -12,6 +12,7 @@ this holds.
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import select
@@ -38,6 +39,8 @@ TEMPORARY_PREFIX = ".edgekit-tmp-"
 
 _SECONDS_BETWEEN_LOOKS = 0.05
 _SECONDS_BETWEEN_STEPS = 0.5
+GRACE_SECONDS = 7.0
+"""How long the child may take to end once it is asked to; native code notices no signal before it returns."""
 _KEPT_OUTPUT = 1 << 14
 _PARENT_DIED = 1
 """``PR_SET_PDEATHSIG`` of Linux's ``prctl``."""
@@ -120,7 +123,7 @@ class _Supervisor:
         self._told = _Told()
         self._output = b""
         self._unread = b""
-        self._forwarded: dict[int, float] = {}
+        self._forwarded: dict[int, float] = {}  # when the child was first asked to end, by signal
         self._child = 0
 
     def run(self, work: Callable[[], int], report: Report) -> int:
@@ -169,9 +172,16 @@ class _Supervisor:
                     pass
                 return status, broken
             if broken is None:
-                broken = watch.broken(self._told.limits)
+                broken = watch.broken(self._told.limits) or self._deaf()
                 if broken is not None:
                     os.kill(self._child, signal.SIGKILL)
+
+    def _deaf(self) -> InputError | None:
+        """The error where the child was asked to end a while ago, and has not."""
+        asked = min(self._forwarded.items(), key=lambda one: one[1], default=None)
+        if asked is None or time.monotonic() - asked[1] < GRACE_SECONDS:
+            return None
+        return InputError(f"ended by {_signal_name(asked[0])}", hint="nothing was left behind")
 
     def _read(self, reading: list[int], printed: int, seconds: float) -> list[int]:
         """The pipes that something was read from; those at their end are taken out of ``reading``."""
@@ -227,11 +237,13 @@ class _Supervisor:
 
     def _forward_signals(self) -> dict[int, Any]:
         """Hands on what asks this process to end. Who asks a whole group reaches the child twice, which counts once."""
+        last: dict[int, float] = {}
 
         def forward(number: int, _frame: object) -> None:
             now = time.monotonic()
-            if now - self._forwarded.get(number, -1.0) > 1.0:  # a whole group was meant: the child has got one, too
-                self._forwarded[number] = now
+            if now - last.get(number, -math.inf) > 1.0:  # a whole group was meant: the child has got one, too
+                last[number] = now
+                self._forwarded.setdefault(number, now)
                 with suppress(ProcessLookupError):
                     os.kill(self._child, number)
 

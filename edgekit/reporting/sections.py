@@ -132,11 +132,11 @@ def trade_off(manifest: Manifest) -> str:
             f"{trial['metric']} {trial['value']:.4g}",
             f"{trial['float_value']:.4g}",
             decibel_text(trial["sqnr_db"]),
-            "" if trial["latency_ms"] is None else f"{trial['latency_ms']:.3g} ms",
+            f"{trial['latency_ms']:.3g} ms" if trial.get("latency_ms") else "",
         )
         for number, trial in enumerate(trials, 1)
     ]
-    if all(trial["latency_ms"] for trial in trials):
+    if all(trial.get("latency_ms") for trial in trials):
         title, figures = "latency in ms", [trial["latency_ms"] for trial in trials]
     else:
         sizes = [trial["weight_bytes"] for trial in trials]

@@ -20,7 +20,7 @@ from edgekit.graph.ir_version import mark_loadable, newest_ir_version
 from edgekit.graph.mending import mend
 from edgekit.graph.onnx_file import check_features, check_rules, check_versions, external_files, read_proto, sha256
 from edgekit.graph.shapes import light_proto
-from edgekit.graph.vetting import check_expansion, unreadable_as_input_error
+from edgekit.graph.vetting import check_equations, check_expansion, unreadable_as_input_error
 from edgekit.model import Model, name_nodes, node_name
 from edgekit.rewrites.adaptation import in_known_opset
 from edgekit.rewrites.opset import OLDEST_OPSET
@@ -58,6 +58,7 @@ class Load(Stage[Path]):
     def _loaded(self, given: Path) -> StageResult:
         proto = read_proto(given)
         check_expansion(proto, given)
+        check_equations(proto, given)
         check_versions(proto, given)
         check_features(proto, given)
         data_files = external_files(proto, given)

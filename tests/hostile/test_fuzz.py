@@ -5,14 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-FUZZER = Path(__file__).with_name("fuzz.py")
-
-
-@pytest.fixture
-def beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the fuzzer's modules be imported, as where it is started as a script."""
-    monkeypatch.syspath_prepend(str(FUZZER.parent))
+from cases import Case, digests, draw
+from judge import Ending, judge
 
 
 @pytest.fixture
@@ -25,10 +19,7 @@ def bundles(tmp_path: Path) -> Path:
     return tmp_path / "bundles"
 
 
-@pytest.mark.usefixtures("beside")
 def test_a_seed_and_a_number_repeat_a_case(tmp_path: Path, bundles: Path) -> None:
-    from cases import draw
-
     for number in range(60):
         drawn = []
         for turn in range(2):
@@ -43,7 +34,6 @@ def test_a_seed_and_a_number_repeat_a_case(tmp_path: Path, bundles: Path) -> Non
         ]
 
 
-@pytest.mark.usefixtures("beside")
 @pytest.mark.parametrize(
     ("status", "memory", "stdout", "stderr", "left", "fault"),
     [
@@ -65,9 +55,6 @@ def test_a_seed_and_a_number_repeat_a_case(tmp_path: Path, bundles: Path) -> Non
 def test_the_judge_sees(
     tmp_path: Path, status: int, memory: int, stdout: str, stderr: str, left: str | None, fault: str | None
 ) -> None:
-    from cases import Case, digests
-    from judge import Ending, judge
-
     (tmp_path / "tmp").mkdir()
     folder = tmp_path / "case"
     folder.mkdir()

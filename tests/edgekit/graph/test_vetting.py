@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from edgekit.errors import InputError
-from edgekit.graph.vetting import MOST_NODES, check_expansion, unreadable_as_input_error
+from edgekit.graph.vetting import MOST_NODES, check_equations, check_expansion, unreadable_as_input_error
 
 PATH = Path("m.onnx")
 
@@ -67,3 +67,27 @@ def test_what_a_reader_stumbles_over_is_an_error_about_the_file() -> None:
 def test_what_the_system_refuses_stays_what_it_is() -> None:
     with pytest.raises(PermissionError), unreadable_as_input_error(PATH):
         raise PermissionError(13, "denied", "m.onnx")
+
+
+@pytest.mark.parametrize(
+    "equation", ["ij,jk->ik", "...ij,...jk->...ik", "i...->...", " b i j , b j k -> b i k ", "ii", "", "->"]
+)
+def test_equations_of_the_grammar_pass(equation: str) -> None:
+    check_equations(with_equation(equation), PATH)
+
+
+@pytest.mark.parametrize("equation", ["......", "....", "...a...->a", "a.b->a", "i->j->k", "1,2->", "a;b"])
+def test_equations_on_which_shape_inference_may_never_end_are_refused(equation: str) -> None:
+    with pytest.raises(InputError) as raised:
+        check_equations(with_equation(equation), PATH)
+    assert str(raised.value) == (
+        "m.onnx: node 'product' (Einsum) has an equation that is none\n"
+        f"expected: terms of letters and at most one `...`, such as `...ij,...jk->...ik`\nfound: {equation}"
+    )
+
+
+def with_equation(equation: str) -> onnx.ModelProto:
+    node = helper.make_node("Einsum", ["x"], ["y"], name="product", equation=equation)
+    inside = helper.make_graph([node], "b", [], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    holder = helper.make_node("If", ["k"], ["z"], then_branch=inside, else_branch=inside)
+    return helper.make_model(helper.make_graph([holder], "g", [], []))

@@ -140,6 +140,22 @@ def running(body: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux ends a process with its parent")
+def test_a_process_in_native_code_is_killed_a_while_after_it_is_asked_to_end(tmp_path: Path) -> None:
+    body = """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # as deaf as native code that does not return
+    print(os.getpid(), flush=True)
+    while True: pass
+    """
+    with running(body, tmp_path) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        process.terminate()
+        assert process.wait(60) == 2
+        assert not Path(f"/proc/{child}").exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux ends a process with its parent")
 def test_nothing_outlives_a_supervisor_that_is_killed_and_the_next_one_sweeps(tmp_path: Path) -> None:
     body = "tempfile.mkdtemp()\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
     with running(body, tmp_path) as process:
