@@ -120,10 +120,12 @@ def _switches(model: Model, inputs: Collection[ir.Value]) -> dict[str, tuple[int
 
 
 def _lookups(node: ir.Node) -> Iterator[tuple[ir.Value, int]]:
-    """The indices that the node looks something up with, and how many entries there are to look up."""
-    if node.domain or node.op_type not in ("Gather", "GatherElements", "OneHot", "Equal"):
+    """The indices or lengths that the node reads, and what they stay below."""
+    if node.domain or len(node.inputs) < 2:
         return
     first, second = node.inputs[:2]
+    if node.op_type in _PLACES:
+        yield from _places(node)
     if first is None or second is None:
         return
     if node.op_type == "OneHot":
@@ -135,10 +137,52 @@ def _lookups(node: ir.Node) -> Iterator[tuple[ir.Value, int]]:
             constant = ir.convenience.get_const_tensor(entries)
             if constant is not None and constant.dtype.is_integer() and constant.size > 1:
                 yield indices, int(constant.numpy().max()) + 1
-    elif first.shape is not None:
-        size = first.shape[node.attributes.get_int("axis", 0)]
-        if isinstance(size, int):
-            yield second, size
+
+
+_PLACES = {
+    "Gather": (1, 0),
+    "GatherElements": (1, 0),
+    "ScatterElements": (1, 0),
+    "GatherND": (1, None),
+    "ScatterND": (1, None),
+    "RoiAlign": (2, 0),
+    "TensorScatter": (2, -2),
+    "ReverseSequence": (1, 0),
+    "LSTM": (4, 0),
+    "GRU": (4, 0),
+    "RNN": (4, 0),
+}
+"""Operators with an input of places in, or lengths of, the first one: its position, and the axis that it goes along
+where the node has no attribute for that; None: along the first ones."""
+_COUNTS = ("ReverseSequence", "LSTM", "GRU", "RNN")
+"""Of these it is lengths, which may be the whole axis."""
+
+
+def _places(node: ir.Node) -> Iterator[tuple[ir.Value, int]]:
+    position, axis = _PLACES[node.op_type]
+    read = node.inputs[0]
+    places = node.inputs[position] if position < len(node.inputs) else None
+    if read is None or places is None or read.shape is None:
+        return
+    if axis is None:
+        count = None if places.shape is None else places.shape[-1]
+        skipped = node.attributes.get_int("batch_dims", 0)
+        along = list(range(skipped, skipped + count)) if isinstance(count, int) else []
+    else:
+        along = [node.attributes.get_int("time_axis" if node.op_type == "ReverseSequence" else "axis", axis)]
+    rank = read.shape.rank()
+    sizes = [read.shape[place] for place in along if -rank <= place < rank]
+    known = [size for size in sizes if isinstance(size, int)]
+    if not known or len(known) < len(along):
+        return
+    least = min(known)
+    if node.op_type == "TensorScatter":
+        update = node.inputs[1]
+        written = update.shape[along[0]] if update is not None and update.shape is not None else None
+        if not isinstance(written, int):
+            return
+        least -= written - 1
+    yield places, least + (node.op_type in _COUNTS)
 
 
 def _sources(value: ir.Value | None) -> Iterator[ir.Value]:

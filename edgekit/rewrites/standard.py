@@ -6,7 +6,20 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from edgekit.rewrite import Rewrite, RewriteSet
-from edgekit.rewrites import arithmetic, control_flow, ml_features, ml_linear, ml_svm, ml_trees, recurrent
+from edgekit.rewrites import (
+    arithmetic,
+    control_flow,
+    fourier,
+    ml_features,
+    ml_linear,
+    ml_svm,
+    ml_trees,
+    movement,
+    ngrams,
+    recurrent,
+    resizing,
+    sampling,
+)
 from edgekit.rewrites.definition import Definition
 
 
@@ -49,5 +62,15 @@ class StandardRewrites(RewriteSet):
             arithmetic.NoDropout(),
             arithmetic.Determinant(),
             arithmetic.HasElement(),
+            movement.WrappedPad(),
+            movement.UpwardPool(),
+            movement.ScatteredUnpool(),
+            movement.ConvolvedColumns(),
+            movement.ScatteredTensor(),
+            resizing.TabledResize(),
+            sampling.GatheredGrid(),
+            sampling.GatheredRegions(),
+            fourier.TabledTransform(),
+            ngrams.ComparedNgrams(),
             Definition(),
         )

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from edgekit.errors import InputError, InternalError, UnsupportedOpsError
 from edgekit.model import Model
+from edgekit_openvino.corrections import corrected
 from edgekit_openvino.element_types import border_gaps, inner_gaps
 from edgekit_openvino.expansion import expanded
 from edgekit_openvino.misread import misread_nodes, misshapen_nodes
@@ -116,13 +117,13 @@ def _read_right(model: Model, *, compare_shapes: bool) -> Any:
 
 def _read(model: Model) -> Any:
     """What the frontend makes of the model."""
-    import openvino
+    from edgekit_openvino.own_nodes import core
 
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "model.onnx"
         model.save(source)
         try:
-            return openvino.Core().read_model(source)
+            return corrected(core().read_model(source))
         except RuntimeError as error:
             gaps = gaps_in(str(error), model.graph_model) or inner_gaps(model, last_line(error))
             if gaps:

@@ -35,6 +35,12 @@ class CompiledRunner:
             # Not the ports: an output that is an input too cannot bear its name, and compiling adds names.
             self._inputs = [node.get_friendly_name() for node in model.get_parameters()]
             self._outputs = [node.get_friendly_name() for node in model.get_results()]
+            self._double_inputs = {
+                node.get_friendly_name()
+                for node in model.get_parameters()
+                if node.get_element_type() == openvino.Type.f64
+            }
+            self._double_outputs = _exchange_doubles_as_floats(model)
             self._model = core.compile_model(model, "CPU", config)
         except RuntimeError as error:
             raise InputError(f"OpenVINO cannot load the model: {last_line(error)}", subject=path) from error
@@ -65,7 +71,12 @@ class CompiledRunner:
             self._infer(self._request, feeds)
         except (RuntimeError, TypeError, ValueError) as error:
             raise InputError(f"OpenVINO cannot run the model: {last_line(error)}", subject=self._path) from error
-        return {name: _as_array(self._request.get_output_tensor(n)) for n, name in enumerate(self._outputs)}
+        return {
+            name: _as_array(self._request.get_output_tensor(n)).astype(np.float64)
+            if n in self._double_outputs
+            else _as_array(self._request.get_output_tensor(n))
+            for n, name in enumerate(self._outputs)
+        }
 
     def intermediates(self, feeds: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays:
         """Values inside the model by the names of its tensors, from a model that has them as outputs too.
@@ -80,6 +91,7 @@ class CompiledRunner:
         self._require_inputs(feeds)
         core = openvino.Core()
         model = core.read_model(self._path)
+        _exchange_doubles_as_floats(model)
         ports = {
             name: port
             for operation in model.get_ordered_ops()
@@ -110,13 +122,40 @@ class CompiledRunner:
         import openvino
 
         for position, name in enumerate(self._inputs):
-            request.set_input_tensor(position, openvino.Tensor(np.array(feeds[name])))
+            array = np.array(feeds[name])
+            if array.dtype == np.float64 and name in self._double_inputs:
+                array = array.astype(np.float32)
+            request.set_input_tensor(position, openvino.Tensor(array))
         request.infer()
 
 
 def _config(threads: int) -> dict[str, Any]:
     """Settings of the plugin that pin what it computes in, and on how many threads."""
     return {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
+
+
+def _exchange_doubles_as_floats(model: Any) -> set[int]:
+    """Makes doubles at the borders float32, which the plugin computes in; exchanging doubles, it makes infinite finite.
+
+    Returns:
+        The places of the outputs that were doubles.
+    """
+    from openvino import Type, opset13
+
+    for parameter in model.get_parameters():
+        if parameter.get_element_type() == Type.f64:
+            readers = parameter.output(0).get_target_inputs()
+            widened = opset13.convert(parameter, "f64")
+            for reader in readers:
+                reader.replace_source_output(widened.output(0))
+            parameter.set_element_type(Type.f32)
+    doubles = set()
+    for place, result in enumerate(model.get_results()):
+        if result.get_element_type() == Type.f64:
+            doubles.add(place)
+            result.input(0).replace_source_output(opset13.convert(result.input_value(0), "f32").output(0))
+    model.validate_nodes_and_infer_types()
+    return doubles
 
 
 def _require_32_bits(name: str, array: np.ndarray) -> None:
@@ -134,12 +173,12 @@ def _require_32_bits(name: str, array: np.ndarray) -> None:
 
 
 def _require_floats(name: str, array: np.ndarray) -> None:
-    """Refuse doubles that the plugin would change: it computes in float32, and makes infinite ones finite."""
+    """Refuse doubles that the plugin would change: it computes in float32."""
     if array.dtype == np.float64 and array.size:
-        greatest = np.abs(array).max()
-        if not greatest <= np.finfo(np.float32).max:
+        greatest = np.abs(array[np.isfinite(array)]).max(initial=0)
+        if greatest > np.finfo(np.float32).max:
             raise InputError(
-                "OpenVINO's CPU plugin computes doubles as finite numbers of 32 bits",
+                "OpenVINO's CPU plugin computes doubles in 32 bits",
                 subject=f"input {name!r}",
                 expected=f"numbers up to {np.finfo(np.float32).max:g}",
                 found=f"{greatest:g}",

@@ -16,15 +16,27 @@ from edgekit.rewrites.application import Rewritten, rewritten
 Check = Callable[..., Rewritten]
 
 
-def model_of(proto: onnx.ModelProto) -> Model:
+def _model_of(proto: onnx.ModelProto) -> Model:
     model = Model(ir.from_proto(proto))
     name_nodes(model.graph_model)
     return infer_shapes(model, strict=False)
 
 
-def run(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+def _run(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     return session.run(None, dict(feeds))
+
+
+@pytest.fixture
+def model_of() -> Callable[[onnx.ModelProto], Model]:
+    """Reads a model as rewrites are given it: nodes named, shapes inferred."""
+    return _model_of
+
+
+@pytest.fixture
+def run() -> Callable[..., list[np.ndarray]]:
+    """Executes a model with ONNX Runtime."""
+    return _run
 
 
 @pytest.fixture
@@ -38,7 +50,7 @@ def assert_rewritten() -> Check:
         rtol: float = 1e-5,
         atol: float = 1e-6,
     ) -> Rewritten:
-        model = model_of(proto)
+        model = _model_of(proto)
         kinds = refused or tuple({node.op_type for node in proto.graph.node})
 
         def refusals(candidate: Model) -> set[str]:
@@ -51,7 +63,7 @@ def assert_rewritten() -> Check:
         changed = result.model.proto()
         assert {node.domain for node in changed.graph.node} <= {""}
         for arrays in feeds:
-            for expected, found in zip(run(proto, arrays), run(changed, arrays), strict=True):
+            for expected, found in zip(_run(proto, arrays), _run(changed, arrays), strict=True):
                 assert found.dtype == expected.dtype
                 assert found.shape == expected.shape
                 if expected.dtype.kind == "f":

@@ -54,15 +54,14 @@ def test_inputs_that_are_not_the_models_are_refused(
         runner.run(feeds)
 
 
-@pytest.mark.parametrize("unfit", [np.inf, np.nan, 1e200])
-def test_doubles_that_are_changed_on_the_way_are_refused(tmp_path: Path, unfit: float) -> None:
+def test_doubles_that_are_changed_on_the_way_are_refused(tmp_path: Path) -> None:
     model = onnx.parser.parse_model(
         '<ir_version: 9, opset_import: ["" : 18]> g (double[2] x) => (double[2] y) { y = Neg(x) }'
     )
     runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
     np.testing.assert_array_equal(runner.run({"x": np.array([1.5, -2.0])})["y"], [-1.5, 2.0])
     with pytest.raises(InputError, match="doubles"):
-        runner.run({"x": np.array([1.5, unfit])})
+        runner.run({"x": np.array([1.5, 1e200])})
 
 
 def test_a_file_that_is_no_ir_is_refused(tmp_path: Path) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from edgekit.graph import resize_tables
+from edgekit.graph.resize_tables import Axis, Table, UnknownModeError, output_sizes, scaled
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value, constant
 from edgekit_mil.ops.standard.matrices import product_along
-from edgekit_mil.support import resize_tables
-from edgekit_mil.support.resize_tables import Axis, Table
+from edgekit_mil.support.bilinear import bilinear_table
 from edgekit_mil.support.runtime_shapes import is_number
 from edgekit_mil.support.symbolic_sizes import known_elements
 
@@ -41,7 +43,21 @@ def resize_by_scales(ctx: Context, x: Value, scales: Value, *, mode: str = "near
     return asymmetric(x, [float(scale) for scale in scales.require_constant("scales")], mode)
 
 
+def _with_unknown_modes_refused(function: Callable[..., Var]) -> Callable[..., Var]:
+    """The same function, for which a mode that ONNX does not have is a gap."""
+
+    @functools.wraps(function)
+    def refusing(*arguments: Any, **attributes: Any) -> Var:
+        try:
+            return function(*arguments, **attributes)
+        except UnknownModeError as error:
+            raise Unsupported(str(error)) from error
+
+    return refusing
+
+
 @lowering("Resize", versions=[11, 13, 18, 19], note="sizes, scales and roi constant")
+@_with_unknown_modes_refused
 def resize(
     ctx: Context,
     x: Value,
@@ -132,7 +148,7 @@ def asymmetric(x: Value, scales: Sequence[float], mode: str) -> Var:
             raise Unsupported("resizes open sizes by other than whole factors", FIX_IT)
         return multiplied(x, dict(enumerate(map(int, scales))), mode, "asymmetric", "floor", plain=True)
     plan = {
-        axis: Axis(size, _scaled(size, scale), scale)
+        axis: Axis(size, scaled(size, scale), scale)
         for axis, (size, scale) in enumerate(zip(x.shape, scales, strict=True))
         if is_number(size)
     }
@@ -188,7 +204,7 @@ def multiplied(
         for own, align_corners in UPSAMPLING_MODES.items():
             if all(
                 np.allclose(
-                    resize_tables.bilinear_table(one.size, one.out, own),
+                    bilinear_table(one.size, one.out, own),
                     resize_tables.linear_table(one, grid, antialias=False, exclude_outside=False),
                     rtol=0,
                     atol=1e-5,
@@ -270,7 +286,7 @@ def interpolate(tables: Mapping[int, Table], x: Value) -> Var:
     if x.rank >= 4 and set(changed) <= {height, width}:
         wanted = [tables.get(axis, np.eye(x.static_sizes([axis])[0])) for axis in (height, width)]
         for mode in BILINEAR_MODES:
-            own = [resize_tables.bilinear_table(table.shape[1], table.shape[0], mode) for table in wanted]
+            own = [bilinear_table(table.shape[1], table.shape[0], mode) for table in wanted]
             if all(np.allclose(a, b, rtol=0, atol=1e-5) for a, b in zip(own, wanted, strict=True)):
                 return mb.resize_bilinear(
                     x=x.var,
@@ -288,24 +304,9 @@ def _targets(
     lengths: Sequence[int], scales: Value | None, sizes: Value | None, policy: str
 ) -> tuple[list[int], list[float]]:
     """Output sizes and factors along the chosen axes."""
-    if sizes is not None and sizes.shape != (0,):
-        wanted = sizes.ints("sizes")
-        ratios = [want / length for want, length in zip(wanted, lengths, strict=True)]
-        if policy == "stretch":
-            return wanted, ratios
-        if policy not in ("not_larger", "not_smaller"):
-            raise Unsupported(f"unknown keep_aspect_ratio_policy {policy!r}")
-        ratio = min(ratios) if policy == "not_larger" else max(ratios)
-        return [int(np.floor(ratio * length + 0.5)) for length in lengths], [ratio] * len(lengths)
-    if scales is None:
-        raise Unsupported("has neither sizes nor scales")
-    factors = [float(scale) for scale in scales.require_constant("scales")]
-    return [_scaled(length, factor) for length, factor in zip(lengths, factors, strict=True)], factors
-
-
-def _scaled(length: int, factor: float) -> int:
-    """Output size along an axis; the product is float32's, as in ONNX's shape inference."""
-    return int(np.floor(np.float32(length) * np.float32(factor)))
+    wanted = sizes.ints("sizes") if sizes is not None and sizes.shape != (0,) else None
+    factors = None if scales is None or wanted is not None else map(float, scales.require_constant("scales"))
+    return output_sizes(lengths, wanted, None if factors is None else list(factors), policy)
 
 
 def _extrapolated(result: Var, plan: Mapping[int, Axis], grids: Mapping[int, np.ndarray], value: float) -> Var:

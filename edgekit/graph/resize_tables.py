@@ -6,15 +6,18 @@ coordinate halfway between two elements is rounded to the same side.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from edgekit_mil.core.values import Unsupported
-
 Table = np.ndarray
 """Weights [out, in]."""
+
+
+class UnknownModeError(ValueError):
+    """A mode that the specification does not have."""
+
 
 ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "round_prefer_floor": lambda x: np.ceil(x - np.float32(0.5)),
@@ -42,7 +45,7 @@ class Axis:
             transformation: ``coordinate_transformation_mode``.
 
         Raises:
-            Unsupported: There is no such mode.
+            UnknownModeError: There is no such mode.
         """
         x = np.arange(self.out, dtype=np.float32)
         scale, last = np.float32(self.scale), np.float32(self.size - 1)
@@ -66,13 +69,17 @@ class Axis:
             if self.out == 1:
                 return np.full(1, half * (begin + end) * last)
             return begin * last + x * (end - begin) * last / np.float32(self.out - 1)
-        raise Unsupported(f"unknown coordinate_transformation_mode {transformation!r}")
+        raise UnknownModeError(f"unknown coordinate_transformation_mode {transformation!r}")
 
 
 def nearest_indices(axis: Axis, coordinates: np.ndarray, rounding: str) -> np.ndarray:
-    """The input element that each output element repeats: [out]."""
+    """The input element that each output element repeats: [out].
+
+    Raises:
+        UnknownModeError: There is no such rounding.
+    """
     if rounding not in ROUNDINGS:
-        raise Unsupported(f"unknown nearest_mode {rounding!r}")
+        raise UnknownModeError(f"unknown nearest_mode {rounding!r}")
     chosen: np.ndarray = np.clip(ROUNDINGS[rounding](coordinates), 0, axis.size - 1)
     return chosen.astype(np.int32)
 
@@ -127,16 +134,33 @@ def _filtered(
     return table
 
 
-def bilinear_table(size: int, out: int, sampling_mode: str) -> Table:
-    """Weights that MIL's ``resize_bilinear`` documents for a sampling mode."""
-    x = np.arange(out)
-    if sampling_mode == "UNALIGN_CORNERS":
-        grid = (x + 0.5) * size / out - 0.5
-    elif sampling_mode == "DEFAULT":
-        grid = x * size / out
-    elif sampling_mode == "STRICT_ALIGN_CORNERS":
-        grid = x * (size - 1) / max(out - 1, 1)
-    else:
-        raise ValueError(f"no table for {sampling_mode}")
-    axis = Axis(size, out, out / size)
-    return linear_table(axis, np.clip(grid, 0, size - 1), antialias=False, exclude_outside=False)
+def output_sizes(
+    lengths: Sequence[int], sizes: Sequence[int] | None, scales: Sequence[float] | None, policy: str
+) -> tuple[list[int], list[float]]:
+    """Output sizes and factors along the axes that are resized.
+
+    Args:
+        lengths: The input's sizes along them.
+        sizes: What ``sizes`` asks for; None where ``scales`` does.
+        scales: The factors.
+        policy: ``keep_aspect_ratio_policy``, which counts for ``sizes``.
+
+    Raises:
+        UnknownModeError: There is no such policy, or neither sizes nor scales are given.
+    """
+    if sizes is not None:
+        ratios = [want / length for want, length in zip(sizes, lengths, strict=True)]
+        if policy == "stretch":
+            return list(sizes), ratios
+        if policy not in ("not_larger", "not_smaller"):
+            raise UnknownModeError(f"unknown keep_aspect_ratio_policy {policy!r}")
+        ratio = min(ratios) if policy == "not_larger" else max(ratios)
+        return [int(np.floor(ratio * length + 0.5)) for length in lengths], [ratio] * len(lengths)
+    if scales is None:
+        raise UnknownModeError("has neither sizes nor scales")
+    return [scaled(length, factor) for length, factor in zip(lengths, scales, strict=True)], list(scales)
+
+
+def scaled(length: int, factor: float) -> int:
+    """Output size along an axis; the product is float32's, as in ONNX's shape inference."""
+    return int(np.floor(np.float32(length) * np.float32(factor)))

@@ -1,0 +1,170 @@
+"""Operators that only move elements, as gathers, scatters and the like that every runtime has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.graph.building import NodeBuilder
+from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.arithmetic import constant_of, shape_of
+
+
+class WrappedPad(Rewrite):
+    """``Pad`` that goes on at the other end, as a gather along each axis."""
+
+    name: ClassVar[str] = "wrapping by gathers"
+    op_types: ClassVar[Sequence[str]] = ("Pad",)
+
+    def matches(self, node: ir.Node) -> bool:
+        """Mode ``wrap``."""
+        return node.attributes.get_string("mode", "constant") == "wrap"
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """For constant pads of an input of known sizes."""
+        x = node.inputs[0]
+        sizes, pads, axes = shape_of(x), constant_of(node, 1), constant_of(node, 3)
+        is_given = len(node.inputs) > 3 and node.inputs[3] is not None
+        if x is None or pads is None or (is_given and axes is None):
+            raise InapplicableError("its pads are computed")
+        along = [int(axis) % len(sizes) for axis in axes] if axes is not None else list(range(len(sizes)))
+        result = x
+        for number, axis in enumerate(along):
+            before, behind = int(pads[number]), int(pads[number + len(along)])
+            if before or behind:
+                places = np.arange(-before, sizes[axis] + behind) % sizes[axis]
+                result = build("Gather", result, places.astype(np.int64), axis=axis)
+        return [result if result is not x else build("Identity", x)]
+
+
+class UpwardPool(Rewrite):
+    """``MaxPool`` whose output sizes are rounded up, with the padding that makes them whole."""
+
+    name: ClassVar[str] = "pooling without rounding up"
+    op_types: ClassVar[Sequence[str]] = ("MaxPool",)
+
+    def matches(self, node: ir.Node) -> bool:
+        """Sizes that are rounded up, and padding as it is given."""
+        padding = node.attributes.get_string("auto_pad", "NOTSET")
+        return node.attributes.get_int("ceil_mode", 0) == 1 and padding == "NOTSET"
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value | None]:
+        """For an input of known sizes; a window that would begin in the padding behind is left out, as ONNX does."""
+        x = node.inputs[0]
+        lengths = shape_of(x)[2:]
+        kernel = list(node.attributes["kernel_shape"].as_ints())
+        ones = [1] * len(kernel)
+        strides = list(node.attributes.get_ints("strides", ones))
+        dilations = list(node.attributes.get_ints("dilations", ones))
+        pads = list(node.attributes.get_ints("pads", [0] * 2 * len(kernel)))
+        for axis, length in enumerate(lengths):
+            before, behind = pads[axis], pads[axis + len(kernel)]
+            reach = (kernel[axis] - 1) * dilations[axis] + 1
+            count = -(-(length + before + behind - reach) // strides[axis]) + 1
+            if (count - 1) * strides[axis] >= length + before:
+                count -= 1
+            needed = (count - 1) * strides[axis] + reach - length - before
+            pads[axis + len(kernel)] = max(needed, 0)
+            if (length + before + max(needed, 0) - reach) // strides[axis] + 1 != count:
+                raise InapplicableError("no padding gives its output sizes")
+        if any(pad >= size for pad, size in zip(pads, [*kernel, *kernel], strict=True)):
+            raise InapplicableError("the padding that it takes is as large as its windows")
+        attributes = {name: node.attributes[name].value for name in node.attributes}
+        attributes |= {"ceil_mode": 0, "pads": pads}
+        return build.several(len(node.outputs), "MaxPool", x, **attributes)
+
+
+class ScatteredUnpool(Rewrite):
+    """``MaxUnpool`` as a scatter into zeros."""
+
+    name: ClassVar[str] = "unpooling by a scatter"
+    op_types: ClassVar[Sequence[str]] = ("MaxUnpool",)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Places count in the tensor that pooling would have begun with; ``output_shape`` adds zeros behind."""
+        x, places = node.inputs[:2]
+        sizes = shape_of(x)
+        if x is None or x.dtype is None:
+            raise InapplicableError("the type of its input is not known")
+        kernel = list(node.attributes["kernel_shape"].as_ints())
+        strides = list(node.attributes.get_ints("strides", [1] * len(kernel)))
+        pads = list(node.attributes.get_ints("pads", [0] * 2 * len(kernel)))
+        pooled = [
+            (size - 1) * stride - before - behind + width
+            for size, stride, before, behind, width in zip(
+                sizes[2:], strides, pads[: len(kernel)], pads[len(kernel) :], kernel, strict=True
+            )
+        ]
+        whole = [*sizes[:2], *pooled]
+        zeros = np.zeros(int(np.prod(whole)), x.dtype.numpy())
+        flat = build("ScatterElements", zeros, build("Reshape", places, [-1]), build("Reshape", x, [-1]), axis=0)
+        result = build("Reshape", flat, whole)
+        if len(node.inputs) < 3 or node.inputs[2] is None:
+            return [result]
+        wanted = constant_of(node, 2)
+        if wanted is None:
+            raise InapplicableError("its output_shape is computed")
+        behind = [int(want) - size for want, size in zip(wanted, whole, strict=True)]
+        if min(behind) < 0:
+            raise InapplicableError("its output_shape is smaller than what it was pooled from")
+        return [build.pad(result, [*[0] * len(whole), *behind])]
+
+
+class ConvolvedColumns(Rewrite):
+    """``Col2Im`` as a transposed convolution whose weights put each row of a column in its place."""
+
+    name: ClassVar[str] = "columns by a transposed convolution"
+    op_types: ClassVar[Sequence[str]] = ("Col2Im",)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """For constant shapes of image and block; the weights are zeros and ones."""
+        x = node.inputs[0]
+        batch, rows, _ = shape_of(x)
+        image, block = constant_of(node, 1), constant_of(node, 2)
+        if x is None or x.dtype is None or image is None or block is None:
+            raise InapplicableError("the shapes of image and block are computed")
+        rank, size = len(block), int(np.prod(block))
+        strides = list(node.attributes.get_ints("strides", [1] * rank))
+        dilations = list(node.attributes.get_ints("dilations", [1] * rank))
+        pads = list(node.attributes.get_ints("pads", [0] * 2 * rank))
+        reach = [(int(width) - 1) * dilation + 1 for width, dilation in zip(block, dilations, strict=True)]
+        padded = [int(image[axis]) + pads[axis] + pads[axis + rank] for axis in range(rank)]
+        counts = [(padded[axis] - reach[axis]) // strides[axis] + 1 for axis in range(rank)]
+        channels = rows // size
+        weights = np.tile(
+            np.eye(size, dtype=x.dtype.numpy()).reshape(size, 1, *map(int, block)), (channels, 1, *[1] * rank)
+        )
+        rest = [padded[axis] - (counts[axis] - 1) * strides[axis] - reach[axis] for axis in range(rank)]
+        columns = build("Reshape", x, [batch, rows, *counts])
+        result = build("ConvTranspose", columns, weights, group=channels, strides=strides, dilations=dilations)
+        result = build.pad(result, [0, 0, *[0] * rank, 0, 0, *rest]) if any(rest) else result
+        if any(pads):
+            ends = [pads[axis] + int(image[axis]) for axis in range(rank)]
+            result = build.slice(result, pads[:rank], ends, list(range(2, 2 + rank)))
+        return [result]
+
+
+class ScatteredTensor(Rewrite):
+    """``TensorScatter``, the update of a cache, as ``ScatterElements``."""
+
+    name: ClassVar[str] = "cache update by a scatter"
+    op_types: ClassVar[Sequence[str]] = ("TensorScatter",)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """For an update of a known shape."""
+        cache, update = node.inputs[:2]
+        sizes, lengths = shape_of(update), shape_of(cache)
+        axis = node.attributes.get_int("axis", -2) % len(sizes)
+        along = [-1 if place == axis else 1 for place in range(len(sizes))]
+        places: ir.Value | np.ndarray = np.arange(sizes[axis]).reshape(along)
+        begins = node.inputs[2] if len(node.inputs) > 2 else None
+        if begins is not None:
+            of_batch = build("Reshape", begins, [-1, *[1] * (len(sizes) - 1)])
+            places = build("Add", of_batch, places)
+        if node.attributes.get_string("mode", "linear") == "circular":
+            places = build("Mod", places, np.asarray(lengths[axis], np.int64))
+        spread = build("Expand", places, list(sizes))
+        return [build("ScatterElements", cache, spread, update, axis=axis)]

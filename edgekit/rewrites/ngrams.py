@@ -1,0 +1,95 @@
+"""Counts of n-grams, by comparing windows of the text with every n-gram of the pool."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.graph.building import NodeBuilder
+from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.arithmetic import shape_of
+
+MOST_COMPARISONS = 1 << 22
+
+
+class ComparedNgrams(Rewrite):
+    """``TfIdfVectorizer`` of whole numbers."""
+
+    name: ClassVar[str] = "n-grams by comparison"
+    op_types: ClassVar[Sequence[str]] = ("TfIdfVectorizer",)
+
+    def matches(self, node: ir.Node) -> bool:
+        """A pool of numbers; strings are left to who has them."""
+        return "pool_int64s" in node.attributes
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """For texts of a known length: the more places and n-grams, the more comparisons."""
+        x = node.inputs[0]
+        sizes = shape_of(x)
+        attributes = node.attributes
+        shortest, longest = (attributes[f"{name}_gram_length"].as_int() for name in ("min", "max"))
+        skips = attributes["max_skip_count"].as_int()
+        columns = np.array(attributes["ngram_indexes"].as_ints())
+        mode = attributes["mode"].as_string()
+        weights = np.array(attributes.get_floats("weights", [1.0] * len(columns)), np.float32)
+        rows, length = (1, sizes[0]) if len(sizes) == 1 else sizes
+        text = build("Reshape", build("Cast", x, to=int(ir.DataType.INT64)), [rows, length])
+        counts: ir.Value | None = None
+        for size, pool, ids in _pools(node):
+            if not shortest <= size <= longest or not len(pool):
+                continue
+            found = self._found(build, text, pool, [1] if size == 1 else range(1, skips + 2), (rows, length))
+            if found is None:
+                continue
+            places = np.zeros((len(pool), int(columns.max()) + 1), np.float32)
+            places[np.arange(len(pool)), columns[ids]] = 1
+            part = build("MatMul", found, places)
+            counts = part if counts is None else build("Add", counts, part)
+        width = int(columns.max()) + 1
+        by_column = np.ones(width, np.float32)
+        by_column[columns] = weights
+        if counts is None:
+            counts = build("Identity", np.zeros((rows, width), np.float32))
+        if mode == "IDF":
+            counts = build("Cast", build("Greater", counts, np.float32(0)), to=int(ir.DataType.FLOAT))
+        result = build("Mul", counts, by_column) if mode != "TF" else counts
+        return [build("Reshape", result, [width]) if len(sizes) == 1 else result]
+
+    def _found(
+        self, build: NodeBuilder, text: ir.Value, pool: np.ndarray, steps: Sequence[int], sizes: tuple[int, int]
+    ) -> ir.Value | None:
+        """How often each n-gram of the pool is there, words ``steps`` apart: [rows, n-grams]; None where none fits."""
+        rows, length = sizes
+        total: ir.Value | None = None
+        for step in steps:
+            places = length - (pool.shape[1] - 1) * step
+            if places < 1:
+                continue
+            if rows * places * pool.size > MOST_COMPARISONS:
+                raise InapplicableError(f"{len(pool)} n-grams at {places} places are too many to be compared")
+            matches: ir.Value | None = None
+            for word in range(pool.shape[1]):
+                window = build.slice(text, [word * step], [word * step + places], [1])
+                same = build(
+                    "Equal", build.unsqueeze(window, [2]), np.ascontiguousarray(pool[:, word]).reshape(1, 1, -1)
+                )
+                matches = same if matches is None else build("And", matches, same)
+            counted = build.reduce("ReduceSum", build("Cast", matches, to=int(ir.DataType.FLOAT)), [1], keepdims=False)
+            total = counted if total is None else build("Add", total, counted)
+        return total
+
+
+def _pools(node: ir.Node) -> list[tuple[int, np.ndarray, np.ndarray]]:
+    """The n-grams by their size: the size, words [n-grams, size], and their numbers among all n-grams."""
+    words = np.array(node.attributes["pool_int64s"].as_ints(), np.int64)
+    begins = [*node.attributes["ngram_counts"].as_ints(), len(words)]
+    pools, first = [], 0
+    for size, (begin, end) in enumerate(itertools.pairwise(begins), start=1):
+        pool = words[begin:end].reshape(-1, size)
+        pools.append((size, pool, np.arange(first, first + len(pool))))
+        first += len(pool)
+    return pools

@@ -1,0 +1,146 @@
+"""``Resize`` as what it is at fixed sizes: a gather or a product with a table along each axis.
+
+Runtimes leave out modes of it, and some compute them otherwise than the standard says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.graph.building import NodeBuilder
+from edgekit.graph.resize_tables import (
+    Axis,
+    Table,
+    UnknownModeError,
+    cubic_table,
+    linear_table,
+    nearest_indices,
+    output_sizes,
+)
+from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.arithmetic import constant_of, shape_of
+
+MOST_CELLS = 1 << 22
+"""Of one table; a larger one takes more room than most models."""
+_FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
+
+
+class TabledResize(Rewrite):
+    """A gather along each axis for the nearest element, a matrix product along each axis for weighted sums."""
+
+    name: ClassVar[str] = "resize by tables"
+    op_types: ClassVar[Sequence[str]] = ("Resize",)
+    versions: ClassVar[range] = range(11, 1000)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """For constant sizes, factors and region, and an input of known sizes."""
+        x = node.inputs[0]
+        lengths = shape_of(x)
+        assert x is not None
+        axes = [axis % len(lengths) for axis in node.attributes.get_ints("axes", range(len(lengths)))]
+        transformation = node.attributes.get_string("coordinate_transformation_mode", "half_pixel")
+        try:
+            plan = _plan(node, lengths, axes, is_cropped=transformation == "tf_crop_and_resize")
+            grids = {axis: one.coordinates(transformation) for axis, one in plan.items()}
+            result = _resized(node, build, x, plan, grids)
+        except UnknownModeError as error:
+            raise InapplicableError(str(error)) from error
+        outside = _outside(plan, grids, len(lengths))
+        if transformation == "tf_crop_and_resize" and outside.any():
+            if x.dtype is None:
+                raise InapplicableError("the type of its input is not known")
+            value = np.asarray(node.attributes.get_float("extrapolation_value", 0.0), x.dtype.numpy())
+            result = build("Where", outside, value, result)
+        return [result]
+
+
+def _plan(node: ir.Node, lengths: Sequence[int], axes: Sequence[int], *, is_cropped: bool) -> dict[int, Axis]:
+    """What becomes of each axis that may change."""
+    scales, sizes = _numbers(node, 2), _numbers(node, 3)
+    policy = node.attributes.get_string("keep_aspect_ratio_policy", "stretch")
+    chosen = [lengths[axis] for axis in axes]
+    wanted = None if sizes is None else [int(size) for size in sizes]
+    outs, factors = output_sizes(chosen, wanted, scales, policy)
+    region = _numbers(node, 1) if is_cropped else None
+    if is_cropped and region is None:
+        raise InapplicableError("tf_crop_and_resize needs a roi")
+    region = region or [*[0.0] * len(axes), *[1.0] * len(axes)]
+    bounds = zip(region[: len(axes)], region[len(axes) :], strict=True)
+    return {
+        axis: Axis(length, out, factor, bound)
+        for axis, length, out, factor, bound in zip(axes, chosen, outs, factors, bounds, strict=True)
+    }
+
+
+def _numbers(node: ir.Node, place: int) -> list[float] | None:
+    """A constant input's numbers; None for one that is left out or empty.
+
+    Raises:
+        InapplicableError: It is computed.
+    """
+    value = node.inputs[place] if place < len(node.inputs) else None
+    if value is None or (value.shape is not None and list(value.shape) == [0]):
+        return None
+    found = constant_of(node, place)
+    if found is None:
+        raise InapplicableError(f"its input {value.name!r} is computed")
+    return [float(number) for number in found.ravel()] if found.size else None
+
+
+def _resized(
+    node: ir.Node, build: NodeBuilder, x: ir.Value, plan: Mapping[int, Axis], grids: Mapping[int, np.ndarray]
+) -> ir.Value:
+    mode = node.attributes.get_string("mode", "nearest")
+    result = x
+    for axis, one in plan.items():
+        if mode == "nearest":
+            rounding = node.attributes.get_string("nearest_mode", "round_prefer_floor")
+            places = nearest_indices(one, grids[axis], rounding)
+            if not np.array_equal(places, np.arange(one.size)):
+                result = build("Gather", result, places.astype(np.int64), axis=axis)
+            continue
+        table = _table(node, mode, one, grids[axis])
+        if table.shape[0] != table.shape[1] or not np.allclose(table, np.eye(len(table)), rtol=0, atol=1e-6):
+            result = _product_along(build, result, table, axis, x, len(shape_of(x)))
+    return result if result is not x else build("Identity", x)
+
+
+def _table(node: ir.Node, mode: str, axis: Axis, grid: np.ndarray) -> Table:
+    if axis.size * axis.out > MOST_CELLS:
+        raise InapplicableError(f"a table of {axis.out} by {axis.size} weights is too large")
+    is_smooth = node.attributes.get_int("antialias", 0) == 1
+    excludes = node.attributes.get_int("exclude_outside", 0) == 1
+    if mode == "linear":
+        return linear_table(axis, grid, antialias=is_smooth, exclude_outside=excludes)
+    if mode == "cubic":
+        a = node.attributes.get_float("cubic_coeff_a", -0.75)
+        return cubic_table(axis, grid, a=a, antialias=is_smooth, exclude_outside=excludes)
+    raise InapplicableError(f"unknown mode {mode!r}")
+
+
+def _product_along(build: NodeBuilder, x: ir.Value, table: Table, axis: int, typed: ir.Value, rank: int) -> ir.Value:
+    """The weighted sums along an axis, which becomes the last one for as long."""
+    if typed.dtype not in _FLOATS:
+        raise InapplicableError("sums of integers leave the rounding open")
+    assert typed.dtype is not None
+    weights = table.astype(typed.dtype.numpy())
+    if axis == rank - 1:
+        return build("MatMul", x, np.ascontiguousarray(weights.T))
+    if axis == rank - 2:
+        return build("MatMul", weights, x)
+    order = [place for place in range(rank) if place != axis] + [axis]
+    moved = build("MatMul", build("Transpose", x, perm=order), np.ascontiguousarray(weights.T))
+    return build("Transpose", moved, perm=[int(place) for place in np.argsort(order)])
+
+
+def _outside(plan: Mapping[int, Axis], grids: Mapping[int, np.ndarray], rank: int) -> np.ndarray:
+    """Where a coordinate lies outside the input: as many axes as the input, of size 1 where none changes."""
+    outside = np.zeros((1,) * rank, bool)
+    for axis, one in plan.items():
+        along = [-1 if other == axis else 1 for other in range(rank)]
+        outside = outside | ((grids[axis] < 0) | (grids[axis] > one.size - 1)).reshape(along)
+    return outside

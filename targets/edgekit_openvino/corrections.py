@@ -1,0 +1,80 @@
+"""Operations that OpenVINO's CPU plugin computes otherwise than ONNX defines them, put right in the converted network.
+
+Found with the ONNX standard's own test cases on OpenVINO 2026.4; the tests show for each that it is still so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+EXTREMES = {"ReduceMax": -np.inf, "ReduceMin": np.inf}
+"""What of nothing but this is made the number of float32 that is next to it."""
+
+NEVER = ("Abs", "Exp", "Relu", "ReLU", "Sigmoid", "Softmax", "Tanh", "Convolution", "GroupConvolution", "MatMul")
+"""Operations that make no such number of finite ones; behind them the reduction is left as it is."""
+
+IOU_THRESHOLD = 3
+"""The input of NonMaxSuppression from which on boxes overlap; the plugin drops boxes that overlap by just as much."""
+HALF_A_STEP = np.float32(0.75 * 2.0**-23)
+"""Times a float32: between half of the distance to the next greater one and less than one and a half of it."""
+LEAST_OVERLAP = np.float32(1e-30)
+
+
+def corrected(network: Any) -> Any:
+    """A converted ``openvino.Model``, put right in place; values keep their names."""
+    for operation in network.get_ordered_ops():
+        kind = operation.get_type_name()
+        if kind in EXTREMES and operation.get_element_type().is_real():
+            if operation.input_value(0).get_node().get_type_name() not in NEVER:
+                _keep_infinite(operation, EXTREMES[kind])
+        elif kind == "NonMaxSuppression" and operation.get_input_size() > IOU_THRESHOLD:
+            _keep_at_threshold(operation)
+        elif kind == "If":
+            corrected(operation.get_then_body())
+            corrected(operation.get_else_body())
+        elif kind in ("Loop", "TensorIterator"):
+            _tell_types(operation)
+            corrected(operation.get_function())
+    network.validate_nodes_and_infer_types()
+    return network
+
+
+def _tell_types(loop: Any) -> None:
+    """Gives a body's inputs the types of what they are fed, where the ONNX model does not tell them again."""
+    body = loop.get_function()
+    parameters = body.get_parameters()
+    for description in loop.get_input_descriptions():
+        parameter = parameters[description.body_parameter_index]
+        if parameter.get_element_type().is_dynamic():
+            parameter.set_element_type(loop.get_input_element_type(description.input_index))
+    body.validate_nodes_and_infer_types()
+
+
+def _keep_infinite(reduction: Any, extreme: float) -> None:
+    """Lets a reduction of nothing but the infinite number be that number."""
+    from openvino import opset13
+
+    value, axes = reduction.input_value(0), reduction.input_value(1)
+    result = reduction.output(0)
+    readers, names = result.get_target_inputs(), result.get_tensor().get_names()
+    infinite = opset13.constant(np.asarray(extreme, value.get_element_type().to_dtype()))
+    is_all = opset13.reduce_logical_and(
+        opset13.equal(value, infinite), axes, keep_dims=reduction.get_attributes()["keep_dims"]
+    )
+    chosen = opset13.select(is_all, infinite, result).output(0)
+    result.get_tensor().set_names(set())
+    for reader in readers:
+        reader.replace_source_output(chosen)
+    chosen.get_tensor().set_names(names)
+
+
+def _keep_at_threshold(suppression: Any) -> None:
+    """Raises the threshold by one step of float32: boxes that overlap by just the threshold stay, as in ONNX."""
+    from openvino import opset13
+
+    threshold = opset13.convert(suppression.input_value(IOU_THRESHOLD), "f32")
+    step = opset13.multiply(threshold, opset13.constant(HALF_A_STEP))
+    raised = opset13.maximum(opset13.add(threshold, step), opset13.constant(LEAST_OVERLAP))
+    suppression.input(IOU_THRESHOLD).replace_source_output(raised.output(0))

@@ -1,0 +1,247 @@
+"""Rewrites of operators that move, sample, transform and count, against ONNX Runtime's own kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from edgekit.model import node_name
+from edgekit.registry import installed_rewrites
+from edgekit.rewrites.application import rewritten
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+RNG = np.random.default_rng(11)
+
+
+def single(op_type, inputs, constants=None, opset=19, outputs=1, order=None, kind=FLOAT, **attributes):
+    """A model of one node: inputs by name, then constants, or in an order of names ("" left out)."""
+    constants = constants or {}
+    names = order or [*inputs, *constants]
+    results = [f"y{number}" for number in range(outputs)]
+    node = helper.make_node(op_type, names, results, **attributes)
+    graph = helper.make_graph(
+        [node],
+        "single",
+        [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for name, array in inputs.items()
+        ],
+        [helper.make_tensor_value_info(name, INT64 if number else kind, None) for number, name in enumerate(results)],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+
+
+def floats(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+RESIZES = {
+    "nearest, half pixels": ({"scales": np.array([1, 1, 1.7, 0.6], np.float32)}, {"mode": "nearest"}),
+    "nearest, asymmetric, floor": (
+        {"scales": np.array([1, 1, 2, 3], np.float32)},
+        {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    ),
+    "linear, aligned corners": (
+        {"sizes": np.array([1, 2, 7, 3])},
+        {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+    ),
+    "linear, PyTorch": (
+        {"sizes": np.array([1, 2, 1, 9])},
+        {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"},
+    ),
+    "linear, antialias": ({"scales": np.array([1, 1, 0.4, 0.7], np.float32)}, {"mode": "linear", "antialias": 1}),
+    "cubic, nothing from outside": (
+        {"scales": np.array([1, 1, 1.5, 0.8], np.float32)},
+        {"mode": "cubic", "exclude_outside": 1, "cubic_coeff_a": -0.5},
+    ),
+    "cubic, antialias": ({"sizes": np.array([1, 2, 3, 4])}, {"mode": "cubic", "antialias": 1}),
+    "not larger": (
+        {"sizes": np.array([7, 8])},
+        {"mode": "nearest", "axes": [2, 3], "keep_aspect_ratio_policy": "not_larger"},
+    ),
+    "linear along two axes": ({"scales": np.array([1, 1.5, 2, 1], np.float32)}, {"mode": "linear"}),
+}
+
+
+@pytest.mark.parametrize("case", RESIZES)
+def test_resize(assert_rewritten, case):
+    constants, attributes = RESIZES[case]
+    x = {"x": floats(1, 2, 5, 6)}
+    order = ["x", "", "scales"] if "scales" in constants else ["x", "", "", "sizes"]
+    result = assert_rewritten(single("Resize", x, constants, order=order, **attributes), x, atol=1e-5)
+    assert [each.rewrite for each in result.applied] == ["resize by tables"]
+
+
+def test_resize_cropped(assert_rewritten):
+    x = {"x": floats(1, 1, 5, 6)}
+    constants = {"roi": np.array([0, 0, 0.4, -0.2, 1, 1, 1.3, 0.7], np.float32), "sizes": np.array([1, 1, 4, 3])}
+    proto = single(
+        "Resize",
+        x,
+        constants,
+        order=["x", "roi", "", "sizes"],
+        mode="linear",
+        coordinate_transformation_mode="tf_crop_and_resize",
+        extrapolation_value=7.0,
+    )
+    assert_rewritten(proto, x, atol=1e-5)
+
+
+def rewritten_alone(model_of, proto):
+    """What the rewrites make of a model all of whose nodes are refused in the first round."""
+    model = model_of(proto)
+    first = {node_name(node) for node in model.graph.all_nodes()}
+    result = rewritten(model, lambda candidate: first if candidate is model else set(), installed_rewrites())
+    assert not result.dropped, result.dropped
+    return result.model.proto()
+
+
+def test_the_standard_decides_where_a_kernel_of_onnx_runtime_departs_from_it(model_of, run):
+    x = {"x": floats(1, 1, 4, 4)}
+    proto = single(
+        "Resize",
+        x,
+        {"scales": np.array([1, 1, 0.6, 0.6], np.float32)},
+        order=["x", "", "scales"],
+        mode="linear",
+        coordinate_transformation_mode="align_corners",
+    )
+    expected = ReferenceEvaluator(proto).run(None, x)[0]
+    assert np.abs(run(proto, x)[0] - expected).max() > 0.01  # ONNX Runtime goes by the rounded sizes
+    np.testing.assert_allclose(run(rewritten_alone(model_of, proto), x)[0], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("aligned", [0, 1])
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_grid(assert_rewritten, mode, aligned, padding):
+    feeds = {"x": floats(2, 3, 5, 6), "grid": (1.4 * floats(2, 4, 3, 2)).astype(np.float32)}
+    proto = single("GridSample", feeds, opset=20, mode=mode, align_corners=aligned, padding_mode=padding)
+    assert_rewritten(proto, feeds, atol=1e-5)
+
+
+def test_grid_of_three_dimensions(assert_rewritten):
+    feeds = {"x": floats(1, 2, 3, 4, 5), "grid": (0.8 * floats(1, 2, 2, 2, 3)).astype(np.float32)}
+    assert_rewritten(single("GridSample", feeds, opset=20), feeds, atol=1e-5)
+
+
+@pytest.mark.parametrize("transformation", ["half_pixel", "output_half_pixel"])
+def test_regions(assert_rewritten, transformation):
+    rois = np.array([[0, 0, 9, 9], [1.5, 2.5, 4, 3], [-6, 5, 20, 30], [3, 3, 3, 3]], np.float32)
+    feeds = {"x": floats(2, 3, 8, 7), "rois": rois, "batches": np.array([0, 1, 1, 0])}
+    attributes = {"output_height": 3, "output_width": 2, "sampling_ratio": 2, "spatial_scale": 0.5}
+    proto = single("RoiAlign", feeds, opset=16, coordinate_transformation_mode=transformation, **attributes)
+    assert_rewritten(proto, feeds, atol=1e-5)
+
+
+def test_greatest_of_regions_as_the_standard_has_it(model_of, run):
+    rois = np.array([[0, 0, 7, 7], [1.5, 2.5, 4, 3]], np.float32)
+    feeds = {"x": floats(1, 1, 8, 8), "rois": rois, "batches": np.array([0, 0])}
+    attributes = {"output_height": 2, "output_width": 2, "sampling_ratio": 2, "mode": "max"}
+    proto = single("RoiAlign", feeds, opset=22, **attributes)
+    expected = ReferenceEvaluator(proto).run(None, feeds)[0]
+    np.testing.assert_allclose(run(rewritten_alone(model_of, proto), feeds)[0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_wrapping_pad(assert_rewritten):
+    x = {"x": floats(3, 4)}
+    assert_rewritten(single("Pad", x, {"pads": np.array([2, 1, 5, 0])}, mode="wrap"), x)
+    assert_rewritten(
+        single(
+            "Pad", x, {"pads": np.array([3, 2]), "axes": np.array([1])}, order=["x", "pads", "", "axes"], mode="wrap"
+        ),
+        x,
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "attributes"),
+    [
+        (7, {"kernel_shape": [3, 3], "strides": [2, 2]}),
+        (6, {"kernel_shape": [2, 3], "strides": [3, 2], "pads": [0, 1, 0, 1]}),
+        (5, {"kernel_shape": [2, 2], "strides": [3, 3], "dilations": [2, 1]}),
+        (2, {"kernel_shape": [1, 1], "strides": [2, 2]}),
+    ],
+)
+def test_pooling_with_sizes_rounded_up(model_of, run, size, attributes):
+    x = {"x": floats(1, 2, size, size)}
+    proto = single("MaxPool", x, opset=12, outputs=2, ceil_mode=1, **attributes)
+    changed = rewritten_alone(model_of, proto)
+    assert all(attribute.i == 0 for attribute in changed.graph.node[0].attribute if attribute.name == "ceil_mode")
+    for expected, found in zip(run(proto, x), run(changed, x), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_unpooling(assert_rewritten):
+    feeds = {"x": np.array([[[[5, 6], [7, 8]]]], np.float32), "places": np.array([[[[5, 7], [13, 15]]]])}
+    assert_rewritten(single("MaxUnpool", feeds, kernel_shape=[2, 2], strides=[2, 2]), feeds)
+
+
+@pytest.mark.parametrize(
+    "attributes", [{}, {"strides": [2, 1], "pads": [1, 0, 1, 2]}, {"dilations": [1, 2]}, {"strides": [3, 3]}]
+)
+def test_columns(assert_rewritten, attributes):
+    image, block = (6, 7), (2, 3)
+    strides, dilations = attributes.get("strides", [1, 1]), attributes.get("dilations", [1, 1])
+    pads = attributes.get("pads", [0] * 4)
+    counts = [
+        (image[n] + pads[n] + pads[n + 2] - (block[n] - 1) * dilations[n] - 1) // strides[n] + 1 for n in range(2)
+    ]
+    x = {"x": floats(2, 3 * 6, counts[0] * counts[1])}
+    constants = {"image": np.array(image), "block": np.array(block)}
+    assert_rewritten(single("Col2Im", x, constants, opset=18, **attributes), x)
+
+
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+def test_cache_update(assert_rewritten, mode):
+    begins = np.array([1, 3 if mode == "circular" else 2])
+    feeds = {"cache": floats(2, 3, 4, 5), "update": floats(2, 3, 2, 5), "begins": begins}
+    assert_rewritten(single("TensorScatter", feeds, opset=24, mode=mode), feeds)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "length", "attributes"),
+    [
+        ((2, 8, 1), 1, None, {}),
+        ((2, 8, 2), 1, None, {"inverse": 1}),
+        ((2, 6, 3, 1), 2, None, {"onesided": 1}),
+        ((2, 6, 3, 2), 1, 10, {}),
+        ((2, 9, 1), -2, 5, {"onesided": 1}),
+    ],
+)
+def test_fourier_transform(assert_rewritten, shape, axis, length, attributes):
+    x = {"x": floats(*shape)}
+    constants = {"axis": np.array(axis)} | ({} if length is None else {"length": np.array(length)})
+    order = ["x", "" if length is None else "length", "axis"]
+    assert_rewritten(single("DFT", x, constants, opset=20, order=order, **attributes), x, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
+@pytest.mark.parametrize("skips", [0, 5])
+def test_ngrams(assert_rewritten, mode, skips):
+    attributes = {
+        "mode": mode,
+        "min_gram_length": 1,
+        "max_gram_length": 2,
+        "max_skip_count": skips,
+        "ngram_counts": [0, 4],
+        "ngram_indexes": [0, 1, 2, 3, 4, 5, 6],
+        "pool_int64s": [2, 3, 5, 4, 5, 6, 7, 8, 6, 7],
+        "weights": [1.0, 2.0, 0.5, 1.5, 3.0, 0.25, 4.0],
+    }
+    x = {"x": np.array([[1, 1, 3, 3, 3, 7], [8, 6, 7, 5, 6, 8]], np.int64)}
+    assert_rewritten(single("TfIdfVectorizer", x, opset=9, **attributes), x)
+    one = {"x": x["x"][1]}
+    assert_rewritten(single("TfIdfVectorizer", one, opset=9, **attributes), one)
+
+
+def test_a_resize_to_computed_sizes_is_left_alone(model_of):
+    feeds = {"x": floats(1, 1, 4, 4), "sizes": np.array([1, 1, 6, 6])}
+    model = model_of(single("Resize", feeds, order=["x", "", "", "sizes"], mode="linear"))
+    result = rewritten(model, lambda candidate: {node_name(candidate.graph[0])}, installed_rewrites())
+    assert list(result.dropped.values()) == [
+        "the rewrite 'resize by tables' was dropped: its input 'sizes' is computed"
+    ]

@@ -1,0 +1,127 @@
+"""What OpenVINO computes otherwise than ONNX, and nodes that its frontend does not know: put right at conversion."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import openvino
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import edgekit_openvino
+
+INFINITE = np.float32(np.inf)
+
+
+def parsed(body: str, opset: int = 18) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : {opset}]>\ng {body}')
+
+
+def as_read(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], folder) -> list[np.ndarray]:
+    """What OpenVINO's own frontend and its CPU plugin make of a model."""
+    onnx.save(proto, folder / "plain.onnx")
+    compiled = openvino.Core().compile_model(folder / "plain.onnx", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    return list(compiled(list(feeds.values())).values())
+
+
+def converted(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], folder) -> list[np.ndarray]:
+    return list(edgekit_openvino.load(edgekit_openvino.convert(proto, folder / "model")).run(feeds).values())
+
+
+@pytest.mark.parametrize(("op_type", "extreme"), [("ReduceMax", -INFINITE), ("ReduceMin", INFINITE)])
+def test_reductions_of_nothing_but_infinite_numbers(tmp_path, op_type, extreme):
+    proto = parsed(f"(float[2, 3] x) => (float[2, 1] y) <int64[1] a = {{1}}> {{ y = {op_type}(x, a) }}")
+    feeds = {"x": np.array([[extreme] * 3, [1, extreme, 2]], np.float32)}
+    expected = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, feeds)[0]
+    assert np.isfinite(as_read(proto, feeds, tmp_path)[0][0, 0])  # still: the number next to the infinite one
+    np.testing.assert_array_equal(converted(proto, feeds, tmp_path)[0], expected)
+
+
+def test_a_reduction_behind_an_activation_is_left_as_it_is(tmp_path):
+    proto = parsed("(float[2, 3] x) => (float[2, 1] y) <int64[1] a = {1}> { s = Sigmoid(x) y = ReduceMax(s, a) }")
+    path = edgekit_openvino.convert(proto, tmp_path / "model")
+    assert 'type="Select"' not in path.read_text()
+
+
+def test_boxes_that_overlap_by_just_the_threshold_stay(tmp_path):
+    proto = parsed(
+        "(float[1, 3, 4] boxes, float[1, 1, 3] scores) => (int64[n, 3] y)"
+        " <int64 most = {3}, float overlap = {0.5}> { y = NonMaxSuppression(boxes, scores, most, overlap) }",
+        11,
+    )
+    boxes = np.array([[[0, 0, 2, 2], [0, 0, 1, 2], [0, 0, 1.5, 2]]], np.float32)  # overlap with the first: 1/2 and 3/4
+    feeds = {"boxes": boxes, "scores": np.array([[[0.9, 0.8, 0.7]]], np.float32)}
+    assert len(as_read(proto, feeds, tmp_path)[0]) == 1  # still: the second is dropped
+    np.testing.assert_array_equal(converted(proto, feeds, tmp_path)[0], [[0, 0, 0], [0, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "attributes"),
+    [
+        ("x, w, o", ""),
+        ("x, w, o, b, m", "<pads = [1, 0, 1, 2], strides = [2, 1]>"),
+        ('x, w, o, "", m', "<dilations = [2, 1]>"),
+    ],
+)
+def test_deformable_convolution(tmp_path, inputs, attributes):
+    pads, strides, dilations = [0] * 4, [1, 1], [1, 1]
+    if "pads" in attributes:
+        pads, strides = [1, 0, 1, 2], [2, 1]
+    if "dilations" in attributes:
+        dilations = [2, 1]
+    outs = [
+        (6 + pads[axis] + pads[axis + 2] - dilations[axis] * (kernel - 1) - 1) // strides[axis] + 1
+        for axis, kernel in enumerate((3, 2))
+    ]
+    rng = np.random.default_rng(5)
+    shapes = {"x": (1, 4, 6, 6), "w": (2, 4, 3, 2), "o": (1, 2 * 2 * 6, *outs), "b": (2,), "m": (1, 2 * 6, *outs)}
+    feeds = {
+        name: rng.standard_normal(shape).astype(np.float32)
+        for name, shape in shapes.items()
+        if name in inputs.split(", ")
+    }
+    node = onnx.helper.make_node(
+        "DeformConv",
+        [name.strip('"') for name in inputs.split(", ")],
+        ["y"],
+        pads=pads,
+        strides=strides,
+        dilations=dilations,
+        offset_group=2,
+    )
+    values = [onnx.helper.make_tensor_value_info(name, 1, array.shape) for name, array in feeds.items()]
+    result = onnx.helper.make_tensor_value_info("y", 1, (1, 2, *outs))
+    graph = onnx.helper.make_graph([node], "g", values, [result])
+    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 19)], ir_version=9)
+    expected = ReferenceEvaluator(proto).run(None, feeds)[0]
+    np.testing.assert_allclose(converted(proto, feeds, tmp_path)[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_doubles_keep_infinite_numbers(tmp_path):
+    proto = parsed("(double[4] x) => (double[4] y, float[4] z) { y = Neg(x) z = Cast <to = 1> (x) }")
+    feeds = {"x": np.array([np.inf, -np.inf, np.nan, 1.5])}
+    assert np.isfinite(as_read(proto, feeds, tmp_path)[0][0])  # still: the greatest float32
+    y, z = converted(proto, feeds, tmp_path)
+    assert (y.dtype, z.dtype) == (np.float64, np.float32)
+    np.testing.assert_array_equal(y, -feeds["x"])
+    np.testing.assert_array_equal(z, feeds["x"].astype(np.float32))
+
+
+def test_a_body_whose_inputs_have_no_types(tmp_path):
+    body = onnx.helper.make_graph(
+        [onnx.helper.make_node("Add", ["s", "x"], ["t"]), onnx.helper.make_node("Cast", ["t"], ["u"], to=1)],
+        "body",
+        [onnx.ValueInfoProto(name="s"), onnx.ValueInfoProto(name="x")],
+        [onnx.ValueInfoProto(name="t"), onnx.ValueInfoProto(name="u")],
+    )
+    node = onnx.helper.make_node("Scan", ["s0", "xs"], ["last", "ys"], body=body, num_scan_inputs=1)
+    info = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [node], "g", [info("s0", 1, [2]), info("xs", 1, [3, 2])], [info("last", 1, [2]), info("ys", 1, [3, 2])]
+    )
+    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
+    feeds = {"s0": np.zeros(2, np.float32), "xs": np.arange(6, dtype=np.float32).reshape(3, 2)}
+    last, ys = converted(proto, feeds, tmp_path)
+    np.testing.assert_array_equal(ys, np.cumsum(feeds["xs"], axis=0))
+    np.testing.assert_array_equal(last, ys[-1])
