@@ -30,7 +30,6 @@ from edgekit.data.samples import Samples
 from edgekit.devices import LOCAL
 from edgekit.devices.instruction_set import known_sets
 from edgekit.devices.opening import open_device
-from edgekit.devices.results import ResultsDevice
 from edgekit.dimensions import Sizes
 from edgekit.errors import InputError
 from edgekit.faults import as_edgekit_error
@@ -392,16 +391,7 @@ def verify(
     """
     told = progress or Progress()
     second = None if witness is None else find_witness(witness)
-    where = open_device(device, device_timeout, told.step)
-    if results is not None:
-        if device != LOCAL and not where.reached_by_results:
-            raise InputError(
-                "results come from a device that is not reached from here",
-                subject="--results",
-                expected="no --device, or one that writes results",
-                found=device,
-            )
-        where = ResultsDevice(Path(results))
+    where = open_device(device, device_timeout, told.step, _path(results))
     opened, source, folder = _opened(bundle), _path(model), _path(data)
     if signers is not None:
         check_signature(opened, Path(signers))
@@ -455,6 +445,9 @@ def gate(
     update: bool = False,
     model: StrPath | None = None,
     time_limit: float | None = None,
+    device: str | None = None,
+    device_timeout: float | None = None,
+    results: StrPath | None = None,
     isa: str | None = None,
     signers: StrPath | None = None,
     progress: Progress | None = None,
@@ -469,6 +462,9 @@ def gate(
         update: Write the figures to the baseline instead of comparing with it.
         model: The ONNX file that the only bundle was made from.
         time_limit: Seconds that one measurement may take; by default as the project file says, or 60.
+        device: URL of where milliseconds and memory are measured; by default as the project file says, or this machine.
+        device_timeout: Seconds that the device may be silent; by default its own.
+        results: File that the only bundle's check wrote on a device that is not reached from here.
         isa: Instruction sets with which they have to compute their golden outputs, such as ``"avx2,vnni"``.
         signers: Who may sign: OpenSSH's file of allowed signers; every bundle then needs a signature by one of them.
         progress: Told of the bundles and warnings; silent by default.
@@ -487,6 +483,9 @@ def gate(
         update,
         _path(model),
         time_limit,
+        device,
+        device_timeout,
+        _path(results),
         _path(signers),
         _instruction_sets(isa),
     )

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from edgekit.data.npy import read_npy
@@ -65,6 +65,14 @@ class Bundle:
     def main(self) -> Path:
         """The file or folder that the device loads."""
         return self.path / str(self.manifest["model"]["main"])
+
+    @property
+    def loaded_files(self) -> dict[str, str]:
+        """SHA-256 sums of the files that a device needs to load the model once, by their paths in the bundle."""
+        model = self.manifest["model"]
+        shipped = set(model["files"]) - set(model.get("alternatives", ()))
+        places = ((file["path"], file["sha256"]) for file in self.manifest["files"])
+        return {path: digest for path, digest in places if shipped & {path, *map(str, PurePosixPath(path).parents)}}
 
     @property
     def inputs(self) -> tuple[Feature, ...]:

@@ -45,6 +45,16 @@ class Budget:
     """Least SQNR of the worst output."""
     latency_ratio: float | None = None
     """Most time, as a multiple of the float model's."""
+    latency_ms: float | None = None
+    """Most milliseconds of a run on the device."""
+    first_run_ms: float | None = None
+    """Most milliseconds of the first run after loading."""
+    load_ms: float | None = None
+    """Most milliseconds from the model's file to a session that is ready."""
+    memory: int | None = None
+    """Most bytes of the process that executes it on the device."""
+    download: int | None = None
+    """Most bytes of what the device loads, compressed as an app's download is."""
     accelerator_share: float | None = None
     """Least share of the nodes that the device's accelerator runs."""
     partitions: int | None = None
@@ -68,6 +78,8 @@ class Budget:
             "accuracy": parse_fraction,
             "sqnr_db": float,
             "latency_ratio": float,
+            **dict.fromkeys(("latency_ms", "first_run_ms", "load_ms"), float),
+            **dict.fromkeys(("memory", "download"), parse_bytes),
             "accelerator_share": parse_fraction,
             "partitions": int,
         }
@@ -100,6 +112,8 @@ class GateSettings:
     """Seconds that one measurement may take."""
     baseline: Path | None = None
     """Figures of an earlier build."""
+    device: str | None = None
+    """URL of where milliseconds and memory are measured; None: this machine."""
 
 
 @dataclass(frozen=True)

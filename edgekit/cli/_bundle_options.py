@@ -54,6 +54,15 @@ DeviceOption = Annotated[
         help="Where to execute it: {devices}.",
     ),
 ]
+ResultsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--results",
+        metavar="FILE",
+        help="Judge what the bundle's check wrote on a device that is not reached from here.",
+        show_default=False,
+    ),
+]
 InstructionSetsOption = Annotated[
     str | None,
     typer.Option(

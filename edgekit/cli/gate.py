@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgekit.cli._bundle_options import ConfigOption, InstructionSetsOption, OriginalOption, SignersOption
+from edgekit.cli._bundle_options import (
+    ConfigOption,
+    DeviceTimeoutOption,
+    InstructionSetsOption,
+    OriginalOption,
+    ResultsOption,
+    SignersOption,
+)
 from edgekit.cli._bundle_view import show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
@@ -54,6 +61,16 @@ TimeLimitOption = Annotated[
         "--time-limit", metavar="SECONDS", help="The most that one measurement may take; by default 60.", min=0.1
     ),
 ]
+GateDeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="DEVICE",
+        help="Where budgets in milliseconds and bytes of memory are measured: {devices}. "
+        "By default as the project file says, or this machine.",
+        show_default=False,
+    ),
+]
 JUnitOption = Annotated[
     Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML as well.", show_default=False)
 ]
@@ -82,6 +99,15 @@ class ComparisonOptions:
     baseline: BaselineOption = None
     against: AgainstOption = None
     update: UpdateOption = False
+
+
+@dataclass(frozen=True)
+class DeviceOptions:
+    """Where milliseconds and memory are measured."""
+
+    device: GateDeviceOption = None
+    device_timeout: DeviceTimeoutOption = None
+    results: ResultsOption = None
 
 
 @dataclass(frozen=True)
@@ -130,6 +156,7 @@ def gate(
     comparison: ComparisonOptions,
     model: OriginalOption = None,
     time_limit: TimeLimitOption = None,
+    measured_on: DeviceOptions,
     isa: InstructionSetsOption = None,
     signers: SignersOption = None,
     reports: ReportOptions,
@@ -138,10 +165,11 @@ def gate(
 
     The exit code is 1 if one breaks its own.
 
-    The budget is the table [bundle.budget] of the project file, or [budget] for all bundles: size, accuracy,
-    accuracy_drop, sqnr_db, accelerator_share, partitions and latency_ratio, and against an earlier build size_growth,
-    accuracy_fall and latency_growth. Latency is a ratio to the original model or to the earlier bundle, measured in
-    turns until it is clear on which side of the limit it lies. What was not measured does not pass.
+    The budget is the table [bundle.budget] of the project file, or [budget] for all bundles: size, download, accuracy,
+    accuracy_drop, sqnr_db, accelerator_share, partitions and latency_ratio; on --device latency_ms, first_run_ms,
+    load_ms and memory; and against an earlier build size_growth, accuracy_fall and latency_growth. The two ratios of
+    latency, to the original model and to the earlier bundle, are measured in turns until it is clear on which side of
+    the limit they lie. What was not measured does not pass.
     With --isa each has to compute its golden outputs with every one of the instruction sets.
     """
     from edgekit import api
@@ -154,6 +182,9 @@ def gate(
         update=comparison.update,
         model=model,
         time_limit=time_limit,
+        device=measured_on.device,
+        device_timeout=measured_on.device_timeout,
+        results=measured_on.results,
         isa=isa,
         signers=signers,
         progress=console.progress,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +15,7 @@ from edgekit.cli._bundle_options import (
     DeviceTimeoutOption,
     InstructionSetsOption,
     OriginalOption,
+    ResultsOption,
     SignersOption,
 )
 from edgekit.cli._bundle_view import show_rows, show_table
@@ -41,15 +41,6 @@ WitnessOption = Annotated[
         "--witness",
         metavar="NAME",
         help="Have a second runtime execute the golden samples too, and name the operation where the two part.",
-        show_default=False,
-    ),
-]
-ResultsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--results",
-        metavar="FILE",
-        help="Judge what the bundle's check wrote on a device that is not reached from here.",
         show_default=False,
     ),
 ]

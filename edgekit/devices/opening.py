@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from edgekit.device import Device
+from edgekit.devices import LOCAL
+from edgekit.devices.results import ResultsDevice
 from edgekit.errors import InputError
 from edgekit.progress import Step
 from edgekit.registry import device_class, device_forms
 
 
-def open_device(url: str, timeout: float | None = None, step: Step | None = None) -> Device:
+def open_device(
+    url: str, timeout: float | None = None, step: Step | None = None, results: Path | None = None
+) -> Device:
     """The device that ``url`` names; nothing is started or connected yet.
 
     Args:
         url: The scheme of an installed device, and the address that follows it.
         timeout: Seconds that the device may be silent, where its own default is not what is wanted.
         step: Told how far the bundle's way to the device is.
+        results: What the device wrote, where it is not reached from here.
 
     Raises:
-        InputError: There is no such scheme, or the URL is not written as its scheme asks.
+        InputError: There is no such scheme, or the URL is not written as its scheme asks; or results are given of a
+            device that does not write any.
     """
     found = device_class(url.partition(":")[0])
     if found is None:
@@ -28,4 +36,13 @@ def open_device(url: str, timeout: float | None = None, step: Step | None = None
     if timeout is not None:
         device.timeout = timeout
     device.step = step
-    return device
+    if results is None:
+        return device
+    if url != LOCAL and not device.reached_by_results:
+        raise InputError(
+            "results come from a device that is not reached from here",
+            subject="--results",
+            expected="no --device, or one that writes results",
+            found=url,
+        )
+    return ResultsDevice(results)

@@ -9,6 +9,8 @@ from typing import Any
 
 from edgekit.bundle import Bundle, check_integrity, is_bundle, read_bundle
 from edgekit.config import Budget, Config, Inconclusive
+from edgekit.devices import LOCAL
+from edgekit.devices.opening import open_device
 from edgekit.errors import EdgeKitError, InputError, RequirementError
 from edgekit.graph.onnx_file import sha256
 from edgekit.progress import Progress
@@ -18,6 +20,7 @@ from edgekit.quality_gate.judging import judge_growth, judge_manifest
 from edgekit.quality_gate.latency import Earlier, Rivals, Stopwatch, judge_latency
 from edgekit.quality_gate.machine import Machine
 from edgekit.quality_gate.measuring import Ratio
+from edgekit.quality_gate.on_device import DeviceClock, asks_for_device, judge_on_device
 from edgekit.quality_gate.verdict import Outcome, Verdict
 
 
@@ -103,6 +106,12 @@ class Gate:
     """What it tells, by the bundles' names."""
     against: Path | None = None
     """An earlier bundle, or a folder with earlier bundles under the names of their folders."""
+    device: str = LOCAL
+    """URL of where milliseconds and memory are measured."""
+    device_timeout: float | None = None
+    """Seconds that it may be silent; None: its own."""
+    results: Path | None = None
+    """What a device wrote that is not reached from here, in its place."""
     progress: Progress = field(default_factory=Progress)
     instruction_sets: tuple[str, ...] = ()
     """With which bundles have to compute their golden outputs."""
@@ -124,7 +133,7 @@ class Gate:
 
     def _verdicts(self, bundle: Bundle, candidate: Candidate) -> tuple[list[Verdict], list[Ratio]]:
         asked = candidate.budget
-        verdicts = list(judge_manifest(bundle.manifest, asked))
+        verdicts = list(judge_manifest(bundle, asked))
         verdicts += judge_instruction_sets(bundle, self.instruction_sets, self.progress.step)
         earlier = figures = None
         if self.against is not None:
@@ -137,6 +146,10 @@ class Gate:
         if figures is not None:
             verdicts += judge_growth(Figures.of(bundle), asked, figures)
         timed, measured = judge_latency(bundle, asked, Rivals(candidate.model, earlier), self._stopwatch())
+        if asks_for_device(asked):
+            device = open_device(self.device, self.device_timeout, self.progress.step, self.results)
+            clock = DeviceClock(device, self.device, self.seconds, self.progress.step)
+            timed += judge_on_device(bundle, asked, clock)
         return verdicts + timed, measured
 
     def _of_against(self, bundle: Bundle, against: Path) -> Bundle:

@@ -9,6 +9,7 @@ from typing import Any
 
 from edgekit.bundle import read_bundle
 from edgekit.config import Config, GateSettings, read_config
+from edgekit.devices import LOCAL
 from edgekit.errors import InputError
 from edgekit.progress import Progress
 from edgekit.quality_gate.annotations import annotation_lines
@@ -38,6 +39,12 @@ class GateOrder:
     """The ONNX model that the only bundle was made from."""
     time_limit: float | None = None
     """Seconds that one measurement may take; None: as the project file says."""
+    device: str | None = None
+    """URL of where milliseconds and memory are measured; None: as the project file says, or this machine."""
+    device_timeout: float | None = None
+    """Seconds that it may be silent; None: its own."""
+    results: Path | None = None
+    """What a device wrote about the only bundle, where it is not reached from here."""
     signers: Path | None = None
     """Who may sign; None where no signature is asked for."""
     instruction_sets: tuple[str, ...] | None = None
@@ -118,6 +125,9 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
         None if order.update else file,
         {} if file is None or order.update else read_baseline(file),
         order.against,
+        order.device or settings.device or LOCAL,
+        order.device_timeout,
+        order.results,
         progress,
         order.instruction_sets or (),
     )
@@ -147,8 +157,12 @@ def _require_bundles(order: GateOrder, project: Config | None) -> None:
             expected="a BUNDLE, or a project file that declares some",
             found="no project file" if project is None else "no [[bundle]]",
         )
-    if order.model is not None and count != 1:
-        raise InputError("names the original of one bundle", subject="--model", expected="one BUNDLE", found=str(count))
+    for given, flag, what in (
+        (order.model, "--model", "names the original of one bundle"),
+        (order.results, "--results", "tell of one bundle"),
+    ):
+        if given is not None and count != 1:
+            raise InputError(what, subject=flag, expected="one BUNDLE", found=str(count))
 
 
 def _require_verdicts(judged: Sequence[Judged], order: GateOrder) -> None:

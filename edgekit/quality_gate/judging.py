@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from edgekit.bundle import Bundle
 from edgekit.config import Budget
 from edgekit.quality_gate.baseline import Figures
 from edgekit.quality_gate.verdict import Outcome, Verdict, verdict_on
@@ -15,17 +18,24 @@ GROWTH = Budget(size_growth=0.01, accuracy_fall=0.005, latency_growth=0.05)
 """What a bundle may lose to its baseline where the project does not say: 1 % of size, half a point of accuracy, 5 % of
 latency."""
 
+_PIECE = 1 << 20
+
 NO_LABELS = "not measured: the samples had no labels"
 NO_EARLIER_LABELS = "the earlier build has no accuracy: its samples had no labels"
 NO_UNITS = "not known: the bundle's check of operators does not tell"
 
 
-def judge_manifest(manifest: Mapping[str, Any], budget: Budget) -> Iterator[Verdict]:
-    """One verdict for each budget that is set, save those of latency and growth."""
+def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
+    """One verdict for each budget that the bundle's files tell of: not for latency, memory and growth."""
+    manifest = bundle.manifest
     task = manifest["accuracy"]["task"]
     if budget.size is not None:
         size = manifest["size"]["bytes"]
         yield verdict_on("size", f"at most {bytes_text(budget.size)}", bytes_text(size), size <= budget.size)
+    if budget.download is not None:
+        size = download_size(bundle)
+        found = f"{bytes_text(size)} compressed"
+        yield verdict_on("download", f"at most {bytes_text(budget.download)}", found, size <= budget.download)
     if budget.accuracy is not None:
         yield _least_accuracy("accuracy", budget.accuracy, None if task is None else task["built"])
     if budget.accuracy_drop is not None:
@@ -50,6 +60,19 @@ def judge_manifest(manifest: Mapping[str, Any], budget: Budget) -> Iterator[Verd
         yield verdict_on(
             "partitions", f"at most {budget.partitions}", found, count is not None and count <= budget.partitions
         )
+
+
+def download_size(bundle: Bundle) -> int:
+    """Bytes of what the device loads, each file compressed with Deflate, as app packages and web servers do."""
+    return sum(_deflated(bundle.path / name) for name in bundle.loaded_files)
+
+
+def _deflated(file: Path) -> int:
+    compressor, size = zlib.compressobj(), 0
+    with file.open("rb") as stream:
+        while piece := stream.read(_PIECE):
+            size += len(compressor.compress(piece))
+    return size + len(compressor.flush())
 
 
 def judge_growth(figures: Figures, asked: Budget, earlier: Figures) -> Iterator[Verdict]:

@@ -117,12 +117,7 @@ def _judge(budget: str, text: str, most: float, way: Way, verdicts: list[Verdict
 
 def _same_model(bundle: Bundle, other: Bundle) -> bool:
     """Whether the device loads the same for both, so that neither can be slower."""
-    return bundle.profile_name == other.profile_name and _model_sums(bundle) == _model_sums(other)
-
-
-def _model_sums(bundle: Bundle) -> dict[str, str]:
-    loaded = set(bundle.manifest["model"]["files"])
-    return {file["path"]: file["sha256"] for file in bundle.manifest["files"] if file["path"] in loaded}
+    return bundle.profile_name == other.profile_name and bundle.loaded_files == other.loaded_files
 
 
 def _outcome(limit: Limit, ratio: Ratio) -> Outcome:

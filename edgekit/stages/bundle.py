@@ -147,6 +147,7 @@ class WriteBundle(Stage[Measured]):
             "model": {
                 "main": self._relative(artifact.main),
                 "files": sorted(map(self._relative, artifact.files)),
+                "alternatives": sorted(map(self._relative, artifact.alternatives)),
                 "kind": given.kind,
                 "precision": artifact.precision,
             },

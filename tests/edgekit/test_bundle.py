@@ -1,5 +1,6 @@
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +164,11 @@ def test_damaged_golden_data(bundle: Path) -> None:
     (bundle / "golden" / "1" / "outputs" / "0.npy").write_bytes(b"")
     with pytest.raises(RequirementError, match="golden data cannot be read"):
         list(read_bundle(bundle).golden())
+
+
+def test_what_a_device_loads(packaged_digits: Path) -> None:
+    bundle = read_bundle(packaged_digits)
+    assert list(bundle.loaded_files) == [bundle.main.name]  # not the model in the other format
+    files = [{"path": path, "sha256": path} for path in ("m.pkg/a/b.bin", "m.pkg/c", "m.pkg2/d", "golden/0.npy")]
+    packed = replace(bundle, manifest={"model": {"main": "m.pkg", "files": ["m.pkg"]}, "files": files})
+    assert packed.loaded_files == {"m.pkg/a/b.bin": "m.pkg/a/b.bin", "m.pkg/c": "m.pkg/c"}

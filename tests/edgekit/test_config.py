@@ -107,9 +107,26 @@ def test_how_the_gate_judges(config: Path) -> None:
 def test_every_budget(config: Path) -> None:
     config.write_text(
         '[budget]\nsize = "1 kB"\naccuracy = 1\naccuracy_drop = "60%"\nsqnr_db = 20\nlatency_ratio = 2\n'
+        'latency_ms = 5\nfirst_run_ms = 9.5\nload_ms = 80\nmemory = "90 MB"\ndownload = 700\n'
         'accelerator_share = "95%"\npartitions = 3\nsize_growth = 0.1\naccuracy_fall = 0.01\nlatency_growth = "100%"\n'
     )
-    assert read_config(config).budget == Budget(1000, 1.0, 0.6, 20.0, 2.0, 0.95, 3, 0.1, 0.01, 1.0)
+    assert read_config(config).budget == Budget(
+        size=1000,
+        accuracy=1.0,
+        accuracy_drop=0.6,
+        sqnr_db=20.0,
+        latency_ratio=2.0,
+        latency_ms=5.0,
+        first_run_ms=9.5,
+        load_ms=80.0,
+        memory=90_000_000,
+        download=700,
+        accelerator_share=0.95,
+        partitions=3,
+        size_growth=0.1,
+        accuracy_fall=0.01,
+        latency_growth=1.0,
+    )
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,21 @@ def test_a_model_that_became_slower_fails_whatever_its_own_original_takes(
     assert measured["lower"] > 2
 
 
+def test_budgets_on_a_device(edgekit: RunEdgeKit, packaged_digits: Path, project: WriteProject) -> None:
+    budget = '[budget]\nlatency_ms = 60000\nmemory = "8 GB"\ndownload = "1 MB"\n'
+    project(budget)
+    finished = edgekit("gate", packaged_digits, "--json")
+    assert finished.code == 0
+    assert outcomes(finished) == {"download": "kept", "latency on local": "kept", "memory on local": "kept"}
+    project(budget + '[gate]\ndevice = "toaster"\n')
+    finished = edgekit("gate", packaged_digits)
+    assert finished.code == 2
+    assert "error: --device: there is no such kind of device\nexpected: " in finished.err
+    assert edgekit("gate", packaged_digits, "--device", "local").code == 0
+    finished = edgekit("gate", packaged_digits, packaged_digits, "--results", "results.json")
+    assert "--results: tell of one bundle\nexpected: one BUNDLE\nfound: 2" in finished.err
+
+
 def test_a_bundle_that_breaks_its_budget_is_no_baseline(
     edgekit: RunEdgeKit, packaged_digits: Path, project: WriteProject, tmp_path: Path
 ) -> None:

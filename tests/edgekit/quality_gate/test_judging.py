@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from edgekit.bundle import Bundle, read_bundle
 from edgekit.config import Budget
 from edgekit.quality_gate.baseline import Figures
 from edgekit.quality_gate.judging import judge_growth, judge_manifest
@@ -43,9 +46,8 @@ def manifest(**operators: Any) -> dict[str, Any]:
     ],
 )
 def test_each_budget_by_itself(budget: Budget, kept: bool, text: str) -> None:
-    (verdict,) = judge_manifest(
-        manifest(accelerator="NPU", accelerator_share=0.95, partitions=3, unit_evidence="table"), budget
-    )
+    told = manifest(accelerator="NPU", accelerator_share=0.95, partitions=3, unit_evidence="table")
+    (verdict,) = judge_manifest(Bundle(Path("bundle"), told), budget)
     assert (verdict.outcome == "kept") is kept
     assert f"{verdict.budget}: {verdict.found}, {verdict.limit}" == text
 
@@ -54,7 +56,9 @@ def test_what_was_not_measured_does_not_pass() -> None:
     unmeasured = manifest()
     unmeasured["accuracy"] = {"task": None, "outputs": [{"worst_sample_db": None}]}
     budget = Budget(accuracy=0.0, accuracy_drop=1.0, sqnr_db=0, accelerator_share=0.0, partitions=1000)
-    assert {verdict.found: verdict.outcome for verdict in judge_manifest(unmeasured, budget)} == {
+    assert {
+        verdict.found: verdict.outcome for verdict in judge_manifest(Bundle(Path("bundle"), unmeasured), budget)
+    } == {
         "not measured: the samples had no labels": "broken",
         "no floating-point output": "broken",
         "not known: the bundle's check of operators does not tell": "broken",
@@ -62,7 +66,18 @@ def test_what_was_not_measured_does_not_pass() -> None:
 
 
 def test_nothing_is_judged_that_is_not_asked() -> None:
-    assert list(judge_manifest(manifest(), Budget())) == []
+    assert list(judge_manifest(Bundle(Path("bundle"), manifest()), Budget())) == []
+
+
+def test_the_download_is_what_the_device_loads_compressed(packaged_digits: Path, tmp_path: Path) -> None:
+    bundle = read_bundle(packaged_digits)
+    with zipfile.ZipFile(tmp_path / "app.zip", "w", zipfile.ZIP_DEFLATED) as app:
+        app.write(bundle.main)
+        zipped = sum(member.compress_size for member in app.infolist())
+    assert zipped < bundle.manifest["size"]["bytes"]
+    kept, broken = (next(judge_manifest(bundle, Budget(download=round(zipped * share)))) for share in (1.01, 0.99))
+    assert (kept.budget, kept.outcome, broken.outcome) == ("download", "kept", "broken")
+    assert kept.found == f"{zipped / 1000:.4g} kB compressed"
 
 
 def test_growth_over_an_earlier_build() -> None:

@@ -1,0 +1,188 @@
+"""Judges a bundle by what it costs on a device: milliseconds of a run, of the first one and of loading, and memory.
+
+Each start of the bundle is one observation, since runs of one process share its luck. What lies between two of the
+ordered observations holds the median of all starts with at least 95 % confidence (H. A. David and H. N. Nagaraja, Order
+Statistics, 2003, section 7.1): six of them prove something, and there are more until the answer is clear.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from edgekit.bundle import Bundle
+from edgekit.config import Budget
+from edgekit.device import Device, Session
+from edgekit.devices.results import ResultsDevice
+from edgekit.model import Arrays
+from edgekit.progress import Step
+from edgekit.quality_gate.verdict import Outcome, Verdict, verdict_on
+from edgekit.reporting.summary import bytes_text
+
+LEAST_STARTS = 6
+"""Of fewer, even the least and the greatest hold the median in less than 95 % of all cases."""
+WARM_UP_RUNS = 3
+TURN_SECONDS = 0.1
+"""The runs of one start take about this long, after the first ones."""
+STAND_IN = "not measured: a stand-in for the device executes the bundle"
+NOT_TOLD = "not measured: the device does not tell"
+
+Text = Callable[[float], str]
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """One budget on the device."""
+
+    budget: str
+    most: float
+    text: Text
+
+
+@dataclass
+class _Starts:
+    """What was observed, a value a start; nothing where the device does not tell."""
+
+    latency: list[float] = field(default_factory=list)
+    first_run: list[float] = field(default_factory=list)
+    load: list[float] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, session: Session, feeds: Arrays) -> None:
+        """One start: the first run, then as many as count."""
+        first = session.time(feeds, 1, 0)
+        runs = max(1, min(1000, math.ceil(TURN_SECONDS * 1e3 / max(first.milliseconds[0], 1e-3))))
+        timing = session.time(feeds, runs, WARM_UP_RUNS)
+        self.first_run.append(first.milliseconds[0])
+        self.latency.append(median(timing.milliseconds))
+        self.load.append(timing.load_ms)
+        if timing.peak_memory is not None:
+            self.memory.append(float(timing.peak_memory))
+        self.count += 1
+
+    def add_recorded(self, session: Session, feeds: Arrays) -> None:
+        """What a device wrote that is not reached from here: a run a golden sample, and one loading."""
+        timing = session.time(feeds, 1, 0)
+        self.latency.append(median(timing.milliseconds))
+        self.load.append(timing.load_ms)
+        self.count += 1
+
+
+@dataclass(frozen=True)
+class DeviceClock:
+    """Where milliseconds and memory are measured, and for how long."""
+
+    device: Device
+    called: str
+    """How the verdicts name it: its URL."""
+    seconds: float
+    """When it ends although the answer is not clear."""
+    step: Step | None = None
+
+
+def asks_for_device(budget: Budget) -> bool:
+    """Whether anything of the budget is measured on a device."""
+    return bool(_limits(budget))
+
+
+def judge_on_device(bundle: Bundle, budget: Budget, clock: DeviceClock) -> Iterator[Verdict]:
+    """A verdict for each limit in milliseconds or bytes of memory, on the first golden sample.
+
+    Raises:
+        InputError: The device cannot be reached.
+        RequirementError: It cannot run the bundle.
+    """
+    limits = _limits(budget)
+    if not limits:
+        return
+    starts = _observe(bundle, limits, clock)
+    for key, limit in limits.items():
+        name, most = f"{limit.budget} on {clock.called}", f"at most {limit.text(limit.most)}"
+        if starts is None:
+            yield verdict_on(name, most, STAND_IN, False)
+            continue
+        values = getattr(starts, key)
+        if not values:
+            yield verdict_on(name, most, NOT_TOLD, False)
+            continue
+        found, times = limit.text(median(values)), f"{len(values)} start{'s' if len(values) != 1 else ''}"
+        if _is_recorded(clock.device):
+            yield verdict_on(name, most, f"{found}, recorded", values[0] <= limit.most)
+            continue
+        bounds = median_bounds(values)
+        between = "" if bounds is None else f" ({limit.text(bounds[0])} – {limit.text(bounds[1])})"
+        lacks = f", {LEAST_STARTS} are needed" if bounds is None else ""
+        yield Verdict(name, most, f"{found}{between}, {times}{lacks}", _outcome(bounds, limit.most))
+
+
+def median_bounds(values: Sequence[float]) -> tuple[float, float] | None:
+    """Two of the values that hold the median of their distribution with at least 95 % confidence; None of fewer than 6.
+
+    With k - 1 values outside on either side, the confidence is 1 - 2 · P(Binomial(n, 1/2) < k).
+    """
+    ordered, count = sorted(values), len(values)
+    below, outside = 0, 1
+    while 2 * outside / 2**count <= 0.05:
+        below += 1
+        outside += math.comb(count, below)
+    return (ordered[below - 1], ordered[count - below]) if below else None
+
+
+def _observe(bundle: Bundle, limits: Mapping[str, _Limit], clock: DeviceClock) -> _Starts | None:
+    """Starts the bundle until every limit is settled or the time is over; None where a stand-in executes it."""
+    feeds, _ = next(bundle.golden())
+    starts, begin = _Starts(), time.perf_counter()
+    next_look = LEAST_STARTS
+    while True:
+        with clock.device.open(bundle) as session:
+            if session.is_stand_in:
+                return None
+            if _is_recorded(clock.device):
+                starts.add_recorded(session, feeds)
+                return starts
+            starts.add(session, feeds)
+        if clock.step is not None:
+            clock.step(f"start on {clock.called}", starts.count, 0)
+        if time.perf_counter() - begin >= clock.seconds:
+            return starts
+        if starts.count >= next_look:
+            next_look *= 2  # each look may be wrong: there are few
+            if all(_settled(getattr(starts, key), limit.most) for key, limit in limits.items()):
+                return starts
+
+
+def _settled(values: Sequence[float], most: float) -> bool:
+    return not values or _outcome(median_bounds(values), most) is not Outcome.INCONCLUSIVE
+
+
+def _outcome(bounds: tuple[float, float] | None, most: float) -> Outcome:
+    if bounds is None or bounds[0] <= most < bounds[1]:
+        return Outcome.INCONCLUSIVE
+    return Outcome.KEPT if bounds[1] <= most else Outcome.BROKEN
+
+
+def _limits(budget: Budget) -> dict[str, _Limit]:
+    """What is asked, by the names of :class:`_Starts`."""
+    asked = {
+        "latency": ("latency", budget.latency_ms, _milliseconds),
+        "first_run": ("first run", budget.first_run_ms, _milliseconds),
+        "load": ("load time", budget.load_ms, _milliseconds),
+        "memory": ("memory", budget.memory, _bytes),
+    }
+    return {key: _Limit(name, most, text) for key, (name, most, text) in asked.items() if most is not None}
+
+
+def _is_recorded(device: Device) -> bool:
+    return isinstance(device, ResultsDevice)
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:.3g} ms" if value < 1000 else f"{value:.0f} ms"
+
+
+def _bytes(value: float) -> str:
+    return bytes_text(round(value))
