@@ -44,6 +44,14 @@ class Finished:
 RunEdgeKit = Callable[..., Finished]
 
 
+@pytest.fixture(autouse=True)
+def same_numbers(request: pytest.FixtureRequest) -> None:
+    """Has a module's generators of random numbers begin anew: a test draws the same numbers alone and among others."""
+    for name, value in list(vars(request.module).items()):
+        if isinstance(value, np.random.Generator):
+            setattr(request.module, name, np.random.default_rng(1))
+
+
 @pytest.fixture
 def edgekit(capsys: pytest.CaptureFixture[str]) -> RunEdgeKit:
     """Runs one command line in this process."""

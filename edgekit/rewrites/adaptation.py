@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from edgekit.errors import RequirementError, UnsupportedOpsError
+from edgekit.errors import OpGap, RequirementError, UnsupportedOpsError
 from edgekit.graph.ir_version import mark_loadable, newest_opset
 from edgekit.graph.shapes import fold_shapes, infer_shapes
 from edgekit.model import Model, name_nodes, node_name
 from edgekit.rewrite import Rewrite
-from edgekit.rewrites.application import Rewritten, rewritten, with_origins
+from edgekit.rewrites.application import Rewritten, origin_of, rewritten, with_origins
 from edgekit.rewrites.definition import Definition
 from edgekit.rewrites.opset import OLDEST_OPSET, has_older_form, lowered, upgraded
 from edgekit.rewrites.randomness import with_random_refused
@@ -81,16 +81,28 @@ def converted(model: Model, convert: Callable[[Model], Converted], rewrites: Seq
     except RequirementError:
         raise refusal from None
     results: list[Converted] = []
+    left: list[OpGap] = []
 
     def refusals(candidate: Model) -> Collection[str]:
         results.clear()
         try:
             results.append(convert(candidate))
         except UnsupportedOpsError as error:
+            left[:] = error.gaps
             return {gap.node for gap in error.gaps}
         return ()
 
-    rewritten(fold_shapes(infer_shapes(ready, strict=False)), refusals, rewrites)
-    if not results:
-        raise refusal
-    return results[0]
+    outcome = rewritten(fold_shapes(infer_shapes(ready, strict=False)), refusals, rewrites)
+    if results:
+        return results[0]
+    gaps = [_explained(gap, outcome, left) for gap in refusal.gaps]
+    raise UnsupportedOpsError(gaps, subject=refusal.subject, hint=refusal.hint)
+
+
+def _explained(gap: OpGap, outcome: Rewritten, left: Sequence[OpGap]) -> OpGap:
+    """The gap with why rewriting its node did not help."""
+    if gap.node in outcome.dropped:
+        return replace(gap, reason=f"{gap.reason}; {outcome.dropped[gap.node]}")
+    made = {node_name(node) for node in outcome.model.graph.all_nodes() if origin_of(node) == gap.node}
+    reasons = dict.fromkeys(f"the rewrite needs {rest.op_type}: {rest.reason}" for rest in left if rest.node in made)
+    return replace(gap, reason="; ".join((gap.reason, *reasons)), hint="" if reasons else gap.hint)

@@ -222,6 +222,12 @@ def _replace(node: ir.Node, rewrite: Rewrite, model: Model) -> Application:
     return Application(rewrite.name, name, operator, len(build.nodes))
 
 
+def origin_of(node: ir.Node) -> str | None:
+    """The name of the node that a rewrite replaced by this one and others; None for one that no rewrite made."""
+    origin = node.metadata_props.get(ORIGIN)
+    return None if origin is None else origin.rpartition(" ")[2]
+
+
 def with_origins(
     model: Model, verdicts: Sequence[NodeVerdict], dropped: Mapping[str, str] | None = None
 ) -> list[NodeVerdict]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import onnx
 
+from edgekit.registry import installed_rewrites
 from edgekit_mil.core.registry import Lowering
 from edgekit_mil.ops import catalogue
 from edgekit_mil.walk import function_bodies
@@ -22,9 +23,10 @@ INTRODUCTION = """# Operators that convert to Core ML
 Written by `python -m edgekit_mil.table` from the registry of lowerings.
 
 *Lowered* operators have Core ML operations written for them, at the schema versions listed; a model's opset import says
-which version of an operator it has. *Expanded* operators go by the function body that ONNX defines them with. An
-operator with neither is a gap: the conversion names every node with a gap, and what could be done. Nodes whose inputs
-are all known are computed during the conversion, whatever the operator.
+which version of an operator it has. *Expanded* operators go by the function body that ONNX defines them with.
+*Rewritten* ones become operators of the standard first, by the rewrite that is named, which is proven on the model. An
+operator with none of these is a gap: the conversion names every node with a gap, and what could be done. Nodes whose
+inputs are all known are computed during the conversion, whatever the operator.
 
 Tensors are carried in float32, float16, int32 and bool. Integers of 8 and 16 bits wrap around as ONNX has it; those of
 32 and 64 bits, signed or not, have to fit int32, which is checked for constants and for the model's inputs, and for
@@ -63,6 +65,12 @@ def _rows(domain: str) -> Iterator[str]:
         if entry.domain == domain and entry not in lowered[entry.op_type]:
             lowered[entry.op_type].append(entry)
     schemas = _newest_schemas(domain)
+    rewrites = {
+        op_type: rewrite.name
+        for rewrite in installed_rewrites()
+        if rewrite.domain == domain
+        for op_type in rewrite.op_types
+    }
     for op_type in sorted(lowered.keys() | schemas.keys()):
         entries = lowered.get(op_type)
         if entries:
@@ -72,6 +80,8 @@ def _rows(domain: str) -> Iterator[str]:
             yield f"| {op_type} | {versions} | {how} | {'; '.join(notes)} |"
         elif function_bodies.has_body(schemas[op_type]):
             yield f"| {op_type} | {schemas[op_type].since_version} | expanded | |"
+        elif (rewrite := rewrites.get(op_type)) is not None:
+            yield f"| {op_type} | | rewritten | {rewrite} |"
         else:
             yield f"| {op_type} | | gap | |"
 

@@ -18,6 +18,8 @@ from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError, UnsupportedOpsError
 from edgekit.model import Model
 from edgekit.progress import Step
+from edgekit.registry import installed_rewrites
+from edgekit.rewrites.adaptation import converted
 from edgekit.target import Feature
 from edgekit_mil.deployment import compression_schemes, deployment_target
 from edgekit_mil.program.interface import Interface
@@ -92,20 +94,21 @@ def convert(
         edgekit.errors.InputError: A dynamic input shape, states that do not fit the model, or a deployment target,
             precision or compression that is unknown or that the deployment target lacks.
     """
-    if isinstance(model, onnx.ModelProto):
-        graph_model, subject = ir.from_proto(model), None
-    else:
-        graph_model, subject = ir.load(model), model
-    return convert_graph(
-        graph_model,
-        Path(out),
-        deployment_target_name=deployment_target,
-        precision=precision,
-        subject=subject,
-        dimensions=dimensions,
-        interface=Interface(states=states or {}),
-        compression=compression,
-    ).package
+    given = Model(ir.from_proto(model)) if isinstance(model, onnx.ModelProto) else Model(ir.load(model), Path(model))
+
+    def package(candidate: Model) -> Path:
+        return convert_graph(
+            candidate.graph_model,
+            Path(out),
+            deployment_target_name=deployment_target,
+            precision=precision,
+            subject=given.source,
+            dimensions=dimensions,
+            interface=Interface(states=states or {}),
+            compression=compression,
+        ).package
+
+    return converted(given, package, installed_rewrites())
 
 
 def convert_graph(

@@ -22,6 +22,13 @@ CARRIES = frozenset(
     }
 )  # fmt: skip
 """Operations that positions and counts go through while they are floats."""
+MOVES = frozenset(
+    {
+        "concat", "expand_dims", "gather", "gather_along_axis", "gather_nd", "identity", "reshape", "reverse",
+        "slice_by_index", "slice_by_size", "split", "squeeze", "stack", "tile", "transpose",
+    }
+)  # fmt: skip
+"""Operations whose results are elements of what they take."""
 COMPARISONS = frozenset({"equal", "greater", "greater_equal", "less", "less_equal", "not_equal"})
 
 
@@ -55,8 +62,36 @@ def integers_in_floats(program: Program) -> frozenset[str]:
     return frozenset(operation.name for operation in kept)
 
 
+def compared_inputs(program: Program) -> frozenset[str]:
+    """Names of the comparisons of what goes into the program, and of what moves it there.
+
+    Nothing is computed on the way, so there is nothing that could be imprecise: an input that float16 rounds to a
+    decision tree's threshold would take the other branch.
+    """
+    operations = [op for function in program.functions.values() for op in _all(function)]
+    given: set[Any] = {var for function in program.functions.values() for var in function.inputs.values()}
+    kept: set[Any] = set()
+    for operation in operations:
+        if operation.op_type in MOVES and (_is_made(operation, given) or _looks_up(operation)):
+            given.update(operation.outputs)
+    for operation in reversed(operations):
+        if not (_is_made(operation, given) or (operation.op_type in MOVES and _looks_up(operation))):
+            continue
+        readers = [reader for var in operation.outputs for reader in var.child_ops]
+        if operation.op_type in COMPARISONS or (operation.op_type in MOVES and any(one in kept for one in readers)):
+            kept.add(operation)
+    return frozenset(operation.name for operation in kept)
+
+
+def _looks_up(operation: Any) -> bool:
+    """Whether it takes elements of constants at positions that are not."""
+    inputs = operation.get_flattened_inputs()
+    floats = [var for var in inputs if types.is_float(var.dtype)]
+    return bool(floats) and all(var.val is not None for var in floats) and any(var.val is None for var in inputs)
+
+
 def _is_made(operation: Any, made: set[Any]) -> bool:
-    """Whether the floats that an operation takes are made of integers or constant, and not all constant."""
+    """Whether the floats that an operation takes are made or constant, and not all constant."""
     floats = [var for var in operation.get_flattened_inputs() if types.is_float(var.dtype)]
     computed = [var for var in floats if var.op is None or var.op.op_type != "const"]
     return bool(computed) and all(var in made for var in computed)

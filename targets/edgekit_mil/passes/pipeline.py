@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_mil.core.exactness import integers_in_floats, stays_exact
+from edgekit_mil.core.exactness import compared_inputs, integers_in_floats, stays_exact
 from edgekit_mil.core.mil import PASS_REGISTRY, Program, block_context_manager, ct, mb
 from edgekit_mil.passes.affine_fusion import fuse_affine_operations
 from edgekit_mil.passes.repeated_quantization import drop_repeated_quantization
@@ -58,10 +58,10 @@ def optimize(program: Program, half: OperationFilter | None) -> None:
     fuse_affine_operations(program)
     run(program, *FUSIONS)
     if half is not None:
-        whole = integers_in_floats(program)
+        decisive = integers_in_floats(program) | compared_inputs(program)
 
         def computes_in_half(operation: Any) -> bool:
-            exact = operation.name in whole or stays_exact(operation)
+            exact = operation.name in decisive or stays_exact(operation)
             return half(operation) and constants_fit_half(operation) and not exact
 
         ct.transform.FP16ComputePrecision(op_selector=computes_in_half).apply(program)

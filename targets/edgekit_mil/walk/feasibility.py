@@ -38,7 +38,11 @@ def contradiction(node: ir.Node, inputs: Sequence[Value | None], opsets: Mapping
     for formal, value in zip(node.inputs, inputs, strict=False):
         if formal is None or formal.name is None or value is None:
             continue
-        if value.constant is not None and value.constant.size <= LARGEST_GIVEN:
+        if (
+            value.constant is not None
+            and value.constant.size <= LARGEST_GIVEN
+            and value.constant.dtype.kind not in "OSU"
+        ):
             graph.initializer.append(onnx.numpy_helper.from_array(value.constant, formal.name))
         else:
             graph.input.append(onnx.helper.make_value_info(formal.name, type_proto(value)))

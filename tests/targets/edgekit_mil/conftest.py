@@ -167,7 +167,11 @@ def graph_model(
         ],
         [onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()],
     )
-    imports = [onnx.helper.make_opsetid("", opset), *(onnx.helper.make_opsetid(f.domain, 1) for f in functions[:1])]
+    versions = {"": opset} | {
+        node.domain: OPSETS[node.domain] for node in nodes if node.domain in OPSETS and node.domain
+    }
+    versions |= {function.domain: 1 for function in functions}
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in versions.items()]
     return onnx.helper.make_model(graph, opset_imports=imports, functions=functions, ir_version=10)
 
 

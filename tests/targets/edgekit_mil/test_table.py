@@ -16,6 +16,7 @@ def test_every_operator_has_a_row_that_says_how():
     assert table["Bernoulli"][1] == "refused"
     assert table["MeanVarianceNormalization"][1] in ("lowered", "expanded")
     assert table["SoftmaxCrossEntropyLoss"] == ["13", "expanded", ""]
+    assert table["TreeEnsemble"] == ["", "rewritten", "tree ensemble as comparisons and products"]
     assert table["StringSplit"] == ["20", "refused", "refused: programs have no texts"]
 
 

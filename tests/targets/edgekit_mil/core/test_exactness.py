@@ -7,16 +7,16 @@ import pytest
 from onnx.helper import make_node
 
 import edgekit_coreml
-from edgekit_mil.core.exactness import integers_in_floats
+from edgekit_mil.core.exactness import compared_inputs, integers_in_floats
 from edgekit_mil.core.mil import Function, Program, ct, mb, types
 
 
-def names_kept(body, **inputs):
+def names_kept(body, rule=integers_in_floats, **inputs):
     with Function(inputs, ct.target.iOS18) as function:
         function.set_outputs([body(*(function.inputs[name] for name in inputs))])
     program = Program()
     program.add_function("main", function)
-    return integers_in_floats(program)
+    return rule(program)
 
 
 POSITIONS = {"i": mb.placeholder(shape=(4,), dtype=types.int32)}
@@ -44,6 +44,24 @@ def test_what_stays_a_float_or_is_mixed_with_floats_is_not():
         return mb.add(x=score, y=mb.cast(x=mb.cast(x=mb.round(x=score), dtype="int32"), dtype="fp32"))
 
     assert names_kept(body, **POSITIONS, x=mb.placeholder(shape=(4,))) == frozenset()
+
+
+def test_inputs_that_are_moved_and_compared_are_kept():
+    def body(x):
+        picked = mb.gather(x=x, indices=[2, 0], axis=0, name="picked")
+        sums = mb.add(x=mb.reshape(x=x, shape=(2, 2)), y=1.0)
+        mask = mb.cast(x=mb.greater(x=picked, y=1000.1, name="above"), dtype="fp32")
+        return mb.add(x=mask, y=mb.cast(x=mb.less(x=sums, y=[2.0, 3.0]), dtype="fp32"))
+
+    assert names_kept(body, compared_inputs, x=mb.placeholder(shape=(4,))) == {"picked", "above"}
+
+
+def test_inputs_compared_with_constants_looked_up_are_kept():
+    def body(x, i):
+        threshold = mb.gather(x=np.array([1000.1, 0.5], np.float32), indices=i, axis=0, name="threshold")
+        return mb.cast(x=mb.greater(x=x, y=threshold, name="above"), dtype="fp32")
+
+    assert names_kept(body, compared_inputs, x=mb.placeholder(shape=(4,)), **POSITIONS) == {"threshold", "above"}
 
 
 @pytest.mark.parametrize("precision", ["float16", "auto"])

@@ -30,20 +30,19 @@ def test_linear_classifier(agrees, rng, transform, dtype):
     agrees("LinearClassifier", [x], domain=DOMAIN, outputs=("int64", "float32"), post_transform=transform, **settings)
 
 
-def test_linear_classifier_with_one_row_for_two_classes(agrees, lower, rng):
+def test_linear_classifier_with_one_row_for_two_classes(agrees, rng):
     x = np.concatenate([rng.standard_normal((6, 4)), np.zeros((1, 4))]).astype(np.float32)
     settings = {"coefficients": numbers(rng, 4), "intercepts": [0.0], "classlabels_ints": [0, 1]}
     outputs = ("int64", "float32")
-    agrees("LinearClassifier", [x], domain=DOMAIN, outputs=outputs, post_transform="LOGISTIC", **settings)
-    with pytest.raises(UnsupportedOpsError, match="1 rows of coefficients for 2 classes"):
-        lower("LinearClassifier", [x], domain=DOMAIN, outputs=outputs, **settings)
+    for transform in ("LOGISTIC", "NONE"):
+        agrees("LinearClassifier", [x], domain=DOMAIN, outputs=outputs, post_transform=transform, **settings)
 
 
 def test_text_labels_are_refused_where_they_are_read(lower, rng, convert_graph):
     x = rng.standard_normal((6, 4)).astype(np.float32)
-    settings = {"coefficients": numbers(rng, 2, 4), "classlabels_strings": ["no", "yes"]}
-    with pytest.raises(UnsupportedOpsError, match="texts"):
-        lower("LinearClassifier", [x], domain=DOMAIN, outputs=("int64", "float32"), **settings)
+    settings = {"coefficients": numbers(rng, 2, 4), "classlabels_strings": ["no", "yes"], "intercepts": [0.0, 0.0]}
+    with pytest.raises(UnsupportedOpsError, match="of type string"):
+        lower("LinearClassifier", [x], domain=DOMAIN, outputs=("O", "float32"), **settings)
     node = onnx.helper.make_node("LinearClassifier", ["x"], ["label", "scores"], domain=DOMAIN, **settings)
     scores = convert_graph([node], {"x": x}, {"scores": "float32"}).run({"x": x})["scores"]
     expected = x @ np.array(settings["coefficients"], np.float32).reshape(2, 4).T

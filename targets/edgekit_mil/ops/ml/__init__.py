@@ -1,1 +1,0 @@
-"""Operators of ai.onnx.ml: classic machine learning."""
