@@ -24,7 +24,7 @@ from edgekit.bundle import Bundle, check_integrity, read_bundle
 from edgekit.bundle_checks.benchmark import Candidate, bench_bundle
 from edgekit.bundle_checks.verification import Verification, verify_bundle
 from edgekit.comparison.custom_metric import Evaluation, Run
-from edgekit.config import declared_preprocessing, find_config, parse_max_drop, read_config
+from edgekit.config import declared_preprocessing, find_config, parse_bytes, parse_max_drop, read_config
 from edgekit.data.recording import record
 from edgekit.data.samples import Samples
 from edgekit.devices import LOCAL
@@ -109,6 +109,8 @@ def package(
     quantize: str | None = None,
     quantizer: str | None = None,
     max_drop: float | str | None = None,
+    max_size: int | str | None = None,
+    smallest: bool = False,
     floor: float | None = None,
     accept: bool = False,
     metric: Metric | None = None,
@@ -135,6 +137,8 @@ def package(
         quantize: Scheme; by default ``auto`` with ``data``, ``none`` without.
         quantizer: Name of the installed quantizer; by default EdgeKit's own.
         max_drop: Accuracy that may be lost: ``0.01`` or ``"1%"``.
+        max_size: Bytes that the model may take, or a text such as ``"3MB"``: the most accurate one that does is made.
+        smallest: Make the smallest model that holds ``max_drop``, in place of the fastest.
         floor: SQNR in dB that outputs have to reach over all samples; by default what suits the form that is built.
         accept: Ship what misses its floors, marked as such; broken outputs never ship.
         metric: The project's own measure of quality, which ``max_drop`` is a share of.
@@ -166,6 +170,8 @@ def package(
         quantize=quantize,
         quantizer=quantizer,
         max_drop=_max_drop(max_drop),
+        max_bytes=_max_bytes(max_size),
+        smallest=smallest,
         floor_db=floor,
         accept=accept,
         evaluation=_evaluation(metric, samples=data is not None or verify_data is not None),
@@ -305,6 +311,8 @@ def quantize(
     scheme: str = "auto",
     quantizer: str | None = None,
     max_drop: float | str | None = None,
+    max_size: int | str | None = None,
+    smallest: bool = False,
     metric: Metric | None = None,
     workers: int = 1,
     cluster: str | None = None,
@@ -324,6 +332,8 @@ def quantize(
         scheme: How to quantize.
         quantizer: Name of the installed quantizer; by default EdgeKit's own.
         max_drop: Accuracy that may be lost: ``0.01`` or ``"1%"``.
+        max_size: Bytes that the model may take, or a text such as ``"3MB"``: the most accurate one that does is made.
+        smallest: Make the smallest model that holds ``max_drop``, in place of the fastest.
         metric: The project's own measure of quality, which ``max_drop`` is a share of.
         workers: Number of processes of this machine that evaluate candidates.
         cluster: Address of a Dask scheduler whose workers evaluate candidates.
@@ -347,6 +357,8 @@ def quantize(
         scheme=scheme,
         quantizer=quantizer,
         max_drop=_max_drop(max_drop),
+        max_bytes=_max_bytes(max_size),
+        smallest=smallest,
         evaluation=_evaluation(metric, samples=data is not None),
         shapes=_shape_request(dims, shapes),
         instruction_sets=_instruction_sets(isa),
@@ -573,6 +585,15 @@ def _shape_request(dims: Dims | None, shapes: Shapes | None) -> ShapeRequest:
 
 def _max_drop(value: float | str | None) -> float | None:
     return None if value is None else parse_max_drop(value, "--max-drop")
+
+
+def _max_bytes(value: int | str | None) -> int | None:
+    if value is None:
+        return None
+    try:
+        return parse_bytes(value)
+    except ValueError as error:
+        raise InputError(str(error), subject="--max-size", found=value) from error
 
 
 def _evaluation(metric: Metric | None, *, samples: bool) -> Evaluation | None:

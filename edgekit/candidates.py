@@ -130,7 +130,20 @@ def why(error: Exception) -> tuple[Fate, str]:
 
 
 class NotWorthItError(RequirementError):
-    """A quantized model is no better than the float model."""
+    """A quantized model is no better than the float model, or a model is too large."""
+
+
+def require_size(built: Built, most: int) -> None:
+    """Checks that what was built is as small as was asked for.
+
+    Raises:
+        NotWorthItError: It is larger.
+    """
+    size = loaded_bytes(built.artifact)
+    if size > most:
+        raise NotWorthItError(
+            "is larger than --max-size allows", expected=f"at most {bytes_text(most)}", found=bytes_text(size)
+        )
 
 
 class FloatForm:

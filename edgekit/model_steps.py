@@ -232,6 +232,10 @@ class QuantizeOrder:
     shapes: ShapeRequest = field(default_factory=ShapeRequest)
     preprocessing: Preprocessing | None = None
     """How pictures or sounds become the model's input, as it was declared."""
+    smallest: bool = False
+    """Whether the smallest model that holds the budget is wanted, rather than the fastest."""
+    max_bytes: int | None = None
+    """What the model may take, as its target builds it; None where any size will do."""
     instruction_sets: tuple[str, ...] | None = None
     """With which candidates have to hold the budget; None: those of the target."""
 
@@ -394,6 +398,8 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
             samples=samples,
             max_drop=order.max_drop,
             evaluation=order.evaluation,
+            smallest=order.smallest,
+            max_bytes=order.max_bytes,
             progress=progress.step,
             executor=executor,
         ),
@@ -454,6 +460,8 @@ def _quantized(
             request.executor,
             order.quantizer,
             order.instruction_sets,
+            smallest=order.smallest,
+            max_bytes=order.max_bytes,
         )
         result = walk.run_stage(stage, request.model)
         return result.model, result.record

@@ -15,7 +15,16 @@ import numpy as np
 
 from edgekit.atomic import atomic_directory
 from edgekit.bundle import Bundle, foreign_files, is_bundle, read_bundle
-from edgekit.candidates import AUTO, FLOAT32, Candidate, Fates, FloatForm, candidates, first_that_holds
+from edgekit.candidates import (
+    AUTO,
+    FLOAT32,
+    Candidate,
+    Fates,
+    FloatForm,
+    candidates,
+    first_that_holds,
+    require_size,
+)
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.samples import Samples, SeededSamples, open_samples
@@ -83,6 +92,10 @@ class PackageRequest:
     """The SQNR in dB that outputs have to reach over all samples; None for what suits the form that is built."""
     accept: bool = False
     """Whether a model that misses its floors ships, marked as such."""
+    smallest: bool = False
+    """Whether the smallest model that holds the budget is wanted, rather than the fastest."""
+    max_bytes: int | None = None
+    """What the built model may take; None where any size will do."""
     instruction_sets: tuple[str, ...] | None = None
     """What it has to hold its floors with; None: the sets of the profile that this processor executes itself."""
     evaluation: Evaluation | None = None
@@ -96,6 +109,11 @@ class PackageRequest:
     """Inputs that the built model is to keep from one run to the next, each with the output that replaces it."""
     target_options: Mapping[str, str] = field(default_factory=dict)
     """Options of the target's own."""
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether it is the size that counts, and not the speed."""
+        return self.smallest or self.max_bytes is not None
 
     @property
     def scheme(self) -> str:
@@ -112,6 +130,8 @@ class PackageRequest:
             "max_drop": self.max_drop,
             "floor_db": self.floor_db,
             "accept": self.accept,
+            "smallest": self.smallest,
+            "max_bytes": self.max_bytes,
             "instruction_sets": None if self.instruction_sets is None else list(self.instruction_sets),
             "metric": None if self.evaluation is None else self.evaluation.name,
             "precision": self.precision,
@@ -204,6 +224,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             executor,
             request.quantizer,
             request.instruction_sets,
+            smallest=request.smallest,
+            max_bytes=request.max_bytes,
         )
         quantized = walk.run_stage(quantize, simplified, Quantized)
         fates = Fates()
@@ -223,6 +245,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             built = walk.run_stage(build, form.model, Built)
             chosen_freely = request.scheme == "auto" and form.quantized
             of_float = FloatForm(form.of_float, target, profile, options)
+            if request.max_bytes is not None:
+                require_size(built, request.max_bytes)
             if chosen_freely:
                 of_float.require_smaller(built)
             verify = Verify(
@@ -239,8 +263,9 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             )
             verified = walk.run_stage(verify, built, Verified)
             sets = VerifyInstructionSets(verify, target, profile, request.instruction_sets, verification, folder)
-            verified = walk.run_stage(sets, verified, Verified)
-            if chosen_freely:
+            if sets.counts(verified):
+                verified = walk.run_stage(sets, verified, Verified)
+            if chosen_freely and not request.is_sized:
                 of_float.require_as_fast(verified.runner, verification)
             return verified
 

@@ -56,6 +56,10 @@ class QuantizationRequest:
     """The project's own measure of quality, which ``max_drop`` then is of; None where it has none."""
     placement: Mapping[str, Any] = field(default_factory=dict)
     """What the target's runtime fuses and prefers, as the target's data file says it; empty: conservative defaults."""
+    smallest: bool = False
+    """Whether the smallest model that holds the budget is wanted, rather than the fastest."""
+    max_bytes: int | None = None
+    """What the built model may take; the most accurate one that does is wanted. None where any size will do."""
     execute: Callable[[Model], Runner] | None = None
     """Builds a candidate for the target and returns what executes it here, which may be :class:`Opened` in several
     settings; None where nothing can. Raises :class:`CandidateError`, as does what it returns."""
@@ -92,6 +96,8 @@ class Opened:
     all of them; the last one is what is timed."""
     held: Sequence[Runner] = ()
     """Execute it with the other instruction sets that its devices have; it has to be accurate in these as well."""
+    bytes: int | None = None
+    """What a device needs to load it once; None where that is not known."""
 
     @property
     def executed_by(self) -> str:

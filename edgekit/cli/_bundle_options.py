@@ -73,6 +73,22 @@ InstructionSetsOption = Annotated[
         show_default=False,
     ),
 ]
+MaxSizeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--max-size",
+        metavar="SIZE",
+        help="The most accurate model of at most this size, such as 3MB: a form for each weight, with --quantize auto.",
+        show_default=False,
+    ),
+]
+SmallestOption = Annotated[
+    bool,
+    typer.Option(
+        "--smallest",
+        help="The smallest model that holds --max-drop, in place of the fastest: a form for each weight.",
+    ),
+]
 DeviceTimeoutOption = Annotated[
     float | None,
     typer.Option(

@@ -8,7 +8,13 @@ from typing import Annotated
 
 import typer
 
-from edgekit.cli._bundle_options import DataConfigOption, InstructionSetsOption, MaxDropOption
+from edgekit.cli._bundle_options import (
+    DataConfigOption,
+    InstructionSetsOption,
+    MaxDropOption,
+    MaxSizeOption,
+    SmallestOption,
+)
 from edgekit.cli._bundle_view import show_summary
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
@@ -106,6 +112,8 @@ def package(
     quantize: QuantizeOption = None,
     quantizer: QuantizerOption = None,
     max_drop: MaxDropOption = None,
+    max_size: MaxSizeOption = None,
+    smallest: SmallestOption = False,
     floor: FloorOption = None,
     accept: AcceptOption = False,
     search: SearchOptions,
@@ -142,6 +150,8 @@ def package(
         quantize=quantize,
         quantizer=quantizer,
         max_drop=max_drop,
+        max_size=max_size,
+        smallest=smallest,
         floor=floor,
         accept=accept,
         metric=search.metric,

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgekit.cli._bundle_options import DataConfigOption, InstructionSetsOption, MaxDropOption
+from edgekit.cli._bundle_options import (
+    DataConfigOption,
+    InstructionSetsOption,
+    MaxDropOption,
+    MaxSizeOption,
+    SmallestOption,
+)
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._explain import print_layers
@@ -53,6 +59,8 @@ def quantize(
     scheme: SchemeOption = "auto",
     quantizer: QuantizerOption = None,
     max_drop: MaxDropOption = None,
+    max_size: MaxSizeOption = None,
+    smallest: SmallestOption = False,
     search: SearchOptions,
     explain: ExplainOption = False,
     shapes: ShapeOptions,
@@ -78,6 +86,8 @@ def quantize(
             scheme=scheme,
             quantizer=quantizer,
             max_drop=max_drop,
+            max_size=max_size,
+            smallest=smallest,
             metric=search.metric,
             workers=search.workers,
             cluster=search.cluster,

@@ -67,19 +67,24 @@ class VerifyInstructionSets(Stage[Verified]):
         self._samples = samples
         self._folder = folder
 
+    @property
+    def _wanted(self) -> Sequence[str]:
+        return self._profile.instruction_sets if self._asked is None else self._asked
+
+    def counts(self, given: Verified) -> bool:
+        """Whether instruction sets make a difference to what was built, or are asked for."""
+        return bool(self._wanted) and (self._asked is not None or multiplies_integers(given.model))
+
     def run(self, given: Verified) -> Verified:
         """The same, with what each instruction set gives in the record.
 
         Raises:
             edgekit.stages.verify.InaccurateError: With one of them it is not accurate enough.
         """
-        wanted = self._profile.instruction_sets if self._asked is None else self._asked
-        if not wanted or (self._asked is None and not multiplies_integers(given.model)):
-            return extend(Verified, given, record={})
         own = own_set()
         verified = {} if own is None else {own: _record(given.accuracy)}
         missing: dict[str, str] = {}
-        for name in wanted:
+        for name in self._wanted:
             why = cannot_execute(self._target, name)
             if name == own:
                 continue

@@ -26,6 +26,7 @@ from edgekit.progress import Step
 from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, QuantizationResult
 from edgekit.registry import installed_quantizer
 from edgekit.stages import Stage, StageResult
+from edgekit.stages.bundle import loaded_bytes
 from edgekit.stages.instruction_sets import multiplies_integers
 from edgekit.target import BuildOptions, Profile, Runner, Target
 
@@ -101,7 +102,7 @@ class Execute:
             closing.close()
             raise
         by_setting = {runner.executed_by: _CandidateRunner(runner) for runner in reversed(runners)}
-        opened = Opened(tuple(by_setting.values())[::-1], tuple(map(_CandidateRunner, held)))
+        opened = Opened(tuple(by_setting.values())[::-1], tuple(map(_CandidateRunner, held)), loaded_bytes(artifact))
         weakref.finalize(opened, closing.close)
         return opened
 
@@ -146,6 +147,8 @@ class Quantize(Stage[Model]):
         executor: Evaluates candidates in other processes; None evaluates them in this one.
         quantizer: The name of the quantizer; None for the one that :func:`installed_quantizer` prefers.
         instruction_sets: Those on which candidates have to hold the budget; None for those of the profile.
+        smallest: Whether the smallest model that holds the budget is wanted.
+        max_bytes: What the built model may take.
     """
 
     name: ClassVar[str] = "quantize"
@@ -163,7 +166,12 @@ class Quantize(Stage[Model]):
         executor: Executor | None = None,
         quantizer: str | None = None,
         instruction_sets: Sequence[str] | None = None,
+        *,
+        smallest: bool = False,
+        max_bytes: int | None = None,
     ) -> None:
+        self._smallest = smallest
+        self._max_bytes = max_bytes
         self._instruction_sets = profile.instruction_sets if instruction_sets is None else instruction_sets
         self._quantizer = quantizer
         self._scheme = scheme
@@ -206,7 +214,7 @@ class Quantize(Stage[Model]):
         except InputError:
             raise
         except Exception as error:
-            if self._scheme != AUTO:
+            if self._scheme != AUTO or self._max_bytes is not None:
                 raise
             reason = f"quantization failed: {' '.join(str(error).split())}"
             failed: dict[str, Any] = {"scheme": NONE, "reason": reason, "warnings": [reason]}
@@ -221,6 +229,8 @@ class Quantize(Stage[Model]):
                 max_drop=self._max_drop,
                 evaluation=self._evaluation,
                 placement=self._target.placement(self._profile),
+                smallest=self._smallest,
+                max_bytes=self._max_bytes,
                 execute=Execute(
                     self._target,
                     self._profile,

@@ -33,6 +33,7 @@ from edgekit_quantize.search.search import Bench, Outcome, Trial, search
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Placement, Settings
 from edgekit_quantize.shared_calibration import calibrated, feeds_of
+from edgekit_quantize.sizing.search import Sizing
 from edgekit_quantize.writing.candidate import Written, write
 from edgekit_quantize.writing.float16 import in_half_precision
 
@@ -70,7 +71,15 @@ class PostTrainingQuantizer(Quantizer):
         names = [scheme.name for scheme in SCHEMES]
         if request.scheme not in names:
             raise InputError("unknown scheme", subject=request.scheme, expected=", ".join(names))
-        asked = placement_of(request.scheme, request.placement)
+        sized = request.smallest or request.max_bytes is not None
+        if sized and (request.scheme != "auto" or request.samples is None):
+            raise InputError(
+                "sizes are searched with samples, by the scheme auto",
+                subject="--smallest" if request.smallest else "--max-size",
+                expected="--data DIR, and no other scheme",
+                found=request.scheme if request.samples is not None else "no samples",
+            )
+        asked = placement_of("int8-weights" if sized else request.scheme, request.placement)
         model = _prepared(request, asked)
         placement = Placement(asked.preparation, different(asked.candidates, model.graph))
         if request.samples is None:
@@ -80,6 +89,8 @@ class PostTrainingQuantizer(Quantizer):
         max_drop = request.max_drop
         if max_drop is None:
             max_drop = MAX_DROP.get(scorer.metric, MAX_DROP_OF_EVALUATION)
+        if request.smallest or request.max_bytes is not None:
+            return Sizing(request, model, placement, calibration, scorer, max_drop).run()
         outcome = _search(request, model, placement, calibration, scorer, max_drop)
         return _result(request, model, calibration, scorer, outcome, max_drop)
 

@@ -7,7 +7,7 @@ A target keeps ``placement.json`` beside its module::
 SETTINGS are the fields of :class:`Preparation` and of :class:`Settings`. Beside them ``candidates`` lists what is worth
 measuring, each an object with a ``name`` and the fields of :class:`Settings` in which it differs from those around it;
 ``refuses`` gives the reasons why schemes cannot be taken, by their names; ``dynamic`` lists the kinds of layers that
-``int8-dynamic`` is for.
+``int8-dynamic`` is for; ``stored_forms`` lists the forms in which weights are stored.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ SUBJECT = "placement data"
 MODES = ("float", "weights", "input", "both", "dynamic")
 """A layer stays float; only its weights are quantized; its activation input is as well; its output is as well; its
 activation input is quantized by its own range every time (plain matrix products only; for others ``weights``)."""
-BESIDE = ("candidates", "name", "refuses", "dynamic")
+BESIDE = ("candidates", "name", "refuses", "dynamic", "stored_forms")
 """What stands beside settings in a target's data: what is worth measuring, a candidate's name, schemes that the target
-cannot take with the reasons, and the kinds of layers that it computes with ranges of the moment."""
+cannot take with the reasons, the kinds of layers that it computes with ranges of the moment, and the forms in which it
+stores weights (:mod:`edgekit_quantize.sizing.forms`)."""
 
 
 @dataclass(frozen=True)

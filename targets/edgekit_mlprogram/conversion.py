@@ -180,6 +180,7 @@ def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conv
         folder: The package's folder, empty.
         kept_float32: Names of the operations that stay in float32; None for all of them.
     """
+    from edgekit_mil.passes.few_levels import store_few_levels
     from edgekit_mil.passes.pipeline import optimize
     from edgekit_mil.passes.weight_compression import compress
     from edgekit_mil.program.build import build_program, export
@@ -191,6 +192,7 @@ def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conv
         raise UnsupportedOpsError(built.gaps, subject=job.subject)
     optimize(built.program, None if kept_float32 is None else lambda op: not _stays(op, kept_float32))
     compressed = () if job.compression is None else compress(built.program, job.compression, job.target)
+    store_few_levels(built.program, job.target)
     weights = package_writer.weights_folder(folder)
     specification = export(built.program, weights, job.target, job.interface.classes)
     describe(specification.description, built.inputs, built.outputs, job.interface, job.labels, job.texts, built.notes)

@@ -36,6 +36,11 @@ class Moments:
         return self._sum / max(self.count, 1)
 
     @property
+    def second(self) -> np.ndarray:
+        """``E[x x']``, ``[K, K]``, about zero."""
+        return self._products / max(self.count, 1)
+
+    @property
     def covariance(self) -> np.ndarray:
         """``[K, K]``, about the mean."""
         mean = self.mean

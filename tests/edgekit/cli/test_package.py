@@ -314,3 +314,41 @@ def test_a_measure_of_ones_own_bounds_what_was_built(
         f"expected: at most 1.00% of {name}:worse_each_time lost\nfound: 2 instead of 3, which is 33.33% less"
     ) in refused.err
     assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.slow
+def test_a_model_of_at_most_a_size_and_the_smallest_one(
+    edgekit: RunEdgeKit, tmp_path: Path, digits: Path, labelled_digits: Path
+) -> None:
+    asked = ("package", digits, "--target", "ios18", "--dim", "batch=1", "--data", labelled_digits, "--json")
+    limited = edgekit(*asked, "--max-size", "60kB", "-o", tmp_path / "limited")
+    smallest = edgekit(*asked, "--smallest", "--max-drop", "5%", "-o", tmp_path / "smallest")
+
+    assert limited.code == 0
+    assert limited.json["quantization"] == "mixed"
+    assert 50_000 < limited.json["size"]["bytes"] <= 60_000
+    assert smallest.code == 0
+    assert smallest.json["size"]["bytes"] < limited.json["size"]["bytes"]
+    assert smallest.json["accuracy"]["task"]["drop"] <= 0.05
+    manifest = json.loads((tmp_path / "limited" / "manifest.json").read_text())
+    assert manifest["options"]["max_bytes"] == 60_000
+    (record,) = [stage["record"] for stage in manifest["stages"] if stage["name"] == "quantize"]
+    assert {"palettes of 16 for all weights", record["chosen"]} <= {each["candidate"] for each in record["curve"]}
+    assert len(record["frontier"]) > 3
+
+
+def test_a_size_that_no_form_has_leaves_no_bundle(
+    edgekit: RunEdgeKit, tmp_path: Path, digits: Path, labelled_digits: Path
+) -> None:
+    asked = ("package", digits, "--target", "intel-cpu", "--dim", "batch=1", "--data", labelled_digits)
+    finished = edgekit(*asked, "--max-size", "20kB", "-o", tmp_path / "out")
+
+    assert finished.code == 1
+    assert "no form of the model is small enough\nexpected: at most 20000 bytes" in finished.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_sizes_are_written_as_budgets_are(edgekit: RunEdgeKit, tmp_path: Path, digits: Path) -> None:
+    finished = edgekit("package", digits, "--target", "intel-cpu", "--max-size", "3 mb", "-o", tmp_path / "out")
+    assert finished.code == 2
+    assert "--max-size: a size is a number of bytes, or a text such as '2.5 MB'\nfound: 3 mb" in finished.err

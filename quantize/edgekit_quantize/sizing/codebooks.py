@@ -1,0 +1,140 @@
+"""Integers for a matrix of weights in few bits: which levels occur, and which of them stands for each weight.
+
+Levels come from one-dimensional k-means, each weight counting by how much its input moves the output. Integers are then
+chosen input by input, and what rounding one adds to the outputs is taken off the inputs that follow: Frantar et al.,
+GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers (ICLR 2023), algorithm 1, with
+palettes in place of a grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from edgekit_quantize.integers.qparams import TYPES, QParams
+from edgekit_quantize.integers.weights import symmetric_weights
+from edgekit_quantize.sizing.forms import Form
+
+STEPS = 4
+"""Into how many parts a step of the integers is cut, for k-means to work on counts of them."""
+ROUNDS = 60
+DAMPING = 0.01
+"""Part of the mean power of inputs that is added to every input's."""
+LARGEST_PEAK = 8.0
+"""Channels whose largest weight is so many times the root of their mean square, or less, are scaled by the latter."""
+FEW_BITS = 4
+"""With more bits a palette is finer than 8-bit integers whose scale leaves room for other channels' peaks."""
+
+WHOLE_BITS = 8
+"""Integers of so many bits are rounded to nearest: there is nothing left to gain."""
+
+Nearest = Callable[[np.ndarray], np.ndarray]
+"""The levels that are nearest to scaled weights, of one input ``[N]`` or of all ``[N, K]``."""
+
+
+def encoded(matrix: np.ndarray, form: Form, moments: np.ndarray | None) -> tuple[np.ndarray, QParams]:
+    """Integers and scales for a matrix of weights.
+
+    Args:
+        matrix: float32 ``[N, K]``, one row an output channel.
+        form: How they are stored.
+        moments: ``E[x x']`` of the inputs, ``[K, K]``; None where nothing is known of them.
+
+    Returns:
+        int8 ``[N, K]``, and parameters with axis 0, or 1 where there are blocks.
+    """
+    params = _scales(matrix, form)
+    scale, _ = params.spread(matrix.shape)
+    scaled = matrix.astype(np.float64) / scale
+    if not form.palette:
+        integers = np.clip(np.rint(scaled), -params.dtype.high, params.dtype.high)
+        if moments is not None and form.bits < WHOLE_BITS:
+            high = params.dtype.high
+            integers = _compensated(scaled, scale, moments, lambda x: np.clip(np.rint(x), -high, high))
+        return integers.astype(np.int8), params
+    power = np.ones(matrix.shape[1]) if moments is None else np.maximum(np.diag(moments), 0.0)
+    nearest = _palettes(scaled, np.square(scale[:, :1].astype(np.float64)) * (power + DAMPING * power.mean()), form)
+    integers = nearest(scaled) if moments is None else _compensated(scaled, scale, moments, nearest)
+    return integers.astype(np.int8), params
+
+
+def _scales(matrix: np.ndarray, form: Form) -> QParams:
+    if form.block:
+        return symmetric_weights(matrix, TYPES["int4" if form.bits == FEW_BITS else "int8"], 1, form.block)
+    params = symmetric_weights(matrix, TYPES["int8"], 0)
+    if form.palette and form.bits <= FEW_BITS:
+        root = np.sqrt(np.mean(np.square(matrix, dtype=np.float64), axis=1))
+        largest = params.scale * params.dtype.high
+        used = root > 0
+        peak = float(np.max(largest[used] / root[used], initial=1.0))
+        if peak <= LARGEST_PEAK:
+            scale = np.where(used, root * peak / params.dtype.high, 1.0)
+            return replace(params, scale=scale.astype(np.float32))
+    return params
+
+
+def _palettes(scaled: np.ndarray, weight: np.ndarray, form: Form) -> Nearest:
+    """Levels for each group of channels, and what finds the nearest."""
+    outputs = len(scaled)
+    together = form.slices or outputs
+    high = TYPES["int8"].high
+    edges = (np.arange(2 * high * STEPS + 2) - 0.5) / STEPS - high
+    centres = (edges[1:] + edges[:-1]) / 2
+    tables = np.empty((outputs // together, len(centres)), np.int8)
+    for group in range(len(tables)):
+        rows = slice(group * together, (group + 1) * together)
+        counts = np.broadcast_to(weight[rows], scaled[rows].shape)
+        mass, _ = np.histogram(np.clip(scaled[rows], -high, high), edges, weights=counts)
+        levels = np.unique(np.rint(_levels(centres, mass, 2**form.bits)))
+        tables[group] = levels[np.searchsorted((levels[1:] + levels[:-1]) / 2, centres)]
+    owner = np.repeat(np.arange(len(tables)), together)
+
+    def nearest(x: np.ndarray) -> np.ndarray:
+        place = np.clip(np.rint((x + high) * STEPS), 0, len(centres) - 1).astype(np.int64)
+        return np.asarray(tables[owner if x.ndim == 1 else owner[:, None], place], np.float64)
+
+    return nearest
+
+
+def _levels(centres: np.ndarray, mass: np.ndarray, count: int) -> np.ndarray:
+    """Levels with little squared error for numbers that are counted.
+
+    Lloyd's rounds, from quantiles of the cube root of the density (Panter and Dite, 1951).
+    """
+    density = np.cumsum(np.cbrt(mass))
+    if not density[-1]:
+        return np.zeros(1)
+    wanted = (np.arange(count) + 0.5) / count * density[-1]
+    levels = np.unique(np.interp(wanted, density, centres))
+    sums, moments = np.cumsum(mass), np.cumsum(mass * centres)
+    for _ in range(ROUNDS):
+        cuts = np.searchsorted(centres, (levels[1:] + levels[:-1]) / 2)
+        ends = np.concatenate([cuts - 1, [len(centres) - 1]])
+        held = np.diff(sums[ends], prepend=0.0)
+        means = np.diff(moments[ends], prepend=0.0) / np.where(held > 0, held, 1.0)
+        moved = np.where(held > 0, means, levels)
+        if np.array_equal(moved, levels):
+            break
+        levels = np.sort(moved)
+    return levels
+
+
+def _compensated(scaled: np.ndarray, scale: np.ndarray, moments: np.ndarray, nearest: Nearest) -> np.ndarray:
+    """Integers chosen input by input, the strongest input first."""
+    inputs = scaled.shape[1]
+    damped = moments + np.eye(inputs) * max(DAMPING * float(np.mean(np.diag(moments))), 1e-12)
+    order = np.argsort(-np.diag(damped), kind="stable")
+    upper = np.linalg.cholesky(np.linalg.inv(damped[np.ix_(order, order)])).T
+    left = (scaled * scale)[:, order]
+    steps = np.broadcast_to(scale, scaled.shape)[:, order].astype(np.float64)
+    integers = np.empty_like(left)
+    for place in range(inputs):
+        chosen = nearest(left[:, place] / steps[:, place])
+        integers[:, place] = chosen
+        error = (left[:, place] - chosen * steps[:, place]) / upper[place, place]
+        left[:, place + 1 :] -= np.outer(error, upper[place, place + 1 :])
+    result = np.empty(integers.shape)
+    result[:, order] = integers
+    return result

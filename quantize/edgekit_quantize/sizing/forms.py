@@ -1,0 +1,84 @@
+"""The forms in which a target stores weights, and what each takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from edgekit.errors import InternalError
+
+KEY = "stored_forms"
+"""Where a target's data lists its forms, each an object with the fields of :class:`Form`."""
+TABLE_BYTES = 64
+"""What a constant that is stored apart takes on average for its head and its alignment."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way to store a weight as integers with a scale for every output channel."""
+
+    name: str
+    bits: int
+    palette: bool = False
+    """Whether ``2**bits`` of the 8-bit integers occur, and indices of them are stored."""
+    slices: int = 0
+    """How many output channels share a palette; 0 for all."""
+    block: int = 0
+    """How many inputs share a scale; 0 for all of an output channel. Matrices alone are stored so."""
+
+    def fits(self, shape: Sequence[int], *, is_matrix: bool) -> bool:
+        """Whether a weight can be stored so.
+
+        Args:
+            shape: Output channels and inputs of each.
+            is_matrix: Whether it is a matrix that one layer alone reads.
+        """
+        outputs, inputs = shape
+        if self.block:
+            return is_matrix and inputs % self.block == 0
+        if not self.palette:
+            return True
+        together = self.slices or outputs
+        return outputs % together == 0 and (together < outputs or not self.slices)
+
+    def bytes(self, shape: Sequence[int], scale_bytes: int) -> float:
+        """What a weight takes.
+
+        Args:
+            shape: Output channels and inputs of each.
+            scale_bytes: What a scale, or an entry of a palette, takes.
+        """
+        outputs, inputs = shape
+        scales = outputs * (-(-inputs // self.block) if self.block else 1)
+        size = math.ceil(outputs * inputs * self.bits / 8) + scales * scale_bytes + 2 * TABLE_BYTES
+        if self.palette:
+            groups = outputs // (self.slices or outputs)
+            size += groups * 2**self.bits * scale_bytes + TABLE_BYTES
+        return size
+
+
+@dataclass(frozen=True)
+class Storage:
+    """What a target's data say about the forms that it stores."""
+
+    forms: tuple[Form, ...]
+    float_bytes: int
+    """What a number takes that stays float; a scale takes as much."""
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Storage:
+        """The forms of a target; 8-bit integers where it names none.
+
+        Raises:
+            edgekit.errors.InternalError: A field is not known.
+        """
+        told = data.get(KEY, {"float_bytes": 4, "forms": [{"name": "int8", "bits": 8}]})
+        known = {field.name for field in fields(Form)}
+        for entry in told["forms"]:
+            if entry.keys() - known:
+                raise InternalError(
+                    f"no field {min(entry.keys() - known)!r}", subject=KEY, expected=", ".join(sorted(known))
+                )
+        return cls(tuple(Form(**entry) for entry in told["forms"]), told["float_bytes"])

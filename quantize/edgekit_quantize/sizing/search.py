@@ -1,0 +1,260 @@
+"""Finds the smallest model that holds the accuracy budget, or the most accurate one of at most a size."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import onnx_ir as ir
+
+from edgekit.comparison.metrics import json_number
+from edgekit.errors import InputError
+from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, QuantizationResult
+from edgekit_quantize.calibration.statistics import Calibration
+from edgekit_quantize.search.scoring import Score, Scorer
+from edgekit_quantize.search.workers import Judge
+from edgekit_quantize.settings import Placement
+from edgekit_quantize.shared_calibration import feeds_of
+from edgekit_quantize.sizing.allocation import Allocation, frontier
+from edgekit_quantize.sizing.forms import Form, Storage
+from edgekit_quantize.sizing.sensitivity import measured_choices
+from edgekit_quantize.sizing.weights import FLOAT_FORM, measure_moments, weights_of, write_stored
+from edgekit_quantize.writing.candidate import Written
+
+MOMENT_SAMPLES = 64
+"""So many samples tell what enters the products."""
+STEP_BACK = 0.03
+"""By how much larger the next allocation is, where one does not hold on the target what it holds here."""
+MOST_STEPS_BACK = 12
+MOST_BUILDS = 5
+"""How often a size is met more closely."""
+FRONTIER_POINTS = 24
+"""So many points of the frontier go into the record."""
+
+
+@dataclass
+class Sizing:
+    """One search.
+
+    Args:
+        request: What is asked for.
+        model: The prepared float model.
+        placement: The target's; the first candidate's way to write stored weights counts.
+        calibration: What the samples told.
+        scorer: Scores candidates.
+        max_drop: What may be lost of the metric.
+    """
+
+    request: QuantizationRequest
+    model: ir.Model
+    placement: Placement
+    calibration: Calibration
+    scorer: Scorer
+    max_drop: float
+    _curve: list[dict[str, Any]] = field(default_factory=list)
+    _scores: dict[int, Score] = field(default_factory=dict)
+
+    def run(self) -> QuantizationResult:
+        """The best model that holds what is asked, with all candidates in its record.
+
+        Raises:
+            InputError: The model has no weights that the target stores in fewer bits.
+            CandidateError: Nothing is small enough, or accurate enough.
+        """
+        request = self.request
+        self._storage = Storage.read(request.placement)
+        self._forms: dict[str, Form | None] = {form.name: form for form in self._storage.forms} | {FLOAT_FORM: None}
+        self._weights = weights_of(self.model)
+        if not self._weights:
+            raise InputError("has no weights that could be stored in fewer bits", subject=request.model.name)
+        if request.samples is not None:
+            some = islice(feeds_of(request.samples, request.model.inputs), MOMENT_SAMPLES)
+            measure_moments(self.model, self._weights, some)
+        references = self.calibration.references
+        tell = functools.partial(self._tell, "measuring weights")
+        choices = measured_choices(self.model, self._weights, self._storage, references, tell)
+        self._frontier = frontier(choices)
+        self._uniform(choices)
+        place = self._smallest_here() if request.max_bytes is None else self._largest_within(request.max_bytes)
+        return self._on_target(place)
+
+    def _uniform(self, choices: Mapping[str, Any]) -> None:
+        """Scores every form by itself, for all weights that it fits: what a single scheme gives."""
+        for form in self._storage.forms:
+            forms, size, noise = {}, 0.0, 0.0
+            for name, found in choices.items():
+                fitting = [choice for choice in found if choice.form == form.name]
+                chosen = fitting[0] if fitting else min(found, key=lambda one: (one.form == FLOAT_FORM, one.noise))
+                forms[name] = chosen.form
+                size, noise = size + chosen.bytes, noise + chosen.noise
+            self._score_here(Allocation(forms, size, noise), f"{form.name} for all weights")
+
+    def _smallest_here(self) -> int:
+        """The last place of the frontier that holds the budget, executed here."""
+        low, high = 0, len(self._frontier) - 1
+        if self._holds(high):
+            return high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._holds(middle) else (low, middle)
+        return low
+
+    def _holds(self, place: int) -> bool:
+        return self._at(place).drop <= self.max_drop
+
+    def _at(self, place: int) -> Score:
+        if place not in self._scores:
+            self._scores[place] = self._score_here(self._frontier[place], self._name(place))
+        return self._scores[place]
+
+    def _largest_within(self, most: int) -> int:
+        """The first place of the frontier that is small enough, by what building it takes.
+
+        Raises:
+            CandidateError: None is.
+        """
+        beside, place = 0.0, 0
+        for _ in range(MOST_BUILDS):
+            place = next((at for at, one in enumerate(self._frontier) if one.bytes + beside <= most), -1)
+            if place < 0:
+                break
+            size = self._built_bytes(place)
+            if size is None or size <= most:
+                return place
+            beside = max(size - self._frontier[place].bytes, beside + 1)
+        last = len(self._frontier) - 1
+        least = self._built_bytes(last)
+        if least is not None and least <= most:
+            return last
+        raise CandidateError(
+            "no form of the model is small enough",
+            subject=self.request.model.name,
+            expected=f"at most {most} bytes",
+            found=f"{math.ceil(self._frontier[last].bytes) if least is None else least} bytes at least",
+        )
+
+    def _built_bytes(self, place: int) -> int | None:
+        """What the target builds of an allocation takes; None where nothing builds."""
+        if self.request.execute is None:
+            return None
+        opened = self.request.execute(self._model_of(self._frontier[place])[0])
+        return opened.bytes if isinstance(opened, Opened) else None
+
+    def _on_target(self, place: int) -> QuantizationResult:
+        """The allocation, or the next larger one that holds the budget as the target executes it.
+
+        Raises:
+            CandidateError: None does, or none of them is small enough.
+        """
+        judge = Judge(self.scorer, self.request.execute)
+        failures: list[str] = []
+        for _ in range(MOST_STEPS_BACK):
+            model, written = self._model_of(self._frontier[place])
+            score: Score | CandidateError
+            size: int | None = None
+            try:
+                opened = judge.open(model)
+                size = opened.bytes if isinstance(opened, Opened) else None
+                score = judge.scores_of([opened])[0]
+            except CandidateError as error:
+                score = error
+            name = f"{self._name(place)}, on the target"
+            if isinstance(score, CandidateError):
+                failures.append(score.message)
+            else:
+                self._note(name, score, self._frontier[place], size)
+                if score.drop <= self.max_drop:
+                    return self._result(place, name, written)
+            larger = self._larger(place)
+            if larger == place or self.request.max_bytes is not None:
+                break
+            place = larger
+        lost = "; ".join(failures) or f"at most {self.max_drop:.2%} may be lost"
+        raise CandidateError(f"no form that is small enough holds the accuracy budget: {lost}")
+
+    def _larger(self, place: int) -> int:
+        """The place of the next allocation that is larger by :data:`STEP_BACK`; the same where there is none."""
+        size = self._frontier[place].bytes * (1 + STEP_BACK)
+        return next((at for at in range(place, -1, -1) if self._frontier[at].bytes >= size), 0)
+
+    def _result(self, place: int, name: str, written: Written) -> QuantizationResult:
+        forms = self._frontier[place].forms
+        record = {
+            "scheme": "mixed",
+            "chosen": name,
+            "samples": self.calibration.samples,
+            "warnings": [*self.calibration.warnings, *([self.scorer.doubt] if self.scorer.doubt else [])],
+            "max_drop": self.max_drop,
+            "curve": self._curve,
+            "frontier": self._points(),
+            "forms": {form: sum(forms[each] == form for each in forms) for form in sorted(set(forms.values()))},
+            "layers": [account.as_record() for account in written.accounts],
+            "quantized": written.quantized,
+            "stored": written.stored,
+            "float": written.kept_float,
+        }
+        return QuantizationResult(
+            self.request.model.with_graph(written.model), record, next_best=functools.partial(self._next_best, place)
+        )
+
+    def _next_best(self, place: int) -> QuantizationResult | None:
+        """A larger one, in place of one that does not hold on other samples."""
+        larger = self._larger(place)
+        if larger == place or self.request.max_bytes is not None:
+            return None
+        return self._result(larger, self._name(larger), self._model_of(self._frontier[larger])[1])
+
+    def _points(self) -> list[dict[str, Any]]:
+        """Points of the frontier, evenly spread, for the record."""
+        last = len(self._frontier) - 1
+        places = sorted({round(last * number / (FRONTIER_POINTS - 1)) for number in range(FRONTIER_POINTS)})
+        return [
+            {"weight_bytes": round(one.bytes), "expected_noise": one.noise}
+            for one in (self._frontier[at] for at in places)
+        ]
+
+    def _score_here(self, allocation: Allocation, name: str) -> Score:
+        self._tell(f"evaluating {name!r}", 1, 0)
+        score = Judge(self.scorer).score(self._model_of(allocation)[0])
+        if isinstance(score, CandidateError):
+            raise score
+        self._note(name, score, allocation, None)
+        return score
+
+    def _model_of(self, allocation: Allocation) -> tuple[Any, Written]:
+        settings = next(iter(self.placement.candidates.values()))
+        forms = {name: self._forms[form] for name, form in allocation.forms.items()}
+        written = write_stored(self.model, self._weights, forms, self.calibration.tensors, settings.weights_form)
+        return self.request.model.with_graph(written.model), written
+
+    def _note(self, name: str, score: Score, allocation: Allocation, size: int | None) -> None:
+        self._curve.append(
+            {
+                "candidate": name,
+                "metric": score.metric,
+                "value": score.value,
+                "float_value": score.reference,
+                "drop": score.drop,
+                "sqnr_db": json_number(score.sqnr_db),
+                "latency_ms": None,
+                "float_latency_ms": None,
+                "integer_layers": 0,
+                "weight_bytes": round(allocation.bytes),
+                "float_weight_bytes": self.request.model.weight_bytes,
+                "settings": dict(score.in_settings),
+                **({} if size is None else {"bytes": size}),
+            }
+        )
+
+    def _name(self, place: int) -> str:
+        """What an allocation is called: the bits that a weight has in it on average."""
+        numbers = sum(weight.matrix.size for weight in self._weights.values())
+        return f"{8 * self._frontier[place].bytes / numbers:.3g} bits a weight"
+
+    def _tell(self, what: str, done: int, total: int) -> None:
+        if self.request.progress is not None:
+            self.request.progress(what, done, total)

@@ -1,0 +1,99 @@
+"""What every form of every weight adds to the model's outputs, by executing the model with that one weight changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_quantize.calibration.references import Reference, References
+from edgekit_quantize.graph.session import session
+from edgekit_quantize.search.scoring import variances
+from edgekit_quantize.sizing.allocation import Choice
+from edgekit_quantize.sizing.forms import Storage
+from edgekit_quantize.sizing.weights import FLOAT_FORM, Weight
+
+SAMPLES = 8
+"""So many samples tell how the outputs move."""
+
+
+class FedModel:
+    """The model with weights as inputs, so that one session executes it with any of them changed.
+
+    Args:
+        prepared: The prepared float model; it is not changed.
+        names: The constants that are fed.
+    """
+
+    def __init__(self, prepared: ir.Model, names: Sequence[str]) -> None:
+        model = prepared.clone()
+        self._weights: dict[str, np.ndarray] = {}
+        for name in names:
+            value = model.graph.initializers.pop(name)
+            if value.const_value is None:
+                raise ValueError(f"{name!r} is not constant")
+            self._weights[name] = value.const_value.numpy()
+            value.const_value = None
+            model.graph.inputs.append(value)
+        self._outputs = [output.name or "" for output in model.graph.outputs]
+        self._session = session(model)
+
+    def run(self, feeds: Mapping[str, np.ndarray], changed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outputs by name, with some weights changed."""
+        found = self._session.run(self._outputs, {**feeds, **self._weights, **changed})
+        return dict(zip(self._outputs, found, strict=True))
+
+
+def measured_choices(
+    prepared: ir.Model,
+    weights: Mapping[str, Weight],
+    storage: Storage,
+    references: References,
+    done: Callable[[int, int], None],
+) -> dict[str, list[Choice]]:
+    """The forms of every weight, with what each takes and adds to the outputs: power of the error over their variance.
+
+    Args:
+        prepared: The prepared float model.
+        weights: By their constants' names.
+        storage: The forms that the target has.
+        references: Samples with the float model's answers.
+        done: Told how many weights of how many are measured.
+    """
+    fed = FedModel(prepared, [*weights])
+    spread = variances(references)
+    every = max(1, len(references) // SAMPLES)
+    samples = [*islice((each for place, each in enumerate(references) if place % every == 0), SAMPLES)]
+    before = [fed.run(sample.feeds, {}) for sample in samples]
+    share = len(samples) / max(len(references), 1)
+    found: dict[str, list[Choice]] = {}
+    for place, (name, weight) in enumerate(weights.items()):
+        shape = weight.matrix.shape
+        found[name] = [Choice(FLOAT_FORM, weight.matrix.size * storage.float_bytes, 0.0)]
+        for form in weight.choices(storage):
+            changed = {name: weight.rounded(form)}
+            noise = 0.0
+            for sample, expected in zip(samples, before, strict=True):
+                noise += _noise(sample, expected, fed.run(sample.feeds, changed), spread)
+            found[name].append(Choice(form.name, form.bytes(shape, storage.float_bytes), noise / share))
+        done(place + 1, len(weights))
+    return found
+
+
+def _noise(
+    sample: Reference,
+    expected: Mapping[str, np.ndarray],
+    outputs: Mapping[str, np.ndarray],
+    spread: Mapping[str, float],
+) -> float:
+    """Power of the error over the output's variance over all samples, summed over the outputs."""
+    total = 0.0
+    for name, variance in spread.items():
+        if outputs[name].shape != expected[name].shape:
+            total += float(np.sum(np.square(sample.outputs[name], dtype=np.float64))) / variance
+        elif variance:
+            error = np.square(outputs[name].astype(np.float64) - expected[name])
+            total += float(np.sum(error[np.isfinite(error)])) / variance
+    return total

@@ -1,0 +1,206 @@
+"""The weights of a model that can be stored in few bits, and the model with them stored so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.model import node_name
+from edgekit_quantize.accounts.account import FLOAT, STORED, LayerAccount
+from edgekit_quantize.calibration.collect import observe
+from edgekit_quantize.calibration.moments import Moments, row_length, rows_of
+from edgekit_quantize.calibration.statistics import TensorStatistics
+from edgekit_quantize.graph.layers import Layer, layers
+from edgekit_quantize.graph.nodes import Names, constant, drop_unused_initializers
+from edgekit_quantize.graph.parameters import add_to_bias
+from edgekit_quantize.integers.qparams import QParams
+from edgekit_quantize.prepare.opset import upgraded
+from edgekit_quantize.rounding.bias_correction import correction
+from edgekit_quantize.sizing.codebooks import encoded
+from edgekit_quantize.sizing.forms import Form, Storage
+from edgekit_quantize.writing.candidate import Written
+from edgekit_quantize.writing.stored import (
+    BLOCKED_OPSET,
+    FEWEST,
+    StoredWeights,
+    recurrent_weights,
+    tables,
+)
+
+LONGEST_ROW = 2048
+"""Weights with more inputs than this to an output are rounded to nearest: moments of so many take too much room."""
+FLOAT_FORM = "float"
+"""The name of the form of a weight that stays as it is."""
+
+
+@dataclass
+class Weight:
+    """A constant that layers, tables or nothing else read."""
+
+    value: str
+    """The constant's name."""
+    matrix: np.ndarray
+    """float32 ``[N, K]``: output channels, and the inputs of each."""
+    axis: int
+    """The constant's axis that runs over output channels."""
+    shape: tuple[int, ...]
+    """The constant's shape."""
+    layers: list[str] = field(default_factory=list)
+    """What reads it, by name."""
+    kind: str = ""
+    moments: np.ndarray | None = None
+    """``E[x x']`` of the inputs, where samples told."""
+    _encoded: dict[str, tuple[np.ndarray, QParams]] = field(default_factory=dict)
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether it is a matrix that one layer alone reads."""
+        return len(self.shape) == 2 and len(self.layers) == 1 and self.kind in {"MatMul", "Gemm"}
+
+    def choices(self, storage: Storage) -> Iterator[Form]:
+        """The forms that it can be stored in."""
+        return (form for form in storage.forms if form.fits(self.matrix.shape, is_matrix=self.is_matrix))
+
+    def stored(self, form: Form) -> tuple[np.ndarray, QParams]:
+        """Integers of the constant's shape, and parameters along its axes."""
+        if form.name not in self._encoded:
+            self._encoded[form.name] = encoded(self.matrix, form, self.moments)
+        integers, params = self._encoded[form.name]
+        if params.block:  # a matrix [N, K], the blocks along its inputs
+            turned = self.axis != 0
+            scale = params.scale.T if turned else params.scale
+            zero = np.zeros(scale.shape, np.int32)
+            return integers.T if turned else integers, QParams(scale, zero, params.dtype, 1 - self.axis, params.block)
+        return self._as_constant(integers), QParams(params.scale, params.zero_point, params.dtype, self.axis)
+
+    def rounded(self, form: Form) -> np.ndarray:
+        """What is left of the constant, float32 of its shape."""
+        integers, params = self.stored(form)
+        return params.dequantize(integers)
+
+    def _as_constant(self, matrix: np.ndarray) -> np.ndarray:
+        rest = [size for axis, size in enumerate(self.shape) if axis != self.axis]
+        return np.ascontiguousarray(np.moveaxis(matrix.reshape(matrix.shape[0], *rest), 0, self.axis))
+
+
+def weights_of(model: ir.Model) -> dict[str, Weight]:
+    """The constants of the main graph that can be stored in few bits, by name.
+
+    Args:
+        model: The prepared float model.
+    """
+    found: dict[str, Weight] = {}
+    readers: dict[str, int] = {}
+    for layer in layers(model.graph):
+        _add(found, readers, model.graph, layer.weight, layer.channel_axis, layer.name, layer.kind)
+    for node in tables(model):
+        if node.graph is model.graph:
+            _add(found, readers, model.graph, node.inputs[0], 1, node_name(node), "Gather")
+    return {name: weight for name, weight in found.items() if _all_read(model.graph, name, readers[name])}
+
+
+def _add(
+    found: dict[str, Weight],
+    readers: dict[str, int],
+    graph: ir.Graph,
+    value: ir.Value | None,
+    axis: int,
+    reader: str,
+    kind: str,
+) -> None:
+    name = "" if value is None else value.name or ""
+    array = constant(value)
+    if array is None or name not in graph.initializers or array.dtype != np.float32 or array.size < FEWEST:
+        return
+    if name in found and found[name].axis != axis:
+        return
+    if name not in found:
+        matrix = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
+        found[name] = Weight(name, matrix, axis, array.shape, kind=kind)
+    found[name].layers.append(reader)
+    readers[name] = readers.get(name, 0) + 1
+
+
+def _all_read(graph: ir.Graph, name: str, readers: int) -> bool:
+    """Whether what was found is all that reads a constant."""
+    value = graph.initializers[name]
+    return len(tuple(value.uses())) == readers and not value.is_graph_output() and not value.is_graph_input()
+
+
+def measure_moments(model: ir.Model, weights: Mapping[str, Weight], feeds: Iterable[Mapping[str, np.ndarray]]) -> None:
+    """Notes what enters the products that read the weights.
+
+    Args:
+        model: The prepared float model.
+        weights: By their constants' names.
+        feeds: Samples.
+    """
+    readers: dict[str, list[Layer]] = {}
+    moments: dict[str, Moments] = {}
+    for layer in layers(model.graph):
+        length = row_length(layer)
+        if layer.weight.name in weights and layer.data.name and length is not None and length <= LONGEST_ROW:
+            readers.setdefault(layer.data.name, []).append(layer)
+            moments.setdefault(layer.weight.name or "", Moments(length))
+
+    def take(name: str, array: np.ndarray) -> None:
+        for layer in readers[name]:
+            moments[layer.weight.name or ""].update(rows_of(layer, array))
+
+    observe(model, readers.keys(), feeds, take)
+    for name, found in moments.items():
+        if found.count:
+            weights[name].moments = found.second
+
+
+def write_stored(
+    prepared: ir.Model,
+    weights: Mapping[str, Weight],
+    forms: Mapping[str, Form | None],
+    tensors: Mapping[str, TensorStatistics],
+    weights_form: str,
+) -> Written:
+    """A copy of the model with every weight in a form of its own, and biases corrected for what that does on average.
+
+    Args:
+        prepared: The prepared float model; it is not changed.
+        weights: By their constants' names.
+        forms: The form of each; None leaves it float.
+        tensors: Statistics of the layers' inputs.
+        weights_form: As :attr:`edgekit_quantize.settings.Settings.weights_form`.
+    """
+    model = prepared.clone()
+    if any(form is not None and form.block for form in forms.values()):
+        model = upgraded(model, BLOCKED_OPSET)
+    store = StoredWeights(model, weights_form, Names(model.graph))
+    written = Written(model)
+    found = {layer.name: layer for layer in layers(model.graph)}
+    for name, weight in weights.items():
+        form = forms[name]
+        if form is None:
+            written.accounts += [LayerAccount(layer, weight.kind, FLOAT, "as it is") for layer in weight.layers]
+            continue
+        value = model.graph.initializers[name]
+        integers, params = weight.stored(form)
+        rounded = params.dequantize(integers)
+        for reader in weight.layers:
+            layer = found.get(reader)
+            tensor = None if layer is None else tensors.get(layer.data.name or "")
+            channels = None if tensor is None or layer is None else tensor.channels.get(layer.input_axis)
+            if layer is not None and channels is not None and channels.count:
+                shift = correction(layer, rounded, channels.mean)
+                if shift is not None:
+                    add_to_bias(model.graph, layer, shift)
+            written.accounts.append(LayerAccount(reader, weight.kind, STORED, form.name))
+        value.replace_all_uses_with(store.store(value, params, integers))
+    for node, index, params in list(recurrent_weights(model)):
+        held = node.inputs[index]
+        if held is not None:
+            what = f"{node_name(node)}, {'input' if index == 1 else 'recurrence'}"
+            written.accounts.append(LayerAccount(what, node.op_type, STORED, "int8"))
+            node.replace_input_with(index, store.store(held, params, folded=True))
+    drop_unused_initializers(model.graph)
+    return written

@@ -1,0 +1,105 @@
+"""8-bit weights of which few values occur: they are stored as indices into palettes of those values, without loss.
+
+A quantizer may choose the integers so (:mod:`edgekit_mil.passes.weight_compression` chooses palettes by itself). A
+palette holds for the whole tensor or for neighbouring slices along the axis of the scales, whichever takes less room.
+Needs iOS 18, whose look-up tables may stand before a scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgekit_mil.core.mil import Program, block_context_manager, ct, mb, types
+from edgekit_mil.passes.pipeline import run
+from edgekit_mil.passes.weight_compression import LEAST_ELEMENTS
+
+BITS = (1, 2, 3, 4, 6)
+"""Widths of indices that Core ML stores, below the 8 bits of the integers themselves."""
+SLICES = (4, 8, 16, 32, 64)
+"""How many slices may share a palette, where they do not all."""
+VALUES = 256
+
+
+@dataclass(frozen=True)
+class Palettes:
+    """Which values occur in which groups of slices."""
+
+    bits: int
+    present: np.ndarray
+    """bool ``[groups, VALUES]``, by the value's distance from -128."""
+    size: float
+    """Bytes of indices and palettes."""
+
+
+def store_few_levels(program: Program, target_name: str) -> None:
+    """Replace 8-bit weights by palettes where that takes less room, in place.
+
+    Args:
+        program: The program, its types chosen.
+        target_name: The deployment target by coremltools' name.
+    """
+    if ct.target[target_name] < ct.target.iOS18:
+        return
+    for function in program.functions.values():
+        _replace(function)
+    run(program, "common::dead_code_elimination")
+
+
+@block_context_manager  # type: ignore[untyped-decorator]  # coremltools has no types
+def _replace(block: Any) -> None:
+    for operation in list(block.operations):
+        for inner in operation.blocks:
+            _replace(inner)
+        if operation.op_type != "constexpr_affine_dequantize" or operation.outputs[0] in block.outputs:
+            continue
+        levels, scale = np.asarray(operation.quantized_data.val), np.asarray(operation.scale.val)
+        if levels.dtype != np.int8 or levels.size < LEAST_ELEMENTS or np.any(operation.zero_point.val):
+            continue
+        axis = int(operation.axis.val) % levels.ndim
+        best = min(_palettes(levels, axis, scale.dtype.itemsize), key=lambda found: found.size, default=None)
+        if best is None or best.size >= levels.size:
+            continue
+        old = operation.outputs[0]
+        new = _stored(levels, scale, axis, best, operation)
+        # forced, because coremltools lets nobody replace what decompresses weights, lest they be stored as floats again
+        block.replace_uses_of_var_after_op(anchor_op=new.op, old_var=old, new_var=new, force_replace=True)
+        block.remove_ops([operation])
+
+
+def _palettes(levels: np.ndarray, axis: int, entry_bytes: int) -> Iterator[Palettes]:
+    """Every way to store the levels in fewer bits."""
+    slices = levels.shape[axis]
+    rows = np.moveaxis(levels, axis, 0).reshape(slices, -1).astype(np.int16) + VALUES // 2
+    present = np.zeros((slices, VALUES), bool)
+    present[np.arange(slices)[:, None], rows] = True
+    for together in (slices, *(count for count in SLICES if count < slices and slices % count == 0)):
+        grouped = np.asarray(present.reshape(-1, together, VALUES).any(axis=1))
+        most = int(grouped.sum(axis=1).max())
+        bits = next((width for width in BITS if most <= 2**width), None)
+        if bits is not None:
+            yield Palettes(bits, grouped, levels.size * bits / 8 + len(grouped) * 2**bits * entry_bytes)
+
+
+def _stored(levels: np.ndarray, scale: np.ndarray, axis: int, palettes: Palettes, before: Any) -> Any:
+    """The operations that give the weights, before another one."""
+    groups, rank = len(palettes.present), levels.ndim
+    place = np.cumsum(palettes.present, axis=1) - 1
+    owner = np.repeat(np.arange(groups), levels.shape[axis] // groups).reshape(
+        [-1 if at == axis else 1 for at in range(rank)]
+    )
+    indices = place[owner, levels.astype(np.int16) + VALUES // 2]
+    tables = np.zeros((groups, 2**palettes.bits), scale.dtype)
+    for table, values in zip(tables, palettes.present, strict=True):
+        found = np.flatnonzero(values) - VALUES // 2
+        table[:] = np.pad(found, (0, len(table) - len(found)), mode="edge")
+    dtype = types.nptype_from_builtin(types.string_to_builtin(f"uint{palettes.bits}"))
+    wide = [groups if at == axis else 1 for at in range(rank)]
+    alike = mb.constexpr_lut_to_dense(
+        indices=indices.astype(np.uint8).astype(dtype), lut=tables.reshape(*wide, -1, 1), before_op=before
+    )
+    each = [levels.shape[axis] if at == axis and scale.ndim else 1 for at in range(rank)]
+    return mb.constexpr_blockwise_shift_scale(data=alike, scale=scale.reshape(each), before_op=before)

@@ -1,0 +1,158 @@
+"""The smallest model that holds a budget, and the most accurate one of a size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from edgekit.data.samples import Sample
+from edgekit.errors import InputError
+from edgekit.model import Model
+from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, QuantizationResult
+from edgekit_quantize.graph.session import SessionRunner
+from edgekit_quantize.plugin import PostTrainingQuantizer
+
+NETWORK = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 8, 8, 8] x, int64[1, 4] words) => (float[1, 4, 32] y) {
+  c = Conv<pads = [1, 1, 1, 1]>(x, w1, b1)
+  r = Relu(c)
+  d = Conv<group = 64, pads = [1, 1, 1, 1]>(r, w2, b2)
+  p = GlobalAveragePool(d)
+  f = Flatten(p)
+  m = MatMul(f, w3)
+  e = Gather(table, words)
+  s = Add(m, e)
+  y = MatMul(s, w4)
+}"""
+SHAPES = {
+    "w1": (64, 8, 3, 3),
+    "b1": (64,),
+    "w2": (64, 1, 3, 3),
+    "b2": (64,),
+    "w3": (64, 32),
+    "table": (100, 32),
+    "w4": (32, 32),
+}
+INTEGERS = [{"name": "int8", "bits": 8}, {"name": "blocks", "bits": 4, "block": 32}]
+PALETTES = [
+    {"name": "palette", "bits": 4, "palette": True},
+    {"name": "small palette", "bits": 2, "palette": True},
+]
+
+
+class Drawn:
+    has_labels = False
+
+    def __len__(self) -> int:
+        return 24
+
+    def __iter__(self) -> Iterator[Sample]:
+        rng = np.random.default_rng(3)
+        for number in range(24):
+            x = rng.normal(size=(1, 8, 8, 8)).astype(np.float32) * rng.uniform(0.2, 2)
+            yield Sample(str(number), {"x": x.astype(np.float32), "words": rng.integers(0, 100, (1, 4))})
+
+
+@pytest.fixture
+def network(parse: Callable[..., ir.Model], rng: np.random.Generator) -> Model:
+    arrays = {name: (rng.normal(size=shape) * 0.2).astype(np.float32) for name, shape in SHAPES.items()}
+    return Model(parse(NETWORK, **arrays))
+
+
+Ask = Callable[..., QuantizationResult]
+
+
+@pytest.fixture
+def ask(network: Model) -> Ask:
+    def quantize(*, integers_alone: bool = False, **asked: Any) -> QuantizationResult:
+        forms = INTEGERS if integers_alone else INTEGERS + PALETTES
+        placement = {"stored_forms": {"float_bytes": 4 if integers_alone else 2, "forms": forms}}
+        request = QuantizationRequest(network, "auto", Drawn(), placement=placement, **asked)
+        return PostTrainingQuantizer().quantize(request)
+
+    return quantize
+
+
+def _sqnr(network: Model, result: QuantizationResult) -> float:
+    signal = noise = 0.0
+    before, after = SessionRunner(network.graph_model), SessionRunner(result.model.graph_model)
+    for sample in Drawn():
+        expected, found = before.run(sample.feeds)["y"], after.run(sample.feeds)["y"]
+        signal, noise = signal + float(np.sum(expected**2)), noise + float(np.sum((found - expected) ** 2))
+    return 10 * np.log10(signal / noise)
+
+
+def test_the_smallest_holds_its_budget_and_a_larger_budget_is_smaller(ask: Ask, network: Model) -> None:
+    strict, loose = ask(smallest=True, max_drop=0.001), ask(smallest=True, max_drop=0.05)
+
+    def bytes_of(result: QuantizationResult) -> int:
+        return int(
+            next(
+                each["weight_bytes"] for each in result.record["curve"] if each["candidate"] == result.record["chosen"]
+            )
+        )
+
+    assert _sqnr(network, strict) > 28
+    assert 12 < _sqnr(network, loose) < _sqnr(network, strict)
+    assert bytes_of(loose) < bytes_of(strict) < 2 * sum(int(np.prod(shape)) for shape in SHAPES.values())
+    assert {point["candidate"] for point in strict.record["curve"]} >= {
+        "int8 for all weights",
+        "palette for all weights",
+    }
+    assert [point["weight_bytes"] for point in strict.record["frontier"]] == sorted(
+        (point["weight_bytes"] for point in strict.record["frontier"]), reverse=True
+    )
+
+
+def test_mixed_forms_beat_a_single_one_of_their_size(ask: Ask) -> None:
+    loose = ask(smallest=True, max_drop=0.02).record
+    chosen = next(each for each in loose["curve"] if each["candidate"] == loose["chosen"])
+    single = [each for each in loose["curve"] if each["candidate"].endswith("for all weights")]
+    holding = [each["weight_bytes"] for each in single if each["drop"] <= 0.02]
+    assert chosen["drop"] <= 0.02
+    assert chosen["weight_bytes"] <= min(holding)
+
+
+def test_what_does_not_hold_gives_way_to_a_larger_one(ask: Ask) -> None:
+    first = ask(smallest=True, max_drop=0.05)
+    assert first.next_best is not None
+    second = first.next_best()
+    assert second is not None
+    assert float(second.record["chosen"].split()[0]) > float(first.record["chosen"].split()[0])
+
+
+def _built(model: Model) -> Opened:
+    """Stands for a target whose files have 1000 bytes beside the weights, as large as the graph's are."""
+    return Opened((SessionRunner(model.graph_model),), bytes=1000 + model.weight_bytes)
+
+
+def test_the_most_accurate_of_a_size_is_as_large_as_it_may_be(ask: Ask, network: Model) -> None:
+    sizes = [16_000, 20_000, 30_000]
+    found = [ask(max_bytes=size, max_drop=0.9, execute=_built, integers_alone=True) for size in sizes]
+    for size, result in zip(sizes, found, strict=True):
+        assert 1000 + result.model.weight_bytes <= size
+    decibels = [_sqnr(network, result) for result in found]
+    assert decibels == sorted(decibels)
+    assert decibels[-1] > decibels[0] + 3
+
+
+def test_a_size_that_nothing_has_is_refused(ask: Ask) -> None:
+    with pytest.raises(CandidateError) as caught:
+        ask(max_bytes=1500, execute=_built)
+    assert "no form of the model is small enough" in str(caught.value)
+    assert "expected: at most 1500 bytes" in str(caught.value)
+
+
+def test_sizes_need_samples_and_the_scheme_auto(network: Model) -> None:
+    with pytest.raises(InputError) as caught:
+        PostTrainingQuantizer().quantize(QuantizationRequest(network, "int8", Drawn(), smallest=True))
+    assert str(caught.value) == (
+        "--smallest: sizes are searched with samples, by the scheme auto\n"
+        "expected: --data DIR, and no other scheme\nfound: int8"
+    )
+    with pytest.raises(InputError, match="--max-size: sizes are searched with samples"):
+        PostTrainingQuantizer().quantize(QuantizationRequest(network, "auto", None, max_bytes=10))
