@@ -14,7 +14,7 @@ from edgekit.rewrite import Rewrite
 from edgekit.rewrites.application import Rewritten, origin_of, rewritten, with_origins
 from edgekit.rewrites.definition import Definition
 from edgekit.rewrites.opset import OLDEST_OPSET, has_older_form, lowered, upgraded
-from edgekit.rewrites.randomness import with_random_refused
+from edgekit.rewrites.randomness import random_gaps, with_random_refused
 from edgekit.target import NodeVerdict, Profile, Support, Target
 
 Converted = TypeVar("Converted")
@@ -69,7 +69,10 @@ def converted(model: Model, convert: Callable[[Model], Converted], rewrites: Seq
     Raises:
         UnsupportedOpsError: It refuses nodes for which there is no rewrite; the nodes of the model as it was given.
     """
+    random = random_gaps(model)
     try:
+        if random:
+            raise UnsupportedOpsError(random, subject=model.name)
         return convert(model)
     except UnsupportedOpsError as error:
         refusal = error
@@ -85,6 +88,9 @@ def converted(model: Model, convert: Callable[[Model], Converted], rewrites: Seq
 
     def refusals(candidate: Model) -> Collection[str]:
         results.clear()
+        drawn = random_gaps(candidate)
+        if drawn:
+            return {gap.node for gap in drawn}
         try:
             results.append(convert(candidate))
         except UnsupportedOpsError as error:

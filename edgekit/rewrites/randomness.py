@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from edgekit.model import Model, node_name
+from edgekit.errors import OpGap
+from edgekit.model import Model, node_name, op_name
 from edgekit.target import NodeVerdict, Support
 
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -27,9 +28,15 @@ def with_random_refused(model: Model, verdicts: Sequence[NodeVerdict]) -> list[N
 
 
 def draws(node: ir.Node) -> bool:
-    """Whether a node draws numbers: a random operator, or a dropout that is in training and drops something."""
+    """Whether a node may draw numbers: a random operator, or a dropout that can be in training and drop something."""
     if node.domain or node.op_type != "Dropout":
         return not node.domain and node.op_type in RANDOM
     given = [*node.inputs[1:3], None, None][:2]
     ratio, training = (None if value is None else ir.convenience.get_const_tensor(value) for value in given)
-    return training is not None and bool(training.numpy()) and (ratio is None or float(ratio.numpy()) != 0)
+    is_training = given[1] is not None and (training is None or bool(training.numpy()))
+    return is_training and (ratio is None or float(ratio.numpy()) != 0)
+
+
+def random_gaps(model: Model) -> list[OpGap]:
+    """The nodes that draw numbers, in graph order."""
+    return [OpGap(op_name(node), node_name(node), DETAIL, HINT) for node in model.graph.all_nodes() if draws(node)]

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgekit.errors import InputError
+from edgekit.errors import InputError, UnsupportedOpsError
 
 if TYPE_CHECKING:
     import onnx
@@ -28,16 +28,19 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
         The file that was written.
 
     Raises:
-        edgekit.errors.UnsupportedOpsError: ONNX Runtime has no kernel for some nodes; all of them are listed.
+        edgekit.errors.UnsupportedOpsError: ONNX Runtime has no kernel for some nodes, or computes them otherwise than
+            the standard, and no rewrite takes them; all of them are listed.
         edgekit.errors.InputError: Another precision was asked for, or the model is invalid.
     """
     import onnx_ir as ir
 
     from edgekit.graph.ir_version import mark_loadable
+    from edgekit.graph.shapes import infer_shapes
     from edgekit.model import Model
     from edgekit.registry import installed_rewrites
     from edgekit.rewrites.adaptation import converted
     from edgekit_onnxruntime.build import write_ort_format
+    from edgekit_onnxruntime.departures import departing_nodes
 
     if precision not in PRECISIONS:
         raise InputError(
@@ -53,6 +56,9 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     mark_loadable(given.graph_model)
 
     def write(candidate: Model) -> Path:
+        gaps = departing_nodes(infer_shapes(candidate, strict=False))
+        if gaps:
+            raise UnsupportedOpsError(gaps, subject=given.name)
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / f"{given.name}.onnx"
             candidate.save(source)
