@@ -6,8 +6,11 @@ imported when the first of them is used.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read when the library is loaded: nothing is sent about models
 
 if TYPE_CHECKING:
     from edgekit.api import (

@@ -71,6 +71,7 @@ def atomic_directory(
         result, older = folder / "new", folder / _OLD / path.name
         result.mkdir()
         yield result
+        working_there = _is_working_directory(path)
         with _uninterrupted():
             if path.exists() and not _exchanged(result, path):
                 older.parent.mkdir()
@@ -82,6 +83,13 @@ def atomic_directory(
                     raise
             elif not path.exists():
                 result.rename(path)
+            if working_there:
+                os.chdir(path)
+
+
+def _is_working_directory(path: Path) -> bool:
+    """Whether relative paths of this process start there."""
+    return path.exists() and path.samefile(os.curdir)
 
 
 def _exchanged(one: Path, other: Path) -> bool:
