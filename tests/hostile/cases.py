@@ -8,9 +8,12 @@ import os
 import random
 import shutil
 import tomllib
+import warnings
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import bombs
 import honest
@@ -19,6 +22,12 @@ import onnx
 
 TARGETS = ("onnxruntime", "intel-cpu", "ios18")
 """Targets whose bundles are mutated."""
+BUNDLES: dict[str, tuple[str, ...]] = {
+    **{target: ("--target", target) for target in TARGETS},
+    "coreai": ("--target", "ios27"),
+    "quantized": ("--target", "onnxruntime", "--data", "data", "--quantize", "int8", "--accept"),
+}
+"""The bundles that are mutated, and how ``m.onnx`` and ``data`` become them."""
 _PACKAGED_FOR = (*TARGETS, *TARGETS, *TARGETS, "ios16", "ios26", "web", "android-cpu", "intel-npu")
 
 
@@ -45,7 +54,7 @@ def draw(seed: int, number: int, folder: Path, bundles: Path) -> Case:
         seed: The run's seed.
         number: The case's.
         folder: An empty folder.
-        bundles: Folder with a bundle of each of :data:`TARGETS`.
+        bundles: Folder with each of :data:`BUNDLES`.
     """
     rng = random.Random(f"{seed}/{number}")
     kinds = list(_KINDS)
@@ -158,8 +167,10 @@ def _samples(rng: random.Random, folder: Path, bundles: Path) -> Case:
 def _mutate_samples(rng: random.Random, data: Path) -> str:
     files = sorted(file for file in data.iterdir() if file.suffix != ".toml")
     file = rng.choice(files)
-    change = rng.randrange(9)
-    if change <= 3:
+    change = rng.randrange(11)
+    if change >= 9 and file.suffix == ".npz":
+        return f"{file.name} {_write_strange_archive(rng, file)}"
+    if change <= 3 or change >= 9:
         content = file.read_bytes()
         zipped = file.suffix == ".npz" and rng.random() < 0.5
         file.write_bytes(mutations.mutate_zip(content, rng) if zipped else mutations.mutate_bytes(content, rng))
@@ -196,6 +207,41 @@ def _mutate_samples(rng: random.Random, data: Path) -> str:
     return f"{file.name} has strange arrays"
 
 
+def _write_strange_archive(rng: random.Random, file: Path) -> str:
+    """An archive of arrays whose members are not what their names or headers say."""
+    with zipfile.ZipFile(file) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    name = rng.choice(sorted(members))
+    content = members[name]
+    strange: dict[str, bytes] = {
+        "pickle": b"\x93NUMPY\x01\x00v\x00{'descr': '|O', 'fortran_order': False, 'shape': (1,), }".ljust(128)
+        + b"\x80\x04.",
+        "shape": content.replace(b"'shape': (", b"'shape': (9999999, ", 1),
+        "negative": content.replace(b"'shape': (1", b"'shape': (-1", 1),
+        "descr": content.replace(b"'<f4'", rng.choice((b"'<f8'", b"'<U9'", b"'|V4'", b"'<M8'", b"'<c8'")), 1),
+        "version": content[:6] + bytes([rng.randrange(256), 0]) + content[8:],
+        "header": content[:8] + b"\xff\xff" + content[10:],
+        "code": content.replace(b"False", b"exit(", 1),
+        "empty": b"",
+        "zeros": content[:128] + bytes(20_000_000),
+    }
+    what = rng.choice((*strange, "many", "twice", "above", "no suffix"))
+    with warnings.catch_warnings(), zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        warnings.simplefilter("ignore")  # of names that are there twice
+        for other, bytes_of in members.items():
+            archive.writestr(other, strange.get(what, bytes_of) if other == name else bytes_of)
+        if what == "many":
+            for number in range(20_000):
+                archive.writestr(f"{number}.npy", b"")
+        elif what == "twice":
+            archive.writestr(name, content)
+        elif what == "above":
+            archive.writestr("../../x.npy", content)
+        elif what == "no suffix":
+            archive.writestr(rng.choice(mutations.TEXTS) or "x", content)
+    return f"archive: {what}"
+
+
 def _write_strange_arrays(rng: random.Random, file: Path) -> None:
     import numpy as np
 
@@ -224,14 +270,22 @@ def _write_strange_arrays(rng: random.Random, file: Path) -> None:
 
 def _bundle(rng: random.Random, folder: Path, bundles: Path) -> Case:
     """Mutated bundles."""
-    target = rng.choice(TARGETS)
+    target = rng.choice(sorted(BUNDLES))
     bundle = folder / "b"
     shutil.copytree(bundles / target, bundle)
     manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
+    command = rng.choice(("verify", "verify", "bench", "gate", "report", "report", "package"))
+    if rng.random() < 0.15:
+        beside, what = _mutate_beside(rng, folder, manifest)
+        arguments: tuple[str, ...] = (*beside[:1], "b", *beside[1:])
+        return Case("bundle", arguments, f"{target} {what}", None)
     what = _mutate_bundle(rng, bundle, manifest)
-    command = rng.choice(("verify", "verify", "bench", "gate", "report", "package"))
     if command == "report":
-        arguments: tuple[str, ...] = ("report", "b", "-o", "out.html")
+        against: tuple[str, ...] = ()
+        if rng.random() < 0.4:
+            shutil.copytree(bundles / rng.choice(sorted(BUNDLES)), folder / "other")
+            against = ("--against", "other")
+        arguments = ("report", "b", *against, "-o", "out.html")
     elif command == "package":
         honest.write_model("net", folder / "m.onnx", honest.MODELS["net"]())
         arguments = ("package", "m.onnx", "--target", "onnxruntime", "-o", "b")
@@ -245,7 +299,18 @@ def _bundle(rng: random.Random, folder: Path, bundles: Path) -> Case:
 
 def _mutate_bundle(rng: random.Random, bundle: Path, manifest: dict[str, object]) -> str:
     files = sorted(path for path in bundle.rglob("*") if path.is_file() and path.name != "manifest.json")
-    change = rng.choice(("manifest", "manifest", "manifest", "file", "file", "special", "code", "raw", "added"))
+    change = rng.choice(
+        ("manifest", "manifest", "manifest", "document", "document", "file", "file", "special", "code", "raw", "added")
+    )
+    if change == "document":
+        file = bundle / rng.choice(("measurements.json", "graph.json"))
+        document = json.loads(file.read_text(encoding="utf-8"))
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            document = mutations.mutate_document(document, rng)
+        file.write_text(mutations.to_json(document), encoding="utf-8", errors="replace")
+        if file.name == "graph.json":
+            _hash_again(bundle, manifest)
+        return file.name
     if change == "manifest":
         for _ in range(rng.choice((1, 1, 2, 4))):
             manifest = mutations.mutate_document(manifest, rng)
@@ -280,16 +345,143 @@ def _mutate_bundle(rng: random.Random, bundle: Path, manifest: dict[str, object]
                 content = content.replace(b"'shape': (", b"'shape': (99999999, ", 1)
             file.write_bytes(mutations.mutate_bytes(content, rng))
     if rng.random() < 0.7:  # with the hashes of what is there now
-        from edgekit.bundle import UNLISTED, file_records
-
-        manifest["files"] = [record for record in file_records(bundle) if record["path"] not in UNLISTED]
-        (bundle / "manifest.json").write_text(mutations.to_json(manifest), encoding="utf-8")
+        _hash_again(bundle, manifest)
         what += ", hashed"
     return what
 
 
+def _hash_again(bundle: Path, manifest: dict[str, object]) -> None:
+    """Writes the manifest with the hashes of what is there now."""
+    from edgekit.bundle import UNLISTED, file_records
+
+    manifest["files"] = [record for record in file_records(bundle) if record["path"] not in UNLISTED]
+    (bundle / "manifest.json").write_text(mutations.to_json(manifest), encoding="utf-8")
+
+
+def _mutate_beside(rng: random.Random, folder: Path, manifest: dict[str, Any]) -> tuple[tuple[str, ...], str]:
+    """What a bundle is held against: a baseline, results of a device, signers. The command, and what was done."""
+    kind = rng.choice(("baseline", "results", "signers"))
+    file = folder / f"{kind}.json"
+    if kind == "signers":
+        texts = ("", "a b", "* ssh-ed25519 AAAA", 'me@x namespaces="file" ssh-ed25519 AAAAC3Nz', "\x1b[31m\n::error::x")
+        file.write_text(rng.choice(texts))
+        (folder / "b" / "manifest.json.sig").write_bytes(
+            rng.choice((b"", b"x", b"-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----\n"))
+        )
+        return ("verify", "--signers", file.name), "signers"
+    document: Any = {
+        "baseline": {
+            "schema_version": 1,
+            "bundles": {
+                manifest["name"]: {
+                    "fingerprint": manifest["fingerprint"],
+                    "size": 1000,
+                    "accuracy": 0.5,
+                    "latency": [
+                        {
+                            "machine": {"cpu": "x", "processors": 2, "system": "Linux x86_64"},
+                            "ratio": 1.0,
+                            "lower": 0.9,
+                            "upper": 1.1,
+                        }
+                    ],
+                }
+            },
+        },
+        "results": {
+            "format": 1,
+            "manifest": (folder / "b" / "manifest.json").read_text(encoding="utf-8"),
+            "executed_by": "a phone",
+            "load_ms": 1.0,
+            "samples": [
+                {"milliseconds": 1.0, "outputs": [{"name": "scores", "values": "AAAAAAAA8D8" * 4}]}
+                for _ in range(manifest["golden"]["samples"])
+            ],
+        },
+    }[kind]
+    for _ in range(rng.choice((0, 1, 1, 2))):
+        document = mutations.mutate_document(document, rng)
+    file.write_text(mutations.to_json(document), encoding="utf-8", errors="replace")
+    if rng.random() < 0.2:
+        file.write_bytes(mutations.mutate_bytes(file.read_bytes(), rng))
+    if kind == "results":
+        return ("verify", "--results", file.name), kind
+    return ("gate", "--baseline", file.name), kind
+
+
 _TELLTALE = "import os\nopen(os.environ['EDGEKIT_FUZZ_TELLTALE'], 'w').close()\n"
 """Code that must never run."""
+
+
+def _metric(rng: random.Random, folder: Path, _: Path) -> Case:
+    """Modules of ``--metric`` that give or do what a measure of quality does not."""
+    model = honest.MODELS["net"]()
+    honest.write_model("net", folder / "m.onnx", model)
+    honest.write_samples(model, folder / "data")
+    lines = rng.choice(_METRICS)
+    (folder / "measure.py").write_text(lines)
+    name = rng.choice(("measure:f", "measure:f", "measure:f", "measure:g", "measure:", ":f", "nowhere:f", "a.b:c"))
+    command, output = ("package", "out") if rng.random() < 0.5 else ("quantize", "out.onnx")
+    more = ("--target", "onnxruntime") if command == "package" else ()
+    arguments = (command, "m.onnx", *more, "--data", "data", "--metric", name, "-o", output)
+    return Case("metric", arguments, f"{name} {lines[:60]!r}")
+
+
+_METRICS = (
+    "raise SystemExit(0)",
+    "import os\nraise KeyboardInterrupt",
+    "import sys\nsys.exit()",
+    "def f(",
+    "f = 3",
+    "raise RuntimeError('\\x1b[31m\\n::error::x')",
+    *(
+        f"def f(*a, **k): return {value}"
+        for value in (
+            "float('nan')",
+            "float('inf')",
+            "-float('inf')",
+            "None",
+            "'x'",
+            "1e400",
+            "10**400",
+            "[1]",
+            "True",
+            "1j",
+            "{}",
+            "-1",
+            "2.5",
+        )
+    ),
+    "def f(run, *a, **k): raise SystemExit(0)",
+    "def f(*a, **k): raise KeyboardInterrupt",
+    "def f(*a, **k): raise MemoryError",
+    "def f(*a, **k): raise RuntimeError('\\x1b[2J\\n::add-mask::a')",
+    "import os\ndef f(*a, **k): os._exit(0)",
+    "import os\ndef f(*a, **k): os.abort()",
+    "import numpy as np\ndef f(*a, **k): return np.float32('nan')",
+    "import numpy as np\ndef f(*a, **k): return np.ones(3)",
+    "def f(*a, **k):\n    print('\\x1b[31mred')\n    return 1.0",
+    "def f(): return 1.0",
+    "n = 0\ndef f(*a, **k):\n    global n\n    n += 1\n    return n * 1e300",
+)
+
+
+def _labels(rng: random.Random, folder: Path, _: Path) -> Case:
+    """Mutated files of ``--labels``."""
+    honest.write_model("net", folder / "m.onnx", honest.MODELS["net"]())
+    file = folder / "labels.txt"
+    kind = rng.randrange(4)
+    if kind == 0:
+        file.symlink_to(rng.choice(("/dev/zero", "/etc/passwd", "labels.txt", "nowhere")))
+    elif kind == 1:
+        os.mkfifo(file)
+    elif kind == 2:
+        file.write_text("\n".join(rng.choice(mutations.TEXTS) for _ in range(5)), errors="replace")
+    else:
+        file.write_bytes(mutations.mutate_bytes(honest.LABELS.encode(), rng))
+    target = rng.choice(_PACKAGED_FOR)
+    arguments = ("package", "m.onnx", "--target", target, "--labels", "labels.txt", "-o", "out")
+    return Case("labels", arguments, f"labels {kind}", "m.onnx", "out")
 
 
 def _project(rng: random.Random, folder: Path, bundles: Path) -> Case:
@@ -332,8 +524,10 @@ _KINDS: dict[Callable[[random.Random, Path, Path], Case], float] = {
     _fix: 7,
     _check: 18,
     _quantize: 12,
-    _package: 36,
-    _bundle: 10,
-    _samples: 6,
-    _project: 4,
+    _package: 32,
+    _bundle: 14,
+    _samples: 8,
+    _project: 5,
+    _metric: 3,
+    _labels: 2,
 }

@@ -32,7 +32,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import honest  # noqa: E402 - what lies beside this file
-from cases import TARGETS, Case, draw  # noqa: E402
+from cases import BUNDLES, Case, draw  # noqa: E402
 from judge import MEMORY_MARGIN, TIME_LIMIT, Ending, compare, judge  # noqa: E402
 
 REAL_SHARE = 50
@@ -98,17 +98,18 @@ class Fuzzer:
 
     def _prepare(self) -> None:
         """Makes a bundle for each target, and finds out what memory honest models take."""
-        for target in TARGETS:
-            folder = self._work / f"honest-{target}"
+        for name, options in BUNDLES.items():
+            folder = self._work / f"honest-{name}"
             folder.mkdir()
-            honest.write_model("net", folder / "m.onnx", honest.MODELS["net"]())
-            arguments = ("package", "m.onnx", "--target", target, "-o", "out")
-            ending = self._one(Case("honest", arguments, "honest"), folder)
+            model = honest.MODELS["net"]()
+            honest.write_model("net", folder / "m.onnx", model)
+            honest.write_samples(model, folder / "data", 12)
+            ending = self._one(Case("honest", ("package", "m.onnx", *options, "-o", "out"), "honest"), folder)
             if ending.status != 0:
                 raise SystemExit(f"an honest model failed: {(folder / 'stderr').read_text()}")
             self._bundles.mkdir(exist_ok=True)
-            (folder / "out").rename(self._bundles / target)
-            self._honest_memory[target] = ending.memory
+            (folder / "out").rename(self._bundles / name)
+            self._honest_memory[name] = ending.memory
         self._honest_memory[""] = max(self._honest_memory.values())
 
     def _one(self, case: Case, folder: Path) -> Ending:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cases import Case, digests, draw
+from cases import BUNDLES, Case, digests, draw
 from judge import Ending, judge
 
 
 @pytest.fixture
 def bundles(tmp_path: Path) -> Path:
-    for target in ("onnxruntime", "intel-cpu", "ios18"):
-        folder = tmp_path / "bundles" / target
+    manifest = '{"files": [], "name": "net", "fingerprint": "0", "golden": {"samples": 1}}'
+    for name in BUNDLES:
+        folder = tmp_path / "bundles" / name
         folder.mkdir(parents=True)
-        (folder / "manifest.json").write_text('{"files": [], "name": "net"}')
+        (folder / "manifest.json").write_text(manifest)
+        (folder / "measurements.json").write_text('{"values": {"/latency": {"a": 1}}}')
+        (folder / "graph.json").write_text('{"nodes": [], "inputs": [0]}')
         (folder / "report.md").write_text("# net")
     return tmp_path / "bundles"
 
