@@ -54,7 +54,7 @@ from edgekit.processes.executors import open_executor
 from edgekit.progress import Progress
 from edgekit.project import ProjectBundle
 from edgekit.quality_gate.gating import GateOrder, GateResult, judge_bundles
-from edgekit.registry import InstalledTargets, find_profile, find_witness, installed_targets
+from edgekit.registry import InstalledTargets, canonical_of, find_profile, find_witness, installed_targets
 from edgekit.signature import check_signature
 from edgekit.signature import sign as sign_bundle
 from edgekit.terminal.board import Board
@@ -523,7 +523,7 @@ def report(bundle: StrPath | Bundle, output: StrPath, *, against: StrPath | Bund
 
     bundles = [_opened(one) for one in (bundle, against) if one is not None]
     for opened in bundles:
-        check_integrity(opened)
+        check_integrity(opened, canonical_of(opened.profile_name))
     text = html_report(*bundles)
     with atomic_file(Path(output)) as place:
         place.write_text(text, encoding="utf-8", newline="\n")

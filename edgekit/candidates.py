@@ -161,7 +161,7 @@ class FloatForm:
         self._target = target
         self._profile = profile
         precision = "float16" if options.precision == AUTO else options.precision
-        self._options = replace(options, draft=True, compression=None, precision=precision)
+        self._options = replace(options, compression=None, precision=precision)
 
     def require_smaller(self, built: Built) -> None:
         """Checks that a quantized model saves space.
@@ -172,7 +172,7 @@ class FloatForm:
         size = loaded_bytes(built.artifact)
         if size < self._model.weight_bytes / 2:
             return  # in half precision the weights alone take more
-        with self._built() as artifact:
+        with self._built(draft=False) as artifact:  # a draft may be larger than what ships
             of_float = loaded_bytes(artifact)
         if size >= of_float:
             raise NotWorthItError(
@@ -194,7 +194,7 @@ class FloatForm:
         if not self._profile.runs_here:
             return
         feeds = next(iter(samples)).feeds
-        with self._built() as artifact:
+        with self._built(draft=True) as artifact:
             of_float = self._target.load(artifact.main, self._profile)
             times = measure_in_turns({"built": lambda: runner.run(feeds), "float": lambda: of_float.run(feeds)})
         interval = ratio_interval(times["built"], times["float"])
@@ -206,10 +206,10 @@ class FloatForm:
             )
 
     @contextmanager
-    def _built(self) -> Iterator[Artifact]:
+    def _built(self, *, draft: bool) -> Iterator[Artifact]:
         folder = Path(tempfile.mkdtemp(prefix="edgekit-"))
         try:
-            yield self._target.build(self._model, self._profile, folder, self._options)
+            yield self._target.build(self._model, self._profile, folder, replace(self._options, draft=draft))
         finally:
             shutil.rmtree(folder)
 

@@ -20,6 +20,7 @@ from edgekit.execution.recurrence import restart
 from edgekit.graph.shape_request import at_sizes
 from edgekit.model import Arrays, ValueSpec
 from edgekit.preprocessing import only_input, parse_preprocessing
+from edgekit.registry import canonical_of
 
 Sample = str | Path | np.ndarray | Sequence[Any] | Mapping[str, Any]
 """A picture, WAV or ``.npz`` file; the only input's array; or arrays by input name."""
@@ -52,7 +53,7 @@ class LoadedBundle:
     """
 
     def __init__(self, bundle: Bundle) -> None:
-        check_integrity(bundle)
+        check_integrity(bundle, canonical_of(bundle.profile_name))
         self._bundle = bundle
         self._runner = open_runner(bundle)
 

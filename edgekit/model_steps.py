@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgekit.comparison.custom_metric import Evaluation
+from edgekit.data import stated
 from edgekit.data.samples import open_samples
 from edgekit.devices.instruction_set import require_executable
 from edgekit.dimensions import defaults
@@ -70,6 +71,8 @@ class Inspection:
     """Multiplications, each with its addition, of one run; None where shapes are not known."""
     uncounted_nodes: tuple[str, ...]
     """The nodes whose shapes are not known, so that their MACs are not."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """What the file states of itself, by key."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -94,6 +97,7 @@ class Inspection:
             "weight_bytes": self.weight_bytes,
             "macs": self.macs,
             "uncounted_nodes": list(self.uncounted_nodes),
+            "metadata": dict(self.metadata),
             "warnings": list(self.warnings),
         }
 
@@ -272,6 +276,7 @@ def inspect_model(model: Path, shapes: ShapeRequest, progress: Progress) -> Insp
         weight_bytes=loaded.model.weight_bytes,
         macs=None if spent.uncounted else spent.macs,
         uncounted_nodes=tuple(spent.uncounted),
+        metadata=dict(loaded.model.metadata),
         warnings=tuple(walk.warnings),
     )
 
@@ -387,7 +392,8 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
     if order.data is not None:
         at_defaults = at_sizes(fixed.inputs, defaults(fixed.open_dims))
         preprocessing = resolve_preprocessing(order.preprocessing, at_defaults)
-        samples = open_samples(order.data, fixed.inputs, preprocessing, open_dims=fixed.open_dims)
+        preprocessing = preprocessing or stated.preprocessing(fixed.metadata, at_defaults)
+        samples = open_samples(order.data, fixed.inputs, preprocessing, fixed.class_names, open_dims=fixed.open_dims)
     simplified = _simplified(walk, fixed)
     before = simplified.weight_bytes
     model, record = _quantized(

@@ -26,6 +26,7 @@ from edgekit.candidates import (
     require_size,
 )
 from edgekit.comparison.custom_metric import Evaluation
+from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.samples import Samples, SeededSamples, open_samples
 from edgekit.devices.instruction_set import require_executable
@@ -205,6 +206,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         class_names = class_names or fixed.class_names
         at_defaults = at_sizes(fixed.fed_inputs, defaults(fixed.open_dims))
         preprocessing = resolve_preprocessing(request.preprocessing, at_defaults)
+        preprocessing = preprocessing or stated.preprocessing(fixed.metadata, at_defaults)
         options = BuildOptions(
             request.precision, request.target_options, labels=class_names, preprocessing=preprocessing
         )

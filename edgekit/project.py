@@ -14,6 +14,7 @@ from edgekit.errors import EdgeKitError, InputError
 from edgekit.pipeline import PackageRequest, package
 from edgekit.processes.workers import Explain, Failure, run_jobs
 from edgekit.progress import Progress
+from edgekit.registry import canonical_of
 from edgekit.stages.soundness import blamed_on_model
 from edgekit.terminal.board import Board
 
@@ -128,7 +129,7 @@ def _up_to_date(request: PackageRequest) -> Bundle | None:
     """The bundle that is there, if it is whole and was made from the same."""
     try:
         bundle = read_bundle(request.output)
-        check_integrity(bundle)
+        check_integrity(bundle, canonical_of(bundle.profile_name))
     except EdgeKitError:  # missing, damaged or of another version: it is built anew, and what is wrong shows there
         return None
     return bundle if bundle.manifest["fingerprint"] == request.fingerprint() else None

@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 from edgekit import device, quantizer, rewrite, target, witness
+from edgekit.bundle import Canonical
 from edgekit.device import Device
 from edgekit.errors import EdgeKitError, InputError, InternalError
 from edgekit.quantizer import Quantizer
@@ -145,6 +146,21 @@ def find_profile(name: str) -> tuple[Target, Profile]:
         found=_broken_note(installed.broken),
         hint="`edgekit targets` lists what is installed",
     )
+
+
+def canonical_of(profile: str) -> Canonical | None:
+    """What tells of a bundle's files what they hold (:meth:`edgekit.target.Target.canonical`).
+
+    Args:
+        profile: The device profile that the bundle was built for.
+
+    Returns:
+        None where its target is not installed.
+    """
+    try:
+        return find_profile(profile)[0].canonical
+    except InputError:
+        return None
 
 
 @functools.cache

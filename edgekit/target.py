@@ -252,6 +252,16 @@ class Target(ABC):
         """
         return None
 
+    def canonical(self, file: Path) -> bytes | None:
+        """What a file of an artifact holds, in the bytes that :meth:`build` writes for it.
+
+        Other tools may write the same model in other bytes, by opening it alone; a bundle is not changed by that.
+
+        Returns:
+            None where the file cannot be read as one of the target's, or where other bytes are another model.
+        """
+        return None
+
     def placement(self, profile: Profile) -> Mapping[str, Any]:
         """What the target's runtime fuses and prefers: the settings that a quantizer goes by, plain data.
 

@@ -15,6 +15,7 @@ from edgekit.devices.local import LocalDevice
 from edgekit.errors import InputError
 from edgekit.model import Arrays
 from edgekit.progress import Step
+from edgekit.registry import canonical_of
 from edgekit.timing.latency import Interval, Latency, median_interval, ratio_interval, time_in_turns
 
 
@@ -102,7 +103,7 @@ def bench_bundle(
     with ExitStack() as opened:
         clocks: dict[str, _Clock] = {}
         for one in (bundle,) if against is None else (bundle, against):
-            check_integrity(one)
+            check_integrity(one, canonical_of(one.profile_name))
             session = opened.enter_context(where.open(one))
             clocks[str(one.path)] = _Clock(session, _feeds(one))
             if session.default_precision is not None:

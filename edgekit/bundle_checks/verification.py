@@ -26,6 +26,7 @@ from edgekit.graph.shape_request import at_sizes
 from edgekit.model import Model, ValueSpec
 from edgekit.preprocessing import Preprocessing, parse_preprocessing, resolve_preprocessing
 from edgekit.progress import Step
+from edgekit.registry import canonical_of
 from edgekit.stages.verify import blame_target, require_accuracy, with_self_agreement
 from edgekit.target import Runner
 from edgekit.witness import Witness
@@ -103,7 +104,7 @@ def verify_bundle(
         raise InputError(
             "the original is of use with data or --layers only", subject="--model", hint="give --data DIR too"
         )
-    check_integrity(bundle)
+    check_integrity(bundle, canonical_of(bundle.profile_name))
     where = device or LocalDevice()
     with where.open(bundle) as session:
         if not layers:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
 
+MOST_TEXT = 60
+"""How many characters of what the file states of itself are shown."""
+
+
 @command("edgekit inspect model.onnx", "edgekit inspect model.onnx --dim batch=1 --json")
 def inspect(console: Console, *, model: ModelArgument, shapes: ShapeOptions) -> None:
     """Show a model's inputs, outputs, operators, size and MACs.
@@ -41,6 +45,9 @@ def _render(record: dict[str, Any], out: RichConsole) -> None:
     facts.add_row("operators", f"{opset}, {record['nodes']} nodes")
     facts.add_row("parameters", f"{record['parameters']:,} in {decimal(record['weight_bytes'])}")
     facts.add_row("MACs", _macs(record))
+    for key, text in record["metadata"].items():
+        line = " ".join(text.split())
+        facts.add_row(key, line if len(line) <= MOST_TEXT else f"{line[:MOST_TEXT]}…")
     out.print(facts)
     render_features(record, out)
     if record["dynamic_dimensions"]:

@@ -6,7 +6,7 @@ integers, which may differ by one count in 1 % of their elements. One rule holds
 precision or integers. An output passes
 
 - by the labels, where the samples have some and it tells the class: the share found may fall by ``max_drop`` (1 %);
-- by what it tells, where that is known and the original tells anything on the samples
+- by what it tells, where that is known and the samples hold 20 of it or more
   (:mod:`edgekit.comparison.meaning`): at most 5 % of a detector's boxes are one model's alone, or of a recognizer's
   characters others, and boxes of both overlap by 0.75 on average. Numbers and decisions of such outputs do not count;
 - by its decisions, where its last axis holds scores: at most 5 % of them change;

@@ -21,6 +21,8 @@ BOXES = "boxes"
 TEXT = "characters"
 LEAST_OVERLAP = 0.75
 """What boxes that both models find have to overlap on average."""
+FEWEST = 20
+"""How many boxes or characters prove something: of fewer, one is more than the 5 % that may differ."""
 SEEN = 8
 """On how many samples outputs are looked at."""
 
@@ -49,8 +51,8 @@ class MeaningAccuracy:
 
     @property
     def proves(self) -> bool:
-        """Whether the original tells anything on these samples."""
-        return self.count > 0
+        """Whether enough is told on these samples to judge by it."""
+        return self.count >= FEWEST
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest."""

@@ -22,6 +22,7 @@ from edgekit.quality_gate.machine import Machine
 from edgekit.quality_gate.measuring import Ratio
 from edgekit.quality_gate.on_device import DeviceClock, asks_for_device, judge_on_device
 from edgekit.quality_gate.verdict import Outcome, Verdict
+from edgekit.registry import canonical_of
 
 
 @dataclass(frozen=True)
@@ -228,5 +229,5 @@ def opened(candidate: Candidate) -> Bundle:
 
 def _whole(path: Path) -> Bundle:
     bundle = read_bundle(path)
-    check_integrity(bundle)
+    check_integrity(bundle, canonical_of(bundle.profile_name))
     return bundle

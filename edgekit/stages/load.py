@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass, RemoveUnusedFunctionsPass
 
+from edgekit.data.stated import class_names
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
@@ -84,7 +85,7 @@ class Load(Stage[Path]):
         _normalize_dimensions(model)
         model, labels = _with_numbers(model)
         classes = Classes(scores, labels)
-        model = replace(model, class_names=classes.names)
+        model = replace(model, class_names=classes.names or class_names(model.metadata))
         _check_sizes(model)
         _check_numbers(model)
         record: dict[str, Any] = {
@@ -98,6 +99,7 @@ class Load(Stage[Path]):
             "opset": model.opset,
             "upgraded_from_opset": original_opset if model.opset != original_opset else None,
             "inlined_functions": function_count,
+            "metadata": dict(model.metadata),
             "classes": {name: list(names) for name, names in ({**classes.scores, **classes.labels}).items()},
             "warnings": [*warnings, *classes.warnings()],
         }

@@ -29,7 +29,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         folder / "model.aimodel",
         precision=options.precision,
         subject=model.source,
-        texts=texts_of(options),
+        texts=texts_of(options, model.metadata),
         examples=options.examples,
         dimensions=model.open_dims,
         interface=interface,

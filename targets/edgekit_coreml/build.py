@@ -9,7 +9,7 @@ from pathlib import Path
 from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions, Profile
 from edgekit_mlprogram.conversion import convert_graph
-from edgekit_mlprogram.options import interface_of, texts_of
+from edgekit_mlprogram.options import by_default, interface_of, texts_of
 
 
 def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
@@ -20,6 +20,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         edgekit.errors.InputError: An input's shape is not fixed, or the options do not fit the model.
     """
     target = profile.options["deployment_target"]
+    options = by_default(options, model)
     interface = replace(interface_of(options, model.open_dims), states=model.states)
     conversion = convert_graph(
         model.graph_model,
@@ -27,7 +28,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         deployment_target_name=target,
         precision=options.precision,
         subject=model.source,
-        texts=texts_of(options),
+        texts=texts_of(options, model.metadata),
         examples=options.examples,
         dimensions=model.open_dims,
         interface=interface,

@@ -50,6 +50,12 @@ class CoreMLTarget(Target):
         """As ranges and as lists of shapes."""
         return True
 
+    def canonical(self, file: Path) -> bytes | None:
+        """A package's model, whose entries coremltools writes in any order, and its list of contents."""
+        from edgekit_mlprogram.package_writer import canonical
+
+        return canonical(file)
+
     def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
         """What executes the package in the reference runtime, rounding to float16 where the program does."""
         from edgekit_mlprogram.sequence import SequenceRunner

@@ -184,7 +184,7 @@ def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conv
     from edgekit_mil.passes.pipeline import optimize
     from edgekit_mil.passes.weight_compression import compress
     from edgekit_mil.program.build import build_program, export
-    from edgekit_mil.program.description import describe
+    from edgekit_mil.program.description import describe, state_metadata
     from edgekit_mlprogram import package_writer
 
     built = build_program(job.graph_model, job.target, job.subject, job.dimensions, job.interface)
@@ -196,6 +196,7 @@ def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conv
     weights = package_writer.weights_folder(folder)
     specification = export(built.program, weights, job.target, job.interface.classes)
     describe(specification.description, built.inputs, built.outputs, job.interface, job.labels, job.texts, built.notes)
+    state_metadata(specification.description, job.graph_model.metadata_props)
     package_writer.write(folder, specification)
     return Conversion(
         folder,

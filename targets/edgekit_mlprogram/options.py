@@ -2,23 +2,79 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 
+import numpy as np
+
+from edgekit.data import stated
 from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError
+from edgekit.model import Model, ValueSpec
 from edgekit.preprocessing import ImagePreprocessing
 from edgekit.target import BuildOptions
 from edgekit_mil.program.interface import Interface
 
 TEXTS = ("author", "license", "description", "version")
 OPTIONS = {
-    "image": "yes: the input is a picture (a pixel buffer), made the model's input as [preprocessing] says",
-    "classifier": "yes: the names of --labels become a class label and a probability for each, which Vision reports",
+    "image": "yes: the input is a picture (a pixel buffer), made the model's input as [preprocessing] says; by default "
+    "where the preprocessing is known and the samples are pictures; no: an array",
+    "classifier": "yes: the names of the classes become a class label and a probability for each, which Vision "
+    "reports; by default where the names are known and one output scores them; no: its scores alone",
     "author": "a text for the package's metadata",
     "license": "a text for the package's metadata",
     "description": "a text for the package's metadata",
     "version": "a text for the package's metadata",
 }
+
+
+PIXEL_STEP = 0.02
+"""How far from a whole number the pixels that an input was made of may be: what float32 rounds off."""
+
+
+def by_default(options: BuildOptions, model: Model) -> BuildOptions:
+    """The options with what is switched on where nothing was said and it is known how.
+
+    A picture as the input where the preprocessing is known and the examples are made of pixels; the class as a text
+    where the classes have names and one output has a number for each. Both take fixed shapes, and no states.
+
+    Args:
+        options: As the user gave them.
+        model: The ONNX model.
+    """
+    if model.open_dims or model.states:
+        return options
+    chosen = {}
+    if "image" not in options.options and isinstance(options.preprocessing, ImagePreprocessing):
+        name = model.inputs[0].name
+        pictures = [example[name] for example in options.examples if name in example]
+        if pictures and all(_are_pixels(each, options.preprocessing) for each in pictures):
+            chosen["image"] = "yes"
+    if "classifier" not in options.options and options.labels:
+        fitting = [output for output in model.outputs if _scores(output, len(options.labels))]
+        if len(fitting) == 1:
+            chosen["classifier"] = "yes"
+    return replace(options, options={**options.options, **chosen})
+
+
+def _scores(output: ValueSpec, classes: int) -> bool:
+    sizes = [size for size in output.shape or () if isinstance(size, int)]
+    known = bool(sizes) and len(sizes) == len(output.shape or ())
+    return known and output.dtype.startswith("float") and sizes[-1] == math.prod(sizes) == classes
+
+
+def _are_pixels(array: np.ndarray, image: ImagePreprocessing) -> bool:
+    """Whether an input is what whole numbers from 0 to 255 become."""
+    axis = (image.layout or "").find("C")
+    shape = [-1 if place == axis else 1 for place in range(array.ndim)] if axis >= 0 else []
+    mean, std = (
+        np.reshape(np.broadcast_to(numbers, max(len(image.mean), len(image.std))), shape or -1)
+        for numbers in (image.mean, image.std)
+    )
+    pixels = (array.astype(np.float64) * std + mean) / image.scale
+    whole = np.round(pixels)
+    return bool((np.abs(pixels - whole) < PIXEL_STEP).all() and whole.min() >= 0 and whole.max() <= 255)
 
 
 def interface_of(options: BuildOptions, open_dims: OpenDims | None = None) -> Interface:
@@ -53,9 +109,10 @@ def interface_of(options: BuildOptions, open_dims: OpenDims | None = None) -> In
     return Interface(image=image, classes=classes)
 
 
-def texts_of(options: BuildOptions) -> dict[str, str]:
-    """The texts for the package's metadata."""
-    return {name: text for name, text in options.options.items() if name in TEXTS}
+def texts_of(options: BuildOptions, metadata: Mapping[str, str]) -> dict[str, str]:
+    """The texts for the package's metadata: those that were given, else those that the ONNX file states."""
+    given = {name: text for name, text in options.options.items() if name in TEXTS}
+    return {**stated.texts(metadata), **given}
 
 
 def is_on(options: Mapping[str, str], name: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 AUTHOR = "com.apple.CoreML"
 SPECIFICATION = f"{AUTHOR}/model.mlmodel"
+MANIFEST = "Manifest.json"
 WEIGHTS = f"{AUTHOR}/weights"
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "edgekit:mlpackage")
 """Namespace of the identifiers, which are name-based (RFC 9562, version 5) so that they do not differ between runs."""
@@ -43,4 +44,37 @@ def write(package: Path, specification: Any) -> None:
         "itemInfoEntries": entries,
         "rootModelIdentifier": str(uuid.uuid5(NAMESPACE, SPECIFICATION)).upper(),
     }
-    (package / "Manifest.json").write_text(json.dumps(manifest, separators=(",", ":"), sort_keys=True))
+    (package / MANIFEST).write_bytes(_laid_out(manifest))
+
+
+def _laid_out(manifest: Any) -> bytes:
+    """As coremltools writes it anew whenever it opens a package."""
+    return (json.dumps(manifest, indent=4, sort_keys=True) + "\n").encode()
+
+
+def canonical(file: Path) -> bytes | None:
+    """What a file of a package holds, in the bytes that :func:`write` writes; None for others, and damaged ones."""
+    try:
+        if file.name == MANIFEST:
+            return _laid_out(json.loads(file.read_bytes()))
+        if file.suffix == ".mlmodel":
+            data: bytes = _parsed(file.read_bytes()).SerializeToString(deterministic=True)
+            return data
+    except (ValueError, RecursionError):
+        return None
+    return None
+
+
+def _parsed(data: bytes) -> Any:
+    """The model's protobuf message.
+
+    Raises:
+        ValueError: It is none.
+    """
+    from coremltools.proto import Model_pb2
+    from google.protobuf.message import DecodeError
+
+    try:
+        return Model_pb2.Model.FromString(data)
+    except DecodeError as error:
+        raise ValueError(str(error)) from error

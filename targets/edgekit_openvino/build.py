@@ -19,10 +19,12 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
 
     from edgekit_openvino.frontend import convert_model
     from edgekit_openvino.ir_file import write_ir
+    from edgekit_openvino.model_info import describe
 
     precision = profile.options["precision"] if options.precision == "auto" else options.precision
     topology = folder / "model.xml"
     conversion = convert_model(model, compare_shapes=not options.draft)
+    describe(conversion.network, model, options)
     if options.draft:
         openvino.save_model(conversion.network, topology, compress_to_fp16=precision == "float16")
     else:

@@ -201,6 +201,24 @@ def test_a_request_that_cannot_be_met_is_refused_at_once(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_the_file_states_is_used_and_kept(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    graph = """g (float[batch, 3, height, width] images) => (float[batch, 2] scores) {
+        m = GlobalAveragePool (images) f = Flatten (m) scores = Gemm (f, w) }"""
+    path = onnx_file(graph, w=np.random.default_rng(0).standard_normal((3, 2)).astype(np.float32))
+    model = onnx.load(path)
+    metadata = {"names": "{0: 'cat', 1: 'dog'}", "task": "classify", "stride": "1", "imgsz": "[24, 32]", "author": "A"}
+    onnx.helper.set_model_props(model, metadata)
+    onnx.save(model, path)
+    for scheme in ("none", "int8-weights"):
+        bundle = packaged(tmp_path / scheme, path, "onnxruntime", quantize=scheme)
+        manifest = bundle.manifest
+        assert manifest["labels"] == ["cat", "dog"]
+        assert manifest["inputs"][0]["shape"] == [1, 3, 24, 32]
+        assert manifest["preprocessing"]["resize"] == "crop"
+        built = onnx.load(bundle.main)
+        assert {entry.key: entry.value for entry in built.metadata_props}.items() >= metadata.items()
+
+
 def test_dynamic_inputs_without_data(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
     with pytest.raises(InputError, match=r"no input can be drawn while its shape is dynamic\nhint: fix it with --dim"):
         packaged(tmp_path / "out", onnx_file("f (float[W] x) => (float[W] y) { y = Relu(x) }"), "onnxruntime")

@@ -11,8 +11,8 @@ from edgekit_coreai.translation.apple import runtime
 from edgekit_coreai.translation.translate import Notes, translate
 from edgekit_mlruntime.package import read_package
 
-OURS = "edgekit."
-"""What entries of the package's metadata begin with that we have made."""
+OF_COREMLTOOLS = "com.github.apple.coremltools."
+"""What entries of the package's metadata begin with that coremltools has made."""
 
 
 def write(package: Path, function: str | None, out: Path, extra: Mapping[str, str], notes: Notes) -> None:
@@ -45,6 +45,6 @@ def write(package: Path, function: str | None, out: Path, extra: Mapping[str, st
         if key not in TEXTS:
             metadata.set_custom(key, value)
     for key, text in program.user_metadata.items():
-        if key.startswith(OURS):
+        if not key.startswith(OF_COREMLTOOLS):
             metadata.set_custom(key, text)
     made.save_asset(out, metadata)

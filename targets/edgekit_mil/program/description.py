@@ -62,6 +62,18 @@ def describe(
         feature.shortDescription = sentences.get(feature.name, "")
 
 
+def state_metadata(message: Any, metadata: Mapping[str, str]) -> None:
+    """Keep what the ONNX file states of itself beside what the package states, in place.
+
+    Args:
+        message: The ``ModelDescription`` of the package's protobuf message.
+        metadata: Texts by key; keys that the package has have its own texts.
+    """
+    for key, text in metadata.items():
+        if key not in message.metadata.userDefined:
+            message.metadata.userDefined[key] = text
+
+
 def contract(inputs: Sequence[Feature], outputs: Sequence[Feature], interface: Interface) -> str:
     """How the program's features map to the ONNX model's inputs and outputs, as JSON."""
     picture = {} if interface.image is None else {"picture": picture_record(interface.image)}

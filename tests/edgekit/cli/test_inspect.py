@@ -43,6 +43,7 @@ def test_inspect_json(edgekit: RunEdgeKit, conv: Path) -> None:
         "weight_bytes": 4 * 3 * 3 * 3 * 4,
         "macs": None,
         "uncounted_nodes": ["c"],
+        "metadata": {},
         "warnings": [],
     }
 

@@ -218,19 +218,23 @@ def test_text_counts_and_not_the_step_at_which_a_letter_stands() -> None:
 NOISY = OutputAccuracy("output0", 3, False, 9.0, 42.0, 40.0, 0, 41.0, None, 1.0, 0.99, 100, 0.0, False)
 
 
-def judged(meaning_of_outputs: int, kind: Kind = Kind.QUANTIZED, floor_db: float | None = None) -> list[str]:
-    answers = [yolo8(*dense(np.random.default_rng(seed))) for seed in range(3)]
+def judged(forgotten: int, kind: Kind = Kind.QUANTIZED, floor_db: float | None = None, pictures: int = 4) -> list[str]:
+    answers = [yolo8(*dense(np.random.default_rng(seed))) for seed in range(pictures)]
     meaning = meaning_of(answers, PICTURE)
     assert meaning is not None
     for seed, answer in enumerate(answers):
-        meaning.add(answer, yolo8(*dense(np.random.default_rng(seed), forget=meaning_of_outputs)))
+        meaning.add(answer, yolo8(*dense(np.random.default_rng(seed), forget=forgotten)))
     floors = Floors.of(kind, labelled=False, max_drop=None, floor_db=floor_db)
     return Accuracy("it", "the original", False, 3, floors, (NOISY,), None, meaning=meaning.result()).shortfalls()
 
 
 def test_a_detector_is_judged_by_its_boxes_however_near_its_numbers_are() -> None:
     assert judged(0) == []
-    assert judged(1) == ["output 'output0': 3 of 15 boxes differ (the budget 5 % allows 0)"]
+    assert judged(1) == ["output 'output0': 4 of 20 boxes differ (the budget 5 % allows 1)"]
+
+
+def test_few_boxes_prove_nothing() -> None:
+    assert judged(1, pictures=3) == []
 
 
 def test_a_floor_that_was_asked_for_and_a_float32_build_go_by_numbers() -> None:

@@ -131,7 +131,7 @@ def test_the_description_says_what_goes_in_and_comes_out(build: Built) -> None:
 
 
 def test_labels_alone_are_metadata(build: Built) -> None:
-    artifact = build(classifier_model(), labels=LABELS)
+    artifact = build(classifier_model(), labels=LABELS, options={"classifier": "no"})
     description = coremltools.utils.load_spec(str(artifact.main)).description
     assert json.loads(description.metadata.userDefined["edgekit.labels"]) == list(LABELS)
     assert [feature.name for feature in description.output] == ["scores"]
@@ -188,6 +188,48 @@ def test_a_bundle_with_all_of_it_is_verified_through_the_preprocessing(tmp_path:
     assert built["classifier"]
     assert built["compressed"] == []
     assert built["warnings"] == ["--quantize palette8: no weights are large enough to be compressed"]
+
+
+def pixels_as_input(image: ImagePreprocessing, off: float = 0.0) -> dict[str, np.ndarray]:
+    pixels = np.random.default_rng(3).integers(0, 256, (1, 3, 6, 8)) + off
+    return {"image": ((pixels * image.scale - image.mean[0]) / image.std[0]).astype(np.float32)}
+
+
+def test_pictures_and_classes_are_the_interface_where_they_are_known(build: Built) -> None:
+    model = classifier_model()
+    image = resolved(model, scale=1 / 255, mean=(0.485,), std=(0.229,))
+    artifact = build(model, labels=LABELS, preprocessing=image, examples=(pixels_as_input(image),))
+    description = coremltools.utils.load_spec(str(artifact.main)).description
+    assert description.input[0].type.WhichOneof("Type") == "imageType"
+    assert description.predictedFeatureName == "classLabel"
+
+
+def test_inputs_that_no_pixels_become_stay_arrays(build: Built) -> None:
+    model = classifier_model()
+    image = resolved(model, scale=1 / 255, mean=(0.485,), std=(0.229,))
+    artifact = build(model, preprocessing=image, examples=(pixels_as_input(image, off=0.4),))
+    assert not artifact.record["image_input"]
+
+
+def test_what_is_switched_off_stays_off(build: Built) -> None:
+    model = classifier_model()
+    image = resolved(model, scale=1 / 255)
+    off = {"image": "no", "classifier": "no"}
+    artifact = build(model, labels=LABELS, preprocessing=image, examples=(pixels_as_input(image),), options=off)
+    assert (artifact.record["image_input"], artifact.record["classifier"]) == (False, False)
+
+
+def test_labels_that_no_output_scores_make_no_classifier(build: Built) -> None:
+    assert not build(classifier_model(), labels=("cat", "dog")).record["classifier"]
+
+
+def test_what_the_file_states_of_itself_is_in_the_package(build: Built) -> None:
+    model = classifier_model()
+    stated = {"author": "Stated", "license": "MIT", "stride": "32", "edgekit.io": "not ours"}
+    onnx.helper.set_model_props(model, stated)
+    metadata = coremltools.utils.load_spec(str(build(model, options={"author": "Given"}).main)).description.metadata
+    assert (metadata.author, metadata.license, metadata.userDefined["stride"]) == ("Given", "MIT", "32")
+    assert json.loads(metadata.userDefined["edgekit.io"])["inputs"][0]["name"] == "image"
 
 
 def test_an_option_that_the_target_lacks_is_refused(tmp_path: Path) -> None:
