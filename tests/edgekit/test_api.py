@@ -97,6 +97,18 @@ def test_every_command_is_a_function_with_its_options() -> None:
             assert known, f"{command.name}: {option} is no argument of edgekit.{command.name}"
 
 
+def test_numbers_have_the_same_defaults_as_in_the_commands() -> None:
+    compared = 0
+    for command in COMMANDS:
+        function = getattr(api, command.name, None)
+        ours = inspect.signature(function).parameters if function is not None else {}
+        for name, option in inspect.signature(command.function).parameters.items():
+            if name in ours and isinstance(option.default, int | float):
+                assert ours[name].default == option.default, f"{command.name}: {name}"
+                compared += 1
+    assert compared > 5
+
+
 def test_every_name_is_listed_and_there() -> None:
     assert set(api.__all__) <= set(dir(api))
     for name in api.__all__:

@@ -8,6 +8,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from edgekit.data.battery import KINDS, battery_inputs
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.tolerance import compare
@@ -126,3 +127,21 @@ def test_the_reference_takes_tensors_in_files(
     x = np.ones((1, 40), np.float32)
     outputs = Reference(Model(ir.load(tmp_path / "m.onnx"))).run({"x": x})
     np.testing.assert_allclose(outputs["y"], x @ weights + 1, rtol=1e-5)
+
+
+def test_a_small_model_is_tried_on_every_kind_of_input_and_a_large_one_on_three(model, monkeypatch) -> None:
+    drawn: list[str] = []
+
+    def drawing(specs, kind, *rest, **options):
+        drawn.append(kind)
+        return battery_inputs(specs, kind, *rest, **options)
+
+    monkeypatch.setattr("edgekit.execution.equivalence.battery_inputs", drawing)
+    graph = "f (float[8, 8] x) => (float[8, 8] y) { y = MatMul(x, x) }"
+    changed = "f (float[8, 8] x) => (float[8, 8] y) { m = Neg(x) n = Neg(m) y = MatMul(n, x) }"
+    assert Equivalence(model(graph)).difference_of_whole(model(changed)) is None
+    assert set(drawn) == set(KINDS)
+    drawn.clear()
+    monkeypatch.setattr("edgekit.execution.equivalence.BATTERY_MACS", 8**3)
+    assert Equivalence(model(graph)).difference_of_whole(model(changed)) is None
+    assert set(drawn) == set(KINDS[:3])

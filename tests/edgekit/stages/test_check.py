@@ -81,3 +81,14 @@ def test_the_record_tells_the_share_and_the_partitions(onnx_file: Callable[..., 
     record = CheckOperators(*find_profile("android-nnapi"))(Model(ir.load(path), path)).record
     told = {key: record[key] for key in ("accelerator", "accelerator_share", "partitions", "fit")}
     assert told == {"accelerator": "NNAPI", "accelerator_share": 0.75, "partitions": 2, "fit": "poor"}
+
+
+def test_a_refusal_without_a_reason_names_the_device(
+    onnx_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = onnx_file("f (float[1, 3] x) => (float[1, 3] y) { y = Exp(x) }")
+    target, profile = find_profile("onnxruntime")
+    refused = NodeVerdict("y", "Exp", Support.UNSUPPORTED, Evidence.COMPILED, "CPU")
+    monkeypatch.setattr(type(target), "check", lambda *_: [refused])
+    with pytest.raises(UnsupportedOpsError, match=r"Exp \(node 'y'\): onnxruntime does not take it"):
+        CheckOperators(target, profile)(Model(ir.load(path), path))

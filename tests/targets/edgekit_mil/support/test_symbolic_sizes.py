@@ -23,3 +23,12 @@ def test_arithmetic_of_scalars_can_be_put_into_a_vector(op_type, expected):
     assert isinstance(total, np.ndarray)
     assert total.shape == ()
     assert total.item() == expected(symbol)
+
+
+def test_gather_takes_from_the_first_axis_where_it_names_none():
+    symbol = get_new_symbol()
+    with Function({"x": mb.placeholder(shape=(2,))}, ct.target.iOS18) as function:
+        sizes = Value(ir.DataType.INT64, variable=function.inputs["x"], elements=np.array([3, symbol], object))
+    taken = elements_of("Gather", [sizes, constant(np.array(1))], {})
+    assert taken is not None
+    assert taken.item() is symbol
