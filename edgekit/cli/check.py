@@ -69,7 +69,7 @@ def _rows(verdicts: Iterable[NodeVerdict]) -> list[Row]:
 
 
 def _grouped_rows(verdicts: Iterable[NodeVerdict]) -> list[Row]:
-    """A row for all nodes that fare alike: the first one's name, and how many more there are."""
+    """A row for all nodes with the same verdict: the first one's name, and the number of the others."""
     from edgekit.operators.support import is_about_operator
 
     groups: dict[Row, list[NodeVerdict]] = {}

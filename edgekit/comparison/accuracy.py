@@ -293,7 +293,7 @@ class Accuracy:
 
 
 def allowed_text(share: float, count: int) -> str:
-    """What a share of so many allows, for people."""
+    """How many of N items a share allows, in words."""
     percent = f"{100 * share:.4g} %"
     return f"the budget {percent} allows {math.floor(share * count + 1e-9)}"
 

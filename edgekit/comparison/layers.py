@@ -63,7 +63,7 @@ def layer_errors(original: Model, built: Model, feeds: Mapping[str, np.ndarray])
 
 
 def _shared_floats(original: Model, built: Model) -> dict[str, int]:
-    """Bytes of the floating-point values that both main graphs compute alike, by name, in the order of ``built``."""
+    """Bytes of the floating-point values that both main graphs compute under one name, in the order of ``built``."""
     known = {value.name: value for node in original.graph for value in node.outputs}
     sizes = {}
     for node in built.graph:

@@ -29,7 +29,7 @@ TRIAL_ELEMENTS = 1 << 24
 """Elements that an input may have in a trial: a second of sound is worth it, a square picture of that side is not."""
 
 BATTERY_MACS = 1 << 31
-"""A model is tried on so many kinds that it multiplies about this often, and on `LEAST_KINDS` anyway."""
+"""The number of multiplications that all trials of a model may take together; `LEAST_KINDS` kinds are tried anyway."""
 LEAST_KINDS = 3
 
 _WATCHED_ELEMENTS = 8 << 20

@@ -1,4 +1,4 @@
-"""What two forms of a graph compute alike by their structure, and the values that have to be shown to be the same.
+"""The values that two forms of a graph compute in the same way by their structure, and those that have to be compared.
 
 Values get numbers: the same where the same operator reads the same values. A value that both graphs make under one name
 in two ways is a claim: that both ways come to the same. Once claimed it has one number, so what follows from it in the

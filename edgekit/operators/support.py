@@ -78,7 +78,7 @@ class OperatorSupport:
 
 
 def is_about_operator(verdict: NodeVerdict) -> bool:
-    """Whether a verdict has to do with what the node computes; else all nodes alike may share a row, whatever they are.
+    """Whether a verdict has to do with what the node computes; else nodes of every operator may share a row.
 
     What is unknown has another cause, and so has what runs elsewhere without anything that would help.
     """

@@ -19,7 +19,7 @@ SECONDS = 30.0
 SECONDS_PER_MODEL_BYTE = 2e-5
 """What a model's file adds to that: twenty seconds a megabyte."""
 IDLE_FACTOR = 1.6
-"""A stage that does not work either is ended after so many times that."""
+"""A stage that uses no processor time either is ended after this multiple of the limit."""
 IDLE = 0.02
 """Of the time that passes, what a processor spends on a stage that waits for nothing but its turn, at least."""
 

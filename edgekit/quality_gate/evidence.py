@@ -14,7 +14,8 @@ the fortune, at the score ``clip((d - c) / s, -1, 1)``, with the scale ``s`` fro
 symmetry the bets are fair if ``c`` is the truth, so the fortune is a martingale, and exceeds ``1 / ERROR`` at any time
 with probability ``ERROR`` at most (J. Ville, Étude critique de la notion de collectif, 1939; the method of betting:
 A. Ramdas, P. Grünwald, V. Vovk and G. Shafer, Game-Theoretic Statistics and Safe Anytime-Valid Inference, Statistical
-Science 38, 2023). The lower bound is the greatest ``c`` that is refuted so; the upper one likewise from the other side.
+Science 38, 2023). The lower bound is the greatest ``c`` that is refuted so, the upper bound the least one that is
+refuted from the other side.
 Clipping takes the force from outliers, as Huber's estimator does (P. J. Huber, Robust Estimation of a Location
 Parameter, 1964).
 """

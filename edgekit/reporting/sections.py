@@ -152,7 +152,7 @@ def trade_off(manifest: Manifest) -> str:
 
 
 def operators(manifest: Manifest) -> str:
-    """A line for each group of nodes that fare alike."""
+    """A line for each group of nodes with the same verdict."""
     return table(_OPERATOR_HEAD, _operator_rows(manifest))
 
 

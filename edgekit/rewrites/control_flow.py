@@ -16,7 +16,7 @@ from edgekit.rewrite import InapplicableError, Rewrite
 
 MOST_STEPS = 512
 MOST_NODES = 6000
-"""A loop is written out up to so many steps, and nodes in all of them."""
+"""The most steps of a loop that is written out, and the most nodes in all of them."""
 SMALL = 64
 """Elements of the constants that a written-out loop computes while it is written out: counters and conditions."""
 

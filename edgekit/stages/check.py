@@ -50,7 +50,7 @@ class CheckOperators(Stage[Model]):
 
 
 def group_verdicts(verdicts: Iterable[NodeVerdict]) -> list[dict[str, Any]]:
-    """The verdicts as plain data: nodes that fare alike stand together, under the names that the model gives them."""
+    """The verdicts as plain data: nodes with the same verdict together, under the names that the model gives them."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for verdict in verdicts:
         plain = (verdict.op_type, verdict.support, verdict.evidence, verdict.unit, verdict.detail, verdict.hint)

@@ -41,7 +41,7 @@ class Board:
         """A job has ended: well, or with an error."""
 
     def ending(self, count: int) -> None:
-        """Somebody wants all to end; so many jobs are still running."""
+        """The run was interrupted while N jobs are still running."""
 
 
 class WarningsBoard(Board):

@@ -91,7 +91,7 @@ class Plan:
         return {name: layers for name, layers in found.items() if name not in shared}
 
     def outcome(self) -> tuple[Hashable, ...]:
-        """What the plan comes to: two plans for a graph with the same outcome are written alike."""
+        """What the plan comes to: two plans for a graph with the same outcome give the same file."""
         others = tuple(sorted((kind, mode) for kind, mode in self.settings.layers.items() if kind not in LAYER_KINDS))
         told = {field.name for field in fields(self.settings)} - {"layers", "preparation"}
         if not self.layers and not self.products:

@@ -7,8 +7,8 @@ import numpy as np
 from edgekit_quantize.calibration.histogram import Histogram, of_each, thinning
 
 SAMPLED = 2**22
-"""About so many numbers are counted in all, evenly spread over arrays. Few are not enough: what clipping costs hangs on
-those that are rare."""
+"""The number of values that are counted in all, about, evenly spread over arrays. Few are not enough: what clipping
+costs hangs on those that are rare."""
 LEAST_OF_ARRAY, MOST_OF_ARRAY = 2**15, 2**18
 """So many of a single array at least and at most."""
 STEPS = 8

@@ -11,18 +11,18 @@ BINS = 2048
 """Bins of the magnitude range; doubling keeps between half and all of them in use."""
 
 SAMPLED = 2**21
-"""About so many numbers are counted in all, evenly spread over arrays."""
+"""The number of values that are counted in all, about, evenly spread over arrays."""
 LEAST_OF_ARRAY, MOST_OF_ARRAY = 2**14, 2**16
 """So many of a single array at least and at most."""
 
 
 def of_each(total: int, arrays: int, least: int, most: int) -> int:
-    """How many numbers of each of so many arrays are counted, for about ``total`` of them in all."""
+    """How many numbers of each of N arrays are counted, for about ``total`` of them in all."""
     return min(max(total // max(arrays, 1), least), most)
 
 
 def thinning(shape: Sequence[int], wanted: int) -> int:
-    """The distance between the numbers of an array of which at most so many are counted.
+    """The distance between the numbers of an array that are counted, at most ``most`` of them.
 
     It has no factor in common with any dimension, so that every row and column gets its turn.
     """
@@ -92,7 +92,7 @@ class Histogram:
         return None
 
     def update_counted(self, numbers: np.ndarray, counts: np.ndarray, low: float, high: float) -> None:
-        """Count every one of ``numbers`` so many times as ``counts`` says; their extremes are known better."""
+        """Count each of ``numbers`` as often as ``counts`` says; their extremes are known better."""
         self.low, self.high = min(self.low, low), max(self.high, high)
         self.total += int(counts.sum())
         self.sum += float(np.sum(numbers * counts))

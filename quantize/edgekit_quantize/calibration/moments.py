@@ -9,7 +9,7 @@ from edgekit_quantize.graph.layers import Layer
 from edgekit_quantize.graph.nodes import integer
 
 ROWS = 128
-"""At most so many rows of a sample's product are taken, evenly spread: neighbours tell much the same."""
+"""The most rows of a sample's product that are taken, evenly spread: neighbours tell much the same."""
 
 
 class Moments:

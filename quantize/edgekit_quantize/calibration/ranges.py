@@ -18,7 +18,7 @@ TRIED = 64
 SHRINKS = np.linspace(1.0, 0.2, 41)
 """The parts of the full range that the search by error tries."""
 COARSE = 5
-"""Every so many of them are tried together for both ends: with few bits the best place of one depends on the other."""
+"""The step at which they are tried together for both ends: with few bits the best place of one depends on the other."""
 
 
 def minmax(histogram: Histogram) -> Range:
@@ -112,7 +112,7 @@ AROUND_ZERO = "around zero"
 """The rule of activations that become int8 with the zero point 0, whatever the type of others, where that costs little:
 a runtime that multiplies integers has no zero point to take off then. Else it is that of the percentile."""
 MOST_LOST = 2.0
-"""It gets the zero point 0 where that makes its mean squared error at most so many times larger: 3 dB."""
+"""A range gets the zero point 0 where its mean squared error grows by at most this factor: 3 dB."""
 RULES: dict[str, Callable[[Histogram, IntegerType, bool], Range]] = {
     "minmax": lambda histogram, dtype, symmetric_range: minmax(histogram),
     "percentile": lambda histogram, dtype, symmetric_range: percentile(histogram),

@@ -52,7 +52,7 @@ def row_ranges(array: np.ndarray, multiple: int = 1) -> Iterator[slice | Ellipsi
 
     Args:
         array: The array; a small one is one part.
-        multiple: Parts begin at multiples of so many rows.
+        multiple: Parts begin at multiples of this number of rows.
     """
     if array.size <= PART:
         yield ...

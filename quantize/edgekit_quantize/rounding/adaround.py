@@ -14,7 +14,7 @@ import numpy as np
 from edgekit_quantize.integers.qparams import QParams
 
 SWEEPS = 12
-"""At most so many rounds over all inputs; most layers settle in half of them."""
+"""The most rounds over all inputs; most layers settle in half of them."""
 DAMPING = 1e-3
 """Part of the mean variance that is added to every input's, so that inputs that calibration never moved count too."""
 

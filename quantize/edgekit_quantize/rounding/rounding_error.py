@@ -19,7 +19,7 @@ from edgekit_quantize.calibration.statistics import ChannelStatistics, TensorSta
 from edgekit_quantize.placement import Plan
 
 SAMPLED = 2**15
-"""Of a larger array about so many numbers are rounded, evenly spread over its rows of channels."""
+"""The number of values of a larger array that are rounded, about, evenly spread over its rows of channels."""
 
 
 def measure_rounding(

@@ -30,11 +30,11 @@ LITTLE_SLOWER = 0.05
 FAR_BETTER_DB = 2.0
 """Two thirds of the error's power."""
 WORTH_A_RESCUE = 1.5
-"""A near miss that is more than so many times as fast as all that hold the budget is brought into it."""
+"""A near miss that is faster by more than this factor than all that hold the budget is brought into it."""
 SAME_SIZE = 1.1
 """Sizes whose ratio is below this do not decide between candidates."""
 HOPELESS = 10
-"""A candidate that loses more than so many times the budget is not brought back by a few layers in float."""
+"""A candidate that loses more than this multiple of the budget is not brought back by a few layers in float."""
 LEAST_BUDGET = 1e-3
 """Of a smaller budget the candidates in reach are those of this one; with none at all there would be none."""
 SHARES = (0.1, 0.25, 0.5)

@@ -21,7 +21,7 @@ QUANTILE = 0.1
 
 
 def latencies(*calls: Callable[[], object], clock: Clock = time.perf_counter) -> list[float]:
-    """Milliseconds of every call, timed in turns so that a busy machine touches all alike."""
+    """Milliseconds of every call, timed in turns so that a busy machine slows all of them."""
     times: list[list[float]] = [[] for _ in calls]
     for call in calls:
         call()

@@ -30,9 +30,9 @@ SHRINKS = np.geomspace(1.0, 0.08, 16)
 """The parts of a channel's full range that are tried."""
 ZERO_STEP = 16
 FINE_ZERO_STEP = 4
-"""Every so many integers one is tried as zero point, and then around the best of them."""
+"""The step between the integers that are tried as zero point; then those around the best are tried."""
 LITTLE_LOST = 1.26
-"""The zero point is 0 where that makes the error at most so many times larger: 1 dB. Little is won by it."""
+"""The zero point is 0 where the error grows by at most this factor: 1 dB."""
 
 
 def by_channel(plans: Sequence[Plan]) -> dict[str, list[Layer]]:

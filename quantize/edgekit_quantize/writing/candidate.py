@@ -174,7 +174,7 @@ class _Writer:
         self.accounts.append(account)
 
     def _how(self, layer: Layer, source: str, channels: int) -> str:
-        """The methods that the integers of a layer with so many output channels came by."""
+        """The methods that computed the integers of a layer with N output channels."""
         tensor = self._tensors.get(source)
         if tensor is not None and tensor.params is not None:
             parts = ["a range a channel by least error"]

@@ -488,7 +488,7 @@ class Builder:
             initial: The variables' first values.
             kinds: Their shapes and element types throughout.
             test: Writes the test; it is given the variables, followed by what stays fixed.
-            body: Writes the body likewise; it returns the variables alone.
+            body: Writes the body; it returns the variables alone.
             fixed: What the body reads that is computed before the loop. It has to pass through the loop: of a value
                 that a loop captures, coreai-core 1.0.0b3 overwrites the buffer after the first turn.
         """

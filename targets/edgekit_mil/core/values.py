@@ -21,7 +21,7 @@ UNSIGNED = frozenset({ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32,
 INTEGERS = SIGNED | UNSIGNED
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 HIGHEST_RANK = 5
-"""Core ML's tensors have so many dimensions at most."""
+"""The most dimensions that Core ML's tensors have."""
 LARGEST_UNIFORM = 1024
 """A constant of one repeated number (an array whose strides are all 0) of more elements is filled in at run time."""
 FIX_SIZES = "fix the dimension with --dim NAME=SIZE or --shape"

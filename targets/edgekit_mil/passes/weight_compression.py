@@ -61,7 +61,7 @@ def blockwise_int4(weight: Var, axes: Axes, target: ct.target) -> Var:
 
 
 def palettized(bits: int) -> Encode:
-    """Indices of so many bits into one palette a tensor; from iOS 18 on every result has a scale of its own besides."""
+    """Indices of N bits into one palette a tensor; from iOS 18 on every result has a scale of its own too."""
 
     def encode(weight: Var, axes: Axes, target: ct.target) -> Var:
         weights = weight.val

@@ -128,8 +128,8 @@ def multi_head_attention(
 ) -> tuple[Var, Var, Var]:
     """Attention of projected queries, keys and values; and the keys and values with those of the past.
 
-    Queries are [b, s, heads * d]; keys and values are likewise, or [b, heads, t, d]. Queries of rank 5 hold all three
-    [b, s, heads, 3, d], keys of rank 5 hold the values too [b, t, heads, 2, d].
+    Queries are [b, s, heads * d]; keys and values are [b, t, heads * d] or [b, heads, t, d]. Queries of rank 5
+    hold all three [b, s, heads, 3, d], keys of rank 5 hold the values too [b, t, heads, 2, d].
     """
     q, k, v = _heads(query, key, value, bias, num_heads)
     if past_key is not None and past_value is not None:

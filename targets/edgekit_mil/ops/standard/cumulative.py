@@ -23,7 +23,7 @@ def cumulative_sum(ctx: Context, x: Value, axis: Value, *, exclusive: int = 0, r
 
 @lowering("CumProd", versions=[26], note="axis constant")
 def cumulative_product(ctx: Context, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Var:
-    """Products likewise, by doubling: each step multiplies with what stands 1, 2, 4 … places before."""
+    """Cumulative products by doubling: each step multiplies with the element 1, 2, 4 … places before."""
     along = normalized_axis(axis.ints("axis")[0], x.rank)
     size = x.static_shape[along]
     product = mb.reverse(x=x.var, axes=[along]) if reverse else x.var
@@ -48,7 +48,7 @@ def moved_on(x: Var, axis: int, places: int) -> Var:
 
 @lowering("ReverseSequence", versions=[10, 28])
 def reverse_sequence(ctx: Context, x: Value, lengths: Value, *, batch_axis: int = 1, time_axis: int = 0) -> Var:
-    """The first so many elements of every sequence in reverse."""
+    """The first elements of every sequence, as many as its length, in reverse."""
     return mb.reverse_sequence(x=x.var, lengths=lengths.var, seq_axis=time_axis, batch_axis=batch_axis)
 
 

@@ -16,7 +16,7 @@ from edgekit_mil.support.movement import empty, normalized_axis
 from edgekit_mil.support.runtime_shapes import is_number, positions_of
 
 PAIRS_LIMIT = 1 << 24
-"""Unique compares every element with every other one; so many comparisons at most."""
+"""The most comparisons of Unique, which compares every element with every other one."""
 
 
 @lowering("ArgMax", "ArgMin", versions=[1, 11, 12, 13])

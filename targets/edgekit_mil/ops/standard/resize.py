@@ -25,7 +25,7 @@ UPSAMPLING_MODES = {"UNALIGN_CORNERS": False, "STRICT_ALIGN_CORNERS": True}
 UPSAMPLED_RANK = 3
 """``upsample_nearest_neighbor`` and ``upsample_bilinear`` take tensors of this rank or a higher one."""
 TRIAL_SIZES = (1, 2, 3, 5, 8, 13)
-"""At what sizes upsampling by a whole factor is compared with ONNX's formulas; both treat all sizes alike."""
+"""At what sizes upsampling by a whole factor is compared with ONNX's formulas; both treat all sizes in the same way."""
 FIX_IT = "fix the dimension with --dim NAME=SIZE"
 MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic": "cubic"}
 
