@@ -115,6 +115,27 @@ def test_an_older_folder_survives_a_failure(tmp_path: Path) -> None:
     assert names(older) == ["file"]
 
 
+def test_an_older_folder_is_back_where_the_new_one_cannot_take_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "output"
+    output.mkdir()
+    (output / "old").touch()
+    rename = Path.rename
+
+    def failing(path: Path, target: Path) -> Path:
+        if path.name == "new":
+            raise OSError(errno.EIO, "input/output error")
+        return rename(path, target)
+
+    monkeypatch.setattr("edgekit.atomic.sys.platform", "darwin")  # no exchange of names at once
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises((OSError, InputError)), atomic_directory(output, may_replace=lambda _: True) as folder:
+        (folder / "new").touch()
+    assert [path.name for path in output.iterdir()] == ["old"]
+    assert [path.name for path in tmp_path.iterdir()] == ["output"]
+
+
 def test_an_empty_folder_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with atomic_directory(tmp_path / "out") as folder:

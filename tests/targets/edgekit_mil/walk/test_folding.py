@@ -15,11 +15,17 @@ def test_constants_beyond_int32_are_harmless_where_they_only_bound(graph_agrees)
     graph_agrees(nodes, {"x": X}, {"y": "float32"}, constants)
 
 
-def test_constants_beyond_int32_are_refused_where_they_count(convert_graph):
-    with pytest.raises(UnsupportedOpsError, match="the int64 constant 1099511627776 does not fit int32"):
+@pytest.mark.parametrize("number", [2**40, 2**31, -(2**31) - 1])
+def test_constants_beyond_int32_are_refused_where_they_count(convert_graph, number):
+    with pytest.raises(UnsupportedOpsError, match=f"the int64 constant {number} does not fit int32"):
         convert_graph(
-            [make_node("Add", ["x", "k"], ["y"])], {"x": np.array([1])}, {"y": "int64"}, {"k": np.array(2**40)}
+            [make_node("Add", ["x", "k"], ["y"])], {"x": np.array([1])}, {"y": "int64"}, {"k": np.array(number)}
         )
+
+
+@pytest.mark.parametrize("number", [2**31 - 1, -(2**31)])
+def test_the_ends_of_int32_fit(graph_agrees, number):
+    graph_agrees([make_node("Equal", ["x", "k"], ["y"])], {"x": np.array([1])}, {"y": "bool"}, {"k": np.array(number)})
 
 
 def test_doubles_beyond_float32_are_refused(convert_graph):
