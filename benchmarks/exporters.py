@@ -127,16 +127,19 @@ def of_handmade() -> Iterator[tuple[str, Shapes, Maker]]:
     yield "reshape_1", {}, saved([node("Reshape", "x", shape=[1, -1])], 1, image)
     yield "imagescaler_1", {}, saved([node("ImageScaler", "x", scale=0.5, bias=[0.1, 0.2, 0.3])], 1, image)
     conv = weights(w=(4, 3, 3, 3), b=(4,), s=(4,), bb=(4,), m=(4,), v=(4,), fw=(256, 5), fb=(5,))
-    whole = [
-        helper.make_node("Conv", ["x", "w", "b"], ["c"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
-        helper.make_node("BatchNormalization", ["c", "s", "bb", "m", "v"], ["n"], is_test=1, epsilon=1e-5),
+    convolved = helper.make_node("Conv", ["x", "w", "b"], ["c"], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    rest = [
         helper.make_node("Relu", ["n"], ["r"]),
         helper.make_node("Flatten", ["r"], ["f"]),
         helper.make_node("Gemm", ["f", "fw", "fb"], ["g"], broadcast=1),
         helper.make_node("Softmax", ["g"], ["y"]),
     ]
     for opset in (3, 6):
-        yield f"cnn_{opset}", {}, saved(whole, opset, image, conv)
+        obsolete = {"consumed_inputs": [0, 0, 0, 1, 1]} if opset < 6 else {}
+        normalized = helper.make_node(
+            "BatchNormalization", ["c", "s", "bb", "m", "v"], ["n"], is_test=1, epsilon=1e-5, **obsolete
+        )
+        yield f"cnn_{opset}", {}, saved([convolved, normalized, *rest], opset, image, conv)
 
     def broken(change: Callable[[Any], None]) -> Maker:
         def maker(path: Path) -> None:

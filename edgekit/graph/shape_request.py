@@ -92,7 +92,8 @@ class ShapeRequest:
     def sizes(self, inputs: Sequence[ValueSpec]) -> FixedSizes:
         """The size of every dimension that the request names, or fixes through an input's whole shape.
 
-        One name stands for one size in ONNX, so a shape given for one input counts for the others' dimensions too.
+        One name stands for one size in ONNX, so a shape given for one input counts for the others' dimensions too. Some
+        exporters give two sizes one name: where whole shapes are given for all inputs that have it, they win.
 
         Raises:
             InputError: A name is unknown, a rank is wrong, or sizes contradict each other.
@@ -100,6 +101,7 @@ class ShapeRequest:
         self._check_names(inputs)
         sizes = {name: size for name, size in self.dims.items() if isinstance(size, int)}
         origin = {name: f"--dim {name}={written(size)}" for name, size in self.dims.items()}
+        told_apart: set[str] = set()
         for spec in inputs:
             for dim, size in zip(spec.shape or (), self.shapes.get(spec.name, ()), strict=False):
                 if not isinstance(dim, str) or size is AS_IS:
@@ -111,14 +113,29 @@ class ShapeRequest:
                         subject=flag,
                         hint="give ? in its place, or --dim one size",
                     )
-                if sizes.setdefault(dim, size) != size:
+                if sizes.setdefault(dim, size) != size and self._tells_apart(dim, inputs):
+                    told_apart.add(dim)
+                elif sizes[dim] != size:
                     raise InputError(
                         f"makes the dimension {dim!r} {size}, while {origin[dim]} makes it {sizes[dim]}",
                         subject=flag,
                         hint="give every dimension one size",
                     )
                 origin.setdefault(dim, flag)
-        return FixedSizes(sizes, frozenset(_dimension_names(inputs)))
+        known = {name: size for name, size in sizes.items() if name not in told_apart}
+        return FixedSizes(known, frozenset(_dimension_names(inputs)), frozenset(told_apart))
+
+    def _tells_apart(self, dim: str, inputs: Sequence[ValueSpec]) -> bool:
+        """Whether the shapes that are given say for every input what a dimension of this name is, and no ``--dim``."""
+        if dim in self.dims:
+            return False
+        return all(
+            size is not AS_IS
+            for spec in inputs
+            for place, name in enumerate(spec.shape or ())
+            if name == dim
+            for size in [self.shapes[spec.name][place] if spec.name in self.shapes else AS_IS]
+        )
 
     def shape(self, spec: ValueSpec, sizes: FixedSizes) -> tuple[Dim, ...] | None:
         """The shape that the input gets."""
@@ -162,6 +179,8 @@ class FixedSizes:
     by_name: Mapping[str, int]
     names: frozenset[str]
     """All names of the inputs' dimensions; what consists of others is no expression, whatever it looks like."""
+    told_apart: frozenset[str] = frozenset()
+    """Names that stand for several sizes; which one shows by the input alone."""
 
     def put_in(self, dim: Dim) -> Dim:
         """The dimension with the sizes put in; it may be an expression of names (``past + sequence``)."""

@@ -137,5 +137,6 @@ def light_proto(model: Model) -> onnx.ModelProto:
         value.shape, value.dtype = ir.Shape(tensor.shape.numpy()), tensor.dtype
         value.const_value = None
         del graph.initializers[name]
-        graph.inputs.append(value)
+        if not value.is_graph_input():  # before IR version 4 every initializer is one
+            graph.inputs.append(value)
     return ir.to_proto(graph_model)

@@ -88,11 +88,14 @@ class FixShapes(Stage[Model]):
     def _with_inputs_fixed(self, given: Model, request: ShapeRequest, sizes: FixedSizes, warnings: list[str]) -> Model:
         """The model with the shapes put in and all others worked out, not folded yet."""
         asked = {spec.name: request.shape(spec, sizes) for spec in given.inputs}
-        overridden = any(
+        overridden = bool(sizes.told_apart) or any(
             old != new and isinstance(old, int)
             for spec in given.inputs
             for old, new in zip(spec.shape or (), asked[spec.name] or (), strict=False)
         )
+        if sizes.told_apart:
+            names = ", ".join(map(repr, sorted(sizes.told_apart)))
+            warnings.append(f"the name {names} stands for several sizes; each input has the shape that is given for it")
         graph_model = given.graph_model.clone()
         for value in graph_model.graph.inputs:
             shape = asked.get(value.name or "")

@@ -230,3 +230,22 @@ def test_sizes_that_the_graph_cannot_take(onnx_file: WriteOnnx) -> None:
     path = onnx_file(graph, wanted=np.array([-1, 4], np.int64))
     assert fix(path, ["L=4,8"]).model.open_dims == {"L": (4, 8)}
     assert refusal(path, ["L=4..9"]).startswith("node 'rows': cannot take these shapes")
+
+
+TWO_HEIGHTS = "g (float[b, 3, height, w] x, float[b, 1, height, 1] state) => (float[b, 3, height, w] y) { %s }"
+
+
+def test_whole_shapes_tell_sizes_of_one_name_apart(onnx_file: WriteOnnx) -> None:
+    path = onnx_file(TWO_HEIGHTS % "y = Mul (x, state)")
+    result = fix(path, shapes=["x=1,3,8,6", "state=1,1,1,1"])
+    assert [spec.shape for spec in result.model.inputs] == [(1, 3, 8, 6), (1, 1, 1, 1)]
+    assert [spec.shape for spec in result.model.outputs] == [(1, 3, 8, 6)]
+    assert "the name 'height' stands for several sizes; each input has the shape that is given for it" in result.warnings
+
+
+def test_a_size_that_contradicts_a_named_one_is_refused(onnx_file: WriteOnnx) -> None:
+    path = onnx_file(TWO_HEIGHTS % "y = Mul (x, state)")
+    assert refusal(path, dims=["height=8"], shapes=["x=1,3,8,6", "state=1,1,1,1"]) == (
+        "--shape state=1,1,1,1: makes the dimension 'height' 1, while --dim height=8 makes it 8\n"
+        "hint: give every dimension one size"
+    )

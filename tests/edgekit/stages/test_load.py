@@ -436,3 +436,23 @@ def test_a_link_inside_the_folder_is_refused(
         f"{path}: its tensors are in 'model.data', which is a link to another file; that is refused\n"
         "hint: put a copy of the data file in the link's place"
     )
+
+
+def test_large_weights_that_are_inputs_too(tmp_path: Path) -> None:
+    """Before IR version 4 every initializer is an input, and ``light_proto`` makes large ones inputs."""
+    weights = onnx.numpy_helper.from_array(np.ones((256, 5), np.float32), "w")
+    infos = [onnx.helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", (2, 256)), ("w", (256, 5)))]
+    infos.append(onnx.helper.make_tensor_value_info("unused", 1, [7]))
+    odd = onnx.TensorProto(name="unused", data_type=1, dims=[7], raw_data=b"abc")  # what makes the file need mending
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "old",
+        infos,
+        [onnx.helper.make_tensor_value_info("y", 1, [2, 5])],
+        [weights, odd],
+    )
+    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 8)])
+    proto.ir_version = 3
+    path = tmp_path / "old.onnx"
+    path.write_bytes(proto.SerializeToString())
+    assert [spec.name for spec in Load()(path).model.inputs] == ["x"]
