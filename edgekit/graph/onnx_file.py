@@ -253,15 +253,31 @@ def check_rules(path: Path, model: Model, *, with_shapes: bool = True) -> None:
         onnx.checker.ValidationError: It breaks a rule.
         onnx.shape_inference.InferenceError: Only its shapes contradict one another.
     """
-    features = [*model.graph.inputs, *model.graph.outputs]
-    if all(value.shape is not None for value in features):
+    if _has_ranks(model):
         onnx.checker.check_model(str(path), full_check=with_shapes)
+    else:
+        check_in_memory(model)
+
+
+def check_in_memory(model: Model) -> None:
+    """Holds a model that is in no file against the rules of ONNX.
+
+    Raises:
+        onnx.checker.ValidationError: It breaks a rule.
+        onnx.shape_inference.InferenceError: Only its shapes contradict one another.
+    """
+    if _has_ranks(model):
+        onnx.checker.check_model(light_proto(model), full_check=True)
         return
     # The checker takes no input or output of unknown rank, which runtimes do take. It gets a rank to look past it.
     copy = model.with_graph(model.graph_model.clone())
     for value in (*copy.graph.inputs, *copy.graph.outputs):
         value.shape = value.shape if value.shape is not None else ir.Shape([])
     onnx.checker.check_model(light_proto(copy))
+
+
+def _has_ranks(model: Model) -> bool:
+    return all(value.shape is not None for value in (*model.graph.inputs, *model.graph.outputs))
 
 
 def _spare_data_files(model: Model, path: Path) -> None:

@@ -19,8 +19,15 @@ from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.graph.class_labels import Classes, with_labels_as_numbers, with_labels_as_texts, without_maps
 from edgekit.graph.ir_version import mark_loadable, newest_ir_version
 from edgekit.graph.mending import mend
-from edgekit.graph.onnx_file import check_features, check_rules, check_versions, external_files, read_proto, sha256
-from edgekit.graph.shapes import light_proto
+from edgekit.graph.onnx_file import (
+    check_features,
+    check_in_memory,
+    check_rules,
+    check_versions,
+    external_files,
+    read_proto,
+    sha256,
+)
 from edgekit.graph.vetting import check_equations, check_expansion, unreadable_as_input_error
 from edgekit.model import Model, name_nodes, node_name
 from edgekit.rewrites.adaptation import in_known_opset
@@ -156,7 +163,7 @@ def _check(path: Path, model: Model, *, as_read: bool) -> list[str]:
         if as_read:
             check_rules(path, model)
         else:
-            onnx.checker.check_model(light_proto(model), full_check=True)
+            check_in_memory(model)
     except onnx.shape_inference.InferenceError as error:
         # Some exporters write shapes that are wrong and that nobody uses. Whether it matters shows when it is executed.
         text = " ".join(str(error).split())

@@ -240,7 +240,9 @@ def test_whole_shapes_tell_sizes_of_one_name_apart(onnx_file: WriteOnnx) -> None
     result = fix(path, shapes=["x=1,3,8,6", "state=1,1,1,1"])
     assert [spec.shape for spec in result.model.inputs] == [(1, 3, 8, 6), (1, 1, 1, 1)]
     assert [spec.shape for spec in result.model.outputs] == [(1, 3, 8, 6)]
-    assert "the name 'height' stands for several sizes; each input has the shape that is given for it" in result.warnings
+    assert (
+        "the name 'height' stands for several sizes; each input has the shape that is given for it" in result.warnings
+    )
 
 
 def test_a_size_that_contradicts_a_named_one_is_refused(onnx_file: WriteOnnx) -> None:

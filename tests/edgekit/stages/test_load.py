@@ -456,3 +456,19 @@ def test_large_weights_that_are_inputs_too(tmp_path: Path) -> None:
     path = tmp_path / "old.onnx"
     path.write_bytes(proto.SerializeToString())
     assert [spec.name for spec in Load()(path).model.inputs] == ["x"]
+
+
+def test_a_mended_file_whose_output_has_no_rank(tmp_path: Path) -> None:
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Relu", ["x"], ["y"])],
+        "unnamed",
+        [onnx.helper.make_tensor_value_info("x", 1, [2])],
+        [onnx.helper.make_tensor_value_info("y", 1, None)],
+    )
+    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    proto.graph.ClearField("name")
+    path = tmp_path / "unnamed.onnx"
+    path.write_bytes(proto.SerializeToString())
+    result = Load()(path)
+    assert [spec.name for spec in result.model.outputs] == ["y"]
+    assert list(result.warnings) == ["the graph had no name: it is called 'graph'"]
