@@ -23,6 +23,7 @@ from edgekit.atomic import atomic_file
 from edgekit.bundle import Bundle, check_integrity, read_bundle
 from edgekit.bundle_checks.benchmark import Candidate, bench_bundle
 from edgekit.bundle_checks.verification import Verification, verify_bundle
+from edgekit.candidates import Choice
 from edgekit.comparison.custom_metric import Evaluation, Run
 from edgekit.config import declared_preprocessing, find_config, parse_bytes, parse_max_drop, read_config
 from edgekit.data.recording import record
@@ -116,6 +117,7 @@ def package(
     metric: Metric | None = None,
     workers: int = 1,
     cluster: str | None = None,
+    like: StrPath | Bundle | None = None,
     dims: Dims | None = None,
     shapes: Shapes | None = None,
     precision: str = "auto",
@@ -144,6 +146,7 @@ def package(
         metric: The project's own measure of quality, which ``max_drop`` is a share of.
         workers: Number of processes of this machine that evaluate candidates.
         cluster: Address of a Dask scheduler whose workers evaluate candidates.
+        like: A bundle whose recorded choice among the quantizer's candidates is repeated, whatever is faster now.
         dims: Sizes of dynamic dimensions.
         shapes: Whole shapes of inputs.
         precision: ``auto``, ``float32`` or ``float16``.
@@ -169,6 +172,7 @@ def package(
         verify_data=_path(verify_data),
         quantize=quantize,
         quantizer=quantizer,
+        like=None if like is None else Choice.of(_opened(like)),
         max_drop=_max_drop(max_drop),
         max_bytes=_max_bytes(max_size),
         smallest=smallest,
@@ -316,6 +320,7 @@ def quantize(
     metric: Metric | None = None,
     workers: int = 1,
     cluster: str | None = None,
+    like: StrPath | Bundle | None = None,
     dims: Dims | None = None,
     shapes: Shapes | None = None,
     isa: str | None = None,
@@ -337,6 +342,7 @@ def quantize(
         metric: The project's own measure of quality, which ``max_drop`` is a share of.
         workers: Number of processes of this machine that evaluate candidates.
         cluster: Address of a Dask scheduler whose workers evaluate candidates.
+        like: A bundle whose recorded choice among the quantizer's candidates is repeated, whatever is faster now.
         dims: Sizes of dynamic dimensions.
         shapes: Whole shapes of inputs.
         isa: Instruction sets that candidates have to hold the budget with, such as ``"avx2,vnni"``, where the runtime
@@ -356,6 +362,7 @@ def quantize(
         target=target,
         scheme=scheme,
         quantizer=quantizer,
+        choice=None if like is None else Choice.of(_opened(like)).candidate,
         max_drop=_max_drop(max_drop),
         max_bytes=_max_bytes(max_size),
         smallest=smallest,

@@ -11,8 +11,19 @@ from collections.abc import Mapping
 from typing import Any
 
 MEASUREMENTS = "measurements.json"
-TIMED = frozenset({"float_latency_ms", "latency", "latency_ms", "load_ms", "microseconds", "milliseconds", "seconds"})
-"""Keys of a manifest that hold times, wherever they stand."""
+TIMED = frozenset(
+    {
+        "float_latency_ms",
+        "latency",
+        "latency_ms",
+        "load_ms",
+        "microseconds",
+        "milliseconds",
+        "seconds",
+        "settings",
+    }
+)
+"""Keys of a manifest that hold times, or figures by a number of threads that not every machine has."""
 _TIMED_STAGE = "bench"
 """The stage whose whole record is a time."""
 

@@ -242,6 +242,8 @@ class QuantizeOrder:
     """What the model may take, as its target builds it; None where any size will do."""
     instruction_sets: tuple[str, ...] | None = None
     """With which candidates have to hold the budget; None: those of the target."""
+    choice: str | None = None
+    """The candidate to write, as an earlier record names it; None for the best one."""
 
 
 def inspect_model(model: Path, shapes: ShapeRequest, progress: Progress) -> Inspection:
@@ -408,6 +410,7 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
             max_bytes=order.max_bytes,
             progress=progress.step,
             executor=executor,
+            choice=order.choice,
         ),
         order,
         progress,
@@ -468,6 +471,7 @@ def _quantized(
             order.instruction_sets,
             smallest=order.smallest,
             max_bytes=order.max_bytes,
+            choice=order.choice,
         )
         result = walk.run_stage(stage, request.model)
         return result.model, result.record

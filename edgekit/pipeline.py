@@ -19,6 +19,7 @@ from edgekit.candidates import (
     AUTO,
     FLOAT32,
     Candidate,
+    Choice,
     Fates,
     FloatForm,
     candidates,
@@ -88,6 +89,8 @@ class PackageRequest:
     """None: ``auto`` with data, ``none`` without."""
     quantizer: str | None = None
     """The name of the quantizer; None: the one that :func:`edgekit.registry.installed_quantizer` prefers."""
+    like: Choice | None = None
+    """What a quantizer that goes by times chose before, to be chosen again; None: whatever is best now."""
     max_drop: float | None = None
     floor_db: float | None = None
     """The SQNR in dB that outputs have to reach over all samples; None for what suits the form that is built."""
@@ -228,8 +231,11 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             request.instruction_sets,
             smallest=request.smallest,
             max_bytes=request.max_bytes,
+            choice=None if request.like is None else request.like.candidate,
         )
         quantized = walk.run_stage(quantize, simplified, Quantized)
+        if request.like is not None and request.like.in_float:
+            quantized = quantized.in_float()
         fates = Fates()
         fates.measured(quantized.record)
         tried: list[Quantized] = []
@@ -267,7 +273,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             sets = VerifyInstructionSets(verify, target, profile, request.instruction_sets, verification, folder)
             if sets.counts(verified):
                 verified = walk.run_stage(sets, verified, Verified)
-            if chosen_freely and not request.is_sized:
+            if chosen_freely and not request.is_sized and request.like is None:
                 of_float.require_as_fast(verified.runner, verification)
             return verified
 

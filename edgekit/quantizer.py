@@ -66,6 +66,9 @@ class QuantizationRequest:
     latency_counts: bool = False
     """Whether the runner's latency on this machine says something about the device."""
     progress: Step | None = None
+    choice: str | None = None
+    """The candidate to ship whatever is faster, by its name in an earlier record's ``chosen``; None: the quantizer's
+    own choice."""
     executor: Executor | None = None
     """What evaluates candidates in other processes; ``execute``, ``evaluation`` and ``samples`` can be pickled then.
     None: in this process. Latency is measured in this process whatever this says."""

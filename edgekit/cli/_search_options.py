@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +11,7 @@ import typer
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """``--metric``, ``--workers`` and ``--cluster``: what candidates are judged by, and where."""
+    """``--metric``, ``--workers``, ``--cluster`` and ``--like``: what candidates are judged by, and where."""
 
     metric: Annotated[
         str | None,
@@ -32,6 +33,15 @@ class SearchOptions:
             "--cluster",
             metavar="ADDRESS",
             help="Evaluate candidates on a Dask cluster, by its scheduler's address (tcp://…).",
+            show_default=False,
+        ),
+    ] = None
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            "--like",
+            metavar="BUNDLE",
+            help="Choose among the candidates as that bundle records it, whatever is faster now.",
             show_default=False,
         ),
     ] = None

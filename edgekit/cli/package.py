@@ -157,6 +157,7 @@ def package(
         metric=search.metric,
         workers=search.workers,
         cluster=search.cluster,
+        like=search.like,
         dims=request.dims,
         shapes=request.shapes,
         precision=precision,

@@ -91,6 +91,7 @@ def quantize(
             metric=search.metric,
             workers=search.workers,
             cluster=search.cluster,
+            like=search.like,
             dims=request.dims,
             shapes=request.shapes,
             isa=isa,

@@ -149,6 +149,7 @@ class Quantize(Stage[Model]):
         instruction_sets: Those on which candidates have to hold the budget; None for those of the profile.
         smallest: Whether the smallest model that holds the budget is wanted.
         max_bytes: What the built model may take.
+        choice: The candidate to ship, as an earlier record names it; None for the quantizer's own choice.
     """
 
     name: ClassVar[str] = "quantize"
@@ -169,7 +170,9 @@ class Quantize(Stage[Model]):
         *,
         smallest: bool = False,
         max_bytes: int | None = None,
+        choice: str | None = None,
     ) -> None:
+        self._choice = choice
         self._smallest = smallest
         self._max_bytes = max_bytes
         self._instruction_sets = profile.instruction_sets if instruction_sets is None else instruction_sets
@@ -241,6 +244,7 @@ class Quantize(Stage[Model]):
                 latency_counts=self._profile.runs_here,
                 progress=self._progress,
                 executor=self._executor,
+                choice=self._choice,
             )
         )
 

@@ -156,7 +156,9 @@ def _search(
     timed = request.latency_counts and request.execute is not None
     original = judge.open(request.model) if timed else None
     bench = Bench(judge, request.model, original, request.executor, request.progress)
-    outcome = search(bench, placement.candidates, written, sensitive, max_drop, auto=request.scheme == "auto")
+    outcome = search(
+        bench, placement.candidates, written, sensitive, max_drop, auto=request.scheme == "auto", choice=request.choice
+    )
     best = outcome.best
     if best is not None and best.written.restricted and timed:
         settings = replace(best.settings, sums_in_int16=False)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import edgekit
 from edgekit.bundle import read_bundle
 from edgekit.errors import InputError
 from edgekit.measurements import MEASUREMENTS, join, split
@@ -91,3 +92,50 @@ def test_two_runs_differ_in_their_times_alone(
         made.append(contents(folder / "out"))
     assert made[0].keys() == made[1].keys()
     assert [name for name in made[0] if made[0][name] != made[1][name]] == []
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "intel-cpu", "ios18"])
+def test_a_choice_that_went_by_times_is_repeated(target: str, tmp_path: Path, sample_apps: Path) -> None:
+    """A bundle made like another one ships the same bytes; its manifest may tell otherwise how others fared in time."""
+    digits = sample_apps / "digits"
+    first = edgekit.package(
+        digits / "digits_torchscript.onnx",
+        target,
+        tmp_path / "first",
+        data=digits / "samples" / "calibration",
+        dims={"batch": 1},
+    )
+    again = edgekit.package(
+        digits / "digits_torchscript.onnx",
+        target,
+        tmp_path / "again",
+        data=digits / "samples" / "calibration",
+        dims={"batch": 1},
+        like=first,
+    )
+    assert first.manifest["model"]["kind"] == again.manifest["model"]["kind"]
+    made = contents(first.path), contents(again.path)
+    assert made[0].keys() == made[1].keys()
+    assert [
+        name for name in made[0] if name not in ("manifest.json", "report.md") and made[0][name] != made[1][name]
+    ] == []
+
+
+def test_like_forces_a_slower_candidate(tmp_path: Path, sample_apps: Path) -> None:
+    digits = sample_apps / "digits"
+    asked = {"data": digits / "samples" / "calibration", "dims": {"batch": 1}, "quantize": "int8", "accept": True}
+    first = edgekit.package(digits / "digits_torchscript.onnx", "onnxruntime", tmp_path / "first", **asked)
+    document = json.loads((first.path / "manifest.json").read_text())
+    record = next(stage["record"] for stage in document["stages"] if stage["name"] == "quantize")
+    other = next(trial["candidate"] for trial in record["curve"] if trial["candidate"] != record["chosen"])
+    record["chosen"] = other
+    (first.path / "manifest.json").write_text(json.dumps(document))
+    again = edgekit.package(
+        digits / "digits_torchscript.onnx", "onnxruntime", tmp_path / "again", **asked, like=first.path
+    )
+    chosen = next(stage["record"] for stage in again.manifest["stages"] if stage["name"] == "quantize")["chosen"]
+    assert chosen == other
+    record["chosen"] = "nothing of the kind"
+    (first.path / "manifest.json").write_text(json.dumps(document))
+    with pytest.raises(InputError, match="--like: names a candidate that does not hold the budget, or is none"):
+        edgekit.package(digits / "digits_torchscript.onnx", "onnxruntime", tmp_path / "no", **asked, like=first.path)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgekit.comparison.metrics import json_number
+from edgekit.errors import InputError
 from edgekit.model import Model
 from edgekit.progress import Step
 from edgekit.quantizer import CandidateError, settings_of
@@ -200,6 +201,7 @@ def search(
     max_drop: float,
     *,
     auto: bool,
+    choice: str | None = None,
 ) -> Outcome:
     """Measure the candidates, if it pays bring the fastest near miss into the budget, choose the fastest.
 
@@ -215,12 +217,20 @@ def search(
         sensitive: A candidate's integer layers, the one that adds the largest error first.
         max_drop: What may be lost of the metric.
         auto: Whether a candidate that is slower or no smaller than float is out.
+        choice: The candidate that is the best whatever the times say; None where they decide.
+
+    Raises:
+        edgekit.errors.InputError: The choice is none of those that hold the budget.
     """
     outcome = Outcome()
 
     def fit() -> list[Trial]:
         held = [trial for trial in outcome.curve if trial.score.drop <= max_drop]
-        return [trial for trial in held if not auto or (trial.is_smaller and trial.speedup >= 1 - NOISE)]
+        return [
+            trial
+            for trial in held
+            if trial.name == choice or not auto or (trial.is_smaller and trial.speedup >= 1 - NOISE)
+        ]
 
     at_once = len(candidates) if bench.executor is not None else AT_ONCE
     for first in range(0, len(candidates), at_once):
@@ -230,6 +240,8 @@ def search(
     misses = [
         trial for trial in outcome.curve if _is_near_miss(trial, max_drop) and (trial.speedup > to_beat or not fit())
     ]
+    if choice is not None:
+        misses = [trial for trial in outcome.curve if choice.startswith(f"{trial.name}, ")]
     if misses:
         miss = max(misses, key=lambda trial: trial.speedup)
         for candidate in _rescues(miss.name, miss.settings, sensitive(miss.written, miss.settings), write):
@@ -238,6 +250,16 @@ def search(
             if any(trial.score.drop <= max_drop for trial in trials):
                 break
     outcome.held = list(_ranked(fit()))
+    if choice is not None:
+        if choice not in {trial.name for trial in outcome.held}:
+            raise InputError(
+                "names a candidate that does not hold the budget, or is none",
+                subject="--like",
+                expected=choice,
+                found=", ".join(trial.name for trial in outcome.curve),
+                hint="leave --like out",
+            )
+        outcome.held.sort(key=lambda trial: trial.name != choice)
     outcome.failed = bench.failures
     return outcome
 
