@@ -125,6 +125,8 @@ def package(
     labels: StrPath | None = None,
     options: Mapping[str, str] | None = None,
     isa: str | None = None,
+    also: Iterable[str] = (),
+    witness: str | None = None,
     config: StrPath | None = None,
     progress: Progress | None = None,
 ) -> Bundle:
@@ -152,9 +154,11 @@ def package(
         precision: ``auto``, ``float32`` or ``float16``.
         states: Inputs that the built model keeps from run to run, each with the output that replaces it.
         labels: File with a class name a line.
-        options: Options of the target's own.
+        options: Options of the targets' own.
         isa: Instruction sets that it has to be accurate with, such as ``"avx2,vnni"``; by default those of the target
             that this processor executes itself, where the model multiplies integers.
+        also: Further device profiles that the bundle holds a build for, beside the first.
+        witness: Name of an installed witness that executes what was built too, and has to agree.
         config: Project file whose preprocessing is used; by default the nearest to ``data``.
         progress: Told of the stages and warnings; silent by default.
 
@@ -186,6 +190,8 @@ def package(
         states=states or {},
         target_options=options or {},
         instruction_sets=_instruction_sets(isa),
+        also=tuple(also),
+        witness=witness,
     )
     with open_executor(workers, cluster) as executor:
         return run_pipeline(request, progress or Progress(), executor)

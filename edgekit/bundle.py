@@ -5,6 +5,7 @@ A bundle is a folder::
     manifest.json                     what manifest.schema.json describes, without the times
     measurements.json                 the times, by where they belong in the manifest; see edgekit.measurements
     model.*                           what the device loads; ``model.main`` in the manifest
+    <profile>/                        what further devices load, and its check; ``also`` in the manifest
     golden/<sample>/inputs/<i>.npy    a few inputs, numbered as the manifest's ``inputs``
     golden/<sample>/outputs/<i>.npy   the original model's outputs for them, numbered as the manifest's ``outputs``
     graph.json                        the graph that was built, without its weights; what graph.schema.json describes
@@ -17,8 +18,8 @@ Arrays have the ONNX model's shapes and element types. Samples are numbered from
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -50,6 +51,19 @@ class Bundle:
 
     path: Path
     manifest: Mapping[str, Any]
+
+    @property
+    def builds(self) -> tuple[Bundle, ...]:
+        """The bundle as each of its devices has it: itself, then one for each build that lies beside the first.
+
+        Their manifests say of target, model, features, accuracy and floors what holds of that build.
+        """
+        return (self, *(replace(self, manifest=manifest_of(self.manifest, entry)) for entry in self.further))
+
+    @property
+    def further(self) -> Sequence[Mapping[str, Any]]:
+        """What the manifest says of builds for further devices."""
+        return tuple(self.manifest.get("also", ()))
 
     @property
     def name(self) -> str:
@@ -137,6 +151,18 @@ class Bundle:
         return arrays
 
 
+def manifest_of(manifest: Mapping[str, Any], build: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest as it would be if the bundle held nothing but one of its further builds.
+
+    Args:
+        manifest: The bundle's.
+        build: One of its ``also``.
+    """
+    golden = {**manifest["golden"], **build["golden"]}
+    common = {key: value for key, value in manifest.items() if key not in ("also", "instruction_sets")}
+    return {**common, **build, "golden": golden}
+
+
 def read_bundle(path: Path) -> Bundle:
     """The bundle at ``path``. Its files are not hashed; see :func:`check_integrity`.
 
@@ -161,7 +187,7 @@ def read_bundle(path: Path) -> Bundle:
                 "does not fit the manifest", subject=path / MEASUREMENTS, found=flaw, hint="package the model again"
             )
     try:
-        flaw = find_flaw(manifest, SCHEMA_FILE) or not_finite(manifest) or _twice(manifest)
+        flaw = find_flaw(manifest, SCHEMA_FILE) or not_finite(manifest) or _inconsistent(manifest)
     except RecursionError:
         flaw = "it is nested too deeply"
     if flaw is not None:
@@ -200,6 +226,18 @@ def _listed(path: Path) -> set[str] | None:
     except (InputError, KeyError, TypeError):
         return None
     return {*UNLISTED, *listed} if isinstance(version, int) and listed else None
+
+
+def _inconsistent(manifest: Mapping[str, Any]) -> str | None:
+    """What the schema cannot tell: a name that stands twice, or a further build with other features than the first."""
+    flaw = _twice(manifest)
+    for build in manifest.get("also", ()):
+        profile = build["target"]["profile"]
+        flaw = flaw or _twice(manifest_of(manifest, build))
+        for what in ("inputs", "outputs"):
+            if [feature["name"] for feature in build[what]] != [feature["name"] for feature in manifest[what]]:
+                flaw = flaw or f"also: the {what} for {profile} are not the model's"
+    return flaw
 
 
 def _twice(manifest: Mapping[str, Any]) -> str | None:

@@ -144,7 +144,11 @@ class DeclaredBundle:
     shapes: ShapeRequest = field(default_factory=ShapeRequest)
     states: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
-    """Options of the target's own."""
+    """Options of the targets' own."""
+    also: tuple[str, ...] = ()
+    """Further device profiles that the bundle holds a build for."""
+    witness: str | None = None
+    """The witness that executes what was built too."""
 
 
 @dataclass(frozen=True)
@@ -314,6 +318,7 @@ def _bundle(
     values["preprocessing"] = _preprocessing(table, path, preprocessing)
     if "max_drop" in values:
         values["max_drop"] = parse_max_drop(values["max_drop"], f"{path} max_drop")
+    values["also"] = tuple(values.get("also", ()))
     values["shapes"] = ShapeRequest.declared(values.pop("dims", {}), values.get("shapes", {}))
     return DeclaredBundle(**values)
 

@@ -102,6 +102,14 @@ class Device(ABC):
         """
         raise NotImplementedError(cls.__name__)
 
+    def builds(self, bundle: Bundle) -> Sequence[Bundle]:
+        """Those of a bundle's builds that it executes; the main one by default.
+
+        Raises:
+            edgekit.errors.InputError: None of them is for it.
+        """
+        return (bundle,)
+
     @abstractmethod
     def open(self, bundle: Bundle) -> AbstractContextManager[Session]:
         """Bring the bundle to the device; leaving the context removes all that was brought or started.

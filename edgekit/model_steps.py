@@ -23,7 +23,6 @@ from edgekit.graph.shape_request import ShapeRequest, at_sizes
 from edgekit.graph.shapes import fold_shapes, infer_shapes
 from edgekit.model import Dim, Model, ValueSpec, op_name
 from edgekit.operators.support import OperatorSupport, summarize
-from edgekit.pipeline import Walk
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
 from edgekit.quantizer import QuantizationRequest
@@ -34,6 +33,7 @@ from edgekit.stages.load import Load
 from edgekit.stages.quantize import NONE, Quantize, refused, require_scheme
 from edgekit.stages.simplify import Simplify
 from edgekit.target import BuildOptions, NodeVerdict, Support
+from edgekit.walk import Walk
 
 
 @dataclass(frozen=True)

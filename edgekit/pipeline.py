@@ -2,72 +2,54 @@
 
 from __future__ import annotations
 
-import shutil
-import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any
 
 import numpy as np
 
 from edgekit.atomic import atomic_directory
 from edgekit.bundle import Bundle, foreign_files, is_bundle, read_bundle
-from edgekit.candidates import (
-    AUTO,
-    FLOAT32,
-    Candidate,
-    Choice,
-    Fates,
-    FloatForm,
-    candidates,
-    first_that_holds,
-    require_size,
-)
+from edgekit.candidates import AUTO, FLOAT32, Choice, Fates
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.samples import Samples, SeededSamples, open_samples
 from edgekit.devices.instruction_set import require_executable
 from edgekit.dimensions import defaults, written
-from edgekit.errors import EdgeKitError, InputError
+from edgekit.errors import InputError
 from edgekit.execution.recurrence import SEEDED_STEPS, FedBack, with_states
 from edgekit.execution.reference import Reference
 from edgekit.fingerprint import data_files, fingerprint, model_files
+from edgekit.forms import Forms, HeldTo
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
-from edgekit.processes import supervision
 from edgekit.progress import Progress
-from edgekit.registry import find_profile
-from edgekit.stages import Stage, StageResult
+from edgekit.registry import find_profile, find_witness
 from edgekit.stages.bench import Bench, Measured
-from edgekit.stages.build import Build, Built
-from edgekit.stages.bundle import Facts, WriteBundle
-from edgekit.stages.check import CheckOperators
+from edgekit.stages.bundle import Facts, FurtherBuild, WriteBundle
 from edgekit.stages.fix_shapes import FixShapes
-from edgekit.stages.instruction_sets import VerifyInstructionSets
 from edgekit.stages.layers import MeasureLayers
 from edgekit.stages.load import Load
 from edgekit.stages.precheck import PreCheck
 from edgekit.stages.quantize import NONE, Quantize, Quantized, refused, require_scheme
 from edgekit.stages.simplify import Simplify
-from edgekit.stages.verify import InaccurateError, Verified, Verify
+from edgekit.stages.testify import Testify
+from edgekit.stages.verify import Verified
 from edgekit.target import BuildOptions, Profile, Target
+from edgekit.walk import Walk
+from edgekit.witness import Witness
 
 EXAMPLES = 2
 """How many of the samples a target gets to decide by."""
-MORE_EXAMPLES = 2
-"""How often it decides once more, on the samples on which what it built is not accurate enough."""
 SEEDED_SAMPLES = 4
 """How many random inputs a model is verified on where there is no data."""
 
 PRECISIONS = (AUTO, FLOAT32, "float16")
-
-Given = TypeVar("Given")
-Result = TypeVar("Result", bound=StageResult)
 
 
 @dataclass(frozen=True)
@@ -112,7 +94,11 @@ class PackageRequest:
     states: Mapping[str, str] = field(default_factory=dict)
     """Inputs that the built model is to keep from one run to the next, each with the output that replaces it."""
     target_options: Mapping[str, str] = field(default_factory=dict)
-    """Options of the target's own."""
+    """Options of the targets' own."""
+    also: tuple[str, ...] = ()
+    """Further device profiles: the bundle holds a build for each beside the first, and the device takes its own."""
+    witness: str | None = None
+    """An installed witness that is to execute what was built, where it can, and to agree."""
 
     @property
     def is_sized(self) -> bool:
@@ -142,7 +128,31 @@ class PackageRequest:
             **self.shapes.as_record(),
             "states": dict(self.states),
             "target": dict(self.target_options),
+            "also": list(self.also),
+            "witness": self.witness,
         }
+
+    def profiles(self) -> list[tuple[Target, Profile]]:
+        """The targets and profiles to build for, the main one first.
+
+        Raises:
+            InputError: There is none of that name, or one comes twice.
+        """
+        found = [find_profile(self.target)]
+        for name in self.also:
+            target, profile = find_profile(name, flag="--also")
+            if profile.name in {other.name for _, other in found}:
+                raise InputError("is there already", subject=f"--also {name}", expected="another device profile")
+            found.append((target, profile))
+        return found
+
+    def precisions(self, target: Target, profile: Profile) -> tuple[Sequence[str], Sequence[str]]:
+        """In which precisions a float model is tried in turn, and the rest of a quantized one."""
+        automatic = self.precision == AUTO
+        if self.scheme == "auto":
+            return target.float_precisions(profile) if automatic else (self.precision,), (self.precision,)
+        turns = (AUTO, FLOAT32) if automatic else (self.precision,)
+        return (turns, ()) if self.scheme == NONE else ((), turns)
 
     def fingerprint(self) -> str:
         """A hash over all that the bundle depends on; see :mod:`edgekit.fingerprint`.
@@ -158,11 +168,8 @@ class PackageRequest:
         if self.evaluation is not None and self.evaluation.file is not None:
             files["metric"] = self.evaluation.file
         declared = None if self.preprocessing is None else self.preprocessing.as_record()
-        target, profile = find_profile(self.target)
-        return fingerprint(
-            files,
-            {**self.options(), "name": self.name, "target": [target.name, profile.name], "preprocessing": declared},
-        )
+        named = [[target.name, profile.name] for target, profile in self.profiles()]
+        return fingerprint(files, {**self.options(), "name": self.name, "targets": named, "preprocessing": declared})
 
 
 def package(request: PackageRequest, progress: Progress, executor: Executor | None = None) -> Bundle:
@@ -179,23 +186,15 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         InputError: The request does not fit, or the output cannot be written.
         RequirementError: Operators are missing, or the accuracy is under the floor.
     """
-    target, profile = find_profile(request.target)
-    own_schemes = target.weight_schemes(profile)
-    require_scheme(
-        request.scheme,
-        own_schemes,
-        available=request.data is not None,
-        refused=refused(target, profile),
-        quantizer=request.quantizer,
-    )
-    require_options(request.target_options, target)
-    require_open_dimensions(request.shapes, target, profile)
-    _require_states(request, target, profile)
-    require_executable(request.instruction_sets, target)
+    (target, profile), *others = profiles = request.profiles()
+    for one in profiles:
+        _require_fitting(request, *one)
+    require_options(request.target_options, *(known for known, _ in profiles))
     if request.precision not in PRECISIONS:
         raise InputError(
             "unknown type", subject="--precision", expected=" | ".join(PRECISIONS), found=request.precision
         )
+    witness = None if request.witness is None else find_witness(request.witness)
     class_names = () if request.labels is None else read_class_names(request.labels)
     walk = Walk(progress)
     require_replaceable(request.output)
@@ -210,9 +209,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         at_defaults = at_sizes(fixed.fed_inputs, defaults(fixed.open_dims))
         preprocessing = resolve_preprocessing(request.preprocessing, at_defaults)
         preprocessing = preprocessing or stated.preprocessing(fixed.metadata, at_defaults)
-        options = BuildOptions(
-            request.precision, request.target_options, labels=class_names, preprocessing=preprocessing
-        )
+        own = {name: value for name, value in request.target_options.items() if name in target.options}
+        options = BuildOptions(request.precision, own, labels=class_names, preprocessing=preprocessing)
         calibration, verification = _samples(request, fixed, preprocessing, class_names)
         options = replace(options, examples=tuple(_examples(original, verification)), progress=progress.step)
         simplified = walk.run_stage(Simplify(), fixed).model
@@ -238,70 +236,31 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             quantized = quantized.in_float()
         fates = Fates()
         fates.measured(quantized.record)
-        tried: list[Quantized] = []
-
-        def built_once(candidate: Candidate, options: BuildOptions) -> Verified:
-            form = candidate.quantized
-            if not any(form is other for other in tried):
-                if tried:
-                    walk.keep(Quantize.name, form.record)
-                tried.append(form)
-                walk.run_stage(CheckOperators(target, profile), form.model)
-            compression = request.scheme if request.scheme in own_schemes else None
-            asked = replace(options, precision=candidate.precision, compression=compression)
-            build = Build(target, profile, asked, folder, quantized=form.quantized)
-            built = walk.run_stage(build, form.model, Built)
-            chosen_freely = request.scheme == "auto" and form.quantized
-            of_float = FloatForm(form.of_float, target, profile, options)
-            if request.max_bytes is not None:
-                require_size(built, request.max_bytes)
-            if chosen_freely:
-                of_float.require_smaller(built)
-            verify = Verify(
-                original,
-                target,
-                profile,
-                verification,
-                request.max_drop,
-                progress.step,
-                calibrated_on_same=form.quantized and verification is calibration,
-                evaluation=request.evaluation,
-                floor_db=request.floor_db,
-                accept=request.accept,
-            )
-            verified = walk.run_stage(verify, built, Verified)
-            sets = VerifyInstructionSets(verify, target, profile, request.instruction_sets, verification, folder)
-            if sets.counts(verified):
-                verified = walk.run_stage(sets, verified, Verified)
-            if chosen_freely and not request.is_sized and request.like is None:
-                of_float.require_as_fast(verified.runner, verification)
-            return verified
-
-        def built_and_verified(candidate: Candidate) -> Verified:
-            for_build = options
-            for _ in range(MORE_EXAMPLES):
-                try:
-                    return built_once(candidate, for_build)
-                except InaccurateError as error:
-                    failing = tuple(_feeds_at(verification, error.worst_samples))
-                    in_half = candidate.precision == AUTO and error.precision != FLOAT32 and not original.states
-                    if not (target.goes_by_examples and in_half and not candidate.quantized.quantized and failing):
-                        raise
-                    for_build = replace(for_build, examples=(*failing, *for_build.examples))
-                    fall_back(f"float16 is not accurate enough ({error.found}): decided once more on these samples")
-            return built_once(candidate, for_build)
-
-        def fall_back(why: str) -> None:
-            walk.warn(why)
-            _empty(folder)
-
-        verified = first_that_holds(
-            candidates(quantized, *_precisions(request, target, profile)),
-            built_and_verified,
-            fates,
-            fall_back,
-            whatever_fails=request.scheme == "auto",
+        held_to = HeldTo(
+            original,
+            verification,
+            calibration,
+            request.max_drop,
+            request.floor_db,
+            request.evaluation,
+            request.instruction_sets,
+            request.max_bytes,
+            accept=request.accept,
+            any_speed=request.is_sized or request.like is not None,
         )
+        forms = Forms(walk, target, profile, folder, options, held_to, request.scheme)
+        verified = forms.first_that_holds(quantized, request.precisions(target, profile), fates)
+        testified = _testified(walk, verified, witness, verification)
+        further = [
+            _built_further(*other, forms.shipped, request, folder, options, held_to, witness, progress)
+            for other in others
+        ]
+        if witness is not None and not (testified or any(build.testified for build in further)):
+            raise InputError(
+                "the witness does not execute such models",
+                subject=f"--witness {witness.name}",
+                found=", ".join(build.artifact.main.name for build in (verified, *(one.verified for one in further))),
+            )
         measured = walk.run_stage(Bench(original, profile, verification, progress.step), verified, Measured)
         measured = walk.run_stage(MeasureLayers(fixed, verification), measured, Measured)
         facts = Facts(
@@ -313,7 +272,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             class_names,
             fates.as_record(),
         )
-        walk.run_stage(WriteBundle(folder, target, profile, facts, verification, walk.records), measured)
+        walk.run_stage(WriteBundle(folder, target, profile, facts, verification, walk.records, further), measured)
     return read_bundle(request.output)
 
 
@@ -333,19 +292,73 @@ def require_replaceable(output: Path) -> None:
         )
 
 
-def require_options(options: Mapping[str, str], target: Target) -> None:
-    """Checks the names of a target's own options.
+def require_options(options: Mapping[str, str], *targets: Target) -> None:
+    """Checks the names of the targets' own options.
 
     Raises:
-        InputError: The target has none of that name.
+        InputError: None of the targets has one of that name.
     """
+    known = {name: what for target in targets for name, what in target.options.items()}
     for name in options:
-        if name not in target.options:
+        if name not in known:
+            verb = "has" if len(targets) == 1 else "have"
             raise InputError(
-                f"target {target.name} has no such option",
+                f"target {' and '.join(target.name for target in targets)} {verb} no such option",
                 subject=f"--option {name}",
-                expected="; ".join(f"{known}: {what}" for known, what in target.options.items()) or "no options",
+                expected="; ".join(f"{known_name}: {what}" for known_name, what in known.items()) or "no options",
             )
+
+
+def _require_fitting(request: PackageRequest, target: Target, profile: Profile) -> None:
+    """Checks what can be told of a profile without work.
+
+    Raises:
+        InputError: The request does not fit it.
+    """
+    require_scheme(
+        request.scheme,
+        target.weight_schemes(profile),
+        available=request.data is not None,
+        refused=refused(target, profile),
+        quantizer=request.quantizer,
+    )
+    require_open_dimensions(request.shapes, target, profile)
+    _require_states(request, target, profile)
+    require_executable(request.instruction_sets, target)
+
+
+def _built_further(
+    target: Target,
+    profile: Profile,
+    form: Quantized,
+    request: PackageRequest,
+    folder: Path,
+    options: BuildOptions,
+    held_to: HeldTo,
+    witness: Witness | None,
+    progress: Progress,
+) -> FurtherBuild:
+    """The form that ships, built and verified for another device in a folder of its own beside the first build.
+
+    Raises:
+        RequirementError: It cannot be built, or is not accurate enough.
+    """
+    place = folder / profile.name
+    place.mkdir()
+    walk, fates = Walk(progress), Fates()
+    own = {name: value for name, value in request.target_options.items() if name in target.options}
+    forms = Forms(walk, target, profile, place, replace(options, options=own), held_to, request.scheme, others=True)
+    verified = forms.first_that_holds(form, request.precisions(target, profile), fates)
+    testified = _testified(walk, verified, witness, held_to.samples)
+    return FurtherBuild(target, profile, verified, fates.as_record(), walk.records, testified)
+
+
+def _testified(walk: Walk, verified: Verified, witness: Witness | None, samples: Samples) -> bool:
+    """Whether there is a witness that executes what was built; if so, it agreed."""
+    if witness is None or not witness.takes(verified.artifact.main):
+        return False
+    walk.run_stage(Testify(witness, samples), verified)
+    return True
 
 
 def require_open_dimensions(shapes: ShapeRequest, target: Target, profile: Profile) -> None:
@@ -388,77 +401,6 @@ def _require_states(request: PackageRequest, target: Target, profile: Profile) -
         )
 
 
-class Walk:
-    """Runs stage after stage, tells of it, and keeps the records."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self.records: list[dict[str, Any]] = []
-
-    @property
-    def warnings(self) -> list[str]:
-        """All that the stages warned of."""
-        return [warning for stage in self.records for warning in stage["record"].get("warnings", ())]
-
-    @overload
-    def run_stage(self, stage: Stage[Given], given: Given) -> StageResult: ...
-
-    @overload
-    def run_stage(self, stage: Stage[Given], given: Given, hands_on: type[Result]) -> Result: ...
-
-    def run_stage(self, stage: Stage[Given], given: Given, hands_on: type[StageResult] = StageResult) -> StageResult:
-        """Runs a stage, and gives what it hands on.
-
-        Args:
-            stage: The stage to run.
-            given: What it starts from.
-            hands_on: The class of what it hands on, where that holds more than a model and a record.
-        """
-        start = time.perf_counter()
-        try:
-            with self._progress.stage(stage.name):
-                result = stage(given)
-        except EdgeKitError as error:
-            self.keep(stage.name, {"failed": error.as_record()}, time.perf_counter() - start)
-            raise
-        if not isinstance(result, hands_on):
-            raise stage.broken(f"it handed on no {hands_on.__name__}")
-        self.keep(stage.name, result.record, time.perf_counter() - start)
-        if stage.name == Load.name:
-            supervision.tell_model_bytes(result.record["bytes"])
-        for warning in result.warnings:
-            self._progress.warn(warning)
-        return result
-
-    def warn(self, text: str) -> None:
-        """Adds a warning to the last stage's record, and tells of it."""
-        record = self.records[-1]["record"]
-        record["warnings"] = [*record.get("warnings", ()), text]
-        self._progress.warn(text)
-
-    def keep(self, stage: str, record: Mapping[str, Any], seconds: float = 0.0) -> None:
-        """Adds a stage's record."""
-        self.records.append({"name": stage, "seconds": round(seconds, 3), "record": dict(record)})
-
-
-def _precisions(request: PackageRequest, target: Target, profile: Profile) -> tuple[Sequence[str], Sequence[str]]:
-    """In which precisions a float model is tried in turn, and the rest of a quantized one."""
-    automatic = request.precision == AUTO
-    if request.scheme == "auto":
-        return target.float_precisions(profile) if automatic else (request.precision,), (request.precision,)
-    turns = (AUTO, FLOAT32) if automatic else (request.precision,)
-    return (turns, ()) if request.scheme == NONE else ((), turns)
-
-
-def _empty(folder: Path) -> None:
-    """Removes what is in a folder."""
-    for path in folder.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-
-
 def _takes_the_same(loaded: Model, fixed: Model) -> bool:
     """Whether the model takes, as it was loaded, inputs of the shapes that were fixed."""
     return all(
@@ -483,11 +425,6 @@ def _samples(
     return calibration, calibration or SeededSamples(
         model, SEEDED_STEPS if model.states else SEEDED_SAMPLES, preprocessing
     )
-
-
-def _feeds_at(samples: Samples, places: Collection[int]) -> Iterator[Mapping[str, np.ndarray]]:
-    """What the samples at these places feed."""
-    return (sample.feeds for place, sample in enumerate(samples) if place in places)
 
 
 def _examples(original: Model, samples: Samples) -> Iterator[Mapping[str, np.ndarray]]:

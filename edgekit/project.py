@@ -102,6 +102,8 @@ def request_for(declared: DeclaredBundle) -> PackageRequest:
         preprocessing=declared.preprocessing,
         states=declared.states,
         target_options=declared.options,
+        also=declared.also,
+        witness=declared.witness,
     )
 
 

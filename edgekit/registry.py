@@ -122,8 +122,12 @@ def installed_targets() -> InstalledTargets:
     return InstalledTargets(tuple(targets), tuple(broken))
 
 
-def find_profile(name: str) -> tuple[Target, Profile]:
+def find_profile(name: str, flag: str = "--target") -> tuple[Target, Profile]:
     """The profile called ``name``, by its own name, by an alias, or by its target's name (the target's first profile).
+
+    Args:
+        name: The name.
+        flag: What errors name.
 
     Raises:
         InputError: No installed target has a profile of that name; near names are listed.
@@ -141,7 +145,7 @@ def find_profile(name: str) -> tuple[Target, Profile]:
     ]
     raise InputError(
         f"there is no target {name!r}",
-        subject="--target",
+        subject=flag,
         expected=near_names(wanted, known_names),
         found=_broken_note(installed.broken),
         hint="`edgekit targets` lists what is installed",

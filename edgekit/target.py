@@ -219,6 +219,17 @@ class Target(ABC):
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
         """The check that goes into the bundle: compares the golden outputs on the device, with its runtime alone."""
 
+    def app_package(self, models: Sequence[str]) -> Mapping[str, str]:
+        """What makes the bundle a package that an app's project takes in, beside the check; nothing by default.
+
+        Args:
+            models: What devices load of this bundle, relative to it, the main build's first.
+
+        Returns:
+            File name in the bundle -> its text.
+        """
+        return {}
+
     def takes_open_dimensions(self, profile: Profile) -> bool:
         """Whether a model with :attr:`edgekit.model.Model.open_dims` can be built for the profile's device."""
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.original import original_of
-from edgekit.bundle_checks.testimony import Testimony, testify
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare, meaning_on
 from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, class_output
 from edgekit.comparison.recorded import Recording, check_export
@@ -19,6 +18,7 @@ from edgekit.data.samples import Samples, open_samples
 from edgekit.device import Device, Session
 from edgekit.devices.local import LocalDevice
 from edgekit.diagnosis.divergence import DivergedError, Divergence, compare_layers, shipped_graph
+from edgekit.diagnosis.testimony import Testimony, refuted, testify
 from edgekit.dimensions import defaults
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.recurrence import reference_of, restart
@@ -56,6 +56,8 @@ class Verification:
     """What the device computes inside, where that was asked for."""
     testimony: Testimony | None = None
     """What a second runtime computes, where that was asked for."""
+    further: Mapping[str, Verification] = field(default_factory=dict)
+    """The same of the builds for further devices, by profile."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for ``--json``."""
@@ -68,6 +70,7 @@ class Verification:
             "labels": None if labels is None else dict(vars(labels)),
             "layers": None if self.divergence is None else self.divergence.as_record(),
             "witness": None if self.testimony is None else self.testimony.as_record(),
+            "also": {profile: found.as_record() for profile, found in self.further.items()},
         }
 
 
@@ -106,6 +109,26 @@ def verify_bundle(
         )
     check_integrity(bundle, canonical_of(bundle.profile_name))
     where = device or LocalDevice()
+    builds = where.builds(bundle)
+    heard = [] if witness is None else [build for build in builds if witness.takes(build.main)] or builds
+    first, *others = [
+        _verify_build(build, where, data, model, step, declared, layers, witness if build in heard else None)
+        for build in builds
+    ]
+    names = [build.profile_name for build in builds[1:]]
+    return replace(first, further=dict(zip(names, others, strict=True)))
+
+
+def _verify_build(
+    bundle: Bundle,
+    where: Device,
+    data: Path | None,
+    model: Path | None,
+    step: Step | None,
+    declared: Preprocessing | None,
+    layers: bool,
+    witness: Witness | None,
+) -> Verification:
     with where.open(bundle) as session:
         if not layers:
             found = _verify_executed(bundle, session, data, model, step, declared)
@@ -120,19 +143,16 @@ def verify_bundle(
 
 
 def _testimony(bundle: Bundle, runner: Runner, witness: Witness) -> Testimony:
-    found = testify(bundle, runner, witness)
     floors: list[Mapping[str, Any]] = bundle.manifest["golden"]["outputs"]
+    names = [floor["name"] for floor in floors]
+    samples = [(feeds, {name: outputs[name] for name in names}) for feeds, outputs in bundle.golden()]
+    precision = bundle.manifest["model"]["precision"]
+    found = testify(bundle.main, runner, witness, samples, precision=precision, is_sequence=bool(bundle.states))
     flaws = [
         flaw for floor, result in zip(floors, found.original, strict=True) if (flaw := _golden_flaw(floor, result))
     ]
     if flaws:
-        where = "" if found.parting is None else f"; the two runtimes part at {found.parting}"
-        raise RequirementError(
-            f"the witness computes other outputs than the original, executed by {found.executed_by}",
-            subject=bundle.path,
-            expected="the original model's outputs",
-            found="; ".join(flaws) + where,
-        )
+        raise refuted(found, bundle.path, flaws)
     return found
 
 

@@ -42,6 +42,12 @@ def _quantizers() -> str:
     return ", ".join(entry_point.name for entry_point in QUANTIZERS.entry_points()) or "none is installed"
 
 
+def _witnesses() -> str:
+    from edgekit.registry import WITNESSES
+
+    return ", ".join(entry_point.name for entry_point in WITNESSES.entry_points()) or "none is installed"
+
+
 def _weight_schemes() -> str:
     from edgekit.registry import installed_targets
 
@@ -63,4 +69,5 @@ _TEXTS: Mapping[str, Callable[[], str]] = {
     "{quantizers}": _quantizers,
     "{weight_schemes}": _weight_schemes,
     "{devices}": _devices,
+    "{witnesses}": _witnesses,
 }

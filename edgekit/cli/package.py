@@ -86,6 +86,25 @@ TargetOptionOption = Annotated[
         show_default=False,
     ),
 ]
+AlsoOption = Annotated[
+    list[str],
+    typer.Option(
+        "--also",
+        metavar="NAME",
+        help="A further device profile: the bundle holds a build for it beside the first, and a device takes the one "
+        "that it can load. May be given more than once.",
+        show_default=False,
+    ),
+]
+WitnessOption = Annotated[
+    str | None,
+    typer.Option(
+        "--witness",
+        metavar="NAME",
+        help="Have a second runtime execute what was built too ({witnesses}); it has to hold the same floors.",
+        show_default=False,
+    ),
+]
 BundleOutputOption = Annotated[
     Path | None,
     typer.Option(
@@ -107,6 +126,7 @@ def package(
     model: ModelArgument,
     target: TargetOption,
     *,
+    also: AlsoOption = [],  # noqa: B006 - as `option` below
     data: DataOption = None,
     verify_data: VerifyDataOption = None,
     quantize: QuantizeOption = None,
@@ -123,6 +143,7 @@ def package(
     labels: LabelsOption = None,
     option: TargetOptionOption = [],  # noqa: B006 - Typer wants the default itself, and does not change it
     isa: InstructionSetsOption = None,
+    witness: WitnessOption = None,
     config: DataConfigOption = None,
     output: BundleOutputOption = None,
 ) -> None:
@@ -165,6 +186,8 @@ def package(
         labels=labels,
         options=options,
         isa=isa,
+        also=also,
+        witness=witness,
         config=config,
         progress=console.progress,
     )

@@ -27,10 +27,10 @@ from edgekit.devices import LOCAL
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
-    from edgekit.bundle_checks.testimony import Testimony
     from edgekit.bundle_checks.verification import Verification
     from edgekit.comparison.metrics import OutputAccuracy
     from edgekit.diagnosis.divergence import Divergence, Layer
+    from edgekit.diagnosis.testimony import Testimony
 
 LayersOption = Annotated[
     bool, typer.Option("--layers", help="Compare intermediate values too, and name the first that diverges.")
@@ -122,9 +122,13 @@ def _show(verifications: Sequence[Verification], files: int, signer: str | None,
     if signer is not None:
         show_rows([("signed by", signer)], out)
     for verification in verifications:
-        show_rows(_rows(verification, files), out)
+        show_rows([("files", f"{files}, all as they were written"), *_rows(verification)], out)
         if verification.divergence is not None:
             _show_layers(verification.divergence, out)
+        for profile, further in verification.further.items():
+            show_rows([("also for", profile), *_rows(further)], out)
+            if further.divergence is not None:
+                _show_layers(further.divergence, out)
 
 
 def _show_layers(divergence: Divergence, out: RichConsole) -> None:
@@ -166,10 +170,10 @@ def _testimony_rows(testimony: Testimony) -> list[tuple[str, str]]:
     return rows
 
 
-def _rows(verification: Verification, files: int) -> list[tuple[str, str]]:
+def _rows(verification: Verification) -> list[tuple[str, str]]:
     from edgekit.reporting.summary import data_text, decibel_text, meaning_text, task_text, worst_output_text
 
-    rows = [("files", f"{files}, all as they were written"), ("executed by", verification.executed_by)]
+    rows = [("executed by", verification.executed_by)]
     for output in verification.golden:
         text = f"{output.mismatch:.2%} unequal" if output.sqnr_db is None else f"SQNR {decibel_text(output.sqnr_db)}"
         rows.append((f"golden {output.name}", text))

@@ -27,7 +27,7 @@ error."""
 
 
 def write_golden(
-    folder: Path,
+    folder: Path | None,
     samples: Samples,
     original: Executor,
     built: Executor,
@@ -43,7 +43,7 @@ def write_golden(
     measured at, up to :data:`MOST_GOLDEN_SIZES`.
 
     Args:
-        folder: Where to write; it is made.
+        folder: Where to write; it is made. None writes nothing: for a further build of the same model.
         samples: What to take the first of; samples of other sizes are made of them.
         original: Computes the outputs.
         built: What was built, to see how accurate it is on these samples.
@@ -63,8 +63,9 @@ def write_golden(
     for sample in chain(first, _of_other_sizes(samples, inputs, accuracy)):
         wanted = original.run(sample.feeds)
         comparison.add(wanted, built.run(sample.feeds))
-        _save(folder / str(count) / "inputs", sample.feeds, inputs)
-        _save(folder / str(count) / "outputs", wanted, outputs)
+        if folder is not None:
+            _save(folder / str(count) / "inputs", sample.feeds, inputs)
+            _save(folder / str(count) / "outputs", wanted, outputs)
         count += 1
     return {"samples": count, "outputs": [_floor(output, kind, accuracy) for output in comparison.results()]}
 

@@ -45,6 +45,10 @@ class LocalDevice(Device):
             raise InputError("this machine has nothing to choose", subject="--device", expected=LOCAL, found=url)
         return cls()
 
+    def builds(self, bundle: Bundle) -> Sequence[Bundle]:
+        """All of them: each is executed by its own target's runtime, or what stands in for it."""
+        return bundle.builds
+
     @contextmanager
     def open(self, bundle: Bundle) -> Iterator[Session]:
         """The bundle's model in what executes it here.

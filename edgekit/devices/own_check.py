@@ -26,6 +26,8 @@ _CODE = frozenset({".py", ".pyc", ".pyo", ".pyw", ".pyd", ".so", ".dylib", ".dll
 def with_own_check(bundle: Bundle) -> Iterator[Bundle]:
     """The bundle in a folder of its own: its files without code, as links, and the check of the installed target.
 
+    Of a bundle with several builds it is as if it held this one alone.
+
     Raises:
         InputError: The target that built it is not installed.
     """
@@ -37,9 +39,7 @@ def with_own_check(bundle: Bundle) -> Iterator[Bundle]:
         for file in sorted(bundle.path.rglob("*")):
             if file.is_file() and file.suffix.lower() not in _CODE:
                 _link(file, folder / file.relative_to(bundle.path))
-        if not (folder / MANIFEST).exists():
-            (folder / MANIFEST).write_text(json.dumps(dict(bundle.manifest)), encoding="utf-8")
-        for name, text in check.files.items():
+        for name, text in {**check.files, MANIFEST: json.dumps(dict(bundle.manifest))}.items():
             place = folder / name
             place.unlink(missing_ok=True)
             place.parent.mkdir(parents=True, exist_ok=True)

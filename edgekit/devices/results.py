@@ -4,6 +4,7 @@ The file is JSON::
 
     format            1
     manifest          the text of the manifest of the bundle that was run, which holds the SHA-256 of all its files
+    profile           the device profile of the build that was run; absent where the bundle holds one only
     executed_by       runtime, device, system and units, as the device says
     load_ms           from the model's file to a model that is ready
     samples           one a golden sample, in order:
@@ -48,6 +49,24 @@ class ResultsDevice(Device):
 
     def __init__(self, file: Path) -> None:
         self._file = file
+
+    def builds(self, bundle: Bundle) -> Sequence[Bundle]:
+        """The build that the device ran.
+
+        Raises:
+            InputError: The file is missing or is none, or the bundle holds no such build.
+        """
+        profile = self._read().get("profile", bundle.profile_name)
+        found = [build for build in bundle.builds if build.profile_name == profile]
+        if not found:
+            raise InputError(
+                "these are the results of another bundle",
+                subject=self._file,
+                expected=", ".join(build.profile_name for build in bundle.builds),
+                found=profile,
+                hint="run the check of this very bundle on the device",
+            )
+        return found
 
     @contextmanager
     def open(self, bundle: Bundle) -> Iterator[Session]:

@@ -29,7 +29,8 @@ def markdown_report(manifest: Manifest) -> str:
         _table(tables.ACCURACY_HEAD, tables.accuracy_rows(manifest)),
         escaped_markdown(tables.execution_text(manifest)),
         "## Check it on the device",
-        f"Run this in the bundle's folder; it needs nothing of EdgeKit:\n\n    {manifest['check']['command']}",
+        "Run this in the bundle's folder; it needs nothing of EdgeKit:\n\n"
+        + "\n".join(f"    {build['check']['command']}" for build in (manifest, *manifest.get("also", ()))),
         "## How it was made",
         _table(tables.STAGE_HEAD[:1], (row[:1] for row in tables.stage_rows(manifest))),
         "## Files",

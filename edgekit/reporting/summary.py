@@ -32,21 +32,55 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
         *(("at sizes", text) for text in sizes_texts(accuracy)),
         ("compared on", data_text(accuracy)),
         ("executed by", accuracy["executed_by"]),
+        *(("and by", text) for text in witness_texts(manifest)),
         *(("instructions", text) for text in instruction_texts(manifest)),
         ("latency", latency_text(latency)),
+        *(("also", further_text(build)) for build in manifest.get("also", ())),
     ]
     return rows
 
 
+def witness_texts(build: Mapping[str, Any]) -> list[str]:
+    """What a second runtime computes, where one executed the build."""
+    record = stage_record(build, "witness")
+    if "executed_by" not in record:
+        return []
+    figures = [float(output["sqnr_db"]) for output in record["against_runtime"] if output["sqnr_db"] is not None]
+    near = f", to {decibel_text(min(figures))} as the first" if figures else ""
+    parting = record["parting"]
+    parts = "" if parting is None else f"; they part at {parting['op_type']} {parting['operation']!r}"
+    return [f"{record['executed_by']}{near}{parts}"]
+
+
+def further_text(build: Mapping[str, Any]) -> str:
+    """What a build for a further device is and how good."""
+    size, accuracy = build["size"]["bytes"], build["accuracy"]
+    return (
+        f"{build['target']['profile']}: {build['model']['main']}, {build['model']['kind']}, {bytes_text(size)}; "
+        f"{worst_output_text(accuracy)}; executed by {accuracy['executed_by']}"
+    )
+
+
 def summary_record(manifest: Manifest) -> dict[str, Any]:
     """The same as plain data, for ``--json``: figures that scripts ask for."""
-    accuracy, latency = manifest["accuracy"], manifest["latency"]
     return {
         "name": manifest["name"],
-        "target": manifest["target"]["profile"],
-        "kind": manifest["model"]["kind"],
+        **_build_record(manifest),
         "quantization": scheme(manifest),
-        "size": manifest["size"],
+        "latency": manifest["latency"],
+        "seconds": round(sum(stage["seconds"] for stage in _all_stages(manifest)), 3),
+        "warnings": warnings(manifest),
+        "also": [_build_record(build) for build in manifest.get("also", ())],
+    }
+
+
+def _build_record(build: Mapping[str, Any]) -> dict[str, Any]:
+    """What was built for one device."""
+    accuracy = build["accuracy"]
+    return {
+        "target": build["target"]["profile"],
+        "kind": build["model"]["kind"],
+        "size": build["size"],
         "accuracy": {
             "executed_by": accuracy["executed_by"],
             "data": accuracy["data"],
@@ -56,16 +90,18 @@ def summary_record(manifest: Manifest) -> dict[str, Any]:
             "task": accuracy["task"],
             "sizes": list(accuracy.get("sizes", ())),
         },
-        "instruction_sets": manifest.get("instruction_sets"),
-        "latency": latency,
-        "seconds": round(sum(stage["seconds"] for stage in manifest["stages"]), 3),
-        "warnings": warnings(manifest),
+        "instruction_sets": build.get("instruction_sets"),
     }
+
+
+def _all_stages(manifest: Manifest) -> list[Mapping[str, Any]]:
+    """The stages of all builds."""
+    return [stage for build in (manifest, *manifest.get("also", ())) for stage in build["stages"]]
 
 
 def warnings(manifest: Manifest) -> list[str]:
     """What the stages want people to know."""
-    return [text for stage in manifest["stages"] for text in stage["record"].get("warnings", ())]
+    return [text for stage in _all_stages(manifest) for text in stage["record"].get("warnings", ())]
 
 
 def stage_record(manifest: Manifest, name: str) -> Mapping[str, Any]:

@@ -34,6 +34,7 @@ from edgekit.reporting.summary import stage_record
 from edgekit.stages import Stage, StageResult
 from edgekit.stages.bench import Measured
 from edgekit.stages.instruction_sets import VerifyInstructionSets
+from edgekit.stages.verify import Verified
 from edgekit.target import Artifact, Profile, Target
 
 
@@ -53,6 +54,19 @@ class Facts:
     """What became of each form of the model that was tried; see :mod:`edgekit.candidates`."""
 
 
+@dataclass(frozen=True)
+class FurtherBuild:
+    """The same model, built for another device, in the folder of its profile's name."""
+
+    target: Target
+    profile: Profile
+    verified: Verified
+    candidates: Sequence[Mapping[str, Any]]
+    stages: Sequence[Mapping[str, Any]]
+    testified: bool = False
+    """Whether a witness executed it too."""
+
+
 class WriteBundle(Stage[Measured]):
     """Adds golden data, the check, the graph, the report and the manifest to what was built.
 
@@ -63,6 +77,7 @@ class WriteBundle(Stage[Measured]):
         facts: What else the manifest says.
         samples: The golden ones are the first of them.
         stages: The records of the stages before: ``name``, ``seconds`` and ``record`` each.
+        further: What was built for other devices beside it.
     """
 
     name: ClassVar[str] = "bundle"
@@ -75,6 +90,7 @@ class WriteBundle(Stage[Measured]):
         facts: Facts,
         samples: Samples,
         stages: Sequence[Mapping[str, Any]],
+        further: Sequence[FurtherBuild] = (),
     ) -> None:
         self._folder = folder
         self._target = target
@@ -82,27 +98,15 @@ class WriteBundle(Stage[Measured]):
         self._facts = facts
         self._samples = samples
         self._stages = stages
+        self._further = further
 
     def run(self, given: Measured) -> StageResult:
         """Writes the files; the manifest comes last."""
-        artifact = given.artifact
-        golden = write_golden(
-            self._folder / GOLDEN,
-            self._samples,
-            given.reference,
-            given.runner,
-            artifact.inputs,
-            artifact.outputs,
-            given.kind,
-            given.accuracy,
-        )
-        check = self._target.device_check(self._profile, artifact)
-        for name, text in check.files.items():
-            place = self._folder / name
-            if place.exists() or not place.resolve().is_relative_to(self._folder.resolve()):
-                raise self.broken(f"the check's file {name!r} cannot be written beside the model")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text, encoding="utf-8", newline="\n")
+        golden = self._golden(given, self._folder / GOLDEN)
+        check = self._target.device_check(self._profile, given.artifact)
+        self._write(check.files, self._folder)
+        package = self._app_package([given.artifact, *(build.verified.artifact for build in self._further)])
+        self._write(package, self._folder)
         graph = graph_record(infer_shapes(given.model, strict=False))
         validate_graph(graph)
         (self._folder / GRAPH).write_text(
@@ -111,10 +115,11 @@ class WriteBundle(Stage[Measured]):
             newline="\n",
         )
         manifest = self._manifest(given) | {
-            **self._instruction_sets(),
             "golden": golden,
-            "check": {"command": check.command, "files": sorted(check.files)},
+            "check": {"command": check.command, "files": sorted([*check.files, *package])},
         }
+        if self._further:
+            manifest["also"] = [self._further_record(build, given) for build in self._further]
         manifest["files"] = file_records(self._folder)
         report = self._folder / REPORT
         report.write_text(markdown_report(manifest), encoding="utf-8", newline="\n")
@@ -127,23 +132,81 @@ class WriteBundle(Stage[Measured]):
             (self._folder / name).write_text(text + "\n", encoding="utf-8", newline="\n")
         return StageResult(given.model, {"files": len(manifest["files"])})
 
+    def _golden(self, given: Verified, folder: Path | None) -> dict[str, Any]:
+        artifact = given.artifact
+        return write_golden(
+            folder,
+            self._samples,
+            given.reference,
+            given.runner,
+            artifact.inputs,
+            artifact.outputs,
+            given.kind,
+            given.accuracy,
+        )
+
+    def _write(self, files: Mapping[str, str], folder: Path) -> None:
+        for name, text in files.items():
+            place = folder / name
+            if place.exists() or not place.resolve().is_relative_to(folder.resolve()):
+                raise self.broken(f"the check's file {name!r} cannot be written beside the model")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8", newline="\n")
+
+    def _app_package(self, artifacts: Sequence[Artifact]) -> Mapping[str, str]:
+        """What the first of the targets that knows apps makes of the bundle."""
+        models = [self._relative(artifact.main) for artifact in artifacts]
+        packages = (target.app_package(models) for target in (self._target, *(one.target for one in self._further)))
+        return next((files for files in packages if files), {})
+
     def _manifest(self, given: Measured) -> dict[str, Any]:
-        artifact, facts = given.artifact, self._facts
-        source_files = [file_record(file, facts.source.parent) for file in model_files(facts.source)]
-        size, source_size = loaded_bytes(artifact), sum(file["bytes"] for file in source_files)
+        facts = self._facts
         return {
             "schema_version": SCHEMA_VERSION,
             "edgekit": __version__,
             "fingerprint": facts.fingerprint,
             "name": facts.name,
-            "source": {"files": source_files},
-            "target": {
-                "name": self._target.name,
-                "profile": self._profile.name,
-                "description": self._profile.description,
-                "runs_here": self._profile.runs_here,
-            },
+            "source": {"files": self._source_files()},
+            **self._build_record(self._target, self._profile, given, self._stages),
             "options": dict(facts.options),
+            "dimensions": {name: as_record(sizes) for name, sizes in given.model.open_dims.items()},
+            "preprocessing": None if facts.preprocessing is None else facts.preprocessing.as_record(),
+            "labels": list(facts.class_names) or None,
+            "stages": list(self._stages),
+            "candidates": list(facts.candidates),
+            "latency": given.latency,
+        }
+
+    def _further_record(self, build: FurtherBuild, main: Measured) -> dict[str, Any]:
+        """What the manifest says of a further build, whose check lies beside it."""
+        folder = self._folder / build.profile.name
+        check = build.target.device_check(build.profile, build.verified.artifact)
+        self._write(check.files, folder)
+        floors = {output["name"]: output for output in self._golden(build.verified, None)["outputs"]}
+        return {
+            **self._build_record(build.target, build.profile, build.verified, build.stages),
+            "stages": list(build.stages),
+            "candidates": list(build.candidates),
+            "golden": {"outputs": [floors[feature.name] for feature in main.artifact.outputs]},
+            "check": {
+                "command": f"cd {folder.name} && {check.command}",
+                "files": sorted(f"{folder.name}/{name}" for name in check.files),
+            },
+        }
+
+    def _build_record(
+        self, target: Target, profile: Profile, given: Verified, stages: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """What was built for one device, and how accurate it is."""
+        artifact = given.artifact
+        size, source_size = loaded_bytes(artifact), sum(file["bytes"] for file in self._source_files())
+        return {
+            "target": {
+                "name": target.name,
+                "profile": profile.name,
+                "description": profile.description,
+                "runs_here": profile.runs_here,
+            },
             "model": {
                 "main": self._relative(artifact.main),
                 "files": sorted(map(self._relative, artifact.files)),
@@ -157,24 +220,24 @@ class WriteBundle(Stage[Measured]):
                 {**feature_record(feature), "replaced_by": given.model.states[feature.name]}
                 for feature in artifact.states
             ],
-            "dimensions": {name: as_record(sizes) for name, sizes in given.model.open_dims.items()},
-            "preprocessing": None if facts.preprocessing is None else facts.preprocessing.as_record(),
-            "labels": list(facts.class_names) or None,
-            "stages": list(self._stages),
-            "candidates": list(facts.candidates),
             "accuracy": given.accuracy.as_record(),
+            **_instruction_sets(stages),
             "size": {"bytes": size, "source_bytes": source_size, "ratio": size / source_size},
-            "latency": given.latency,
         }
 
-    def _instruction_sets(self) -> dict[str, Any]:
-        """What became of the instruction sets that the devices have; nothing where they make no difference."""
-        found = stage_record({"stages": self._stages}, VerifyInstructionSets.name)
-        kept = ("verified", "not_executed")
-        return {"instruction_sets": {key: found[key] for key in kept}} if found else {}
+    def _source_files(self) -> list[dict[str, Any]]:
+        source = self._facts.source
+        return [file_record(file, source.parent) for file in model_files(source)]
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self._folder).as_posix()
+
+
+def _instruction_sets(stages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What became of the instruction sets that the devices have; nothing where they make no difference."""
+    found = stage_record({"stages": stages}, VerifyInstructionSets.name)
+    kept = ("verified", "not_executed")
+    return {"instruction_sets": {key: found[key] for key in kept}} if found else {}
 
 
 def loaded_bytes(artifact: Artifact) -> int:

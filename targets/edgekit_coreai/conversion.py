@@ -19,6 +19,10 @@ import onnx_ir as ir
 from edgekit.atomic import atomic_directory
 from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError
+from edgekit.model import Model
+from edgekit.progress import Step
+from edgekit.registry import installed_rewrites
+from edgekit.rewrites.adaptation import converted
 from edgekit_coreai.availability import require_core_ai
 from edgekit_coreai.process import Process, shared
 from edgekit_mil.program.interface import Interface
@@ -69,16 +73,20 @@ def convert(
     """
     if deployment_target not in DEPLOYMENT_TARGETS:
         raise InputError("unknown deployment target", expected=", ".join(DEPLOYMENT_TARGETS), found=deployment_target)
-    graph_model = ir.from_proto(model) if isinstance(model, onnx.ModelProto) else ir.load(model)
-    return convert_graph(
-        graph_model,
-        out,
-        precision=precision,
-        subject=None if isinstance(model, onnx.ModelProto) else model,
-        dimensions=dimensions,
-        interface=Interface(states=states or {}),
-        compression=compression,
-    ).package
+    given = Model(ir.from_proto(model)) if isinstance(model, onnx.ModelProto) else Model(ir.load(model), Path(model))
+
+    def made(candidate: Model) -> Path:
+        return convert_graph(
+            candidate.graph_model,
+            out,
+            precision=precision,
+            subject=given.source,
+            dimensions=dimensions,
+            interface=Interface(states=states or {}),
+            compression=compression,
+        ).package
+
+    return converted(given, made, installed_rewrites())
 
 
 def convert_graph(
@@ -93,6 +101,7 @@ def convert_graph(
     interface: Interface | None = None,
     labels: Sequence[str] = (),
     compression: str | None = None,
+    progress: Step | None = None,
 ) -> Conversion:
     """Convert a graph; the arguments are those of :func:`edgekit_mlprogram.conversion.convert_graph`."""
     require_core_ai()
@@ -109,6 +118,7 @@ def convert_graph(
             interface=interface,
             labels=labels,
             compression=compression,
+            progress=progress,
         )
         path = translate_package(converted.package, out, texts=texts, subject=subject)
     return replace(converted, package=path)

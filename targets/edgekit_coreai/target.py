@@ -64,3 +64,9 @@ class CoreAITarget(Target):
         from edgekit.device_check.python_check import python_check
 
         return python_check("edgekit_coreai")
+
+    def app_package(self, models: Sequence[str]) -> Mapping[str, str]:
+        """A Swift package for Xcode."""
+        from edgekit_mlprogram.app_package import app_package
+
+        return app_package(models)

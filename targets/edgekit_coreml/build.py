@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions, Profile
+from edgekit_mlprogram.artifact import build_artifact
 from edgekit_mlprogram.conversion import convert_graph
-from edgekit_mlprogram.options import by_default, interface_of, texts_of
+from edgekit_mlprogram.options import by_default, interface_of
 
 
 def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
@@ -19,42 +20,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         edgekit.errors.UnsupportedOpsError: Nodes that cannot be converted, all of them.
         edgekit.errors.InputError: An input's shape is not fixed, or the options do not fit the model.
     """
-    target = profile.options["deployment_target"]
+    convert = partial(convert_graph, deployment_target_name=profile.options["deployment_target"])
     options = by_default(options, model)
     interface = replace(interface_of(options, model.open_dims), states=model.states)
-    conversion = convert_graph(
-        model.graph_model,
-        folder / "model.mlpackage",
-        deployment_target_name=target,
-        precision=options.precision,
-        subject=model.source,
-        texts=texts_of(options, model.metadata),
-        examples=options.examples,
-        dimensions=model.open_dims,
-        interface=interface,
-        labels=options.labels,
-        compression=options.compression,
-        progress=options.progress,
-    )
-    warnings = list(conversion.notes)
-    if options.compression is not None and not conversion.compressed:
-        warnings.append(f"--quantize {options.compression}: no weights are large enough to be compressed")
-    return Artifact(
-        main=conversion.package,
-        files=(conversion.package,),
-        inputs=conversion.inputs,
-        outputs=conversion.outputs,
-        states=conversion.states,
-        precision="float16" if conversion.states else conversion.precision,
-        record={
-            "builder": f"coremltools {importlib.metadata.version('coremltools')}",
-            "deployment_target": target,
-            "compute_precision": conversion.precision,
-            "precision_asked": options.precision,
-            "kept_float32": list(conversion.kept_float32),
-            "compressed": list(conversion.compressed),
-            "image_input": interface.image is not None,
-            "classifier": bool(interface.classes),
-            "warnings": warnings,
-        },
-    )
+    return build_artifact(model, profile, folder / "model.mlpackage", options, convert, interface)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from edgekit.device_check.python_check import python_check
 from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions, DeviceCheck, NodeVerdict, Profile, Runner, Target
 from edgekit_coreml.profiles import PROFILES
@@ -66,6 +67,10 @@ class CoreMLTarget(Target):
 
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
         """A Python program for a Mac that needs NumPy and coremltools only, and asks Core ML itself."""
-        from edgekit_coreml.device_check import device_check
+        return python_check("edgekit_coreml")
 
-        return device_check()
+    def app_package(self, models: Sequence[str]) -> Mapping[str, str]:
+        """A Swift package for Xcode."""
+        from edgekit_mlprogram.app_package import app_package
+
+        return app_package(models)

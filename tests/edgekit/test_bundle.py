@@ -58,6 +58,11 @@ def test_the_manifest_tells_the_bundle_s_history(packaged_digits: Path, digits: 
     }
     assert manifest["options"] == {
         "quantize": "none",
+        "also": [],
+        "witness": None,
+        "instruction_sets": None,
+        "smallest": False,
+        "max_bytes": None,
         "quantizer": None,
         "accept": False,
         "floor_db": None,

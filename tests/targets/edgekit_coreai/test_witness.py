@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import coremltools as ct
@@ -13,6 +14,11 @@ from coremltools.converters.mil.mil import types
 from onnx import TensorProto, helper, numpy_helper
 
 import edgekit_coreml
+from edgekit.errors import InputError
+from edgekit.pipeline import PackageRequest
+from edgekit.pipeline import package as run_pipeline
+from edgekit.progress import Progress
+from edgekit.reporting.summary import stage_record, summary_rows
 from edgekit_coreai.process import CoreAICrashError
 from edgekit_coreai.witness import CoreAIWitness
 
@@ -87,3 +93,32 @@ def test_a_refusal_of_apples_runtime_names_the_model_and_its_reason(tmp_path: Pa
 
 def test_what_is_no_package_is_not_taken(tmp_path: Path) -> None:
     assert not CoreAIWitness().takes(tmp_path / "model.xml")
+
+
+def test_a_witness_executes_what_is_packaged(tmp_path: Path) -> None:
+    model = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Softmax", ["x"], ["y"])],
+            "test",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8])],
+        ),
+        opset_imports=[helper.make_opsetid("", 19)],
+        ir_version=9,
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    request = PackageRequest(
+        tmp_path / "model.onnx", "ios18", tmp_path / "bundle", precision="float32", witness="coreai"
+    )
+    bundle = run_pipeline(request, Progress())
+    record = stage_record(bundle.manifest, "witness")
+    assert record["executed_by"].startswith("Apple's Core AI runtime")
+    assert record["parting"] is None
+    assert float(record["against_runtime"][0]["sqnr_db"]) > 100
+    assert dict(summary_rows(bundle.manifest))["and by"].startswith("Apple's Core AI runtime")
+    refused = replace(request, target="onnxruntime", output=tmp_path / "other")
+    with pytest.raises(InputError, match="the witness does not execute such models") as caught:
+        run_pipeline(refused, Progress())
+    assert caught.value.subject == "--witness coreai"
+    assert caught.value.found == "model.onnx"
+    assert not (tmp_path / "other").exists()

@@ -64,25 +64,32 @@ def place_of(folder: Path) -> str:
     return f"/{folder.relative_to(ROOT)}" if folder.is_relative_to(ROOT) else str(folder)
 
 
-@pytest.fixture
-def bundle(tmp_path: Path) -> Path:
+def packaged(folder: Path, target: str, *also: str) -> Path:
     model = onnx.parser.parse_model(
         '<ir_version: 9, opset_import: ["": 17]> g (float[1, 2, 3] x, float[4] u) => (float[1, 2, 3] y, float[4] v)'
         " { y = Neg(x) v = Neg(u) }"
     )
-    onnx.save(model, tmp_path / "model.onnx")
-    return package(PackageRequest(tmp_path / "model.onnx", "ios18", tmp_path / "bundle"), Progress()).path
+    onnx.save(model, folder / "model.onnx")
+    request = PackageRequest(folder / "model.onnx", target, folder / "bundle", precision="float32", also=also)
+    return package(request, Progress()).path
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    return packaged(tmp_path, "ios18")
 
 
 def stubbed(bundle: Path, folder: Path, outputs: Sequence[str]) -> Path:
-    """The package of the bundle, with stubs and further tests; the stub of the model negates its inputs."""
+    """The package of the bundle, with stubs and further tests; the stubs of the models negate their inputs."""
     package_folder = Path(tempfile.mkdtemp(dir=folder))
     shutil.copytree(HERE / "swift", package_folder, dirs_exist_ok=True)
     shutil.copytree(SAMPLE_TESTS, package_folder / "EdgeKitBundleTests")
     shutil.copytree(bundle, package_folder / "bundle")
-    inputs = [{"name": feature.native_name, "shape": feature.native_shape} for feature in read_bundle(bundle).inputs]
-    stub = package_folder / "bundle" / "model.mlpackage" / "stub.json"
-    stub.write_text(json.dumps({"inputs": inputs, "outputs": outputs}))
+    for build in read_bundle(package_folder / "bundle").builds:
+        inputs: list[object] = [feature.native_name for feature in build.inputs]
+        if build.main.suffix == ".mlpackage":
+            inputs = [{"name": feature.native_name, "shape": feature.native_shape} for feature in build.inputs]
+        (build.main / "stub.json").write_text(json.dumps({"inputs": inputs, "outputs": outputs}))
     return package_folder
 
 
@@ -107,8 +114,56 @@ def test_the_check_writes_results_that_are_judged(swift: tuple[Path, Run], bundl
     assert "4 elements instead of 6" in wrong.stdout
 
 
-def test_the_bundles_own_package_is_one(swift: tuple[Path, Run], bundle: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "also", "system", "executed"),
+    [
+        ("ios18", "ios27", {"STUB_CORE_AI": "1"}, "ios27"),
+        ("ios18", "ios27", {}, "ios18"),
+        ("ios27", None, {"STUB_CORE_AI": "1"}, "ios27"),
+    ],
+)
+def test_each_system_takes_its_build(
+    swift: tuple[Path, Run], tmp_path: Path, target: str, also: str | None, system: dict[str, str], executed: str
+) -> None:
+    pytest.importorskip("coreai")
     folder, run = swift
+    bundle = packaged(tmp_path, target, *([also] if also else []))
+    opened = read_bundle(bundle)
+    stub = stubbed(bundle, folder, [feature.native_name for feature in opened.outputs])
+    holds = {"MAIN_MODEL": opened.main.name, **({"FURTHER_BUILD": also} if also else {})}
+    done = run("swift", "test", "--package-path", place_of(stub), EDGEKIT_RESULTS=place_of(stub), **system, **holds)
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = stub / f"{opened.name}.results.json"
+    assert json.loads(results.read_text())["profile"] == executed
+    verification = verify_bundle(opened, device=ResultsDevice(results))
+    assert verification.executed_by.startswith("Core AI, " if system else "Core ML, ")
+    assert all(output.exact for output in verification.golden)
+
+
+def test_a_system_that_loads_none_of_the_builds_says_so(swift: tuple[Path, Run], tmp_path: Path) -> None:
+    pytest.importorskip("coreai")
+    folder, run = swift
+    stub = stubbed(packaged(tmp_path, "ios27"), folder, ["y", "v"])
+    done = run("swift", "test", "--package-path", place_of(stub), MAIN_MODEL="model.aimodel")
+    assert done.returncode != 0
+    assert 'noBuild(["model.aimodel"])' in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("target", "also", "models"),
+    [
+        ("ios18", [], {"model.mlpackage"}),
+        ("ios18", ["ios27"], {"model.mlpackage", "ios27"}),
+        ("ios27", [], {"model.aimodel"}),
+    ],
+)
+def test_the_bundles_own_package_is_one(
+    swift: tuple[Path, Run], tmp_path: Path, target: str, also: list[str], models: set[str]
+) -> None:
+    if "ios27" in (target, *also):
+        pytest.importorskip("coreai")
+    folder, run = swift
+    bundle = packaged(tmp_path, target, *also)
     copy = Path(tempfile.mkdtemp(dir=folder)) / "any-name"
     shutil.copytree(bundle, copy)
     done = run("swift", "package", "--package-path", place_of(copy), "describe", "--type", "json")
@@ -117,7 +172,7 @@ def test_the_bundles_own_package_is_one(swift: tuple[Path, Run], bundle: Path) -
     targets = {target["name"]: target for target in json.loads(done.stdout)["targets"]}
     assert set(targets) == {"EdgeKitBundle", "PackagedBundle", "GoldenCheckTests"}
     resources = {Path(resource["path"]).name for resource in targets["PackagedBundle"]["resources"]}
-    assert resources == {"manifest.json", "golden", "model.mlpackage"}
+    assert resources == {"manifest.json", "golden", *models}
     assert {file.name for file in (copy / "swift" / "EdgeKitBundle").iterdir()} == set(
         targets["EdgeKitBundle"]["sources"]
     )

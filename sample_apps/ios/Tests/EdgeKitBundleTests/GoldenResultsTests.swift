@@ -11,8 +11,8 @@ final class GoldenResultsTests: XCTestCase {
 
     func testAFileHasTheNamesThatEdgeKitReads() throws {
         let sample = GoldenResults.Sample(milliseconds: 2, outputs: [])
-        let results = GoldenResults(format: 1, manifest: "{}", executedBy: "me", loadMs: 3, samples: [sample])
+        let results = GoldenResults(format: 1, manifest: "{}", profile: "ios18", executedBy: "me", loadMs: 3, samples: [sample])
         let read = try XCTUnwrap(JSONSerialization.jsonObject(with: results.json()) as? [String: Any])
-        XCTAssertEqual(Set(read.keys), ["format", "manifest", "executed_by", "load_ms", "samples"])
+        XCTAssertEqual(Set(read.keys), ["format", "manifest", "profile", "executed_by", "load_ms", "samples"])
     }
 }

@@ -4,12 +4,18 @@
 
 import PackageDescription
 
-let stubs: [Target.Dependency] = ["CoreML", "CoreVideo", "CoreGraphics"]
+let environment = Context.environment
+/// Whether this system has Core AI.
+let coreAI: [Target] = environment["STUB_CORE_AI"] == nil ? [] : [.target(name: "CoreAI", path: "Stubs/CoreAI")]
+let stubs: [Target.Dependency] = ["CoreML", "CoreVideo", "CoreGraphics"] + coreAI.map { .byName(name: $0.name) }
+/// What the bundle holds for other devices.
+let further = environment["FURTHER_BUILD"].map { [Resource.copy($0)] } ?? []
+let mainModel = environment["MAIN_MODEL"] ?? "model.mlpackage"
 let swift6: [SwiftSetting] = [.unsafeFlags(["-swift-version", "6", "-warnings-as-errors"])]
 
 let package = Package(
     name: "Stubbed",
-    targets: [
+    targets: coreAI + [
         .target(name: "CoreVideo", path: "Stubs/CoreVideo"),
         .target(name: "CoreGraphics", path: "Stubs/CoreGraphics"),
         .target(name: "CoreML", dependencies: ["CoreVideo"], path: "Stubs/CoreML"),
@@ -22,7 +28,7 @@ let package = Package(
                 "swift/EdgeKitBundle", "swift/GoldenCheckTests",
             ],
             sources: ["swift/PackagedBundle"],
-            resources: [.copy("manifest.json"), .copy("golden"), .copy("model.mlpackage")],
+            resources: [.copy("manifest.json"), .copy("golden"), .copy(mainModel)] + further,
             swiftSettings: swift6
         ),
         .testTarget(

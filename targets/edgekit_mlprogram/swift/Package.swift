@@ -1,7 +1,7 @@
 // swift-tools-version: 5.9
 
 // This bundle as a Swift package: `import EdgeKitBundle` reads and runs bundles, `PackagedBundle` holds this one, and
-// the tests run its golden check with Core ML and write a results file for `edgekit verify --results`.
+// the tests run its golden check with Core AI or Core ML and write a results file for `edgekit verify --results`.
 
 import PackageDescription
 

@@ -11,17 +11,20 @@ public struct Manifest: Decodable, Sendable {
     public struct Feature: Decodable, Sendable {
         public let name: String
         public let nativeName: String
+        /// Such as `float32`.
+        public let nativeDtype: String
         /// The sizes that the built model takes; nil for a dimension that is open.
         public let nativeShape: [Int?]
 
         private enum CodingKeys: CodingKey {
-            case name, nativeName, nativeShape
+            case name, nativeName, nativeDtype, nativeShape
         }
 
         public init(from decoder: any Decoder) throws {
             let container = try decoder.container(keyedBy: CodingKeys.self)
             name = try container.decode(String.self, forKey: .name)
             nativeName = try container.decode(String.self, forKey: .nativeName)
+            nativeDtype = try container.decode(String.self, forKey: .nativeDtype)
             nativeShape = try container.decode([Dimension].self, forKey: .nativeShape).map(\.size)
         }
     }
@@ -66,6 +69,27 @@ public struct Manifest: Decodable, Sendable {
         public let outputs: [Output]
     }
 
+    /// A kind of device.
+    public struct Target: Decodable, Sendable {
+        public let profile: String
+    }
+
+    /// The model as it was built for one kind of device.
+    public struct Build: Decodable, Sendable {
+        /// What it has to reach on the golden samples.
+        public struct Floors: Decodable, Sendable {
+            public let outputs: [Golden.Output]
+        }
+
+        public let target: Target
+        public let model: Model
+        public let inputs: [Feature]
+        public let outputs: [Feature]
+        /// Empty or nil where the model keeps nothing.
+        public let states: [State]?
+        public let golden: Floors
+    }
+
     static let fileName = "manifest.json"
 
     /// What the model keeps from one run to the next.
@@ -74,15 +98,31 @@ public struct Manifest: Decodable, Sendable {
     }
 
     public let name: String
+    public let target: Target
     public let model: Model
     public let inputs: [Feature]
     public let outputs: [Feature]
+    /// Builds for further kinds of device; nil where there are none.
+    public let also: [Build]?
     /// Empty or nil where the model keeps nothing.
     public let states: [State]?
     /// Names of the classes by index.
     public let labels: [String]?
     public let preprocessing: Preprocessing?
     public let golden: Golden
+
+    /// All builds of the model, the main one first.
+    public var builds: [Build] {
+        let floors = Build.Floors(outputs: golden.outputs)
+        let main = Build(
+            target: target, model: model, inputs: inputs, outputs: outputs, states: states, golden: floors)
+        return [main] + (also ?? [])
+    }
+
+    /// The first build whose model has this suffix.
+    func build(suffix: String) -> Build? {
+        builds.first { ($0.model.main as NSString).pathExtension == suffix }
+    }
 
     /// How a picture becomes the input; nil where the bundle takes something else.
     public var imagePreprocessing: ImagePreprocessing? {

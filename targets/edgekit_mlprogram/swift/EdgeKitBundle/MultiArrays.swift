@@ -1,11 +1,13 @@
 import CoreML
 
-/// What keeps a value from being handed to Core ML or taken from it.
+/// What keeps a value from being handed to a model or taken from it.
 public enum ValueError: Error, Equatable {
     case noSuchFeature(String)
     case otherSize(String, expected: Int, found: Int)
     case unsupportedType(String)
     case noPixelBuffer(String)
+    /// The system loads none of these models.
+    case noBuild([String])
 }
 
 extension MLModel {

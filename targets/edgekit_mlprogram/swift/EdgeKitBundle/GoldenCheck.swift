@@ -29,7 +29,10 @@ extension ModelBundle {
 
     /// Compares what a device computed with the original model's outputs.
     public func report(on results: GoldenResults) throws -> GoldenReport {
-        var tallies = manifest.golden.outputs.map(OutputTally.init)
+        guard let build = manifest.builds.first(where: { $0.target.profile == results.profile }) else {
+            throw ValueError.noBuild([results.profile])
+        }
+        var tallies = build.golden.outputs.map(OutputTally.init)
         for (sample, computed) in results.samples.enumerated() {
             for (position, output) in computed.outputs.enumerated() {
                 let wanted = try golden(sample: sample, kind: "outputs", position: position).values

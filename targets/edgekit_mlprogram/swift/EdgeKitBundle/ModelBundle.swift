@@ -1,7 +1,7 @@
 import CoreML
 import Foundation
 
-/// A bundle that `edgekit package MODEL --target ios18` wrote.
+/// A bundle that `edgekit package MODEL --target ios18` wrote, with `--also ios27` for Core AI.
 public struct ModelBundle: Sendable {
     public let folder: URL
     public let manifest: Manifest
@@ -11,11 +11,32 @@ public struct ModelBundle: Sendable {
         manifest = try Manifest(folder: folder)
     }
 
-    /// Compiles the bundle's model for this device and loads it.
+    /// The build that this system executes: Core AI's where the bundle holds one and the system has Core AI, else Core ML's.
+    func executable(computeUnits: MLComputeUnits) async throws -> any ExecutableBuild {
+        #if canImport(CoreAI)
+        if #available(iOS 27, macOS 27, tvOS 27, visionOS 27, watchOS 27, *),
+            let build = manifest.build(suffix: CoreAIBuild.suffix)
+        {
+            return try await CoreAIBuild(build, in: folder)
+        }
+        #endif
+        return CoreMLBuild(
+            try coreMLBuild(), model: try await loadModel(computeUnits: computeUnits), computeUnits: computeUnits,
+            preprocessing: manifest.imagePreprocessing)
+    }
+
+    private func coreMLBuild() throws -> Manifest.Build {
+        guard let build = manifest.build(suffix: CoreMLBuild.suffix) else {
+            throw ValueError.noBuild(manifest.builds.map(\.model.main))
+        }
+        return build
+    }
+
+    /// Compiles the bundle's ML Program for this device and loads it.
     ///
     /// Compiling takes a while. An app that starts often keeps what `MLModel.compileModel` returns.
     public func loadModel(computeUnits: MLComputeUnits = .all) async throws -> MLModel {
-        let package = folder.appendingPathComponent(manifest.model.main)
+        let package = folder.appendingPathComponent(try coreMLBuild().model.main)
         let compiled = try await MLModel.compileModel(at: package)
         let configuration = MLModelConfiguration()
         configuration.computeUnits = computeUnits

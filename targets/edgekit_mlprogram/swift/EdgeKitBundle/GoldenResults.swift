@@ -37,6 +37,8 @@ public struct GoldenResults: Codable, Sendable, Equatable {
     public let format: Int
     /// The text of the bundle's manifest, which holds the SHA-256 of all its files.
     public let manifest: String
+    /// The device profile of the build that was run.
+    public let profile: String
     public let executedBy: String
     /// From the model's file to a model that is ready.
     public let loadMs: Double
@@ -52,64 +54,32 @@ public struct GoldenResults: Codable, Sendable, Equatable {
 }
 
 extension ModelBundle {
-    /// Runs the golden samples on this device.
+    /// Runs the golden samples on this device, with the build that it executes.
+    ///
+    /// - Parameter computeUnits: What Core ML may compute on. Core AI chooses by itself.
     public func runGoldenSamples(computeUnits: MLComputeUnits = .all) async throws -> GoldenResults {
         let clock = ContinuousClock()
         let start = clock.now
-        let model = try await loadModel(computeUnits: computeUnits)
+        let executable = try await executable(computeUnits: computeUnits)
         let loading = clock.now - start
-        let samples = try (0..<manifest.golden.samples).map { sample in
-            let inputs = try inputs(of: sample, for: model)
-            let begin = clock.now
-            let results = try model.outputs(for: inputs)
-            let elapsed = clock.now - begin
-            let outputs = try manifest.outputs.map { output in
-                GoldenResults.Output(
-                    name: output.name, elements: try results.outputValues(named: output.nativeName))
+        var samples: [GoldenResults.Sample] = []
+        for sample in 0..<manifest.golden.samples {
+            let inputs = try manifest.inputs.indices.map { try golden(sample: sample, kind: "inputs", position: $0) }
+            let run = try await executable.run(inputs)
+            let outputs = zip(manifest.outputs, run.outputs).map { output, elements in
+                GoldenResults.Output(name: output.name, elements: elements)
             }
-            return GoldenResults.Sample(milliseconds: elapsed / .milliseconds(1), outputs: outputs)
+            samples.append(GoldenResults.Sample(milliseconds: run.elapsed / .milliseconds(1), outputs: outputs))
         }
         let system = ProcessInfo.processInfo.operatingSystemVersionString
         return GoldenResults(
             format: 1,
             manifest: try manifestText(),
-            executedBy: "Core ML, \(machineName()), \(system), compute units \(computeUnits.name)",
+            profile: executable.build.target.profile,
+            executedBy: "\(executable.runtime), \(machineName()), \(system)\(executable.settings)",
             loadMs: loading / .milliseconds(1),
             samples: samples
         )
-    }
-
-    /// A golden sample as the model takes it.
-    private func inputs(of sample: Int, for model: MLModel) throws -> [String: Any] {
-        var inputs: [String: Any] = [:]
-        for (position, input) in manifest.inputs.enumerated() {
-            let array = try golden(sample: sample, kind: "inputs", position: position)
-            let name = input.nativeName
-            if let preprocessing = imagePreprocessing(ofPictureInput: name, of: model) {
-                inputs[name] = try preprocessing.picture(of: array.values, named: name)
-            } else {
-                let isOpen = input.nativeShape.contains(nil)
-                inputs[name] = try model.inputArray(array.values, named: name, shape: isOpen ? array.shape : nil)
-            }
-        }
-        return inputs
-    }
-
-    private func imagePreprocessing(ofPictureInput name: String, of model: MLModel) -> ImagePreprocessing? {
-        model.modelDescription.inputDescriptionsByName[name]?.type == .image ? manifest.imagePreprocessing : nil
-    }
-}
-
-extension MLComputeUnits {
-    /// What EdgeKit calls the units.
-    var name: String {
-        switch self {
-        case .cpuOnly: "CPU_ONLY"
-        case .cpuAndGPU: "CPU_AND_GPU"
-        case .cpuAndNeuralEngine: "CPU_AND_NE"
-        case .all: "ALL"
-        @unknown default: "\(rawValue)"
-        }
     }
 }
 

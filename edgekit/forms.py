@@ -1,0 +1,199 @@
+"""Builds and verifies one form of the model after the other for one device, until one holds what is asked of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from edgekit.candidates import (
+    AUTO,
+    FLOAT32,
+    Candidate,
+    Fates,
+    FloatForm,
+    candidates,
+    first_that_holds,
+    require_size,
+)
+from edgekit.comparison.custom_metric import Evaluation
+from edgekit.data.samples import Samples
+from edgekit.model import Model
+from edgekit.stages.build import Build, Built
+from edgekit.stages.check import CheckOperators
+from edgekit.stages.instruction_sets import VerifyInstructionSets
+from edgekit.stages.precheck import PreCheck
+from edgekit.stages.quantize import Quantize, Quantized
+from edgekit.stages.verify import InaccurateError, Verified, Verify
+from edgekit.target import BuildOptions, Profile, Target
+from edgekit.walk import Walk
+
+MORE_EXAMPLES = 2
+"""How often a target decides once more, on the samples on which what it built is not accurate enough."""
+
+
+@dataclass(frozen=True)
+class HeldTo:
+    """What every form of the model is held to, on whatever device."""
+
+    original: Model
+    samples: Samples
+    """What it is verified on."""
+    calibration: Samples | None
+    """What it was calibrated on."""
+    max_drop: float | None
+    floor_db: float | None
+    evaluation: Evaluation | None
+    instruction_sets: Sequence[str] | None
+    max_bytes: int | None
+    accept: bool
+    any_speed: bool
+    """Whether a quantized model that was chosen freely may be slower than the float model."""
+
+
+class Forms:
+    """The forms of one model for one device.
+
+    Args:
+        walk: Runs the stages.
+        target: Who builds.
+        profile: The device.
+        folder: Where to build; exists and is empty.
+        options: How to build, but for precision and compression.
+        held_to: What they are held to.
+        scheme: The quantization scheme that was asked for.
+        others: Whether the model was checked and rewritten for another device, so that this one has to be asked anew.
+    """
+
+    def __init__(
+        self,
+        walk: Walk,
+        target: Target,
+        profile: Profile,
+        folder: Path,
+        options: BuildOptions,
+        held_to: HeldTo,
+        scheme: str,
+        *,
+        others: bool = False,
+    ) -> None:
+        self._walk = walk
+        self._target = target
+        self._profile = profile
+        self._folder = folder
+        self._options = options
+        self._held_to = held_to
+        self._scheme = scheme
+        self._others = others
+        self._tried: list[Quantized] = []
+        self._model: Model | None = None
+
+    @property
+    def shipped(self) -> Quantized:
+        """The form that was tried last, which is the one that holds."""
+        return self._tried[-1]
+
+    def first_that_holds(
+        self, quantized: Quantized, precisions: tuple[Sequence[str], Sequence[str]], fates: Fates
+    ) -> Verified:
+        """What was built of the first form that holds, in the folder.
+
+        Args:
+            quantized: The form to begin with; it may know what to try next.
+            precisions: In which a float model is tried in turn, and the rest of a quantized one.
+            fates: Told what becomes of each.
+
+        Raises:
+            edgekit.errors.EdgeKitError: What the last one failed by.
+        """
+        return first_that_holds(
+            candidates(quantized, *precisions),
+            self._on_more_examples,
+            fates,
+            self._fall_back,
+            whatever_fails=self._scheme == "auto",
+        )
+
+    def _on_more_examples(self, candidate: Candidate) -> Verified:
+        """What was built, by further examples where it is not accurate on some samples."""
+        options, original = self._options, self._held_to.original
+        for _ in range(MORE_EXAMPLES):
+            try:
+                return self._once(candidate, options)
+            except InaccurateError as error:
+                failing = tuple(_feeds_at(self._held_to.samples, error.worst_samples))
+                in_half = candidate.precision == AUTO and error.precision != FLOAT32 and not original.states
+                if not (self._target.goes_by_examples and in_half and not candidate.quantized.quantized and failing):
+                    raise
+                options = replace(options, examples=(*failing, *options.examples))
+                self._fall_back(f"float16 is not accurate enough ({error.found}): decided once more on these samples")
+        return self._once(candidate, options)
+
+    def _once(self, candidate: Candidate, options: BuildOptions) -> Verified:
+        form, held_to = candidate.quantized, self._held_to
+        model = self._checked(form)
+        own = self._target.weight_schemes(self._profile)
+        asked = replace(
+            options, precision=candidate.precision, compression=self._scheme if self._scheme in own else None
+        )
+        build = Build(self._target, self._profile, asked, self._folder, quantized=form.quantized)
+        built = self._walk.run_stage(build, model, Built)
+        chosen_freely = self._scheme == "auto" and form.quantized
+        of_float = FloatForm(form.of_float, self._target, self._profile, options)
+        if held_to.max_bytes is not None:
+            require_size(built, held_to.max_bytes)
+        if chosen_freely:
+            of_float.require_smaller(built)
+        verify = Verify(
+            held_to.original,
+            self._target,
+            self._profile,
+            held_to.samples,
+            held_to.max_drop,
+            options.progress,
+            calibrated_on_same=form.quantized and held_to.samples is held_to.calibration,
+            evaluation=held_to.evaluation,
+            floor_db=held_to.floor_db,
+            accept=held_to.accept,
+        )
+        verified = self._walk.run_stage(verify, built, Verified)
+        sets = VerifyInstructionSets(
+            verify, self._target, self._profile, held_to.instruction_sets, held_to.samples, self._folder
+        )
+        if sets.counts(verified):
+            verified = self._walk.run_stage(sets, verified, Verified)
+        if chosen_freely and not held_to.any_speed:
+            of_float.require_as_fast(verified.runner, held_to.samples)
+        return verified
+
+    def _checked(self, form: Quantized) -> Model:
+        """The form's model, once the target was asked about its operators."""
+        if self._model is None or form is not self._tried[-1]:
+            self._model = None
+            if self._tried:
+                self._walk.keep(Quantize.name, form.record)
+            self._tried.append(form)
+            ask = PreCheck if self._others else CheckOperators
+            self._model = self._walk.run_stage(ask(self._target, self._profile), form.model).model
+        return self._model
+
+    def _fall_back(self, why: str) -> None:
+        self._walk.warn(why)
+        _empty(self._folder)
+
+
+def _feeds_at(samples: Samples, places: Collection[int]) -> Iterator[Mapping[str, np.ndarray]]:
+    """What the samples at these places feed."""
+    return (sample.feeds for place, sample in enumerate(samples) if place in places)
+
+
+def _empty(folder: Path) -> None:
+    """Removes what is in a folder."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

@@ -1,0 +1,69 @@
+"""Runs stages one after the other, and keeps what each of them recorded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, TypeVar, overload
+
+from edgekit.errors import EdgeKitError
+from edgekit.processes import supervision
+from edgekit.progress import Progress
+from edgekit.stages import Stage, StageResult
+from edgekit.stages.load import Load
+
+Given = TypeVar("Given")
+Result = TypeVar("Result", bound=StageResult)
+
+
+class Walk:
+    """Runs stage after stage, tells of it, and keeps the records."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self.records: list[dict[str, Any]] = []
+
+    @property
+    def warnings(self) -> list[str]:
+        """All that the stages warned of."""
+        return [warning for stage in self.records for warning in stage["record"].get("warnings", ())]
+
+    @overload
+    def run_stage(self, stage: Stage[Given], given: Given) -> StageResult: ...
+
+    @overload
+    def run_stage(self, stage: Stage[Given], given: Given, hands_on: type[Result]) -> Result: ...
+
+    def run_stage(self, stage: Stage[Given], given: Given, hands_on: type[StageResult] = StageResult) -> StageResult:
+        """Runs a stage, and gives what it hands on.
+
+        Args:
+            stage: The stage to run.
+            given: What it starts from.
+            hands_on: The class of what it hands on, where that holds more than a model and a record.
+        """
+        start = time.perf_counter()
+        try:
+            with self._progress.stage(stage.name):
+                result = stage(given)
+        except EdgeKitError as error:
+            self.keep(stage.name, {"failed": error.as_record()}, time.perf_counter() - start)
+            raise
+        if not isinstance(result, hands_on):
+            raise stage.broken(f"it handed on no {hands_on.__name__}")
+        self.keep(stage.name, result.record, time.perf_counter() - start)
+        if stage.name == Load.name:
+            supervision.tell_model_bytes(result.record["bytes"])
+        for warning in result.warnings:
+            self._progress.warn(warning)
+        return result
+
+    def warn(self, text: str) -> None:
+        """Adds a warning to the last stage's record, and tells of it."""
+        record = self.records[-1]["record"]
+        record["warnings"] = [*record.get("warnings", ()), text]
+        self._progress.warn(text)
+
+    def keep(self, stage: str, record: Mapping[str, Any], seconds: float = 0.0) -> None:
+        """Adds a stage's record."""
+        self.records.append({"name": stage, "seconds": round(seconds, 3), "record": dict(record)})

@@ -1,0 +1,21 @@
+/// A build that is loaded and ready to run.
+protocol ExecutableBuild {
+    var build: Manifest.Build { get }
+    /// What executes it.
+    var runtime: String { get }
+    /// What it was told, as the end of a sentence; empty where there is nothing to tell.
+    var settings: String { get }
+
+    /// Runs a sample.
+    ///
+    /// - Parameter inputs: In the manifest's order.
+    /// - Returns: The elements of each output, row by row, in the manifest's order, and how long the model took.
+    func run(_ inputs: [NumPyArray]) async throws -> (outputs: [[Double]], elapsed: Duration)
+}
+
+extension Manifest.Feature {
+    /// The shape that the model wants of an array: its own, or that of the array where a dimension is open.
+    func shape(for array: NumPyArray) -> [Int] {
+        nativeShape.contains(nil) ? array.shape : nativeShape.compactMap { $0 }
+    }
+}

@@ -1,0 +1,73 @@
+"""Bundles for Core AI, alone and beside Core ML's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from edgekit.bundle import Bundle
+from edgekit.bundle_checks.verification import verify_bundle
+from edgekit.pipeline import PackageRequest, package
+from edgekit.progress import Progress
+from edgekit_mlprogram.app_package import app_package
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    random = np.random.default_rng(3)
+    weights = {
+        "w": random.standard_normal((4, 3, 3, 3)).astype(np.float32),
+        "v": random.standard_normal((4, 5)).astype(np.float32),
+    }
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+            helper.make_node("Sigmoid", ["c"], ["s"]),
+            helper.make_node("GlobalAveragePool", ["s"], ["p"]),
+            helper.make_node("Flatten", ["p"], ["f"]),
+            helper.make_node("Gemm", ["f", "v"], ["y"]),
+        ],
+        "test",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 5])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "m.onnx")
+    return tmp_path / "m.onnx"
+
+
+def test_one_bundle_for_old_and_new_systems(model: Path, tmp_path: Path) -> None:
+    request = PackageRequest(
+        model, "ios18", tmp_path / "bundle", precision="float32", also=("ios27",), witness="coreai"
+    )
+    bundle = package(request, Progress())
+    mains = [build.main.relative_to(bundle.path).as_posix() for build in bundle.builds]
+    assert mains == ["model.mlpackage", "ios27/model.aimodel"]
+    description = (bundle.path / "Package.swift").read_text()
+    assert '.copy("model.mlpackage"), .copy("ios27")]' in description
+    assert not (bundle.path / "ios27" / "Package.swift").exists()
+    found = verify_bundle(bundle)
+    assert found.executed_by.startswith("EdgeKit reference runtime")
+    assert found.further["ios27"].executed_by.startswith("Apple's Core AI runtime")
+    for golden in (found.golden, found.further["ios27"].golden):
+        assert all(output.sqnr_db is not None and output.sqnr_db > 100 for output in golden)
+
+
+def test_layers_are_compared_inside_apples_runtime(model: Path, tmp_path: Path) -> None:
+    bundle: Bundle = package(PackageRequest(model, "ios27", tmp_path / "bundle", precision="float32"), Progress())
+    divergence = verify_bundle(bundle, model=model, layers=True).divergence
+    assert divergence is not None
+    assert divergence.executed_by.startswith("Apple's Core AI runtime")
+    assert [layer.value for layer in divergence.layers] == ["c", "s", "p", "f", "y"]
+    assert divergence.first is None
+
+
+def test_the_swift_package_holds_what_each_system_loads() -> None:
+    files = app_package(["model.aimodel", "ios18/model.mlpackage"])
+    assert '.copy("model.aimodel"), .copy("ios18")]' in files["Package.swift"]
+    assert "swift/EdgeKitBundle/CoreAIBuild.swift" in files
+    assert "swift/Package.swift" not in files
