@@ -148,14 +148,9 @@ class StableLogSumExp(Rewrite):
         assert x is not None
         assert x.shape is not None
         assert x.dtype is not None
-        given = constant_of(node, 1)
-        if given is None and len(node.inputs) > 1 and node.inputs[1] is not None:
-            raise InapplicableError("its axes are computed")
-        axes = list(node.attributes.get_ints("axes", ())) if given is None else [int(axis) for axis in given]
-        keeps_all = node.attributes.get_int("noop_with_empty_axes", 0) == 1
-        if not axes and keeps_all:
+        axes, keeps_all = _constant_axes(node, x)
+        if keeps_all:
             return [build("Identity", x)]
-        axes = axes or list(range(x.shape.rank()))
         zero, far = np.zeros((), x.dtype.numpy()), np.asarray(np.inf, x.dtype.numpy())
         greatest = build.reduce("ReduceMax", x, axes)
         finite = build("Where", build("Less", build("Abs", greatest), far), greatest, zero)
@@ -163,6 +158,40 @@ class StableLogSumExp(Rewrite):
         result = build("Add", build("Log", total), finite)
         keeps = node.attributes.get_int("keepdims", 1) == 1
         return [result if keeps else build.squeeze(result, axes)]
+
+
+class SummedReduction(Rewrite):
+    """``ReduceL1`` as a sum of absolute values, ``ReduceLogSum`` as the logarithm of a sum."""
+
+    name: ClassVar[str] = "reduction by a sum"
+    op_types: ClassVar[Sequence[str]] = ("ReduceL1", "ReduceLogSum")
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Over constant axes."""
+        x = node.inputs[0]
+        assert x is not None
+        axes, keeps_all = _constant_axes(node, x)
+        given = build("Abs", x) if node.op_type == "ReduceL1" else x
+        if not keeps_all:
+            given = build.reduce("ReduceSum", given, axes, keepdims=node.attributes.get_int("keepdims", 1) == 1)
+        return [build("Log", given) if node.op_type == "ReduceLogSum" else given]
+
+
+def _constant_axes(node: ir.Node, x: ir.Value) -> tuple[list[int], bool]:
+    """The axes of a reduction, and whether there are none and that means that nothing is reduced.
+
+    Raises:
+        InapplicableError: They are computed, or all of an unknown number of axes are meant.
+    """
+    given = constant_of(node, 1)
+    if given is None and len(node.inputs) > 1 and node.inputs[1] is not None:
+        raise InapplicableError("its axes are computed")
+    axes = list(node.attributes.get_ints("axes", ())) if given is None else [int(axis) for axis in given]
+    if not axes and node.attributes.get_int("noop_with_empty_axes", 0) == 1:
+        return [], True
+    if not axes and x.shape is None:
+        raise InapplicableError("how many axes its input has is not known")
+    return axes or list(range(len(x.shape or ()))), False
 
 
 class GreatestOfNothing(Rewrite):

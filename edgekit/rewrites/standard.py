@@ -58,6 +58,7 @@ class StandardRewrites(RewriteSet):
             arithmetic.CumulativeProduct(),
             arithmetic.SignedShift(),
             arithmetic.StableLogSumExp(),
+            arithmetic.SummedReduction(),
             arithmetic.GreatestOfNothing(),
             arithmetic.NoDropout(),
             arithmetic.Determinant(),

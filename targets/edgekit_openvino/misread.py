@@ -16,6 +16,9 @@ from onnx_ir.passes.common import ShapeInferencePass
 from edgekit.errors import OpGap
 from edgekit.model import Model, node_name, op_name
 
+AXES_FORGOTTEN = range(13, 18)
+"""Opsets in which two reductions have their axes as an attribute, and OpenVINO looks for an input."""
+
 AXIS_IS_AN_INPUT = 20
 """Since this opset DFT takes its axis as an input, not as an attribute."""
 
@@ -154,6 +157,10 @@ def _has_elements(node: ir.Node, _: int) -> bool:
     return value is not None and value.dtype is not None and not _reduces_nothing(node, _)
 
 
+def _has_axes_that_it_forgets(node: ir.Node, opset: int) -> bool:
+    return opset in AXES_FORGOTTEN and "axes" in node.attributes
+
+
 def _always(node: ir.Node, _: int) -> bool:
     return True
 
@@ -171,6 +178,7 @@ MISREADINGS = (
     Misreading(("DFT",), _is_set("onesided"), "it gives the one-sided transform another shape"),
     Misreading(("GRU", "LSTM", "RNN"), _has_batch_first, "it ignores that the batch comes first (layout 1)"),
     Misreading(("LSTM",), _has_peepholes, "it ignores peepholes"),
+    Misreading(("ReduceL1", "ReduceLogSum"), _has_axes_that_it_forgets, "it reduces all axes at opsets 13 to 17"),
     Misreading(("ReduceLogSumExp",), _has_elements, "its exponentials overflow, or vanish"),
     Misreading(("ReduceMax",), _reduces_nothing, "it makes the least finite number of nothing, not minus infinity"),
     Misreading(("Resize",), _is_set("antialias"), "it ignores antialias"),

@@ -111,6 +111,19 @@ def test_log_sum_exp(assert_rewritten, axes, keepdims):
     assert_rewritten(proto, {"x": numbers(2, 3, 4)}, {"x": 500 * numbers(2, 3, 4)})
 
 
+@pytest.mark.parametrize("op_type", ["ReduceL1", "ReduceLogSum"])
+@pytest.mark.parametrize(("axes", "keepdims"), [([1], 0), ([-1, 0], 1), (None, 0)])
+@pytest.mark.parametrize("opset", [11, 15, 18])
+def test_reductions_by_a_sum(assert_rewritten, op_type, axes, keepdims, opset):
+    is_attribute = opset < 18 and axes is not None
+    attributes: dict[str, Any] = {"axes": axes} if is_attribute else {}
+    constants = {"axes": np.array(axes)} if axes is not None and not is_attribute else {}
+    node = helper.make_node(op_type, ["x", *constants], ["y"], keepdims=keepdims, **attributes)
+    proto = model([node], {"x": (FLOAT, [2, 3, 4])}, {"y": FLOAT}, constants, opset)
+    result = assert_rewritten(proto, {"x": np.abs(numbers(2, 3, 4))}, {"x": 1e-6 + np.abs(1e3 * numbers(2, 3, 4))})
+    assert [each.rewrite for each in result.applied] == ["reduction by a sum"]
+
+
 def test_dropout_outside_training(assert_rewritten):
     node = helper.make_node("Dropout", ["x", "ratio", "training"], ["y", "mask"])
     constants = {"ratio": np.array(0.5, np.float32), "training": np.array(False)}

@@ -72,6 +72,16 @@ REFUSED = {
         15,
         {"x": np.full((8, 8), 0.5, np.float32)},
     ),
+    "ReduceL1": (
+        "(float[2, 3] x) => (float[2, 1] y) { y = ReduceL1 <axes = [-1]> (x) }",
+        15,
+        {"x": floats(2, 3)},
+    ),
+    "ReduceLogSum": (
+        "(float[2, 3] x) => (float[3] y) { y = ReduceLogSum <axes = [0], keepdims = 0> (x) }",
+        13,
+        {"x": np.abs(floats(2, 3))},
+    ),
     "ReduceMax of nothing": (
         "(float[2, 0, 3] x) => (float[2, 1, 3] y) <int64[1] a = {1}> { y = ReduceMax(x, a) }",
         18,
@@ -154,7 +164,7 @@ def test_it_is_refused(body: str, opset: int, feeds: Arrays) -> None:
     assert {gap.node for gap in caught.value.gaps} == {"y"}
 
 
-@pytest.mark.parametrize("name", ["BitShift", "GRU batch first", "ReduceMax of nothing"])
+@pytest.mark.parametrize("name", ["BitShift", "GRU batch first", "ReduceL1", "ReduceLogSum", "ReduceMax of nothing"])
 def test_a_rewrite_puts_it_right(name: str, tmp_path: Path) -> None:
     body, opset, feeds = REFUSED[name]
     model = parsed(body, opset)
