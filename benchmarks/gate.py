@@ -1,107 +1,180 @@
-"""How often the gate's measurement of latency errs: identical bundles that fail, slower ones that are not caught.
+"""How often the gate's measurement of latency errs: identical models that fail, slower ones that are not caught.
 
-    python benchmarks/gate.py [BUNDLE] [--times 200] [--slower 10%] [--limit 5%] [--load 1]
+    python benchmarks/gate.py RESULTS.jsonl [--runtime onnxruntime,intel-cpu] [--ms 0.05,0.7,10,100]
+                              [--noise idle,busy,bursty,pinned,memory] [--slower 0%,5%,10%] [--times 200] [--minutes 60]
+    python benchmarks/gate.py RESULTS.jsonl --table
 
-Opens the bundle twice, as the gate does, and asks whether the second one is more than ``--limit`` slower than the
-first: once as it is, and once with more work to do. The slower one spins, after each run, for a tenth of the processor
-time that the run took (``thread_time``): whatever interrupts the run interrupts that work alike. Beside it ``--load``
-processes compute and sleep in bursts of random length. Without BUNDLE the sample model is packaged first.
+A cell of the matrix is a runtime, a model of about N milliseconds, what else the machine does, and by how much the
+second model is slower. A decision opens the same bundle twice, as the gate does, and asks whether the second one is
+more than the limit slower than the first: 5 %, or half of it for models that are only 5 % slower. The slower one spins
+after each run for that share of the processor time that the run took (``thread_time``): whatever interrupts the run
+interrupts that work alike. Every decision is a line of RESULTS.jsonl; whatever is there already is not done again, so
+that the matrix can be measured in pieces. Cells take turns.
+
+=======  =================================================================================================
+idle     nothing beside it that this script started
+busy     one process that computes all the time
+bursty   a process for each processor, each of which computes and sleeps for random times up to 0.2 s
+pinned   everything, the busy process too, on one processor
+memory   one process that copies 64 MB back and forth
+=======  =================================================================================================
 """
 
 from __future__ import annotations
 
 import argparse
-import math
+import json
 import multiprocessing
 import os
 import random
 import statistics
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 
-from edgekit.bundle import Bundle, read_bundle
+import numpy as np
+import onnx
+from onnx import numpy_helper, parser
+
+from edgekit.bundle import Bundle, is_bundle, read_bundle
 from edgekit.config import TIME_LIMIT, parse_fraction
-from edgekit.devices.local import open_runner
-from edgekit.graph.shape_request import ShapeRequest
 from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
-from edgekit.quality_gate.measuring import Limit, measure_ratio
+from edgekit.quality_gate.latency import opening
+from edgekit.quality_gate.measuring import Limit, Opening, Run, measure_ratio
 
-SAMPLE = Path(__file__).parents[1] / "sample_apps" / "digits" / "digits_torchscript.onnx"
+LAYERS = {"0.05": (8, 24, 2), "0.7": (32, 32, 8), "10": (64, 64, 6), "100": (96, 96, 12)}
+"""Channels, height and width, and convolutions of the models, by about how many milliseconds they take."""
 LONGEST_BURST = 0.2
 """Seconds."""
+COPIED_BYTES = 64_000_000
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of the matrix."""
+
+    runtime: str
+    ms: str
+    noise: str
+    slower: float
 
 
 def main() -> None:
-    """Prints both figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("bundle", type=Path, nargs="?")
-    parser.add_argument("--times", type=int, default=200)
-    parser.add_argument("--slower", type=parse_fraction, default=0.1)
-    parser.add_argument("--limit", type=parse_fraction, default=0.05)
-    parser.add_argument("--load", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=TIME_LIMIT)
-    arguments = parser.parse_args()
-    limit = Limit(1 + arguments.limit)
-    with tempfile.TemporaryDirectory() as folder, load(arguments.load):
-        bundle = sample(Path(folder)) if arguments.bundle is None else read_bundle(arguments.bundle)
-        print(f"{bundle.name}, {bundle.profile_name}; {arguments.load} processes of load beside it")  # noqa: T201 - a script's output
-        for slower, wanted in ((0.0, "kept"), (arguments.slower, "broken")):
-            outcomes, seconds = Counter[str](), []
-            for _ in range(arguments.times):
-                outcome, took = decide(bundle, slower, limit, arguments.seconds)
-                outcomes[outcome] += 1
-                seconds.append(took)
-            told = ", ".join(f"{name} {outcomes[name]}" for name in ("kept", "broken", "inconclusive"))
-            print(  # noqa: T201 - likewise
-                f"{slower:.0%} slower, limit {arguments.limit:.0%}: {told} of {arguments.times} "
-                f"({outcomes[wanted] / arguments.times:.1%} {wanted}); "
-                f"{statistics.median(seconds):.1f} s each, {max(seconds):.1f} s at most; "
-                f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors",
-                flush=True,
-            )
+    """Measures what is missing, or prints what is there."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("results", type=Path)
+    options.add_argument("--runtime", default="onnxruntime,intel-cpu")
+    options.add_argument("--ms", default=",".join(LAYERS))
+    options.add_argument("--noise", default=",".join(NOISES))
+    options.add_argument("--slower", default="0%,5%,10%")
+    options.add_argument("--times", type=int, default=200)
+    options.add_argument("--seconds", type=float, default=TIME_LIMIT, help="that one decision may take")
+    options.add_argument("--minutes", type=float, default=float("inf"), help="that all may take")
+    options.add_argument("--table", action="store_true", help="print what is there and measure nothing")
+    given = options.parse_args()
+    if given.table:
+        print_table(given.results)
+        return
+    end = time.monotonic() + 60 * given.minutes
+    slower = [parse_fraction(share) for share in given.slower.split(",")]
+    wanted = [Cell(*each) for each in product(*(given.__dict__[key].split(",") for key in AXES), slower)]
+    done = Counter(cell for cell, _ in read_results(given.results))
+    with tempfile.TemporaryDirectory() as folder:
+        while missing := [cell for cell in wanted if done[cell] < given.times]:
+            for cell in missing:
+                if time.monotonic() > end:
+                    return
+                record = decide(bundle_of(Path(folder), cell), cell, given.seconds)
+                done[cell] += 1
+                with given.results.open("a") as stream:
+                    stream.write(json.dumps(asdict(cell) | record) + "\n")
 
 
-def decide(bundle: Bundle, slower: float, limit: Limit, seconds: float) -> tuple[str, float]:
-    """What the gate finds, and how long it took."""
-    feeds, _ = next(bundle.golden())
-    first, second = open_runner(bundle), open_runner(bundle)
-    ratio = measure_ratio(
-        with_more_work(lambda: second.run(feeds), slower), lambda: first.run(feeds), limit.settled_by, seconds=seconds
-    )
+AXES = ("runtime", "ms", "noise")
+
+
+def decide(bundle: Bundle, cell: Cell, seconds: float) -> dict[str, object]:
+    """What the gate finds, in a process of its own, as the command is."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(decide_here, bundle.path, cell, seconds).result()
+
+
+def decide_here(path: Path, cell: Cell, seconds: float) -> dict[str, object]:
+    """The work of that process."""
+    limit = Limit(1 + limit_for(cell.slower))
+    model = opening(read_bundle(path))
+    with NOISES[cell.noise]():
+        load = os.getloadavg()[0]
+        built, other = (with_more_work(model, share) for share in (cell.slower, 0.0)) if cell.slower else (model, model)
+        ratio = measure_ratio(built, other, limit.settled_by, seconds=seconds)
     outcome = "kept" if limit.kept_by(ratio) else "broken" if limit.broken_by(ratio) else "inconclusive"
-    return outcome, ratio.seconds
+    return {"outcome": outcome, "load": round(load, 1), **ratio.as_record()}
 
 
-def with_more_work(run: Callable[[], object], share: float) -> Callable[[], object]:
-    """The same run, and then spinning for that share of the processor time that it took."""
-    if not share:
-        return run
+def limit_for(slower: float) -> float:
+    """The growth that is allowed."""
+    return 0.025 if 0 < slower <= 0.05 else 0.05
 
-    def slower() -> None:
+
+def with_more_work(model: Opening, share: float) -> Opening:
+    """The same model, which then spins for that share of the processor time that a run took.
+
+    Both are timed so, one with a share of nothing: asking for the time takes some, too.
+    """
+    return lambda: slower(model(), share)
+
+
+def slower(run: Run, share: float) -> Run:
+    """The same run, and more work."""
+
+    def run_and_spin() -> None:
         start = time.thread_time()
         run()
         end = time.thread_time()
         while time.thread_time() < end + share * (end - start):
             pass
 
-    return slower
+    return run_and_spin
 
 
-def sample(folder: Path) -> Bundle:
-    """The sample model for ONNX Runtime."""
-    request = PackageRequest(SAMPLE, "onnxruntime", folder / "digits", shapes=ShapeRequest({"batch": 1}, {}))
-    return package(request, Progress())
+def bundle_of(folder: Path, cell: Cell) -> Bundle:
+    """The cell's bundle, packaged once: convolutions of random weights."""
+    place = folder / f"{cell.runtime}-{cell.ms}"
+    if not is_bundle(place):
+        model = folder / f"{cell.ms}.onnx"
+        onnx.save(convolutions(*LAYERS[cell.ms]), model)
+        package(PackageRequest(model, cell.runtime, place), Progress())
+    return read_bundle(place)
+
+
+def convolutions(channels: int, size: int, layers: int) -> onnx.ModelProto:
+    """A row of 3 x 3 convolutions with biases and rectifiers."""
+    shape, nodes = f"float[1, {channels}, {size}, {size}]", "h0 = Identity(x) "
+    for layer in range(layers):
+        nodes += f"c{layer} = Conv<pads=[1, 1, 1, 1]>(h{layer}, w{layer}, b{layer}) h{layer + 1} = Relu(c{layer}) "
+    text = (
+        f'<ir_version: 8, opset_import: ["": 17]> net ({shape} x) => ({shape} y) {{ {nodes} y = Identity(h{layers}) }}'
+    )
+    model = parser.parse_model(text)
+    draw = np.random.default_rng(0)
+    for layer in range(layers):
+        weights = draw.standard_normal((channels, channels, 3, 3)) / np.sqrt(9 * channels)
+        for name, array in ((f"w{layer}", weights), (f"b{layer}", draw.standard_normal(channels) / 10)):
+            model.graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), name))
+    return model
 
 
 @contextmanager
-def load(processes: int) -> Iterator[None]:
-    """Processes that compute in bursts while the body runs."""
-    running = [multiprocessing.get_context("spawn").Process(target=bursts, daemon=True) for _ in range(processes)]
+def beside(works: list[Callable[[], None]]) -> Iterator[None]:
+    """Processes that do these while the body runs."""
+    running = [multiprocessing.get_context("fork").Process(target=work, daemon=True) for work in works]
     for process in running:
         process.start()
     try:
@@ -112,14 +185,72 @@ def load(processes: int) -> Iterator[None]:
             process.join()
 
 
-def bursts() -> None:
-    """Computes and sleeps in turns, for random times, as long as the first process lives."""
-    first = multiprocessing.parent_process()
-    while first is not None and first.is_alive():
-        end = time.perf_counter() + random.uniform(0, LONGEST_BURST)
+@contextmanager
+def on_one_processor() -> Iterator[None]:
+    """This process, and one that computes all the time, on the first of the processors."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        with beside([compute]):
+            yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def compute() -> None:
+    """Computes all the time."""
+    while True:
+        sum(range(10_000))
+
+
+def compute_in_bursts() -> None:
+    """Computes and sleeps in turns, for random times."""
+    draw = random.Random(os.getpid())
+    while True:
+        end = time.perf_counter() + draw.uniform(0, LONGEST_BURST)
         while time.perf_counter() < end:
-            math.factorial(300)
-        time.sleep(random.uniform(0, LONGEST_BURST))
+            sum(range(1000))
+        time.sleep(draw.uniform(0, LONGEST_BURST))
+
+
+def copy_memory() -> None:
+    """Copies more than the caches hold."""
+    one = np.zeros(COPIED_BYTES, np.uint8)
+    other = np.ones_like(one)
+    while True:
+        np.copyto(one, other)
+        np.copyto(other, one)
+
+
+NOISES = {
+    "idle": lambda: beside([]),
+    "busy": lambda: beside([compute]),
+    "bursty": lambda: beside([compute_in_bursts] * (os.cpu_count() or 1)),
+    "pinned": on_one_processor,
+    "memory": lambda: beside([copy_memory]),
+}
+
+
+def read_results(file: Path) -> Iterator[tuple[Cell, dict[str, object]]]:
+    """The decisions that were made."""
+    for line in file.read_text().splitlines() if file.exists() else ():
+        record = json.loads(line)
+        yield Cell(*(record.pop(key) for key in (*AXES, "slower"))), record
+
+
+def print_table(file: Path) -> None:
+    """A line of Markdown for each cell: how many decisions were right, wrong and not clear."""
+    cells = defaultdict(list)
+    for cell, record in read_results(file):
+        cells[cell].append(record)
+    print("| runtime | model | beside it | slower by | limit | kept | broken | inconclusive | median time | load |")  # noqa: T201 - a script's output
+    print("|---|---|---|---|---|---|---|---|---|---|")  # noqa: T201 - a script's output
+    for cell, records in sorted(cells.items(), key=lambda item: (item[0].runtime, float(item[0].ms), item[0].noise)):
+        outcomes = Counter(record["outcome"] for record in records)
+        counts = " | ".join(str(outcomes[name]) for name in ("kept", "broken", "inconclusive"))
+        seconds, load = (statistics.median(record[key] for record in records) for key in ("seconds", "load"))
+        what = f"| {cell.runtime} | {cell.ms} ms | {cell.noise} | {cell.slower:.0%} | {limit_for(cell.slower):.1%} "
+        print(f"{what}| {counts} | {seconds:.0f} s | {load:.0f} |")  # noqa: T201 - a script's output
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from edgekit.execution.recurrence import reference_of
 from edgekit.model import Arrays
 from edgekit.progress import Step
 from edgekit.quality_gate.judging import GROWTH
-from edgekit.quality_gate.measuring import Limit, Ratio, measure_ratio
+from edgekit.quality_gate.measuring import Limit, Opening, Ratio, Run, measure_ratio
 from edgekit.quality_gate.verdict import Outcome, Verdict, verdict_on
 from edgekit.registry import find_profile
 
@@ -27,6 +27,9 @@ SAME_FILES = "the same model files"
 _GROWTH = "latency growth"
 
 
+Clear = Callable[[Ratio], bool]
+
+
 @dataclass(frozen=True)
 class Stopwatch:
     """How measurements are made."""
@@ -35,7 +38,7 @@ class Stopwatch:
     """The most that one may take."""
     step: Step | None = None
 
-    def ratio(self, built: Callable[[], object], other: Callable[[], object], clear: Callable[[Ratio], bool]) -> Ratio:
+    def ratio(self, built: Opening, other: Opening, clear: Clear) -> Ratio:
         """The ratio of two models' times."""
         return measure_ratio(built, other, clear, seconds=self.seconds, step=self.step)
 
@@ -59,7 +62,6 @@ class Rivals:
     earlier: Earlier | None = None
 
 
-Clear = Callable[[Ratio], bool]
 Way = Callable[[Clear], Ratio] | str
 """Measures a ratio until it is clear enough; or says why it cannot be measured."""
 
@@ -138,14 +140,22 @@ def _ratio_to_original(bundle: Bundle, original: Path, stopwatch: Stopwatch, cle
     Raises:
         InputError: ``original`` is not the bundle's original.
     """
-    feeds = _feeds(bundle)
-    reference = reference_of(original_of(bundle, original), fast=True)
-    return stopwatch.ratio(partial(open_runner(bundle).run, feeds), partial(reference.run, feeds), clear)
+    feeds, model = _feeds(bundle), original_of(bundle, original)
+
+    def open_original() -> Run:
+        return partial(reference_of(model, fast=True).run, feeds)
+
+    return stopwatch.ratio(opening(bundle), open_original, clear)
 
 
 def _ratio_to_bundle(bundle: Bundle, other: Bundle, stopwatch: Stopwatch, clear: Clear) -> Ratio:
-    built = partial(open_runner(bundle).run, _feeds(bundle))
-    return stopwatch.ratio(built, partial(open_runner(other).run, _feeds(other)), clear)
+    return stopwatch.ratio(opening(bundle), opening(other), clear)
+
+
+def opening(bundle: Bundle) -> Opening:
+    """What opens the bundle to run its first golden sample."""
+    feeds = _feeds(bundle)
+    return lambda: partial(open_runner(bundle).run, feeds)
 
 
 def _feeds(bundle: Bundle) -> Arrays:

@@ -1,4 +1,9 @@
-"""Measures the ratio of two models' times until it is clear on which side of a limit it lies."""
+"""Measures the ratio of two models' times until it is clear on which side of a limit it lies.
+
+Both models are opened anew in every round, a coin decides which one first, and a round is one observation: where a
+session's tensors lie in memory, what was compiled for it and on which processor it began stays with it for good, and
+two sessions of one model differ by that. What one session has by luck, the next one does not.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from statistics import median
 from typing import Any
 
 from edgekit.config import TIME_LIMIT
@@ -23,8 +29,19 @@ LONGEST_TURN_SECONDS = 0.2
 SHORT_RUN_SECONDS = 1e-3
 """Shorter runs are hardly ever interrupted, and asking for how long they were would add to them."""
 WARM_UP_RUNS = 3
+OPENING_SHARE = 0.5
+"""A round measures until opening took at most this share of its time."""
+MOST_PAIRS = 15
+"""More pairs tell little more about a round."""
+SLOW_OPENING = 1 / 60
+"""Where opening both takes more than this share of the time limit, the first sessions are kept: fourteen rounds are
+the fewest that prove anything."""
 _LOOKS_GROW_BY = 1.02
-"""Looking costs time: it is done after every pair at first, then whenever the number of pairs grew by this factor."""
+"""Looking costs time: it is done after every round at first, then whenever the number of rounds grew by this factor."""
+
+Run = Callable[[], object]
+Opening = Callable[[], Run]
+"""Opens a model anew; the result runs it."""
 
 
 @dataclass(frozen=True)
@@ -51,19 +68,21 @@ class Ratio:
     """How many times as long one model takes as another, and what is proven of it."""
 
     median: float
-    """Over the pairs of turns."""
+    """Over the rounds."""
     lower: float
     """0 where nothing is proven."""
     upper: float
     """Infinity where nothing is proven."""
     pairs: int
+    """Of turns, in all rounds."""
+    rounds: int
     seconds: float
     """How long it was measured."""
 
     @property
     def contradictory(self) -> bool:
-        """Whether the ratio moved while it was measured, so that no bounds hold."""
-        return self.lower > self.upper
+        """Whether the ratio moved while it was measured, so that no bounds hold: its median lies outside."""
+        return not self.lower <= self.median <= self.upper
 
     @property
     def known(self) -> bool:
@@ -84,7 +103,7 @@ class Ratio:
 class _Model:
     """One of the two."""
 
-    run: Callable[[], object]
+    run: Run
     waited: Callable[[], float]
     """Seconds that this thread has waited for a processor."""
     runs_a_turn: int = field(init=False)
@@ -126,8 +145,8 @@ class _Model:
 
 
 def measure_ratio(
-    built: Callable[[], object],
-    other: Callable[[], object],
+    built: Opening,
+    other: Opening,
     clear: Callable[[Ratio], bool],
     *,
     seconds: float = TIME_LIMIT,
@@ -135,37 +154,55 @@ def measure_ratio(
 ) -> Ratio:
     """The time of ``built`` as a multiple of the time of ``other``.
 
-    The two take turns in pairs; a coin decides in each which comes first, which is what the confidence sequence of
-    :mod:`edgekit.quality_gate.evidence` rests on.
+    In each round both are opened and take turns in pairs; coins decide which one is opened first and which one runs
+    first, which is what the confidence sequence of :mod:`edgekit.quality_gate.evidence` rests on.
 
     Args:
-        built: One run of the one.
-        other: One run of the other.
+        built: Opens the one.
+        other: Opens the other.
         clear: Whether what is known is enough.
         seconds: When it ends although it is not.
         step: Told of the pairs that are done.
     """
     with waited_seconds() as waited:
         start = time.perf_counter()
-        first, second = _Model(built, waited), _Model(other, waited)
         evidence = ConfidenceSequence()
-        next_look = 1
+        pairs, next_look = 0, 1
+        models, opening = _opened(built, other, waited)
+        slow = opening > SLOW_OPENING * seconds
         while True:
-            evidence.add(_difference(first, second))
-            if step is not None:
-                step("pair", evidence.count, 0)
+            if evidence.count and not slow:
+                models, opening = _opened(built, other, waited)
+            differences: list[float] = []
+            enough = time.perf_counter() + (0 if slow else opening * (1 / OPENING_SHARE - 1))
+            while not differences or (time.perf_counter() < enough and len(differences) < MOST_PAIRS):
+                differences.append(_difference(*models))
+                pairs += 1
+                if step is not None:
+                    step("pair", pairs, 0)
+            evidence.add(median(differences))
             elapsed = time.perf_counter() - start
             if evidence.count < next_look and elapsed < seconds:
                 continue
             evidence.look()
             next_look = max(evidence.count + 1, math.ceil(evidence.count * _LOOKS_GROW_BY))
-            median, lower, upper = map(math.exp, (evidence.estimate, evidence.lower, evidence.upper))
-            ratio = Ratio(median, lower, upper, evidence.count, round(elapsed, 3))
+            centre, lower, upper = map(math.exp, (evidence.estimate, evidence.lower, evidence.upper))
+            ratio = Ratio(centre, lower, upper, pairs, evidence.count, round(elapsed, 3))
             if clear(ratio) or elapsed >= seconds:
                 return ratio
 
 
 _coin = random.Random()
+
+
+def _opened(built: Opening, other: Opening, waited: Callable[[], float]) -> tuple[tuple[_Model, _Model], float]:
+    """Both models, opened in an order that a coin decides, and the seconds that it took."""
+    start = time.perf_counter()
+    if _coin.random() < 0.5:
+        first, second = _Model(built(), waited), _Model(other(), waited)
+    else:
+        second, first = _Model(other(), waited), _Model(built(), waited)
+    return (first, second), time.perf_counter() - start
 
 
 def _difference(first: _Model, second: _Model) -> float:

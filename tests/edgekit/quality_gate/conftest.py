@@ -21,7 +21,7 @@ def judged() -> Callable[..., list[Judged]]:
         large = Verdict("size", "at most 80 kB", "83.14 kB <& more>", Outcome.BROKEN)
         latency = Verdict("latency", "at most 0.50", "0.500 (0.480 – 0.520)", Outcome.INCONCLUSIVE)
         error = InputError("has not been built", subject="bundles/gone", hint="`edgekit build` builds it")
-        ratio = Ratio(0.5, 0.48, 0.52, 200, 12.5)
+        ratio = Ratio(0.5, 0.48, 0.52, 200, 40, 12.5)
         return [
             Judged(Path("bundles/good"), "good", (size,)),
             Judged(Path("bundles/bad"), "bad", (size, large)),

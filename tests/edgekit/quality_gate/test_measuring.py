@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Callable
 
@@ -20,13 +21,27 @@ def spinning(seconds: float) -> Callable[[], None]:
     return spin
 
 
-def ratio(lower: float, upper: float, median: float = 1.0) -> Ratio:
-    return Ratio(median, lower, upper, 20, 1.0)
+def opening(run: Callable[[], None], opened: list[int] | None = None) -> Callable[[], Callable[[], None]]:
+    """What opens it, and counts how often."""
+
+    def opens() -> Callable[[], None]:
+        if opened is not None:
+            opened.append(1)
+        return run
+
+    return opens
+
+
+def ratio(lower: float, upper: float, median: float | None = None) -> Ratio:
+    return Ratio((lower + upper) / 2 if median is None else median, lower, upper, 20, 20, 1.0)
 
 
 def test_the_ratio_of_two_times_is_found() -> None:
     found = measure_ratio(
-        spinning(400e-6), spinning(200e-6), lambda ratio: ratio.known and ratio.spread < 0.05, seconds=30
+        opening(spinning(400e-6)),
+        opening(spinning(200e-6)),
+        lambda ratio: ratio.known and ratio.spread < 0.05,
+        seconds=30,
     )
     assert 1.9 < found.lower <= found.median <= found.upper < 2.1  # what a call costs makes it less than 2
     assert found.seconds < 30
@@ -34,17 +49,44 @@ def test_the_ratio_of_two_times_is_found() -> None:
 
 def test_it_ends_as_soon_as_the_answer_is_clear() -> None:
     limit = Limit(1.5)
-    found = measure_ratio(spinning(600e-6), spinning(200e-6), limit.settled_by, seconds=30)
+    opened: list[int] = []
+    found = measure_ratio(opening(spinning(600e-6), opened), opening(spinning(200e-6)), limit.settled_by, seconds=30)
     assert limit.broken_by(found)
     assert not limit.kept_by(found)
-    assert found.pairs >= 14  # before that nothing at all is proven
+    assert 14 <= found.rounds <= found.pairs  # before that nothing at all is proven
+    assert len(opened) == found.rounds  # each of them in a session of its own
+
+
+def test_what_a_session_has_by_luck_counts_once() -> None:
+    """Sessions of one model that are up to a third apart for good: no bounds but those that hold for any two."""
+    luck = random.Random(0)
+
+    def lucky() -> Callable[[], None]:
+        return spinning(200e-6 * luck.uniform(1, 1.33))
+
+    found = measure_ratio(lucky, lucky, lambda ratio: ratio.known and ratio.rounds >= 60, seconds=60)
+    assert found.lower <= 1 <= found.upper
+    kept = opening(spinning(240e-6)), opening(spinning(200e-6))
+    assert measure_ratio(*kept, Limit(1.1).settled_by, seconds=30).lower > 1.1  # where there is no luck, it is told
+
+
+def test_models_that_open_slowly_are_opened_once() -> None:
+    opened: list[int] = []
+
+    def slow() -> Callable[[], None]:
+        opened.append(1)
+        time.sleep(0.1)
+        return spinning(200e-6)
+
+    found = measure_ratio(slow, slow, lambda ratio: ratio.rounds >= 4, seconds=5)
+    assert found.rounds >= 4
+    assert len(opened) == 2
 
 
 def test_it_ends_at_the_time_limit() -> None:
     told: list[tuple[str, int, int]] = []
-    found = measure_ratio(
-        spinning(1e-4), spinning(1e-4), lambda _: False, seconds=0.1, step=lambda *step: told.append(step)
-    )
+    model = opening(spinning(1e-4))
+    found = measure_ratio(model, model, lambda _: False, seconds=0.1, step=lambda *step: told.append(step))
     assert (found.lower, found.upper) == (0.0, math.inf)
     assert not found.known
     assert 0.1 <= found.seconds < 5
@@ -53,17 +95,24 @@ def test_it_ends_at_the_time_limit() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "warm_up", "runs"), [(0.0005, 3, 40), (0.01, 3, 10), (0.05, 3, 4), (0.25, 1, 1)])
-def test_slow_models_run_less_often_in_a_turn(seconds: float, warm_up: int, runs: int) -> None:
+def test_slow_models_run_less_often_in_a_turn(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, warm_up: int, runs: int
+) -> None:
     """About 20 ms, ten times at least, for 0.2 s at the most; one run before them does not count."""
-    calls = []
+    calls: list[None] = []
+    clock = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])  # only runs take time
 
-    def slow() -> None:
+    def run() -> None:
         calls.append(None)
-        time.sleep(seconds)
+        clock[0] += seconds
 
-    measure_ratio(slow, lambda: None, lambda _: True)
-    counted = len(calls) - warm_up - (runs > 1)
-    assert 0.7 * runs <= counted <= runs
+    def other() -> None:
+        clock[0] += 0.02
+
+    found = measure_ratio(opening(run), opening(other), lambda _: True)
+    assert found.pairs == 1
+    assert len(calls) == warm_up + runs + (runs > 1)
 
 
 def test_what_interrupts_some_runs_does_not_count() -> None:
@@ -73,7 +122,7 @@ def test_what_interrupts_some_runs_does_not_count() -> None:
         calls.append(None)
         spinning(2e-3 if len(calls) % 3 else 2e-4)()
 
-    found = measure_ratio(interrupted, spinning(2e-4), lambda ratio: ratio.known, seconds=30)
+    found = measure_ratio(opening(interrupted), opening(spinning(2e-4)), lambda ratio: ratio.known, seconds=30)
     assert 0.9 < found.lower <= found.upper < 1.1
 
 
@@ -82,7 +131,7 @@ def test_what_a_model_raises_is_not_hidden() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        measure_ratio(broken, spinning(1e-4), lambda _: True)
+        measure_ratio(opening(broken), opening(spinning(1e-4)), lambda _: True)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +142,9 @@ def test_what_a_model_raises_is_not_hidden() -> None:
         (ratio(1.05, 1.2), False, False),
         (ratio(1.051, 1.2), False, True),
         (ratio(1.3, 1.2), False, False),  # it changed while it was measured
-        (ratio(0.0, math.inf), False, False),
+        (ratio(1.1, 1.2, 1.05), False, False),  # likewise: the median lies outside the bounds
+        (ratio(0.9, 1.0, 1.01), False, False),
+        (ratio(0.0, math.inf, 1.0), False, False),
     ],
 )
 def test_a_limit(found: Ratio, kept: bool, broken: bool) -> None:
@@ -103,5 +154,5 @@ def test_a_limit(found: Ratio, kept: bool, broken: bool) -> None:
 
 
 def test_the_spread_is_the_farther_bound_s() -> None:
-    assert ratio(0.98, 1.01).spread == pytest.approx(1 / 0.98 - 1)
-    assert ratio(0.0, 1.01).spread == math.inf
+    assert ratio(0.98, 1.01, 1.0).spread == pytest.approx(1 / 0.98 - 1)
+    assert ratio(0.0, 1.01, 1.0).spread == math.inf
