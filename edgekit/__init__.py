@@ -40,6 +40,7 @@ __all__ = [
     "extract",
     "fix",
     "gate",
+    "init",
     "inspect",
     "load",
     "package",

@@ -54,6 +54,7 @@ from edgekit.pipeline import package as run_pipeline
 from edgekit.processes.executors import open_executor
 from edgekit.progress import Progress
 from edgekit.project import ProjectBundle
+from edgekit.project_draft import Draft, draft_project
 from edgekit.quality_gate.gating import GateOrder, GateResult, judge_bundles
 from edgekit.registry import InstalledTargets, canonical_of, find_profile, find_witness, installed_targets
 from edgekit.signature import check_signature
@@ -80,6 +81,7 @@ __all__ = [
     "extract",
     "fix",
     "gate",
+    "init",
     "inspect",
     "load",
     "package",
@@ -460,6 +462,33 @@ def bench(
     opened, other = _opened(bundle), None if against is None else _opened(against)
     with told.stage("bench"):
         return bench_bundle(opened, other, _path(model), told.step, where)
+
+
+def init(
+    model: StrPath,
+    *,
+    data: StrPath | None = None,
+    targets: Iterable[str] = (),
+    output: StrPath = "edgekit.toml",
+    progress: Progress | None = None,
+) -> Draft:
+    """Writes a project file from a model and its samples: ``edgekit init``.
+
+    Args:
+        model: The ONNX file.
+        data: Folder of samples.
+        targets: Device profiles; by default the first one of each installed target.
+        output: The file to write, which must not exist.
+        progress: Told of the stages; silent by default.
+
+    Returns:
+        The file, the bundles that it declares, and free dimensions whose sizes nothing tells.
+
+    Raises:
+        InputError: The model or the data cannot be read, a target is unknown, or the file exists.
+    """
+    with (progress or Progress()).stage("draft"):
+        return draft_project(Path(model), _path(data), tuple(targets), Path(output))
 
 
 def gate(

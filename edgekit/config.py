@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +28,9 @@ _DROP = "would allow {:.0%} of the samples to be lost"
 _GROWTH = "would allow {:.0%} more"
 _LOSSES = {"accuracy_drop": _DROP, "accuracy_fall": _DROP, "size_growth": _GROWTH, "latency_growth": _GROWTH}
 """The budgets that say what may be lost, and what a surprisingly great share would allow."""
+_TARGETS = {"target", "targets"}
+_OWN_KEYS = {"name", "output", "preprocessing", "budget"}
+"""What a bundle does not get from ``[defaults]``."""
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
@@ -202,7 +205,7 @@ def read_config(path: Path) -> Config:
         )
     preprocessing = _preprocessing(document, path, None)
     budget = Budget.parse(document.get("budget", {}), f"{path} [budget]")
-    bundles = tuple(_bundle(table, path, preprocessing, budget) for table in document.get("bundle", ()))
+    bundles = tuple(_bundle(table, path, preprocessing, budget) for table in _completed_bundles(document, path))
     for what in ("name", "output"):
         values = [getattr(bundle, what) for bundle in bundles]
         twice = next((value for value in values if values.count(value) > 1), None)
@@ -302,6 +305,37 @@ def parse_bytes(value: int | str) -> int:
     if match is None:
         raise ValueError("a size is a number of bytes, or a text such as '2.5 MB'")
     return round(float(match[1]) * _UNITS[match[2]])
+
+
+def _completed_bundles(document: Mapping[str, Any], path: Path) -> Iterator[dict[str, Any]]:
+    """The tables of the bundles, completed by ``[defaults]``, one for each of their targets.
+
+    Raises:
+        InputError: A bundle has no model or no target, or both a target and several; or the defaults hold what is a
+            bundle's own.
+    """
+    own = sorted(_OWN_KEYS & document.get("defaults", {}).keys())
+    if own:
+        raise InputError("belongs to a bundle or to the whole file", subject=f"{path} [defaults]", found=", ".join(own))
+    for declared in document.get("bundle", ()):
+        defaults = dict(document.get("defaults", {}))
+        if _TARGETS & declared.keys():
+            defaults = {key: value for key, value in defaults.items() if key not in _TARGETS}
+        table = {**defaults, **declared}
+        subject = f"{path} bundle {table['name']}"
+        if "model" not in table:
+            raise InputError("has no model", subject=subject, expected="model, in the bundle or in [defaults]")
+        targets = _TARGETS & table.keys()
+        if len(targets) != 1:
+            what = "has target and targets" if targets else "has no target"
+            expected = "one of them" if targets else "target or targets, in the bundle or in [defaults]"
+            raise InputError(what, subject=subject, expected=expected)
+        if "target" in table:
+            yield table
+            continue
+        for target in table.pop("targets"):
+            output = table.get("output", f"{BUNDLES_FOLDER}/{table['name']}")
+            yield {**table, "name": f"{table['name']}-{target}", "output": f"{output}-{target}", "target": target}
 
 
 def _bundle(

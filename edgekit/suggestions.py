@@ -7,12 +7,18 @@ from collections.abc import Iterable
 
 LISTED_NAMES = 20
 """How many names to list where none is near."""
+LEAST_PART = 3
+"""Shorter texts stand in too many names."""
 
 
 def near_names(wanted: str, known: Iterable[str]) -> str:
     """The known names that look like ``wanted``, or all of them where none does, as an error's ``expected``."""
     by_folded = {name.casefold(): name for name in known}
-    near = difflib.get_close_matches(wanted.casefold(), by_folded, n=3)
+    folded_name = wanted.casefold()
+    near = (
+        difflib.get_close_matches(folded_name, by_folded, n=3)
+        or [folded for folded in by_folded if len(folded_name) >= LEAST_PART and folded_name in folded][:3]
+    )
     if near:
         return " or ".join(repr(by_folded[folded]) for folded in near)
     names = list(by_folded.values())

@@ -18,6 +18,7 @@ from edgekit.cli import (
     extract,
     fix,
     gate,
+    init,
     inspect,
     package,
     quantize,
@@ -31,6 +32,7 @@ from edgekit.cli._signals import interrupted_by_signals
 
 COMMANDS = (
     package.package,
+    init.init,
     build.build,
     inspect.inspect,
     fix.fix,

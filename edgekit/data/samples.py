@@ -171,7 +171,7 @@ def open_samples(
     Raises:
         InputError: The folder is missing, empty or mixed, or a file does not fit the model.
     """
-    files = _files_of(folder)
+    files = sample_files(folder)
     kinds = sorted({_kind(file) for file in files})
     if len(kinds) > 1:
         raise InputError(
@@ -195,8 +195,12 @@ def open_samples(
     return FolderSamples(folder, files, read_npz, labels, labels_inside=labels_inside)
 
 
-def _files_of(folder: Path) -> list[Path]:
-    """The samples' files, one level of sub-folders included."""
+def sample_files(folder: Path) -> list[Path]:
+    """The samples' files, one level of sub-folders included.
+
+    Raises:
+        InputError: The folder is missing or empty, or files lie too deep in it.
+    """
     if not folder.is_dir():
         raise InputError(
             "the data folder is not there" if not folder.exists() else "the data is not a folder",

@@ -12,6 +12,7 @@ from edgekit.config import Budget, Config, Inconclusive
 from edgekit.devices import LOCAL
 from edgekit.devices.opening import open_device
 from edgekit.errors import EdgeKitError, InputError, RequirementError
+from edgekit.faults import as_edgekit_error
 from edgekit.graph.onnx_file import sha256
 from edgekit.progress import Progress
 from edgekit.quality_gate.baseline import Figures, kept_bundle
@@ -23,6 +24,7 @@ from edgekit.quality_gate.measuring import Ratio
 from edgekit.quality_gate.on_device import DeviceClock, asks_for_device, judge_on_device
 from edgekit.quality_gate.verdict import Outcome, Verdict
 from edgekit.registry import canonical_of
+from edgekit.signature import check_signature
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,8 @@ class Gate:
     """Seconds that it may be silent; None: its own."""
     results: Path | None = None
     """What a device wrote that is not reached from here, in its place."""
+    signers: Path | None = None
+    """Who may sign; None where no signature is asked for."""
     progress: Progress = field(default_factory=Progress)
     instruction_sets: tuple[str, ...] = ()
     """With which bundles have to compute their golden outputs."""
@@ -126,10 +130,12 @@ class Gate:
         try:
             bundle = opened(candidate)
             name = candidate.name or bundle.name
+            if self.signers is not None:
+                check_signature(bundle, self.signers)
             with self.progress.stage(f"judge {name}"):
                 verdicts, ratios = self._verdicts(bundle, candidate)
-        except EdgeKitError as error:
-            return Judged(candidate.path, name, error=error)
+        except Exception as failure:  # a runtime raises what it likes; the other bundles are judged all the same
+            return Judged(candidate.path, name, error=as_edgekit_error(failure))
         return Judged(candidate.path, name, tuple(verdicts), tuple(ratios), inconclusive=self.inconclusive)
 
     def _verdicts(self, bundle: Bundle, candidate: Candidate) -> tuple[list[Verdict], list[Ratio]]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgekit.bundle import read_bundle
 from edgekit.config import Config, GateSettings, read_config
 from edgekit.devices import LOCAL
 from edgekit.errors import InputError
@@ -18,7 +17,6 @@ from edgekit.quality_gate.bundles import Candidate, Gate, Judged, candidates_of,
 from edgekit.quality_gate.junit import junit_xml
 from edgekit.quality_gate.machine import Machine, this_machine
 from edgekit.quality_gate.markdown import markdown_summary
-from edgekit.signature import check_signature
 
 
 @dataclass(frozen=True)
@@ -115,9 +113,6 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
     file = _baseline_file(order, settings)
     _require_bundles(order, project)
     candidates = candidates_of(project, order.bundles, order.model)
-    if order.signers is not None:
-        for candidate in candidates:
-            check_signature(read_bundle(candidate.path), order.signers)
     gate = Gate(
         this_machine(),
         order.time_limit or settings.time_limit,
@@ -128,6 +123,7 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
         order.device or settings.device or LOCAL,
         order.device_timeout,
         order.results,
+        order.signers,
         progress,
         order.instruction_sets or (),
     )

@@ -98,6 +98,74 @@ def test_what_is_declared_for_a_bundle_is_found_by_folder_then_by_name(config: P
     assert read.budget == Budget(size=2_500_000, accuracy=0.98)
 
 
+MATRIX = """
+[defaults]
+model = "m.onnx"
+targets = ["ios18", "intel-cpu"]
+quantize = "int8"
+dims = { batch = 1 }
+[[bundle]]
+name = "small"
+[[bundle]]
+name = "large"
+model = "l.onnx"
+target = "web"
+quantize = "none"
+[[bundle]]
+name = "other"
+targets = ["web"]
+output = "out/other"
+"""
+
+
+def test_targets_as_a_matrix_and_defaults(config: Path) -> None:
+    config.write_text(MATRIX)
+    bundles = read_config(config).bundles
+    folder = config.parent
+    assert [(one.name, one.target, one.model.name, one.quantize) for one in bundles] == [
+        ("small-ios18", "ios18", "m.onnx", "int8"),
+        ("small-intel-cpu", "intel-cpu", "m.onnx", "int8"),
+        ("large", "web", "l.onnx", "none"),
+        ("other-web", "web", "m.onnx", "int8"),
+    ]
+    assert [one.output.relative_to(folder).as_posix() for one in bundles] == [
+        "bundles/small-ios18",
+        "bundles/small-intel-cpu",
+        "bundles/large",
+        "out/other-web",
+    ]
+    assert {one.shapes.dims["batch"] for one in bundles} == {1}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            '[[bundle]]\nname = "a"\nmodel = "m"\ntarget = "t"\ntargets = ["u"]',
+            "bundle a: has target and targets\nexpected: one of them",
+        ),
+        (
+            '[[bundle]]\nname = "a"\nmodel = "m"',
+            "bundle a: has no target\nexpected: target or targets, in the bundle or in [defaults]",
+        ),
+        ('[[bundle]]\nname = "a"\ntarget = "t"', "bundle a: has no model\nexpected: model, in the bundle or in"),
+        (
+            '[defaults]\nname = "a"\nbudget = {}',
+            "[defaults]: belongs to a bundle or to the whole file\nfound: budget, name",
+        ),
+        (
+            '[[bundle]]\nname = "a"\nmodel = "m"\ntargets = ["t"]\n[[bundle]]\nname = "a-t"\nmodel = "m"\ntarget = "t"',
+            "two bundles have the same name\nfound: a-t",
+        ),
+    ],
+)
+def test_a_matrix_that_cannot_be_read(config: Path, text: str, found: str) -> None:
+    config.write_text(text)
+    with pytest.raises(InputError) as failure:
+        read_config(config)
+    assert found in str(failure.value)
+
+
 def test_how_the_gate_judges(config: Path) -> None:
     assert read_config(config).gate == GateSettings(Inconclusive.WARN, 60.0, None)
     config.write_text('[gate]\ninconclusive = "fail"\ntime_limit = 5\nbaseline = "ci/baseline.json"\n')
@@ -184,7 +252,7 @@ def test_the_nearest_project_file_counts(tmp_path: Path) -> None:
         ("[budget]\npartitions = 0", "found: budget.partitions: 0 is less than the minimum of 1"),
         ('[gate]\ninconclusive = "maybe"', "found: gate.inconclusive: 'maybe' is not one of ['pass', 'warn', 'fail']"),
         ("[gate]\ntime_limit = 0", "found: gate.time_limit: 0 is less than or equal to the minimum of 0"),
-        ('[[bundle]]\nname = "a"\nmodel = "m"', "found: bundle[0]: 'target' is a required property"),
+        ('[[bundle]]\nmodel = "m"', "found: bundle[0]: 'name' is a required property"),
         ('[[bundle]]\nname = "../a"\nmodel = "m"\ntarget = "t"', "found: bundle[0].name: '../a' does not match"),
         ('[preprocessing]\nkind = "video"', "found: preprocessing.kind: 'video' is not one of ['image', 'audio']"),
         ('[preprocessing]\nkind = "audio"\nscale = 1', "found: preprocessing: 'sample_rate' is a required property"),

@@ -1,0 +1,50 @@
+"""``edgekit init``: a project file from a model and its samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgekit.cli._command import command
+from edgekit.cli._console import Console
+from edgekit.cli._options import ModelArgument
+
+DataOption = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="Folder of samples, which bundles are made with.", show_default=False),
+]
+TargetsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        metavar="TARGET",
+        help="A device profile, as often as there are some; by default the first one of each installed target.",
+        show_default=False,
+    ),
+]
+OutputOption = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The project file to write.")]
+
+
+@command("edgekit init model.onnx --data samples", "edgekit init model.onnx --target ios18 --target intel-cpu")
+def init(
+    console: Console,
+    *,
+    model: ModelArgument,
+    data: DataOption = None,
+    target: TargetsOption = None,
+    output: OutputOption = Path("edgekit.toml"),
+) -> None:
+    """Write edgekit.toml from a model and its samples.
+
+    It declares a bundle for each target, the samples, the sizes of free dimensions that the samples tell, and for
+    pictures and sounds how they become the input, as far as the files tell: what the training did has to be filled in.
+    """
+    from edgekit import api
+
+    draft = api.init(model, data=data, targets=target or (), output=output, progress=console.progress)
+    record = {"config": str(draft.path), "bundles": list(draft.bundles), "open_dimensions": list(draft.open_dims)}
+    console.show(record, lambda out: out.print(f"{draft.path}: {', '.join(draft.bundles)}", soft_wrap=True))
+    for name in draft.open_dims:
+        console.warn(f"the size of {name} is open: give it in {draft.path}, in dims")

@@ -1,0 +1,136 @@
+"""Drafts ``edgekit.toml`` from a model and its samples: what they tell is written, what they cannot tell is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import wave
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from edgekit.atomic import atomic_file
+from edgekit.config import read_config
+from edgekit.data.npz import read_npz
+from edgekit.data.samples import sample_files
+from edgekit.errors import InputError
+from edgekit.graph.default_sizes import with_default_sizes
+from edgekit.graph.shape_request import ShapeRequest
+from edgekit.model import Model, ValueSpec
+from edgekit.registry import find_profile, installed_targets
+from edgekit.stages.load import Load
+
+BASELINE_FILE = "edgekit-baseline.json"
+_UNFIT_FOR_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_CHANNELS = {1: "GRAY", 3: "RGB"}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A project file that was written."""
+
+    path: Path
+    bundles: tuple[str, ...]
+    """The names of those that it declares."""
+    open_dims: tuple[str, ...]
+    """Free dimensions whose sizes the model and its samples do not tell."""
+
+
+def draft_project(model: Path, data: Path | None, targets: Sequence[str], output: Path) -> Draft:
+    """Writes a project file for a model.
+
+    Args:
+        model: The ONNX file.
+        data: Folder of samples; None where there is none.
+        targets: Device profiles; none stands for the first one of each installed target.
+        output: The file, which must not exist.
+
+    Raises:
+        InputError: The model or the data cannot be read, a target is unknown, or the file exists.
+    """
+    if output.exists():
+        raise InputError("exists already", subject=output, hint="-o names another file")
+    profiles = [find_profile(name)[1].name for name in targets]
+    profiles = profiles or [target.profiles[0].name for target in installed_targets().targets]
+    loaded = Load()(model).model
+    files = [] if data is None else sample_files(data)
+    sizes, unknown = _sizes(loaded, files)
+    lines = [
+        "# What this project ships. `edgekit build` builds it, `edgekit gate --update` keeps it as the baseline,",
+        "# `edgekit gate` judges later builds by it. `edgekit targets` lists the targets.",
+        "",
+        "[defaults]",
+        f"model = {_text(_relative(model, output))}",
+        f"targets = [{', '.join(map(_text, profiles))}]",
+    ]
+    if data is not None:
+        lines.append(f"data = {_text(_relative(data, output))}")
+    if sizes:
+        lines.append(f"dims = {{ {', '.join(f'{_text(name)} = {size}' for name, size in sizes.items())} }}")
+    lines += [f"# The size of {name} is open: dims = {{ {_text(name)} = SIZE }}" for name in unknown]
+    lines += ["", *_preprocessing(loaded.inputs, files)]
+    lines += ["[[bundle]]", f"name = {_text(_name(model))}", ""]
+    lines += ["[gate]", f"baseline = {_text(BASELINE_FILE)}", ""]
+    lines += ["# [budget]", '# size = "5 MB"', '# accuracy_drop = "1%"', "# latency_ratio = 1.0"]
+    with atomic_file(output) as place:
+        place.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
+    return Draft(output, tuple(bundle.name for bundle in read_config(output).bundles), tuple(unknown))
+
+
+def _sizes(model: Model, files: Sequence[Path]) -> tuple[dict[str, int], list[str]]:
+    """The sizes of named free dimensions that the first sample tells, and the names of those that nothing tells."""
+    request, _ = with_default_sizes(ShapeRequest(), model.inputs, model.metadata)
+    first = read_npz(files[0]) if files and files[0].suffix.lower() == ".npz" else {}
+    told: dict[str, int] = {}
+    unknown: list[str] = []
+    for spec in model.inputs:
+        array = first.get(spec.name)
+        for axis, dim in enumerate(spec.shape or ()):
+            if not isinstance(dim, str) or dim in request.dims or dim in told:
+                continue
+            if array is not None and array.ndim == len(spec.shape or ()):
+                told[dim] = array.shape[axis]
+            elif dim not in unknown:
+                unknown.append(dim)
+    return told, [dim for dim in unknown if dim not in told]
+
+
+def _preprocessing(inputs: Sequence[ValueSpec], files: Sequence[Path]) -> Iterator[str]:
+    """How the samples become the model's only input, as far as they tell; nothing for arrays."""
+    if not files or len(inputs) != 1 or files[0].suffix.lower() == ".npz":
+        return
+    yield "# The training decides this, and the files do not tell: change what was not so there."
+    yield "[preprocessing]"
+    if files[0].suffix.lower() == ".wav":
+        with wave.open(str(files[0])) as sound:
+            yield from ('kind = "audio"', f"sample_rate = {sound.getframerate()}", 'fit = "pad-crop"')
+            if sound.getnchannels() > 1:
+                yield 'channel = "mix"'
+    else:
+        shape = inputs[0].shape or ()
+        color = next((_CHANNELS[dim] for dim in shape[1:] if isinstance(dim, int) and dim in _CHANNELS), None)
+        yield 'kind = "image"'
+        if color is not None:
+            yield f'color = "{color}"'
+        yield 'scale = "1/255"' if np.dtype(inputs[0].dtype).kind == "f" else "scale = 1"
+        yield "# mean = 0.5 and std = 0.5, or a number a channel: input = (pixel * scale - mean) / std"
+        yield 'resize = "stretch"'
+    yield ""
+
+
+def _name(model: Path) -> str:
+    """What bundles of the model are called."""
+    return _UNFIT_FOR_NAME.sub("-", model.stem).lstrip("._-") or "model"
+
+
+def _relative(path: Path, output: Path) -> str:
+    """The path as the project file writes it: relative to its own folder."""
+    return Path(os.path.relpath(path.resolve(), output.resolve().parent)).as_posix()
+
+
+def _text(value: str) -> str:
+    """A TOML text; JSON's escapes are among TOML's."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import tomllib
+import wave
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from edgekit import api
+from edgekit.config import read_config
+from edgekit.registry import installed_targets
+
+RunEdgeKit = Callable[..., Any]
+SEQUENCE = "f (float[batch, steps, 3] x) => (float[batch, steps, 3] y) { y = Exp(x) }"
+PICTURE = "f (float[N, 3, 8, 8] x) => (float[N, 3, 8, 8] y) { y = Exp(x) }"
+SOUND = "f (float[1, 16] x) => (float[1, 16] y) { y = Exp(x) }"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    return tmp_path
+
+
+def test_a_project_that_builds_and_is_judged(edgekit: RunEdgeKit, folder: Path, onnx_file: Callable[..., Path]) -> None:
+    """The sizes come from the samples; a target that is not there does not stop the other one."""
+    onnx_file(SEQUENCE)
+    for sample in range(2):
+        np.savez(folder / "data" / f"{sample}.npz", x=np.full((1, 5, 3), sample, np.float32))
+    finished = edgekit("init", "model.onnx", "--data", "data", "--target", "ort", "-o", "ci/edgekit.toml", "--json")
+    assert finished.code == 0
+    assert finished.json == {"config": "ci/edgekit.toml", "bundles": ["model-onnxruntime"], "open_dimensions": []}
+    config = folder / "ci" / "edgekit.toml"
+    assert tomllib.loads(config.read_text())["defaults"] == {
+        "model": "../model.onnx",
+        "targets": ["onnxruntime"],
+        "data": "../data",
+        "dims": {"steps": 5},
+    }
+    config.write_text(config.read_text().replace('["onnxruntime"]', '["nowhere", "onnxruntime"]'))
+    finished = edgekit("build", "--config", config, "-q")
+    assert finished.code == 2
+    assert "model-nowhere" in finished.err
+    assert (folder / "ci" / "bundles" / "model-onnxruntime" / "manifest.json").is_file()
+    finished = edgekit("gate", "--config", config, "--update", "--json")
+    assert finished.code == 2
+    assert [(one["name"], one["error"] is None) for one in finished.json["bundles"]] == [
+        ("model-nowhere", False),
+        ("model-onnxruntime", True),
+    ]
+    assert (folder / "ci" / "edgekit-baseline.json").is_file()
+
+
+def test_sizes_that_nothing_tells(edgekit: RunEdgeKit, folder: Path, onnx_file: Callable[..., Path]) -> None:
+    onnx_file(SEQUENCE)
+    finished = edgekit("init", "model.onnx")
+    assert finished.code == 0
+    assert "warning: the size of steps is open: give it in edgekit.toml, in dims" in finished.err
+    assert '# The size of steps is open: dims = { "steps" = SIZE }' in (folder / "edgekit.toml").read_text()
+    targets = [bundle.target for bundle in read_config(folder / "edgekit.toml").bundles]
+    assert targets == [target.profiles[0].name for target in installed_targets().targets]
+
+
+def test_pictures(folder: Path, onnx_file: Callable[..., Path]) -> None:
+    onnx_file(PICTURE)
+    Image.new("RGB", (20, 10)).save(folder / "data" / "a.png")
+    draft = api.init("model.onnx", data="data", targets=["ort"])
+    assert draft.path == Path("edgekit.toml")
+    assert tomllib.loads(draft.path.read_text())["preprocessing"] == {
+        "kind": "image",
+        "color": "RGB",
+        "scale": "1/255",
+        "resize": "stretch",
+    }
+
+
+def test_sounds(folder: Path, onnx_file: Callable[..., Path]) -> None:
+    onnx_file(SOUND)
+    with wave.open(str(folder / "data" / "a.wav"), "wb") as sound:
+        sound.setparams((2, 2, 16000, 0, "NONE", ""))
+        sound.writeframes(b"\0" * 64)
+    draft = api.init("model.onnx", data="data", targets=["ort"])
+    assert tomllib.loads(draft.path.read_text())["preprocessing"] == {
+        "kind": "audio",
+        "sample_rate": 16000,
+        "fit": "pad-crop",
+        "channel": "mix",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["-o", "there.toml"], "error: there.toml: exists already\nhint: -o names another file\n"),
+        (["--target", "toaster"], "toaster"),
+        (["--data", "data"], "error: data: the data folder holds no samples\n"),
+    ],
+)
+def test_refused(
+    edgekit: RunEdgeKit, folder: Path, onnx_file: Callable[..., Path], options: list[str], text: str
+) -> None:
+    onnx_file(PICTURE)
+    (folder / "there.toml").write_text("mine")
+    finished = edgekit("init", "model.onnx", *options, "-q")
+    assert finished.code == 2
+    assert text in finished.err
+    assert (folder / "there.toml").read_text() == "mine"
+    assert not (folder / "edgekit.toml").exists()
