@@ -333,6 +333,7 @@ def quantize(
     shapes: Shapes | None = None,
     isa: str | None = None,
     config: StrPath | None = None,
+    labels: StrPath | None = None,
     progress: Progress | None = None,
 ) -> QuantizedModel:
     """Quantizes a model, ONNX in and ONNX out: ``edgekit quantize``.
@@ -356,6 +357,7 @@ def quantize(
         isa: Instruction sets that candidates have to hold the budget with, such as ``"avx2,vnni"``, where the runtime
             can be held to them here; by default those of the target.
         config: Project file whose preprocessing is used; by default the nearest to ``data``.
+        labels: File with a class name a line, so that the samples' labels may be written as names.
         progress: Told of the stages and warnings; silent by default.
 
     Raises:
@@ -377,6 +379,7 @@ def quantize(
         evaluation=_evaluation(metric, samples=data is not None),
         shapes=_shape_request(dims, shapes),
         instruction_sets=_instruction_sets(isa),
+        labels=_path(labels),
         preprocessing=None if data is None else declared_preprocessing(_path(config), Path(data), source),
     )
     with open_executor(workers, cluster) as executor:

@@ -11,6 +11,7 @@ from typing import Any
 
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data import stated
+from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.samples import open_samples
 from edgekit.devices.instruction_set import require_executable
 from edgekit.dimensions import defaults
@@ -240,6 +241,8 @@ class QuantizeOrder:
     """Whether the smallest model that holds the budget is wanted, rather than the fastest."""
     max_bytes: int | None = None
     """What the model may take, as its target builds it; None where any size will do."""
+    labels: Path | None = None
+    """File with a class name a line; None: labels are numbers, or what the folders' order says."""
     instruction_sets: tuple[str, ...] | None = None
     """With which candidates have to hold the budget; None: those of the target."""
     choice: str | None = None
@@ -395,7 +398,10 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
         at_defaults = at_sizes(fixed.inputs, defaults(fixed.open_dims))
         preprocessing = resolve_preprocessing(order.preprocessing, at_defaults)
         preprocessing = preprocessing or stated.preprocessing(fixed.metadata, at_defaults)
-        samples = open_samples(order.data, fixed.inputs, preprocessing, fixed.class_names, open_dims=fixed.open_dims)
+        class_names = fixed.class_names if order.labels is None else read_class_names(order.labels)
+        if order.labels is not None:
+            check_class_names(class_names, order.labels, fixed.outputs)
+        samples = open_samples(order.data, fixed.inputs, preprocessing, class_names, fixed.open_dims)
     simplified = _simplified(walk, fixed)
     before = simplified.weight_bytes
     model, record = _quantized(

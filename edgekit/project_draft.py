@@ -6,7 +6,7 @@ import json
 import os
 import re
 import wave
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,11 +14,12 @@ import numpy as np
 
 from edgekit.atomic import atomic_file
 from edgekit.config import read_config
+from edgekit.data import stated
 from edgekit.data.npz import read_npz
 from edgekit.data.samples import sample_files
 from edgekit.errors import InputError
 from edgekit.graph.default_sizes import with_default_sizes
-from edgekit.graph.shape_request import ShapeRequest
+from edgekit.graph.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model, ValueSpec
 from edgekit.registry import find_profile, installed_targets
 from edgekit.stages.load import Load
@@ -71,7 +72,7 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
     if sizes:
         lines.append(f"dims = {{ {', '.join(f'{_text(name)} = {size}' for name, size in sizes.items())} }}")
     lines += [f"# The size of {name} is open: dims = {{ {_text(name)} = SIZE }}" for name in unknown]
-    lines += ["", *_preprocessing(loaded.inputs, files)]
+    lines += ["", *([] if _is_stated(loaded, sizes) else _preprocessing(loaded.inputs, files))]
     lines += ["[[bundle]]", f"name = {_text(_name(model))}", ""]
     lines += ["[gate]", f"baseline = {_text(BASELINE_FILE)}", ""]
     lines += ["# [budget]", '# size = "5 MB"', '# accuracy_drop = "1%"', "# latency_ratio = 1.0"]
@@ -96,6 +97,13 @@ def _sizes(model: Model, files: Sequence[Path]) -> tuple[dict[str, int], list[st
             elif dim not in unknown:
                 unknown.append(dim)
     return told, [dim for dim in unknown if dim not in told]
+
+
+def _is_stated(model: Model, sizes: Mapping[str, int]) -> bool:
+    """Whether the file itself states how pictures become the input."""
+    request, _ = with_default_sizes(ShapeRequest(), model.inputs, model.metadata)
+    known = {dim: size for dim, size in {**request.dims, **sizes}.items() if isinstance(size, int)}
+    return stated.preprocessing(model.metadata, at_sizes(model.inputs, known)) is not None
 
 
 def _preprocessing(inputs: Sequence[ValueSpec], files: Sequence[Path]) -> Iterator[str]:

@@ -16,7 +16,15 @@ from edgekit.errors import InputError
 from edgekit.model import Arrays
 from edgekit.progress import Step
 from edgekit.registry import canonical_of
-from edgekit.timing.latency import Interval, Latency, median_interval, ratio_interval, time_in_turns
+from edgekit.timing.latency import (
+    MOST_SECONDS,
+    STAND_IN_SECONDS,
+    Interval,
+    Latency,
+    median_interval,
+    ratio_interval,
+    time_in_turns,
+)
 
 
 @dataclass(frozen=True)
@@ -111,7 +119,9 @@ def bench_bundle(
                 clocks[f"{one.path} in {session.default_precision}"] = _Clock(other, _feeds(one))
         if model is not None:
             clocks[str(model)] = _Clock(opened.enter_context(open_original(bundle, model)), _feeds(bundle))
-        times = time_in_turns({name: clock.time for name, clock in clocks.items()}, step)
+        stands_in = any(clock.stands_in for clock in clocks.values())
+        timers = {name: clock.time for name, clock in clocks.items()}
+        times = time_in_turns(timers, step, STAND_IN_SECONDS if stands_in else MOST_SECONDS)
         return [clock.candidate(name, times[name]) for name, clock in clocks.items()]
 
 
@@ -122,6 +132,11 @@ class _Clock:
         self._session = session
         self._feeds = feeds
         self._last: Timing | None = None
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether the times say nothing about the device."""
+        return self._session.is_stand_in
 
     def time(self, runs: int, warm_up: int) -> Sequence[float]:
         self._last = self._session.time(self._feeds, runs, warm_up)

@@ -11,6 +11,14 @@ import typer
 if TYPE_CHECKING:
     from edgekit.graph.shape_request import ShapeRequest
 
+LabelsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--labels",
+        metavar="FILE",
+        help="The classes' names, one a line: for the app, and to write the samples' labels as names.",
+    ),
+]
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX model.", show_default=False)]
 ModelOutputOption = Annotated[
     Path, typer.Option("--output", "-o", metavar="OUT", help="The ONNX file to write.", show_default=False)

@@ -18,7 +18,7 @@ from edgekit.cli._bundle_options import (
 from edgekit.cli._bundle_view import show_summary
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
-from edgekit.cli._options import DataOption, ModelArgument, QuantizerOption, ShapeOptions, TargetOption
+from edgekit.cli._options import DataOption, LabelsOption, ModelArgument, QuantizerOption, ShapeOptions, TargetOption
 from edgekit.cli._search_options import SearchOptions
 
 VerifyDataOption = Annotated[
@@ -67,14 +67,6 @@ StateOption = Annotated[
         help="An input that the built model is to keep from one run to the next, and the output that replaces it "
         "(where the target takes states). May be given more than once.",
         show_default=False,
-    ),
-]
-LabelsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--labels",
-        metavar="FILE",
-        help="The classes' names, one a line: for the app, and to write the samples' labels as names.",
     ),
 ]
 TargetOptionOption = Annotated[

@@ -17,7 +17,14 @@ from edgekit.cli._bundle_options import (
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._explain import print_layers
-from edgekit.cli._options import DataOption, ModelArgument, ModelOutputOption, QuantizerOption, ShapeOptions
+from edgekit.cli._options import (
+    DataOption,
+    LabelsOption,
+    ModelArgument,
+    ModelOutputOption,
+    QuantizerOption,
+    ShapeOptions,
+)
 from edgekit.cli._search_options import SearchOptions
 
 if TYPE_CHECKING:
@@ -66,6 +73,7 @@ def quantize(
     shapes: ShapeOptions,
     isa: InstructionSetsOption = None,
     config: DataConfigOption = None,
+    labels: LabelsOption = None,
     output: ModelOutputOption,
 ) -> None:
     """Quantize a model: ONNX in, smaller ONNX out.
@@ -96,6 +104,7 @@ def quantize(
             shapes=request.shapes,
             isa=isa,
             config=config,
+            labels=labels,
             progress=console.progress,
         )
     except BudgetError as error:

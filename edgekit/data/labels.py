@@ -34,7 +34,7 @@ _CLASS_NUMBER = "one whole number from 0"
 _LABEL_BYTES = 64
 _DIGITS = 18
 """Most digits of a class's number."""
-NAMES_HINT = "`edgekit package` takes the names of the classes, with --labels FILE, and keeps them in the bundle"
+NAMES_HINT = "`edgekit package` and `quantize` take the names of the classes, with --labels FILE"
 """Only a command that has the option, or a bundle that was packaged with it, knows names: all others want numbers."""
 
 

@@ -13,7 +13,7 @@ from edgekit.stages import Stage
 from edgekit.stages.build import extend
 from edgekit.stages.verify import Verified
 from edgekit.target import Profile
-from edgekit.timing.latency import measure_in_turns
+from edgekit.timing.latency import MOST_SECONDS, STAND_IN_SECONDS, measure_in_turns
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,9 @@ class Bench(Stage[Verified]):
         feeds = next(iter(self._samples)).feeds
         reference = reference_of(self._original, fast=True)
         times = measure_in_turns(
-            {"built": lambda: given.runner.run(feeds), "reference": lambda: reference.run(feeds)}, self._progress
+            {"built": lambda: given.runner.run(feeds), "reference": lambda: reference.run(feeds)},
+            self._progress,
+            MOST_SECONDS if self._profile.runs_here else STAND_IN_SECONDS,
         )
         latency = {
             "executed_by": given.runner.executed_by,

@@ -21,6 +21,9 @@ MOST_SECONDS = 10.0
 """When the measurement ends although :data:`LEAST_RUNS` have not been made; each model has run at least once."""
 ENOUGH_SECONDS = 1.5
 """When it ends once they have."""
+STAND_IN_SECONDS = 1.0
+"""How long a stand-in for a device is measured, whose times say nothing about the device; one run where that takes
+longer."""
 
 
 LEAST_TURNS = 5
@@ -97,22 +100,27 @@ def _bootstrap(turns: int, statistic: Callable[[np.ndarray], float], confidence:
 
 
 def measure_in_turns(
-    run: Mapping[str, Callable[[], object]], step: Callable[[str, int, int], None] | None = None
+    run: Mapping[str, Callable[[], object]],
+    step: Callable[[str, int, int], None] | None = None,
+    most_seconds: float = MOST_SECONDS,
 ) -> dict[str, Latency]:
     """Times callables of this process, which take turns as in :func:`time_in_turns`.
 
     Args:
         run: What to time, by name; each call is one run.
         step: Told how many turns are done.
+        most_seconds: When the measurement ends at the latest, save for one run of each.
 
     Returns:
         At least one time for each name.
     """
-    return time_in_turns({name: partial(_time_calls, call) for name, call in run.items()}, step)
+    return time_in_turns({name: partial(_time_calls, call) for name, call in run.items()}, step, most_seconds)
 
 
 def time_in_turns(
-    timers: Mapping[str, Timer], step: Callable[[str, int, int], None] | None = None
+    timers: Mapping[str, Timer],
+    step: Callable[[str, int, int], None] | None = None,
+    most_seconds: float = MOST_SECONDS,
 ) -> dict[str, Latency]:
     """Times models that take turns; every second round goes in reverse order.
 
@@ -122,13 +130,18 @@ def time_in_turns(
     Args:
         timers: What times a model, by name.
         step: Told how many turns are done.
+        most_seconds: When the measurement ends at the latest, save for one run of each.
 
     Returns:
         At least one time for each name.
     """
-    runs = {name: max(1, math.ceil(TURN_SECONDS / max(_warm_up(timer), 1e-7))) for name, timer in timers.items()}
+    start = time.perf_counter()
+    fastest = {name: _warm_up(timer, most_seconds / LEAST_RUNS) for name, timer in timers.items()}
+    if time.perf_counter() - start >= most_seconds:
+        return {name: Latency((seconds * 1e3,)) for name, seconds in fastest.items()}
+    runs = {name: max(1, math.ceil(TURN_SECONDS / max(seconds, 1e-7))) for name, seconds in fastest.items()}
     times: dict[str, list[float]] = {name: [] for name in timers}
-    start, rounds = time.perf_counter(), 0
+    rounds = 0
     while True:
         for name in list(timers)[:: -1 if rounds % 2 else 1]:
             times[name].extend(timers[name](runs[name], 1 if runs[name] > 1 else 0))
@@ -137,17 +150,17 @@ def time_in_turns(
             step("turn", rounds, 0)
         elapsed = time.perf_counter() - start
         enough = elapsed >= ENOUGH_SECONDS and all(len(made) >= LEAST_RUNS for made in times.values())
-        if enough or elapsed >= MOST_SECONDS:
+        if enough or elapsed >= most_seconds:
             return {name: Latency(tuple(made), runs[name]) for name, made in times.items()}
 
 
-def _warm_up(timer: Timer) -> float:
-    """Seconds of the fastest of the first runs; of one alone where it takes its time."""
+def _warm_up(timer: Timer, long: float) -> float:
+    """Seconds of the fastest of the first runs; of one alone where it takes ``long``."""
     fastest = math.inf
     for _ in range(WARM_UP_RUNS):
         (milliseconds,) = timer(1, 0)
         fastest = min(fastest, milliseconds / 1e3)
-        if fastest > MOST_SECONDS / LEAST_RUNS:
+        if fastest > long:
             break
     return fastest
 

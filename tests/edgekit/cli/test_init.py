@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from PIL import Image
 
@@ -77,6 +78,15 @@ def test_pictures(folder: Path, onnx_file: Callable[..., Path]) -> None:
         "scale": "1/255",
         "resize": "stretch",
     }
+
+
+def test_what_the_file_states_is_not_typed_again(folder: Path, onnx_model: Callable[..., onnx.ModelProto]) -> None:
+    model = onnx_model(PICTURE)
+    onnx.helper.set_model_props(model, {"names": "{0: 'a'}", "stride": "32", "task": "detect"})
+    onnx.save(model, "model.onnx")
+    Image.new("RGB", (20, 10)).save(folder / "data" / "a.png")
+    draft = api.init("model.onnx", data="data", targets=["ort"])
+    assert "preprocessing" not in tomllib.loads(draft.path.read_text())
 
 
 def test_sounds(folder: Path, onnx_file: Callable[..., Path]) -> None:

@@ -149,16 +149,21 @@ def test_a_max_drop_that_is_none(edgekit: RunEdgeKit, model: Path, data: Path, t
     )
 
 
-def test_names_in_place_of_numbers_are_for_another_command(
-    edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path
-) -> None:
+def test_names_in_place_of_numbers(edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path) -> None:
     count = len(list(data.iterdir()))
     (data / "labels.txt").write_text("cat\n" * count)
     text = refusal(edgekit, model, "--data", data, "--dim", "N=1", "-o", tmp_path / "int8.onnx")
     assert text.endswith(
-        "found: 'cat'\nhint: write the number of the class; `edgekit package` takes the names of the classes, "
-        "with --labels FILE, and keeps them in the bundle\n"
+        "found: 'cat'\nhint: write the number of the class; `edgekit package` and `quantize` take the names of the "
+        "classes, with --labels FILE\n"
     )
+    names = tmp_path / "names.txt"
+    names.write_text("dog\n" + "".join(f"animal {number}\n" for number in range(8)) + "bee\n")
+    options = ["--data", data, "--dim", "N=1", "--scheme", "int8", "--max-drop", "100%", "-o", tmp_path / "int8.onnx"]
+    text = refusal(edgekit, model, *options, "--labels", names)
+    assert "expected: a number from 0, or one of dog, animal 0, " in text
+    names.write_text(names.read_text().replace("bee", "cat"))
+    assert edgekit("quantize", model, *options, "--labels", names, "--json").code == 0
 
 
 def test_an_empty_data_folder_leaves_nothing_behind(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:

@@ -261,8 +261,8 @@ class TestLabels:
         (tmp_path / "labels.txt").write_text("ant\nbee\ncat\n")
         assert message(tmp_path) == (
             "labels.txt: there are not as many labels as samples\nexpected: 2 lines\nfound: 3 lines\n"
-            "hint: names of classes, as against labels of samples, go elsewhere: `edgekit package` takes the names of "
-            "the classes, with --labels FILE, and keeps them in the bundle"
+            "hint: names of classes, as against labels of samples, go elsewhere: `edgekit package` and `quantize` "
+            "take the names of the classes, with --labels FILE"
         )
 
     def test_two_ways_at_once(self, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from scipy import stats
 from edgekit.timing import latency
 from edgekit.timing.latency import (
     LEAST_RUNS,
+    STAND_IN_SECONDS,
     Latency,
     measure_in_turns,
     median_interval,
@@ -64,6 +65,14 @@ def test_a_slow_model_ends_the_measurement_in_time(clock: Clock) -> None:
     times = measure_in_turns({"slow": clock.work(3.0)})
     assert clock.now <= 20
     assert times["slow"].milliseconds
+
+
+@pytest.mark.parametrize(("seconds", "most_runs"), [(0.001, 1000), (0.3, 4), (3.0, 1)])
+def test_a_stand_in_takes_a_second_or_one_run(clock: Clock, seconds: float, most_runs: int) -> None:
+    times = measure_in_turns({"stand-in": clock.work(seconds)}, most_seconds=STAND_IN_SECONDS)
+    assert clock.now <= max(1 + seconds, 1.1)
+    assert 1 <= len(times["stand-in"].milliseconds) <= most_runs
+    assert times["stand-in"].percentile(50) == pytest.approx(seconds * 1e3)
 
 
 def test_a_timer_is_asked_for_turns_of_about_the_same_length(clock: Clock) -> None:
