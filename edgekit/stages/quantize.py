@@ -146,7 +146,7 @@ class Quantize(Stage[Model]):
         evaluation: The project's own measure of quality, which ``max_drop`` is of.
         executor: Evaluates candidates in other processes; None evaluates them in this one.
         quantizer: The name of the quantizer; None for the one that :func:`installed_quantizer` prefers.
-        instruction_sets: Those on which candidates have to hold the budget; None for those of the profile.
+        instruction_sets: Those with which candidates have to hold the budget; None for the weakest of the profile.
         smallest: Whether the smallest model that holds the budget is wanted.
         max_bytes: What the built model may take.
         choice: The candidate to ship, as an earlier record names it; None for the quantizer's own choice.
@@ -175,7 +175,7 @@ class Quantize(Stage[Model]):
         self._choice = choice
         self._smallest = smallest
         self._max_bytes = max_bytes
-        self._instruction_sets = profile.instruction_sets if instruction_sets is None else instruction_sets
+        self._instruction_sets = instruction_sets
         self._quantizer = quantizer
         self._scheme = scheme
         self._target = target
@@ -239,7 +239,7 @@ class Quantize(Stage[Model]):
                     self._profile,
                     self._options,
                     timed_threads(),
-                    tuple(name for name in self._instruction_sets if held_here(self._target, name)),
+                    self._judged_with(),
                 ),
                 latency_counts=self._profile.runs_here,
                 progress=self._progress,
@@ -247,6 +247,17 @@ class Quantize(Stage[Model]):
                 choice=self._choice,
             )
         )
+
+    def _judged_with(self) -> tuple[str, ...]:
+        """What candidates are held to beside this processor's own instructions.
+
+        By default the weakest of the sets: what saturates with any of them does with that one. What is packaged is
+        verified with all of them.
+        """
+        asked = self._instruction_sets
+        known = self._profile.instruction_sets if asked is None else asked
+        held = tuple(name for name in known if held_here(self._target, name))
+        return held[:1] if asked is None else held
 
     def _handed_on(self, given: Model, result: QuantizationResult) -> Quantized:
         after = result.next_best

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgekit_quantize.integers.qparams import TYPES, QParams
+from edgekit_quantize.integers.qparams import TINY, TYPES, QParams
 from edgekit_quantize.integers.weights import symmetric_weights
 from edgekit_quantize.sizing.forms import Form
 
@@ -30,8 +30,9 @@ FEW_BITS = 4
 WHOLE_BITS = 8
 """Integers of so many bits are rounded to nearest: there is nothing left to gain."""
 
+HIGH = TYPES["int8"].high
 Nearest = Callable[[np.ndarray], np.ndarray]
-"""The levels that are nearest to scaled weights, of one input ``[N]`` or of all ``[N, K]``."""
+"""The levels that are nearest to the scaled weights of one input, ``[N]``."""
 
 
 def encoded(matrix: np.ndarray, form: Form, moments: np.ndarray | None) -> tuple[np.ndarray, QParams]:
@@ -47,17 +48,25 @@ def encoded(matrix: np.ndarray, form: Form, moments: np.ndarray | None) -> tuple
     """
     params = _scales(matrix, form)
     scale, _ = params.spread(matrix.shape)
-    scaled = matrix.astype(np.float64) / scale
     if not form.palette:
-        integers = np.clip(np.rint(scaled), -params.dtype.high, params.dtype.high)
-        if moments is not None and form.bits < WHOLE_BITS:
-            high = params.dtype.high
-            integers = _compensated(scaled, scale, moments, lambda x: np.clip(np.rint(x), -high, high))
-        return integers.astype(np.int8), params
+        high = params.dtype.high
+        if moments is None or form.bits >= WHOLE_BITS:
+            return params.quantize(matrix), params
+        return _compensated(matrix, scale, moments, lambda x: np.clip(np.rint(x), -high, high)), params
     power = np.ones(matrix.shape[1]) if moments is None else np.maximum(np.diag(moments), 0.0)
-    nearest = _palettes(scaled, np.square(scale[:, :1].astype(np.float64)) * (power + DAMPING * power.mean()), form)
-    integers = nearest(scaled) if moments is None else _compensated(scaled, scale, moments, nearest)
-    return integers.astype(np.int8), params
+    tables = _palettes(matrix, scale, power + DAMPING * power.mean(), form)
+    owner = np.repeat(np.arange(len(tables)), len(matrix) // len(tables))
+    if moments is not None:
+        return _compensated(matrix, scale, moments, lambda x: np.asarray(tables[owner, _cells(x)])), params
+    integers = np.empty(matrix.shape, np.int8)
+    for row, group in enumerate(owner):
+        integers[row] = tables[group, _cells(matrix[row] / scale[row])]
+    return integers, params
+
+
+def _cells(scaled: np.ndarray) -> np.ndarray:
+    """Which part of the range of the integers each scaled weight falls into."""
+    return np.asarray(np.clip(np.rint((scaled + HIGH) * STEPS), 0, 2 * HIGH * STEPS), np.intp)
 
 
 def _scales(matrix: np.ndarray, form: Form) -> QParams:
@@ -75,27 +84,19 @@ def _scales(matrix: np.ndarray, form: Form) -> QParams:
     return params
 
 
-def _palettes(scaled: np.ndarray, weight: np.ndarray, form: Form) -> Nearest:
-    """Levels for each group of channels, and what finds the nearest."""
-    outputs = len(scaled)
-    together = form.slices or outputs
-    high = TYPES["int8"].high
-    edges = (np.arange(2 * high * STEPS + 2) - 0.5) / STEPS - high
-    centres = (edges[1:] + edges[:-1]) / 2
-    tables = np.empty((outputs // together, len(centres)), np.int8)
+def _palettes(matrix: np.ndarray, scale: np.ndarray, power: np.ndarray, form: Form) -> np.ndarray:
+    """The level that is nearest to each cell, for each group of channels that share a palette; int8 ``[G, cells]``."""
+    together = form.slices or len(matrix)
+    centres = np.arange(2 * HIGH * STEPS + 1) / STEPS - HIGH
+    tables = np.empty((len(matrix) // together, len(centres)), np.int8)
     for group in range(len(tables)):
-        rows = slice(group * together, (group + 1) * together)
-        counts = np.broadcast_to(weight[rows], scaled[rows].shape)
-        mass, _ = np.histogram(np.clip(scaled[rows], -high, high), edges, weights=counts)
+        mass = np.zeros(len(centres))
+        for row in range(group * together, (group + 1) * together):
+            counted = np.bincount(_cells(matrix[row] / scale[row]), power, len(centres))
+            mass += counted * float(scale[row].max()) ** 2
         levels = np.unique(np.rint(_levels(centres, mass, 2**form.bits)))
         tables[group] = levels[np.searchsorted((levels[1:] + levels[:-1]) / 2, centres)]
-    owner = np.repeat(np.arange(len(tables)), together)
-
-    def nearest(x: np.ndarray) -> np.ndarray:
-        place = np.clip(np.rint((x + high) * STEPS), 0, len(centres) - 1).astype(np.int64)
-        return np.asarray(tables[owner if x.ndim == 1 else owner[:, None], place], np.float64)
-
-    return nearest
+    return tables
 
 
 def _levels(centres: np.ndarray, mass: np.ndarray, count: int) -> np.ndarray:
@@ -121,20 +122,20 @@ def _levels(centres: np.ndarray, mass: np.ndarray, count: int) -> np.ndarray:
     return levels
 
 
-def _compensated(scaled: np.ndarray, scale: np.ndarray, moments: np.ndarray, nearest: Nearest) -> np.ndarray:
-    """Integers chosen input by input, the strongest input first."""
-    inputs = scaled.shape[1]
-    damped = moments + np.eye(inputs) * max(DAMPING * float(np.mean(np.diag(moments))), 1e-12)
+def _compensated(matrix: np.ndarray, scale: np.ndarray, moments: np.ndarray, nearest: Nearest) -> np.ndarray:
+    """Integers chosen input by input, the strongest input first; int8 ``[N, K]``."""
+    inputs = matrix.shape[1]
+    damping = max(DAMPING * float(np.mean(np.diag(moments))), float(TINY))
+    damped = moments + np.eye(inputs) * damping
     order = np.argsort(-np.diag(damped), kind="stable")
-    upper = np.linalg.cholesky(np.linalg.inv(damped[np.ix_(order, order)])).T
-    left = (scaled * scale)[:, order]
-    steps = np.broadcast_to(scale, scaled.shape)[:, order].astype(np.float64)
-    integers = np.empty_like(left)
+    upper = np.linalg.cholesky(np.linalg.inv(damped[np.ix_(order, order)])).T.astype(np.float32)
+    left = matrix[:, order].T.copy()  # one input after the other, each with its outputs side by side
+    steps = np.broadcast_to(scale, matrix.shape)[:, order].T
+    chosen = np.empty((inputs, len(matrix)), np.int8)
     for place in range(inputs):
-        chosen = nearest(left[:, place] / steps[:, place])
-        integers[:, place] = chosen
-        error = (left[:, place] - chosen * steps[:, place]) / upper[place, place]
-        left[:, place + 1 :] -= np.outer(error, upper[place, place + 1 :])
-    result = np.empty(integers.shape)
-    result[:, order] = integers
+        chosen[place] = nearest(left[place] / steps[place])
+        error = (left[place] - chosen[place] * steps[place]) / upper[place, place]
+        left[place + 1 :] -= np.outer(upper[place, place + 1 :], error)
+    result = np.empty(matrix.shape, np.int8)
+    result[:, order] = chosen.T
     return result

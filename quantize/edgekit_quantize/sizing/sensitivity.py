@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
@@ -16,7 +17,10 @@ from edgekit_quantize.sizing.forms import Storage
 from edgekit_quantize.sizing.weights import FLOAT_FORM, Weight
 
 SAMPLES = 8
-"""So many samples tell how the outputs move."""
+"""So many samples tell how the outputs move, or fewer where that would take long."""
+FEWEST_SAMPLES = 2
+LONG_S = 60.0
+"""What the executions may take in all, by what the first of them takes."""
 
 
 class FedModel:
@@ -66,6 +70,11 @@ def measured_choices(
     spread = variances(references)
     every = max(1, len(references) // SAMPLES)
     samples = [*islice((each for place, each in enumerate(references) if place % every == 0), SAMPLES)]
+    fed.run(samples[0].feeds, {})
+    start = time.perf_counter()
+    fed.run(samples[0].feeds, {})
+    runs = (time.perf_counter() - start) * sum(1 for weight in weights.values() for _ in weight.choices(storage))
+    samples = samples[: max(FEWEST_SAMPLES, min(SAMPLES, int(LONG_S / runs)))]
     before = [fed.run(sample.feeds, {}) for sample in samples]
     share = len(samples) / max(len(references), 1)
     found: dict[str, list[Choice]] = {}

@@ -99,7 +99,12 @@ def _stored(levels: np.ndarray, scale: np.ndarray, axis: int, palettes: Palettes
     dtype = types.nptype_from_builtin(types.string_to_builtin(f"uint{palettes.bits}"))
     wide = [groups if at == axis else 1 for at in range(rank)]
     alike = mb.constexpr_lut_to_dense(
-        indices=indices.astype(np.uint8).astype(dtype), lut=tables.reshape(*wide, -1, 1), before_op=before
+        indices=indices.astype(np.uint8).astype(dtype),
+        lut=tables.reshape(*wide, -1, 1),
+        before_op=before,
+        name=f"{before.name}_levels",
     )
     each = [levels.shape[axis] if at == axis and scale.ndim else 1 for at in range(rank)]
-    return mb.constexpr_blockwise_shift_scale(data=alike, scale=scale.reshape(each), before_op=before)
+    return mb.constexpr_blockwise_shift_scale(
+        data=alike, scale=scale.reshape(each), before_op=before, name=f"{before.name}_weights"
+    )
