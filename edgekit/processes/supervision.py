@@ -68,15 +68,35 @@ class _Told:
 
 
 _pipe: int | None = None
+_listener: Callable[[Mapping[str, Any]], None] | None = None
 _asked: tuple[int | None, float | None] = None, None
 _last_step = 0.0
 
 
 def tell(**what: Any) -> None:
     """Tells the supervising process, where there is one, a ``stage``, ``folder``, ``subject`` or ``limits``."""
-    if _pipe is not None:
+    if _listener is not None:
+        _listener(what)
+    elif _pipe is not None:
         with suppress(OSError):  # who supervised is gone, and so will this process be
             os.write(_pipe, json.dumps(what).encode() + b"\n")
+
+
+def listen(listener: Callable[[Mapping[str, Any]], None], asked: tuple[int | None, float | None]) -> None:
+    """Makes this a process that another one than the first watches: one of several that work side by side.
+
+    Args:
+        listener: Takes what would be told the supervising process.
+        asked: The limits that were asked for there; see :func:`asked_limits`.
+    """
+    global _listener
+    _listener = listener
+    set_limits(*asked)
+
+
+def asked_limits() -> tuple[int | None, float | None]:
+    """The bytes and seconds that :func:`set_limits` took note of."""
+    return _asked
 
 
 def tell_step() -> None:
@@ -101,7 +121,7 @@ def limits_for(model_bytes: int) -> Limits:
 
 def tell_model_bytes(count: int) -> None:
     """Sets the limits to what suits a model of this size."""
-    if _pipe is not None:
+    if _pipe is not None or _listener is not None:
         limits = limits_for(count)
         limit_allocations(limits)
         tell(limits=vars(limits))

@@ -16,18 +16,21 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, NoReturn
 
 from edgekit.errors import EdgeKitError, InputError
-from edgekit.processes.supervision import tell_step
+from edgekit.processes import supervision
+from edgekit.processes.limits import Limits, Watch
 from edgekit.progress import Progress
 from edgekit.terminal.board import Board
 
 GRACE_SECONDS = 5.0
 """How long a process may take to clean up before it is killed."""
+SECONDS_BETWEEN_LOOKS = 0.5
+"""How often the memory and the progress of the processes are looked at."""
 SECONDS_BETWEEN_STEPS = 0.1
 """Steps that follow each other faster are not told."""
 
@@ -61,6 +64,8 @@ class _Running:
     process: SpawnProcess
     connection: Connection
     start: float
+    watch: Watch
+    limits: Limits = field(default_factory=Limits)
     ended: bool = False
     failure: Failure | None = None
 
@@ -84,10 +89,15 @@ def run_jobs(jobs: Sequence[tuple[str, Job]], count: int, board: Board, explain:
         while waiting or running:
             while waiting and len(running) < count:
                 running.append(_started(*waiting.popleft(), board, explain))
-            for connection in wait([one.connection for one in running]):
+            ready = wait([one.connection for one in running], SECONDS_BETWEEN_LOOKS)
+            supervision.tell_step()  # each of them is watched here
+            for one in running:
+                if one.failure is None and one.connection not in ready:
+                    _end_where_broken(one)
+            for connection in ready:
                 one = next(one for one in running if one.connection is connection)
                 if _heard(one, board):
-                    tell_step()
+                    one.watch.progressed()
                     continue
                 running.remove(one)
                 results[one.name] = _result(one)
@@ -109,12 +119,13 @@ def run_jobs(jobs: Sequence[tuple[str, Job]], count: int, board: Board, explain:
 def _started(name: str, job: Job, board: Board, explain: Explain) -> _Running:
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=_work, args=(there, job, explain), name=name)
+    process = context.Process(target=_work, args=(there, job, explain, supervision.asked_limits()), name=name)
     board.started(name)
     with _interrupts_put_off():
         process.start()
     there.close()
-    return _Running(name, process, here, time.monotonic())
+    assert process.pid is not None  # it has started
+    return _Running(name, process, here, time.monotonic(), Watch(process.pid))
 
 
 @contextmanager
@@ -130,6 +141,17 @@ def _interrupts_put_off() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _end_where_broken(one: _Running) -> None:
+    """Kills a process that has gone beyond its limits, and keeps why."""
+    broken = one.watch.broken(one.limits)
+    if broken is not None:
+        error = InputError(
+            broken.message, subject=one.name, expected=broken.expected, found=broken.found, hint=broken.hint
+        )
+        one.failure = Failure.of(error)
+        one.process.kill()
+
+
 def _heard(one: _Running, board: Board) -> bool:
     """Passes on what the process tells; false once it has ended."""
     try:
@@ -139,6 +161,10 @@ def _heard(one: _Running, board: Board) -> bool:
     if kind == "ended":
         one.ended, (one.failure,) = True, rest
         return False
+    if kind == "told":
+        (what,) = rest
+        one.limits = Limits(**what["limits"]) if "limits" in what else one.limits
+        return True
     getattr(board, kind)(one.name, *rest)
     return True
 
@@ -150,7 +176,7 @@ def _result(one: _Running) -> Failure | None:
         one.process.kill()
         one.process.join()
     one.connection.close()
-    if one.ended:
+    if one.ended or one.failure is not None:
         return one.failure
     code = one.process.exitcode or 0
     how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
@@ -200,8 +226,9 @@ class _ToldProgress(Progress):
         self._connection.send(("warn", text))
 
 
-def _work(connection: Connection, job: Job, explain: Explain) -> None:
+def _work(connection: Connection, job: Job, explain: Explain, asked: tuple[int | None, float | None]) -> None:
     """What a process does."""
+    supervision.listen(lambda what: connection.send(("told", what)), asked)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # where Ctrl-C could not be kept from this process
     try:
         signal.signal(signal.SIGTERM, _interrupt)

@@ -189,3 +189,21 @@ def test_the_python_program_prepares_pictures_as_edgekit_does(
     record = preprocessing.resolve(spec).as_record()
     got = python_module.model_input(Image.open(file), record)
     np.testing.assert_array_equal(got, preprocessing.decoder(spec)(file))
+
+
+@pytest.mark.cxx
+def test_the_cpp_program_refuses_a_model_that_is_not_as_the_manifest_has_it(
+    cpp_program: list[object],
+    digits_bundle: Callable[[str, str], Path],
+    test_digits: dict[Path, str],
+    tmp_path: Path,
+) -> None:
+    bundle = tmp_path / "bundle"
+    shutil.copytree(digits_bundle("digits-intel-cpu", "none"), bundle)
+    weights = bytearray((bundle / "model.bin").read_bytes())
+    weights[-1] ^= 1
+    (bundle / "model.bin").write_bytes(weights)
+    command = [str(part) for part in (*cpp_program, bundle, next(iter(test_digits)))]
+    finished = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert finished.returncode != 0
+    assert "model.bin is not as the bundle's manifest has it" in finished.stdout + finished.stderr

@@ -9,6 +9,8 @@
 #include <openvino/core/preprocess/pre_post_process.hpp>
 #include <stdexcept>
 
+#include "sha256.hpp"
+
 using nlohmann::json;
 using ov::preprocess::ResizeAlgorithm;
 
@@ -25,6 +27,23 @@ json read_manifest(const std::string& folder) {
         throw std::runtime_error(folder + " does not say how a picture becomes its input");
     }
     return manifest;
+}
+
+// Holds what is loaded against the manifest, which lists the SHA-256 of every file.
+void require_unchanged(const std::string& folder, const json& manifest) {
+    const auto is_of_model = [&manifest](const std::string& path) {
+        for (const auto& part : manifest.at("model").at("files")) {
+            const auto name = part.get<std::string>();
+            if (path == name || path.rfind(name + "/", 0) == 0) return true;
+        }
+        return false;
+    };
+    for (const auto& record : manifest.at("files")) {
+        const auto path = record.at("path").get<std::string>();
+        if (is_of_model(path) && sha256_of_file(folder + "/" + path) != record.at("sha256").get<std::string>()) {
+            throw std::runtime_error(path + " is not as the bundle's manifest has it");
+        }
+    }
 }
 
 ResizeAlgorithm algorithm(const std::string& interpolation) {
@@ -66,6 +85,7 @@ std::shared_ptr<ov::Model> with_preprocessing(const std::shared_ptr<ov::Model>& 
 
 Classifier::Classifier(const std::string& folder, const std::string& device) {
     const json manifest = read_manifest(folder);
+    require_unchanged(folder, manifest);
     const json& declared = manifest.at("preprocessing");
     preprocessing_.height = declared.at("size").at(0);
     preprocessing_.width = declared.at("size").at(1);

@@ -16,7 +16,8 @@ struct Answer {
 class Classifier {
 public:
     // Compiles the model of the bundle in `folder` for a device (CPU, GPU, NPU), with resizing and normalization in it.
-    // Throws std::exception where the bundle cannot be read or does not say how a picture becomes its input.
+    // Throws std::exception where the bundle cannot be read, where a file of the model is not as the manifest has it
+    // (SHA-256), or where it does not say how a picture becomes its input.
     Classifier(const std::string& folder, const std::string& device);
 
     Answer classify(const std::string& picture);

@@ -183,3 +183,44 @@ def test_another_interrupt_ends_them_at_once(tmp_path: Path) -> None:
     process.communicate(timeout=60)
     assert time.monotonic() - start < GRACE_SECONDS
     assert is_gone(writer)
+
+
+WATCHED = """
+import sys, time
+from edgekit.cli._errors import as_edgekit_error
+from edgekit.processes import supervision
+from edgekit.processes.workers import run_jobs
+from edgekit.terminal.board import Board
+
+def hang(progress):
+    supervision.tell(limits={"memory": 1 << 31, "seconds": 1.0})
+    while True: pass
+
+def swell(progress):
+    supervision.tell(limits={"memory": 300_000_000, "seconds": 30.0})
+    kept = [bytearray(b"x") * 10_000_000 for _ in range(100)]
+    time.sleep(60)
+
+def work(progress):
+    supervision.tell(limits={"memory": 1 << 31, "seconds": 2.0})
+    for number in range(8):
+        time.sleep(0.5)
+        progress.step("a step", number, 8)
+
+if __name__ == "__main__":
+    jobs = [("hangs", hang), ("swells", swell), ("works", work)]
+    for name, failure in sorted(run_jobs(jobs, 3, Board(), as_edgekit_error).items()):
+        print(name, failure and (failure.exit_code, failure.record["message"], failure.record["subject"]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is watched on Linux")
+def test_each_job_is_held_to_its_own_limits(tmp_path: Path) -> None:
+    (tmp_path / "watched.py").write_text(WATCHED)
+    command = [sys.executable, "watched.py"]
+    finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120)
+    assert finished.stdout.splitlines() == [
+        "hangs (2, 'makes no progress', 'hangs')",
+        "swells (2, 'takes too much memory', 'swells')",
+        "works None",
+    ]

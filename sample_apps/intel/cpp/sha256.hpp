@@ -1,0 +1,7 @@
+// SHA-256 (FIPS 180-4) of a file.
+#pragma once
+
+#include <string>
+
+// 64 hexadecimal digits. Throws std::runtime_error where the file cannot be read.
+std::string sha256_of_file(const std::string& file);
