@@ -16,6 +16,7 @@ from edgekit.model import Model
 from edgekit.progress import Step
 from edgekit.quantizer import CandidateError, settings_of
 from edgekit.target import Runner
+from edgekit.trade_off import value_text
 from edgekit_quantize.search.scoring import Score
 from edgekit_quantize.search.timing import Clock, latencies
 from edgekit_quantize.search.workers import Judge, scores
@@ -112,6 +113,8 @@ class Bench:
     clock: Clock = time.perf_counter
     failures: dict[str, str] = field(default_factory=dict)
     """Why candidates, by name, cannot be built, loaded or run."""
+    nearest: Trial | None = None
+    """The one that has lost the least so far."""
 
     def measured(self, candidates: Sequence[Candidate], max_drop: float = math.inf) -> list[Trial]:
         """The candidates, scored by the executor's workers where there is one, else here, and timed where that counts.
@@ -136,7 +139,7 @@ class Bench:
         else:
             found = []
             for number, (model, (name, _, _)) in enumerate(zip(models, candidates, strict=True), 1):
-                self._tell(f"evaluating {name!r}", number, 0)
+                self._tell(f"evaluating {name!r}", number, len(models))
                 found.append(self.judge.score(model))
         trials, timed = [], []
         for candidate, model, score, runner in zip(candidates, models, found, opened, strict=True):
@@ -147,6 +150,8 @@ class Bench:
             trials.append(trial)
             if not isinstance(runner, CandidateError | None) and score.drop <= max_drop:
                 timed.append((trial, runner))
+        known = trials if self.nearest is None else [self.nearest, *trials]
+        self.nearest = min(known, key=lambda trial: trial.score.drop, default=None)
         if timed and self.original is not None:
             self._time(self.original, timed)
         return trials
@@ -170,8 +175,13 @@ class Bench:
         self._tell("evaluating candidates", count, total)
 
     def _tell(self, what: str, done: int, total: int) -> None:
-        if self.progress is not None:
-            self.progress(what, done, total)
+        if self.progress is None:
+            return
+        if self.nearest is not None:
+            score = self.nearest.score
+            values = [value_text(score.metric, value) for value in (score.value, score.reference)]
+            what = f"so far {self.nearest.name!r}, {score.metric} {values[0]} (float {values[1]}); {what}"
+        self.progress(what, done, total)
 
 
 @dataclass

@@ -10,6 +10,9 @@ import onnx
 import onnxruntime
 import pytest
 
+from edgekit import api
+from edgekit.progress import Progress
+
 RunEdgeKit = Callable[..., Any]
 
 RNG = np.random.default_rng(0)
@@ -260,3 +263,16 @@ def test_workers_write_the_same_file(edgekit: RunEdgeKit, model: Path, data: Pat
     assert edgekit("quantize", model, *options, "-o", tmp_path / "here.onnx").code == 0
     assert edgekit("quantize", model, *options, "--workers", "2", "-o", tmp_path / "there.onnx").code == 0
     assert (tmp_path / "here.onnx").read_bytes() == (tmp_path / "there.onnx").read_bytes()
+
+
+def test_who_waits_is_told_the_nearest_candidate_so_far(model: Path, data: Path, tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+
+    class Listening(Progress):
+        def step(self, what: str, done: int, total: int) -> None:
+            told.append((what, done, total))
+
+    api.quantize(model, tmp_path / "int8.onnx", data=data, target="intel-cpu", dims={"N": 1}, progress=Listening())
+    texts = [what for what, _, _ in told if "candidates" in what or "evaluating" in what]
+    assert texts[0].startswith("evaluating '")
+    assert re.fullmatch(r"so far '.+', \w+ \S+ \(float \S+\); timing candidates", texts[-1])
