@@ -9,7 +9,8 @@ palettes in place of a grid.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -35,13 +36,39 @@ Nearest = Callable[[np.ndarray], np.ndarray]
 """The levels that are nearest to the scaled weights of one input, ``[N]``."""
 
 
-def encoded(matrix: np.ndarray, form: Form, moments: np.ndarray | None) -> tuple[np.ndarray, QParams]:
+@dataclass(frozen=True)
+class Inputs:
+    """What enters a product."""
+
+    moments: np.ndarray
+    """``E[x x']``, ``[K, K]``."""
+
+    @cached_property
+    def power(self) -> np.ndarray:
+        """``E[x^2]`` of each input, ``[K]``."""
+        return np.maximum(np.diag(self.moments), 0.0)
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """The inputs, the strongest first."""
+        return np.argsort(-self.power, kind="stable")
+
+    @cached_property
+    def upper(self) -> np.ndarray:
+        """The upper Cholesky factor of the inverse of the moments, in that order; float32 ``[K, K]``."""
+        damping = max(DAMPING * float(np.mean(self.power)), float(TINY))
+        damped = self.moments + np.eye(len(self.moments)) * damping
+        inverse = np.linalg.inv(damped[np.ix_(self.order, self.order)])
+        return np.asarray(np.linalg.cholesky(inverse).T, np.float32)
+
+
+def encoded(matrix: np.ndarray, form: Form, inputs: Inputs | None) -> tuple[np.ndarray, QParams]:
     """Integers and scales for a matrix of weights.
 
     Args:
         matrix: float32 ``[N, K]``, one row an output channel.
         form: How they are stored.
-        moments: ``E[x x']`` of the inputs, ``[K, K]``; None where nothing is known of them.
+        inputs: What enters; None where nothing is known of it.
 
     Returns:
         int8 ``[N, K]``, and parameters with axis 0, or 1 where there are blocks.
@@ -50,14 +77,14 @@ def encoded(matrix: np.ndarray, form: Form, moments: np.ndarray | None) -> tuple
     scale, _ = params.spread(matrix.shape)
     if not form.palette:
         high = params.dtype.high
-        if moments is None or form.bits >= WHOLE_BITS:
+        if inputs is None or form.bits >= WHOLE_BITS:
             return params.quantize(matrix), params
-        return _compensated(matrix, scale, moments, lambda x: np.clip(np.rint(x), -high, high)), params
-    power = np.ones(matrix.shape[1]) if moments is None else np.maximum(np.diag(moments), 0.0)
+        return _compensated(matrix, scale, inputs, lambda x: np.clip(np.rint(x), -high, high)), params
+    power = np.ones(matrix.shape[1]) if inputs is None else inputs.power
     tables = _palettes(matrix, scale, power + DAMPING * power.mean(), form)
     owner = np.repeat(np.arange(len(tables)), len(matrix) // len(tables))
-    if moments is not None:
-        return _compensated(matrix, scale, moments, lambda x: np.asarray(tables[owner, _cells(x)])), params
+    if inputs is not None:
+        return _compensated(matrix, scale, inputs, lambda x: np.asarray(tables[owner, _cells(x)])), params
     integers = np.empty(matrix.shape, np.int8)
     for row, group in enumerate(owner):
         integers[row] = tables[group, _cells(matrix[row] / scale[row])]
@@ -122,17 +149,13 @@ def _levels(centres: np.ndarray, mass: np.ndarray, count: int) -> np.ndarray:
     return levels
 
 
-def _compensated(matrix: np.ndarray, scale: np.ndarray, moments: np.ndarray, nearest: Nearest) -> np.ndarray:
+def _compensated(matrix: np.ndarray, scale: np.ndarray, inputs: Inputs, nearest: Nearest) -> np.ndarray:
     """Integers chosen input by input, the strongest input first; int8 ``[N, K]``."""
-    inputs = matrix.shape[1]
-    damping = max(DAMPING * float(np.mean(np.diag(moments))), float(TINY))
-    damped = moments + np.eye(inputs) * damping
-    order = np.argsort(-np.diag(damped), kind="stable")
-    upper = np.linalg.cholesky(np.linalg.inv(damped[np.ix_(order, order)])).T.astype(np.float32)
+    order, upper = inputs.order, inputs.upper
     left = matrix[:, order].T.copy()  # one input after the other, each with its outputs side by side
     steps = np.broadcast_to(scale, matrix.shape)[:, order].T
-    chosen = np.empty((inputs, len(matrix)), np.int8)
-    for place in range(inputs):
+    chosen = np.empty((len(order), len(matrix)), np.int8)
+    for place in range(len(order)):
         chosen[place] = nearest(left[place] / steps[place])
         error = (left[place] - chosen[place] * steps[place]) / upper[place, place]
         left[place + 1 :] -= np.outer(upper[place, place + 1 :], error)

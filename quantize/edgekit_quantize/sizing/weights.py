@@ -19,7 +19,7 @@ from edgekit_quantize.graph.parameters import add_to_bias
 from edgekit_quantize.integers.qparams import QParams
 from edgekit_quantize.prepare.opset import upgraded
 from edgekit_quantize.rounding.bias_correction import correction
-from edgekit_quantize.sizing.codebooks import encoded
+from edgekit_quantize.sizing.codebooks import Inputs, encoded
 from edgekit_quantize.sizing.forms import Form, Storage
 from edgekit_quantize.writing.candidate import Written
 from edgekit_quantize.writing.stored import (
@@ -51,8 +51,8 @@ class Weight:
     layers: list[str] = field(default_factory=list)
     """What reads it, by name."""
     kind: str = ""
-    moments: np.ndarray | None = None
-    """``E[x x']`` of the inputs, where samples told."""
+    inputs: Inputs | None = None
+    """What enters, where samples told."""
     _encoded: dict[str, tuple[np.ndarray, QParams]] = field(default_factory=dict)
 
     @property
@@ -67,7 +67,7 @@ class Weight:
     def stored(self, form: Form) -> tuple[np.ndarray, QParams]:
         """Integers of the constant's shape, and parameters along its axes."""
         if form.name not in self._encoded:
-            self._encoded[form.name] = encoded(self.matrix, form, self.moments)
+            self._encoded[form.name] = encoded(self.matrix, form, self.inputs)
         integers, params = self._encoded[form.name]
         if params.block:  # a matrix [N, K], the blocks along its inputs
             turned = self.axis != 0
@@ -153,7 +153,7 @@ def measure_moments(model: ir.Model, weights: Mapping[str, Weight], feeds: Itera
     observe(model, readers.keys(), feeds, take)
     for name, found in moments.items():
         if found.count:
-            weights[name].moments = found.second
+            weights[name].inputs = Inputs(found.second)
 
 
 def write_stored(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgekit_quantize.sizing.codebooks import encoded
+from edgekit_quantize.sizing.codebooks import Inputs, encoded
 from edgekit_quantize.sizing.forms import Form
 
 
@@ -33,7 +33,7 @@ def test_knowing_the_inputs_lowers_the_error_of_the_output(form: Form) -> None:
     inputs = rng.standard_normal((4000, 8)) @ rng.standard_normal((8, 64)) + 0.1 * rng.standard_normal((4000, 64))
     moments = inputs.T @ inputs / len(inputs)
     outputs = []
-    for known in (None, moments):
+    for known in (None, Inputs(moments)):
         integers, params = encoded(matrix, form, known)
         error = params.dequantize(integers) - matrix
         outputs.append(_decibels(inputs @ matrix.T, inputs @ error.T))
