@@ -53,7 +53,7 @@ class StandardRewrites(RewriteSet):
             control_flow.UnrolledLoop(),
             control_flow.ExplicitCaptures(),
             recurrent.SequenceFirst(),
-            recurrent.LSTMSteps(),
+            recurrent.LSTMScan(),
             arithmetic.FloatRemainder(),
             arithmetic.CumulativeProduct(),
             arithmetic.SignedShift(),

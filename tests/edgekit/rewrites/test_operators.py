@@ -86,7 +86,8 @@ def test_loop_whose_end_follows_from_constants(assert_rewritten):
     assert [each.rewrite for each in result.applied] == ["loop written out"]
 
 
-def test_peepholes(assert_rewritten):
+@pytest.mark.parametrize("stated", [{}, {"activations": ["Sigmoid", "Tanh", "Tanh"] * 2}])
+def test_peepholes(assert_rewritten, stated):
     size, features = 4, 3
     constants = {
         "w": numbers(2, 4 * size, features),
@@ -97,7 +98,12 @@ def test_peepholes(assert_rewritten):
         "p": numbers(2, 3 * size),
     }
     node = helper.make_node(
-        "LSTM", ["x", "w", "r", "b", "", "h", "c", "p"], ["y", "yh", "yc"], hidden_size=size, direction="bidirectional"
+        "LSTM",
+        ["x", "w", "r", "b", "", "h", "c", "p"],
+        ["y", "yh", "yc"],
+        hidden_size=size,
+        direction="bidirectional",
+        **stated,
     )
     proto = model([node], {"x": (FLOAT, [5, 2, features])}, {"y": FLOAT, "yh": FLOAT, "yc": FLOAT}, constants)
     assert_rewritten(proto, {"x": numbers(5, 2, features)}, rtol=1e-4, atol=1e-5)
