@@ -15,6 +15,8 @@ MOST_NODES = 200_000
 """Nodes that a model may have once the functions that it calls are in their place."""
 NODES_PER_NODE = 20
 """What every node of the file adds to that."""
+MOST_LEVELS = 24
+"""How deep subgraphs may stand inside each other; runtimes take time that doubles with every level."""
 _LONGEST_TEXT = 1000
 
 _Key = tuple[str, str, str]
@@ -69,6 +71,32 @@ def check_equations(proto: onnx.ModelProto, path: Path) -> None:
 _TERM = r"[A-Za-z ]*+(?:\.\.\.)?+[A-Za-z ]*+"
 _EQUATION = re.compile(rf"{_TERM}(?:,{_TERM})*+(?:->{_TERM})?")
 """As the operator's documentation has it."""
+
+
+def check_depth(proto: onnx.ModelProto, path: Path) -> None:
+    """Counts how deep branches and bodies of loops stand inside each other.
+
+    Raises:
+        InputError: Deeper than :data:`MOST_LEVELS`.
+    """
+    level, depth = [*proto.graph.node, *(node for function in proto.functions for node in function.node)], 0
+    while level := [node for outer in level for graph in _graphs_of(outer) for node in graph.node]:
+        depth += 1
+        if depth > MOST_LEVELS:
+            raise InputError(
+                "has subgraphs that are nested too deeply",
+                subject=path,
+                expected=f"{MOST_LEVELS} levels at most",
+                found=f"more, at node {level[0].name or ', '.join(level[0].output)!r} ({level[0].op_type})",
+                hint="write the branches side by side",
+            )
+
+
+def _graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
 
 
 def _in_order(functions: Mapping[_Key, onnx.FunctionProto], path: Path) -> Iterator[_Key]:

@@ -28,7 +28,7 @@ from edgekit.graph.onnx_file import (
     read_proto,
     sha256,
 )
-from edgekit.graph.vetting import check_equations, check_expansion, unreadable_as_input_error
+from edgekit.graph.vetting import check_depth, check_equations, check_expansion, unreadable_as_input_error
 from edgekit.model import Model, name_nodes, node_name
 from edgekit.rewrites.adaptation import in_known_opset
 from edgekit.rewrites.opset import OLDEST_OPSET
@@ -65,6 +65,7 @@ class Load(Stage[Path]):
 
     def _loaded(self, given: Path) -> StageResult:
         proto = read_proto(given)
+        check_depth(proto, given)
         check_expansion(proto, given)
         check_equations(proto, given)
         check_versions(proto, given)

@@ -7,7 +7,14 @@ import pytest
 from onnx import TensorProto, helper
 
 from edgekit.errors import InputError
-from edgekit.graph.vetting import MOST_NODES, check_equations, check_expansion, unreadable_as_input_error
+from edgekit.graph.vetting import (
+    MOST_LEVELS,
+    MOST_NODES,
+    check_depth,
+    check_equations,
+    check_expansion,
+    unreadable_as_input_error,
+)
 
 PATH = Path("m.onnx")
 
@@ -91,3 +98,22 @@ def with_equation(equation: str) -> onnx.ModelProto:
     inside = helper.make_graph([node], "b", [], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
     holder = helper.make_node("If", ["k"], ["z"], then_branch=inside, else_branch=inside)
     return helper.make_model(helper.make_graph([holder], "g", [], []))
+
+
+def branches(depth: int) -> onnx.ModelProto:
+    """Branches inside branches; the innermost holds one node."""
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["v"])], "g", [], [])
+    for level in range(depth):
+        node = helper.make_node("If", ["k"], [f"v{level}"], name=f"if{level}", then_branch=graph)
+        graph = helper.make_graph([node], "g", [], [])
+    return helper.make_model(graph)
+
+
+def test_branches_nested_too_deeply_are_refused() -> None:
+    check_depth(branches(MOST_LEVELS), PATH)
+    with pytest.raises(InputError) as raised:
+        check_depth(branches(MOST_LEVELS + 1), PATH)
+    assert str(raised.value) == (
+        "m.onnx: has subgraphs that are nested too deeply\nexpected: 24 levels at most\n"
+        "found: more, at node 'v' (Identity)\nhint: write the branches side by side"
+    )
