@@ -15,6 +15,10 @@ EXTREMES = {"ReduceMax": -np.inf, "ReduceMin": np.inf}
 NEVER = ("Abs", "Exp", "Relu", "ReLU", "Sigmoid", "Softmax", "Tanh", "Convolution", "GroupConvolution", "MatMul")
 """Operations that make no such number of finite ones; behind them the reduction is left as it is."""
 
+REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
+FUSED_WRONG_RANK = 3
+"""The plugin adds or multiplies constants along another axis of a reduced tensor of this rank than they stand along."""
+
 IOU_THRESHOLD = 3
 """The input of NonMaxSuppression from which on boxes overlap; the plugin drops boxes that overlap by just as much."""
 HALF_A_STEP = np.float32(0.75 * 2.0**-23)
@@ -26,6 +30,8 @@ def corrected(network: Any) -> Any:
     """A converted ``openvino.Model``, put right in place; values keep their names."""
     for operation in network.get_ordered_ops():
         kind = operation.get_type_name()
+        if kind in REDUCTIONS and _is_fused_wrong(operation):
+            _reduce_with_two_axes(operation)
         if kind in EXTREMES and operation.get_element_type().is_real():
             if operation.input_value(0).get_node().get_type_name() not in NEVER:
                 _keep_infinite(operation, EXTREMES[kind])
@@ -50,6 +56,37 @@ def _tell_types(loop: Any) -> None:
         if parameter.get_element_type().is_dynamic():
             parameter.set_element_type(loop.get_input_element_type(description.input_index))
     body.validate_nodes_and_infer_types()
+
+
+def _is_fused_wrong(reduction: Any) -> bool:
+    """Whether it reduces the first or the last of three axes, in a batch that is larger than one."""
+    shape, axes = reduction.get_input_partial_shape(0), reduction.input_value(1).get_node()
+    if not shape.is_static or len(shape) != FUSED_WRONG_RANK or not reduction.get_element_type().is_real():
+        return False
+    if axes.get_type_name() != "Constant" or axes.get_data().size != 1 or 0 in shape:
+        return False
+    return shape[0].get_length() > 1 and int(axes.get_data().item()) % FUSED_WRONG_RANK != 1
+
+
+def _reduce_with_two_axes(reduction: Any) -> None:
+    """Makes one axis of the two that stay, for as long as it reduces."""
+    from openvino import opset13
+
+    first, middle, last = tuple(reduction.get_input_shape(0))
+    axis = int(reduction.input_value(1).get_node().get_data().item()) % FUSED_WRONG_RANK
+    result = reduction.output(0)
+    shape = opset13.constant(np.array(tuple(result.get_shape()), np.int64))
+    readers, names = result.get_target_inputs(), result.get_tensor().get_names()
+    merged = [first, middle * last] if axis == 0 else [first * middle, last]
+    flat = opset13.reshape(reduction.input_value(0), opset13.constant(np.array(merged, np.int64)), False)
+    reduction.input(0).replace_source_output(flat.output(0))
+    reduction.input(1).replace_source_output(opset13.constant(np.array([min(axis, 1)], np.int64)).output(0))
+    reduction.constructor_validate_and_infer_types()
+    back = opset13.reshape(result, shape, False).output(0)
+    result.get_tensor().set_names(set())
+    for reader in readers:
+        reader.replace_source_output(back)
+    back.get_tensor().set_names(names)
 
 
 def _keep_infinite(reduction: Any, extreme: float) -> None:
