@@ -140,6 +140,8 @@ def _aligns_corners_by_broken_scales(node: ir.Node, _: int) -> bool:
     if not _has_input(node, 2):
         return False
     scales, sizes = _constant(node, 2), _sizes(node.inputs[0])
+    if scales is not None and not scales.size:  # what opset 11 has in the place of scales where sizes are given
+        return False
     if scales is None or sizes is None:
         return True
     return not np.allclose(scales * sizes, np.rint(scales * sizes), rtol=0, atol=1e-6)

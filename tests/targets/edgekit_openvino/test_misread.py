@@ -190,6 +190,12 @@ def test_it_is_put_right_by_its_definition(body: str, opset: int, feeds: Arrays,
             {"x": floats(1, 1, 3, 3)},
         ),
         (
+            "(float[1, 1, 3, 3] x) => (float[1, 1, 7, 5] y) <float[0] s = {}, int64[4] z = {1, 1, 7, 5}>"
+            ' { y = Resize <mode = "linear", coordinate_transformation_mode = "align_corners"> (x, s, s, z) }',
+            11,
+            {"x": floats(1, 1, 3, 3)},
+        ),
+        (
             "(float[1, 1, 6, 6] x) => (float[1, 1, 3, 3] y)"
             " { y = MaxPool <kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1> (x) }",
             12,
