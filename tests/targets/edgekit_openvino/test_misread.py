@@ -202,7 +202,7 @@ def test_it_is_put_right_by_its_definition(body: str, opset: int, feeds: Arrays,
             {"x": floats(1, 1, 6, 6)},
         ),
     ],
-    ids=["DFT", "Resize", "MaxPool"],
+    ids=["DFT", "Resize", "Resize without scales", "MaxPool"],
 )
 def test_their_siblings_are_taken(body: str, opset: int, feeds: Arrays, tmp_path: Path) -> None:
     model = parsed(body, opset)
