@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 TESTABLE := $(VENV)/.testable
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick lint types docs wheel tools qemu swift fuzz clean
+.PHONY: help install demo test quick lint types docs wheel tools qemu swift fuzz kills clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 10
@@ -64,6 +64,9 @@ swift: $(TESTABLE) ## Swift 6 (0.5 GB), and the tests of the Swift sources: comp
 
 fuzz: $(TESTABLE) ## Broken and malicious inputs: COUNT cases drawn from SEED; failures are kept in fuzz/.
 	$(BIN)/python tests/hostile/fuzz.py --count $(COUNT) --seed $(SEED) --out fuzz
+
+kills: $(TESTABLE) ## Commands that are ended at random moments: COUNT of them drawn from SEED.
+	$(BIN)/python tests/hostile/kills.py --count $(COUNT) --seed $(SEED)
 
 clean: ## Remove the virtual environment and the caches.
 	rm -rf $(VENV) sample_apps/*/bundles .mypy_cache .pytest_cache .ruff_cache

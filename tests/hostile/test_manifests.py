@@ -113,12 +113,7 @@ def survives(written: Path, folder: Path, file: str, share: float) -> None:
 def test_a_field_that_is_missing_or_of_another_type_is_an_error_or_does_no_harm(
     written: Path, tmp_path: Path, file: str
 ) -> None:
-    survives(written, tmp_path, file, 0.01)
-
-
-@pytest.mark.slow
-def test_every_field_of_the_manifest(written: Path, tmp_path: Path) -> None:
-    survives(written, tmp_path, "manifest.json", 1.0)
+    survives(written, tmp_path, file, 0.03)
 
 
 @pytest.mark.parametrize(
