@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from edgekit.errors import OpGap, RequirementError, UnsupportedOpsError
 from edgekit.graph.ir_version import mark_loadable, newest_opset
-from edgekit.graph.shapes import fold_shapes, infer_shapes
+from edgekit.graph.shapes import ContradictionError, fold_shapes, infer_shapes
 from edgekit.model import Model, name_nodes, node_name
 from edgekit.rewrite import Rewrite
 from edgekit.rewrites.application import Rewritten, origin_of, rewritten, with_origins
@@ -71,17 +71,21 @@ def converted(model: Model, convert: Callable[[Model], Converted], rewrites: Seq
     """
     random = random_gaps(model)
     try:
-        if random:
-            raise UnsupportedOpsError(random, subject=model.name)
-        return convert(model)
+        result = convert(model)
     except UnsupportedOpsError as error:
-        refusal = error
+        known = {gap.node.rpartition(" > ")[2] for gap in error.gaps}
+        more = [gap for gap in random if gap.node not in known]
+        refusal = UnsupportedOpsError([*error.gaps, *more], subject=error.subject, hint=error.hint) if more else error
+    else:
+        if not random:
+            return result
+        refusal = UnsupportedOpsError(random, subject=model.name)
     try:
         ready = model.with_graph(model.graph_model.clone())
         mark_loadable(ready.graph_model)
         name_nodes(ready.graph_model)
-        ready = in_known_opset(ready)
-    except RequirementError:
+        ready = fold_shapes(infer_shapes(in_known_opset(ready), strict=False))
+    except (RequirementError, ContradictionError):
         raise refusal from None
     results: list[Converted] = []
     left: list[OpGap] = []
@@ -98,7 +102,7 @@ def converted(model: Model, convert: Callable[[Model], Converted], rewrites: Seq
             return {gap.node for gap in error.gaps}
         return ()
 
-    outcome = rewritten(fold_shapes(infer_shapes(ready, strict=False)), refusals, rewrites)
+    outcome = rewritten(ready, refusals, rewrites)
     if results:
         return results[0]
     gaps = [_explained(gap, outcome, left) for gap in refusal.gaps]

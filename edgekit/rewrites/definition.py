@@ -32,6 +32,9 @@ class Definition(Rewrite):
             schema: Any = onnx.defs.get_schema(node.op_type, build.opset, node.domain)
         except onnx.defs.SchemaError as error:
             raise InapplicableError(f"{node.op_type} is not in opset {build.opset}") from error
+        strange = sorted(node.attributes.keys() - schema.attributes.keys())
+        if strange:
+            raise InapplicableError(f"the attribute {strange[0]} is not known to {node.op_type} in opset {build.opset}")
         attributes = dict(node.attributes)
         for name, known in schema.attributes.items():
             if name not in attributes and known.default_value.name:

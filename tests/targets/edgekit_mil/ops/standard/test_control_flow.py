@@ -47,10 +47,14 @@ def test_branches_of_different_shapes_are_refused(convert_graph):
 
 
 def test_gap_within_a_branch_is_named(convert_graph):
-    draws = make_graph([make_node("RandomNormalLike", ["x"], ["b"], name="noise")], "draws", [], [info("b")])
-    node = make_node("If", ["c"], ["y"], name="choice", then_branch=branch("Neg"), else_branch=draws)
-    with pytest.raises(UnsupportedOpsError, match="choice > noise"):
-        convert_graph([node], {"c": np.array(True), "x": X}, {"y": "float32"})
+    nodes = [
+        make_node("BitCast", ["x"], ["bits"], name="taken apart", to=onnx.TensorProto.INT32),
+        make_node("Cast", ["bits"], ["b"], to=onnx.TensorProto.FLOAT),
+    ]
+    apart = make_graph(nodes, "apart", [], [info("b")])
+    node = make_node("If", ["c"], ["y"], name="choice", then_branch=branch("Neg"), else_branch=apart)
+    with pytest.raises(UnsupportedOpsError, match="choice > taken apart"):
+        convert_graph([node], {"c": np.array(True), "x": X}, {"y": "float32"}, opset=26)
 
 
 def doubling_body(*, until=None):
