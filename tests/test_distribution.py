@@ -57,7 +57,8 @@ def test_what_workflows_make_is_there() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for workflow in WORKFLOWS:
         for made in re.findall(r"run: make (.+)", workflow.read_text()):
-            assert set(made.split()) <= targets, workflow
+            asked = re.sub(r"[A-Z]+=(\$\{\{.*?\}\}|\S+)", "", made)  # variables
+            assert set(asked.split()) <= targets, workflow
 
 
 def test_pre_commit_has_the_pinned_versions() -> None:
