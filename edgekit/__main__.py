@@ -1,14 +1,9 @@
 """The process of the command line: what the script ``edgekit`` and ``python -m edgekit`` start."""
 
-import gc
-import os
+import signal
 import sys
+import threading
 import warnings
-from pathlib import Path
-
-from edgekit.cli import end_with_error, main
-from edgekit.processes.supervision import supervised
-from edgekit.terminal.foreign_text import safe_stream
 
 COLLECT_AFTER = 50_000
 """How many new objects Python's search for cycles waits for: graphs are tens of thousands of small objects, and with
@@ -20,11 +15,27 @@ warnings.filterwarnings("ignore", r".* encountered in ", RuntimeWarning)
 
 def run() -> int:
     """Runs what the command line asks for, and returns the exit code."""
+    _end_at_once_by_interrupts()
+    import gc
+
+    from edgekit.processes.supervision import supervised
+
     gc.set_threshold(COLLECT_AFTER)
     return supervised(_command, _failed)
 
 
+def _end_at_once_by_interrupts() -> None:
+    """Lets Ctrl-C end the process without a traceback until a command runs, which handles it itself."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def _command() -> int:
+    import gc
+
+    from edgekit.cli import end_with_error, main
+
     _use_safe_streams()
     code = main()
     try:
@@ -37,6 +48,8 @@ def _command() -> int:
 
 def _failed(failure: Exception) -> int:
     """Tells of what happened to the process that did the work."""
+    from edgekit.cli import end_with_error
+
     _use_safe_streams()
     code = end_with_error(failure)
     sys.stdout.flush()
@@ -44,6 +57,11 @@ def _failed(failure: Exception) -> int:
 
 
 def _use_safe_streams() -> None:
+    import os
+    from pathlib import Path
+
+    from edgekit.terminal.foreign_text import safe_stream
+
     sys.stdout = safe_stream(sys.stdout, "standard output")
     sys.stderr = safe_stream(sys.stderr or Path(os.devnull).open("w"), "standard error")  # noqa: SIM115
 

@@ -95,11 +95,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a terminal that lacks a character gets "?", not a crash
     logging.getLogger().addHandler(logging.NullHandler())  # libraries' remarks are not for who runs a command
     try:
-        with interrupted_by_signals():
+        with interrupted_by_signals() as interruption:
             group = typer.main.get_group(app)
             if not {"-h", "--help"}.isdisjoint(arguments):
                 fill_help(group, arguments[0])
-            return group.main(arguments, prog_name="edgekit", standalone_mode=False) or 0
+            code = group.main(arguments, prog_name="edgekit", standalone_mode=False) or 0
+            if code and interruption.told is not None:  # Typer makes an exit code of Ctrl-C, without a word
+                raise KeyboardInterrupt
+            return code
     except Exception as failure:
         return _errors.report(failure, as_json="--json" in arguments)
 

@@ -41,6 +41,8 @@ def report(failure: Exception, *, as_json: bool) -> int:
 
 def as_edgekit_error(failure: Exception) -> EdgeKitError:
     """The failure as an error with an exit code: wrong usage, an input's, or a fault of EdgeKit or of a plugin."""
+    if isinstance(failure, EdgeKitError):
+        return failure
     if isinstance(failure, typer.TyperException):
         return _usage_error(failure)
     from edgekit import faults  # which asks for what is installed

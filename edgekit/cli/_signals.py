@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 
 from edgekit.cli._errors import InterruptedByUserError
@@ -19,9 +20,24 @@ from edgekit.cli._errors import InterruptedByUserError
 SECONDS_BETWEEN = 0.5
 
 
+@dataclass
+class Interruption:
+    """What has asked a command to end; None so far."""
+
+    told: str | None = None
+
+
 @contextmanager
-def interrupted_by_signals() -> Iterator[None]:
-    """Lets SIGTERM and SIGHUP end a command as Ctrl-C does, so that it cleans up."""
+def interrupted_by_signals() -> Iterator[Interruption]:
+    """Lets SIGTERM and SIGHUP end a command as Ctrl-C does, so that it cleans up.
+
+    Whatever a command fails with once such a signal has come is told as the interruption: an import that is cut short
+    fails in ways that say nothing of it.
+
+    Raises:
+        InterruptedByUserError: A signal has come, and the command failed.
+    """
+    interruption = Interruption()
     last: dict[int, float] = {}
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
@@ -29,7 +45,8 @@ def interrupted_by_signals() -> Iterator[None]:
         if now - last.get(number, -math.inf) < SECONDS_BETWEEN:
             return
         last[number] = now
-        raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}" if number != signal.SIGINT else "")
+        interruption.told = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+        raise KeyboardInterrupt(interruption.told)
 
     numbers = []
     if threading.current_thread() is threading.main_thread():  # Python lets no other thread handle signals
@@ -37,9 +54,13 @@ def interrupted_by_signals() -> Iterator[None]:
         numbers = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
-        yield
-    except KeyboardInterrupt as interruption:
-        raise InterruptedByUserError(str(interruption) or "interrupted", hint="nothing was left behind") from None
+        yield interruption
+    except InterruptedByUserError:
+        raise
+    except (Exception, KeyboardInterrupt) as failure:
+        if interruption.told is None and not isinstance(failure, KeyboardInterrupt):
+            raise
+        raise InterruptedByUserError(interruption.told or "interrupted", hint="nothing was left behind") from failure
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

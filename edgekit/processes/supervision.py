@@ -198,10 +198,14 @@ class _Supervisor:
 
     def _deaf(self) -> InputError | None:
         """The error where the child was asked to end a while ago, and has not."""
-        asked = min(self._forwarded.items(), key=lambda one: one[1], default=None)
-        if asked is None or time.monotonic() - asked[1] < GRACE_SECONDS:
-            return None
-        return InputError(f"ended by {_signal_name(asked[0])}", hint="nothing was left behind")
+        asked = min(self._forwarded.values(), default=math.inf)
+        return self._interrupted() if time.monotonic() - asked >= GRACE_SECONDS else None
+
+    def _interrupted(self) -> InputError:
+        """The error where the child was asked to end, by the signal that came first."""
+        first = min(self._forwarded, key=lambda number: self._forwarded[number])
+        told = "interrupted" if first == signal.SIGINT else f"ended by {_signal_name(first)}"
+        return InputError(told, hint="nothing was left behind")
 
     def _read(self, reading: list[int], printed: int, seconds: float) -> list[int]:
         """The pipes that something was read from; those at their end are taken out of ``reading``."""
@@ -240,6 +244,8 @@ class _Supervisor:
                 found=broken.found,
                 hint=broken.hint,
             )
+        if self._forwarded:  # before the child could say so itself
+            return self._interrupted()
         how = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
         return StageDiedError(
             f"stage {stage}: the process that ran it {how}",

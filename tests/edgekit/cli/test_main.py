@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from edgekit.cli import COMMANDS
 
 NAMES = [command.name for command in COMMANDS]
 HEAVY = ("PIL", "coremltools", "numpy", "onnx", "onnx_ir", "onnxruntime", "onnxscript", "openvino", "rich", "torch")
-SECONDS_TO_HELP = 1.0
+SECONDS_TO_HELP = 0.5
 """Generous: it takes 0.06 s on an idle machine; 0.3 s is the promise."""
 
 RunEdgeKit = Callable[..., Any]
@@ -101,12 +100,13 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_help_answers_at_once() -> None:
-    def seconds() -> float:
-        start = time.perf_counter()
+    def processor_seconds() -> float:
+        before = os.times()
         subprocess.run([sys.executable, "-m", "edgekit", "--help"], capture_output=True, check=True, timeout=60)
-        return time.perf_counter() - start
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
 
-    assert min(seconds() for _ in range(3)) < SECONDS_TO_HELP
+    assert min(processor_seconds() for _ in range(3)) < SECONDS_TO_HELP
 
 
 # Wrong usage

@@ -191,3 +191,46 @@ def test_signals_are_handed_on(tmp_path: Path, number: signal.Signals) -> None:
         process.send_signal(number)
         assert process.wait(30) == 2
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")],
+    ids=["ctrl-c", "sigterm"],
+)
+def test_a_command_that_is_ended_while_it_starts_says_so_and_blames_nobody(
+    digits: Path, tmp_path: Path, number: signal.Signals, told: str
+) -> None:
+    package = [sys.executable, "-m", "edgekit", "package", str(digits), "--target", "onnxruntime", "--dim", "batch=1"]
+    for moment in range(8):
+        with subprocess.Popen(
+            [*package, "-q", "-o", str(tmp_path / "out")],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "NO_COLOR": "1", "TMPDIR": str(tmp_path)},
+        ) as process:
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+            while not children.read_text():
+                time.sleep(0.001)
+            time.sleep(0.04 * moment)  # the imports of a command take longer than all of these
+            process.send_signal(number)
+            _, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (2, f"error: {told}\nhint: nothing was left behind\n"), moment
+    assert [path.name for path in tmp_path.iterdir() if path.name != "digits"] == []
+
+
+def test_a_signal_that_comes_before_the_child_can_handle_it_is_no_fault_of_the_model(tmp_path: Path) -> None:
+    body = """
+    supervision.tell(stage="start", subject="m.onnx")
+    print("ready", flush=True)
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        raise ValueError("an import that was cut short") from None
+    """
+    with subprocess.Popen(program(body), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (2, "error: interrupted\nhint: nothing was left behind\n")
