@@ -8,6 +8,7 @@ import secrets
 import shutil
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 _PREFIX = ".edgekit-"
+_TEMPORARY_PREFIX = ".edgekit-tmp-"
 _OLD = "old"
 _HERE, _EXCHANGE = -100, 2
 """``AT_FDCWD`` and ``RENAME_EXCHANGE`` of Linux's ``renameat2``."""
@@ -103,6 +105,23 @@ def _exchanged(one: Path, other: Path) -> bool:
     except (OSError, AttributeError):  # a C library without it
         return False
     return bool(rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0)
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder for temporary files, gone afterwards; what processes that were killed have left of them is swept.
+
+    Raises:
+        OSError: There is nowhere to write.
+    """
+    parent = Path(tempfile.gettempdir()).absolute()
+    remove_abandoned(parent, _TEMPORARY_PREFIX)
+    folder = parent / f"{_TEMPORARY_PREFIX}{secrets.token_hex(6)}"
+    with made_and_locked(folder):
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -14,9 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
-import secrets
 import select
-import shutil
 import signal
 import sys
 import tempfile
@@ -27,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from edgekit.atomic import made_and_locked, remove_abandoned
+from edgekit.atomic import remove_abandoned, temporary_folder
 from edgekit.errors import InputError
 from edgekit.processes.limits import Limits, Watch, limit_allocations
 from edgekit.progress import Progress
@@ -35,7 +33,6 @@ from edgekit.terminal.foreign_text import escaped
 
 VARIABLE = "EDGEKIT_SUPERVISION"
 """Environment variable that switches supervision off, for debuggers."""
-TEMPORARY_PREFIX = ".edgekit-tmp-"
 
 _SECONDS_BETWEEN_LOOKS = 0.05
 _SECONDS_BETWEEN_STEPS = 0.5
@@ -342,24 +339,13 @@ def _signal_name(number: int) -> str:
 
 @contextmanager
 def _temporary_folder() -> Iterator[Path | None]:
-    """A folder for all temporary files of a command, gone afterwards; None where none can be made.
-
-    What commands that were killed have left is swept.
-    """
+    """A folder for all temporary files of a command, gone afterwards; None where none can be made."""
     with ExitStack() as stack:
-        folder = None
         try:
-            parent = Path(tempfile.gettempdir()).absolute()
-            remove_abandoned(parent, TEMPORARY_PREFIX)
-            folder = parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(6)}"
-            stack.enter_context(made_and_locked(folder))
+            folder = stack.enter_context(temporary_folder())
         except OSError:  # nowhere to write: the command says so if it has to
             folder = None
-        try:
-            yield folder
-        finally:
-            if folder is not None:
-                shutil.rmtree(folder, ignore_errors=True)
+        yield folder
 
 
 class ToldProgress(Progress):

@@ -7,7 +7,6 @@ operations are written from the emitted package as the reference runtime's reade
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +15,10 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from edgekit.atomic import atomic_directory
+from edgekit.atomic import atomic_directory, temporary_folder
 from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError
-from edgekit.model import Model
 from edgekit.progress import Step
-from edgekit.registry import installed_rewrites
-from edgekit.rewrites.adaptation import converted
 from edgekit_coreai.availability import require_core_ai
 from edgekit_coreai.process import Process, shared
 from edgekit_mil.program.interface import Interface
@@ -42,8 +38,8 @@ def operator_set() -> int:
 
 
 def convert(
-    model: onnx.ModelProto | Path,
-    out: Path,
+    model: onnx.ModelProto | str | Path,
+    out: str | Path,
     *,
     deployment_target: str = "iOS27",
     precision: str = "float16",
@@ -73,20 +69,15 @@ def convert(
     """
     if deployment_target not in DEPLOYMENT_TARGETS:
         raise InputError("unknown deployment target", expected=", ".join(DEPLOYMENT_TARGETS), found=deployment_target)
-    given = Model(ir.from_proto(model)) if isinstance(model, onnx.ModelProto) else Model(ir.load(model), Path(model))
-
-    def made(candidate: Model) -> Path:
-        return convert_graph(
-            candidate.graph_model,
-            out,
-            precision=precision,
-            subject=given.source,
-            dimensions=dimensions,
-            interface=Interface(states=states or {}),
-            compression=compression,
-        ).package
-
-    return converted(given, made, installed_rewrites())
+    return ml_program.convert_with(
+        convert_graph,
+        model,
+        out,
+        precision=precision,
+        dimensions=dimensions,
+        interface=Interface(states=states or {}),
+        compression=compression,
+    )
 
 
 def convert_graph(
@@ -105,10 +96,10 @@ def convert_graph(
 ) -> Conversion:
     """Convert a graph; the arguments are those of :func:`edgekit_mlprogram.conversion.convert_graph`."""
     require_core_ai()
-    with tempfile.TemporaryDirectory(prefix="edgekit-") as scratch:
+    with temporary_folder() as scratch:
         converted = ml_program.convert_graph(
             graph_model,
-            Path(scratch) / "model.mlpackage",
+            scratch / "model.mlpackage",
             deployment_target_name=PROGRAM_TARGET,
             precision=precision,
             subject=subject,

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from pathlib import Path
 from typing import Any, NoReturn
 
 from edgekit.errors import RequirementError
@@ -43,7 +42,6 @@ class Process:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self.generation = 0
         """How many processes there have been."""
 
@@ -98,15 +96,15 @@ class Process:
             return self._process
         require_core_ai()
         self.end()
-        self._folder = tempfile.TemporaryDirectory(prefix="edgekit-coreai-")
-        folder = Path(self._folder.name)
-        self._trace = Trace(folder / "trace")
-        with (folder / "stderr").open("wb") as said:
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
+        with tempfile.TemporaryFile() as traced:
+            self._trace = Trace(traced.fileno())
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "edgekit_coreai.worker", str(folder / "trace")],
+                [sys.executable, "-m", "edgekit_coreai.worker", str(traced.fileno())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=said,
+                stderr=self._said,
+                pass_fds=(traced.fileno(),),
             )
         self.generation += 1
         return self._process
@@ -116,8 +114,8 @@ class Process:
 
     def _died(self, process: subprocess.Popen[bytes], subject: object) -> NoReturn:
         code = process.wait()
-        assert self._folder is not None
-        said = (Path(self._folder.name) / "stderr").read_text(encoding="utf-8", errors="replace")
+        self._said.seek(0)
+        said = self._said.read().decode("utf-8", errors="replace")
         doing = self._doing()
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         told = next(
@@ -141,9 +139,7 @@ class Process:
                 process.wait()
             if process.stdout is not None:
                 process.stdout.close()
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+            self._said.close()
 
 
 _SHARED: Process | None = None

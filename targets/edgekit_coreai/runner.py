@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from edgekit.atomic import temporary_folder
 from edgekit.errors import InputError
 from edgekit_coreai.availability import executed_by
+from edgekit_coreai.conversion import translate_package
 from edgekit_coreai.interface import INTERFACE_KEY, program_of, user_metadata
 from edgekit_coreai.process import CoreAICrashError, Process, shared
+from edgekit_mlprogram.conversion import is_package
 from edgekit_mlruntime.border import IO_KEY, Port, border_of, state_types
 from edgekit_mlruntime.program import Array, TensorType
 
@@ -146,10 +150,19 @@ def _close(process: Process, opened: tuple[int, int]) -> None:
 
 
 def load(path: str | Path) -> Runner:
-    """What executes a Core AI model with Apple's runtime.
+    """What executes a model with Apple's runtime.
+
+    Args:
+        path: An ``.aimodel``; or an ``.mlpackage``, which is translated into a temporary folder first.
 
     Raises:
+        edgekit.errors.UnsupportedOpsError: Operations of the package that cannot be translated, all of them.
         edgekit.errors.InputError: Not a readable model, or Core AI is not installed.
         CoreAICrashError: Apple's compiler refuses the model or ends its process.
     """
-    return Runner(Path(path))
+    if not is_package(Path(path)):
+        return Runner(Path(path))
+    with ExitStack() as stack:
+        runner = Runner(translate_package(Path(path), stack.enter_context(temporary_folder()) / "model"))
+        weakref.finalize(runner, stack.pop_all().close)
+    return runner

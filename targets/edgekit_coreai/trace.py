@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import mmap
-from pathlib import Path
+import os
 
 _SIZE = 4096
 
 
 class Trace:
-    """A short text in a file that two processes see.
+    """A short text in a file that two processes have open.
 
     Args:
-        path: The file; made where it is missing.
+        descriptor: An open file; what is there is kept.
     """
 
-    def __init__(self, path: Path) -> None:
-        if not path.exists():
-            path.write_bytes(bytes(_SIZE))
-        with path.open("r+b") as file:
-            self._memory = mmap.mmap(file.fileno(), _SIZE)
+    def __init__(self, descriptor: int) -> None:
+        os.truncate(descriptor, _SIZE)
+        self._memory = mmap.mmap(descriptor, _SIZE)
 
     def note(self, text: str) -> None:
         """Replace the text."""

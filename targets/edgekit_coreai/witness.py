@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from edgekit.target import Runner as RunnerProtocol
+from edgekit.atomic import temporary_folder
+from edgekit.target import Runner
 from edgekit.witness import Parting, Witness
-from edgekit_coreai.conversion import SUFFIX, translate_package
+from edgekit_coreai.conversion import SUFFIX
 from edgekit_coreai.process import shared
-from edgekit_coreai.runner import Runner
+from edgekit_coreai.runner import load
 from edgekit_mlprogram.conversion import is_package
 from edgekit_mlprogram.sequence import SequenceRunner
 from edgekit_mlruntime.executor import Step
@@ -37,11 +35,9 @@ class CoreAIWitness(Witness):
         """Whether it is an ``.mlpackage``."""
         return is_package(main)
 
-    def load(self, main: Path) -> RunnerProtocol:
+    def load(self, main: Path) -> Runner:
         """What executes the package, translated, with Apple's runtime."""
-        folder = tempfile.mkdtemp(prefix="edgekit-")
-        runner = Runner(translate_package(main, Path(folder) / f"model{SUFFIX}"))
-        weakref.finalize(runner, shutil.rmtree, folder, ignore_errors=True)
+        runner = load(main)
         return SequenceRunner(runner) if runner.has_states else runner
 
     def parting(self, main: Path, feeds: Mapping[str, np.ndarray]) -> Parting | None:
@@ -90,8 +86,8 @@ def _values(
     names = [output.name for operation in operations for output in operation.outputs]
     process = shared()
     native = ReferenceRunner(read_package(main), subject=main).native_feeds(feeds)
-    with tempfile.TemporaryDirectory(prefix="edgekit-") as folder:
-        out = Path(folder) / f"model{SUFFIX}"
+    with temporary_folder() as folder:
+        out = folder / f"model{SUFFIX}"
         process.ask(main, "expose", main.resolve(), names, out)
         number, described = process.ask(main, "open", out)
         known = {name for name, _, _ in described["inputs"]}

@@ -1,8 +1,8 @@
 """The process in which Apple's code runs: translates packages and executes models, one request after the other.
 
-``python -m edgekit_coreai.worker FD`` reads pickled requests from its standard input and writes pickled answers to the
-descriptor FD; what Apple's libraries print goes to its standard error. It ends with its input. What it is about to do
-stands in the file TRACE, so that the process that started it can tell after a crash.
+``python -m edgekit_coreai.worker TRACE`` reads pickled requests from its standard input and writes pickled answers to
+its standard output; what Apple's libraries print goes to its standard error. It ends with its input. What it is about
+to do stands in the file of the descriptor TRACE, so that the process that started it can tell after a crash.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def main(trace: str) -> None:
     """Serve until the input ends."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints, prints there
-    asyncio.run(_serve(sys.stdin.buffer, answers, Worker(Trace(Path(trace)))))
+    asyncio.run(_serve(sys.stdin.buffer, answers, Worker(Trace(int(trace)))))
     answers.close()
     os._exit(0)  # Apple's threads may outlive Python's
 

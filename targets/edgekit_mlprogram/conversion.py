@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from edgekit.atomic import atomic_directory
+from edgekit.atomic import atomic_directory, temporary_folder
 from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError, UnsupportedOpsError
 from edgekit.model import Model
@@ -94,21 +93,42 @@ def convert(
         edgekit.errors.InputError: A dynamic input shape, states that do not fit the model, or a deployment target,
             precision or compression that is unknown or that the deployment target lacks.
     """
+    return convert_with(
+        convert_graph,
+        model,
+        out,
+        deployment_target_name=deployment_target,
+        precision=precision,
+        dimensions=dimensions,
+        interface=Interface(states=states or {}),
+        compression=compression,
+    )
+
+
+def convert_with(
+    convert_graph: Callable[..., Conversion], model: onnx.ModelProto | str | Path, out: str | Path, **options: Any
+) -> Path:
+    """Convert a model, rewritten where some of its nodes cannot be converted as they are.
+
+    Args:
+        convert_graph: Converts a graph; takes the arguments of :func:`convert_graph`.
+        model: The model, or its file.
+        out: What to write.
+        options: Further arguments of ``convert_graph``.
+
+    Returns:
+        What it wrote.
+
+    Raises:
+        edgekit.errors.UnsupportedOpsError: Nodes that cannot be converted, all of them.
+        edgekit.errors.InputError: As of ``convert_graph``.
+    """
     given = Model(ir.from_proto(model)) if isinstance(model, onnx.ModelProto) else Model(ir.load(model), Path(model))
 
-    def package(candidate: Model) -> Path:
-        return convert_graph(
-            candidate.graph_model,
-            Path(out),
-            deployment_target_name=deployment_target,
-            precision=precision,
-            subject=given.source,
-            dimensions=dimensions,
-            interface=Interface(states=states or {}),
-            compression=compression,
-        ).package
+    def path(candidate: Model) -> Path:
+        return convert_graph(candidate.graph_model, Path(out), subject=given.source, **options).package
 
-    return converted(given, package, installed_rewrites())
+    return converted(given, path, installed_rewrites())
 
 
 def convert_graph(
@@ -233,13 +253,13 @@ def _write_mixed(job: _Job, folder: Path, trials: Sequence[TrialInputs], progres
     from edgekit_mlprogram.mixed_precision import choose
 
     plain = replace(job, interface=Interface(), compression=None)
-    with tempfile.TemporaryDirectory(prefix="edgekit-") as scratch:
+    with temporary_folder() as scratch:
         conversions: dict[frozenset[str] | None, Conversion] = {}
 
         def attempt(kept: frozenset[str] | None) -> Path:
             if kept in conversions:
                 return conversions[kept].package
-            package = Path(scratch) / f"{len(conversions)}.mlpackage"
+            package = scratch / f"{len(conversions)}.mlpackage"
             conversions[kept] = _write(plain, package, kept)
             return package
 
