@@ -14,27 +14,34 @@ They are imported as attributes of :mod:`edgekit`, which imports nothing heavy u
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from edgekit import project
+from edgekit.api_arguments import (
+    Dims,
+    Metric,
+    Shapes,
+    StrPath,
+    bundle_of,
+    evaluation,
+    instruction_set_names,
+    max_bytes,
+    max_drop_share,
+    optional_path,
+    shape_request,
+)
 from edgekit.atomic import atomic_file
-from edgekit.bundle import Bundle, check_integrity, read_bundle
+from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.benchmark import Candidate, bench_bundle
 from edgekit.bundle_checks.verification import Verification, verify_bundle
 from edgekit.candidates import Choice
-from edgekit.comparison.custom_metric import Evaluation, Run
-from edgekit.config import declared_preprocessing, find_config, parse_bytes, parse_max_drop, read_config
+from edgekit.config import declared_preprocessing, find_config, read_config
 from edgekit.data.recording import record
-from edgekit.data.samples import Samples
 from edgekit.devices import LOCAL
-from edgekit.devices.instruction_set import known_sets
 from edgekit.devices.opening import open_device
-from edgekit.dimensions import Sizes
 from edgekit.errors import InputError
 from edgekit.faults import as_edgekit_error
-from edgekit.graph.shape_request import ShapeRequest
 from edgekit.loading import LoadedBundle, Prediction
 from edgekit.model_steps import (
     ExtractedModel,
@@ -92,14 +99,6 @@ __all__ = [
     "targets",
     "verify",
 ]
-
-StrPath = str | os.PathLike[str]
-Dims = Mapping[str, int | str | Sizes]
-"""Sizes by the name of a dynamic dimension: ``1``, ``"1..8"`` or ``range(1, 9)``, ``"224,320"`` or ``(224, 320)``."""
-Shapes = Mapping[str, Sequence[int | None]]
-"""Whole shapes by the name of an input; None leaves a size as it is."""
-Metric = str | Callable[[Run, Samples], float]
-"""``MODULE:FUNCTION`` or the function itself; :mod:`edgekit.comparison.custom_metric` tells what it is given."""
 
 
 def package(
@@ -173,25 +172,25 @@ def package(
     request = PackageRequest(
         model=source,
         target=target,
-        output=_path(output) or Path(f"{source.stem}-{profile.name}"),
-        data=_path(data),
-        verify_data=_path(verify_data),
+        output=optional_path(output) or Path(f"{source.stem}-{profile.name}"),
+        data=optional_path(data),
+        verify_data=optional_path(verify_data),
         quantize=quantize,
         quantizer=quantizer,
-        like=None if like is None else Choice.of(_opened(like)),
-        max_drop=_max_drop(max_drop),
-        max_bytes=_max_bytes(max_size),
+        like=None if like is None else Choice.of(bundle_of(like)),
+        max_drop=max_drop_share(max_drop),
+        max_bytes=max_bytes(max_size),
         smallest=smallest,
         floor_db=floor,
         accept=accept,
-        evaluation=_evaluation(metric, samples=data is not None or verify_data is not None),
+        evaluation=evaluation(metric, samples=data is not None or verify_data is not None),
         precision=precision,
-        shapes=_shape_request(dims, shapes),
-        labels=_path(labels),
-        preprocessing=declared_preprocessing(_path(config), _path(data), source),
+        shapes=shape_request(dims, shapes),
+        labels=optional_path(labels),
+        preprocessing=declared_preprocessing(optional_path(config), optional_path(data), source),
         states=states or {},
         target_options=options or {},
-        instruction_sets=_instruction_sets(isa),
+        instruction_sets=instruction_set_names(isa),
         also=tuple(also),
         witness=witness,
     )
@@ -219,7 +218,7 @@ def build(
     Raises:
         InputError: There is no project file, or it declares nothing.
     """
-    found = _path(config) or find_config(Path.cwd())
+    found = optional_path(config) or find_config(Path.cwd())
     if found is None:
         raise InputError("there is no edgekit.toml here or in a folder above", hint="`--config FILE` names one")
     return project.build_project(read_config(found), board or Board(), as_edgekit_error, jobs=jobs, force=force)
@@ -239,7 +238,7 @@ def inspect(
     Raises:
         InputError: The file is no usable ONNX model, or the shapes do not fit it.
     """
-    return inspect_model(Path(model), _shape_request(dims, shapes), progress or Progress())
+    return inspect_model(Path(model), shape_request(dims, shapes), progress or Progress())
 
 
 def fix(
@@ -262,7 +261,7 @@ def fix(
     Raises:
         InputError: Nothing is asked for, the shapes do not fit the model, or the output cannot be written.
     """
-    return fix_model(Path(model), _shape_request(dims, shapes), Path(output), progress or Progress())
+    return fix_model(Path(model), shape_request(dims, shapes), Path(output), progress or Progress())
 
 
 def extract(
@@ -311,7 +310,7 @@ def check(
     Raises:
         InputError: The model cannot be used, the target is unknown, or the shapes do not fit.
     """
-    return check_model(Path(model), target, _shape_request(dims, shapes), progress or Progress())
+    return check_model(Path(model), target, shape_request(dims, shapes), progress or Progress())
 
 
 def quantize(
@@ -368,19 +367,19 @@ def quantize(
     order = QuantizeOrder(
         model=source,
         output=Path(output),
-        data=_path(data),
+        data=optional_path(data),
         target=target,
         scheme=scheme,
         quantizer=quantizer,
-        choice=None if like is None else Choice.of(_opened(like)).candidate,
-        max_drop=_max_drop(max_drop),
-        max_bytes=_max_bytes(max_size),
+        choice=None if like is None else Choice.of(bundle_of(like)).candidate,
+        max_drop=max_drop_share(max_drop),
+        max_bytes=max_bytes(max_size),
         smallest=smallest,
-        evaluation=_evaluation(metric, samples=data is not None),
-        shapes=_shape_request(dims, shapes),
-        instruction_sets=_instruction_sets(isa),
-        labels=_path(labels),
-        preprocessing=None if data is None else declared_preprocessing(_path(config), Path(data), source),
+        evaluation=evaluation(metric, samples=data is not None),
+        shapes=shape_request(dims, shapes),
+        instruction_sets=instruction_set_names(isa),
+        labels=optional_path(labels),
+        preprocessing=None if data is None else declared_preprocessing(optional_path(config), Path(data), source),
     )
     with open_executor(workers, cluster) as executor:
         return quantize_model(order, progress or Progress(), executor)
@@ -421,12 +420,12 @@ def verify(
     """
     told = progress or Progress()
     second = None if witness is None else find_witness(witness)
-    where = open_device(device, device_timeout, told.step, _path(results))
-    opened, source, folder = _opened(bundle), _path(model), _path(data)
+    where = open_device(device, device_timeout, told.step, optional_path(results))
+    opened, source, folder = bundle_of(bundle), optional_path(model), optional_path(data)
     if signers is not None:
         check_signature(opened, Path(signers))
     with told.stage("verify"):
-        declared = None if folder is None else declared_preprocessing(_path(config), folder, source)
+        declared = None if folder is None else declared_preprocessing(optional_path(config), folder, source)
         found = verify_bundle(opened, folder, source, told.step, declared, where, layers=layers, witness=second)
     if found.accuracy is not None and found.accuracy.label_doubt is not None:
         told.warn(found.accuracy.label_doubt)
@@ -462,9 +461,9 @@ def bench(
     """
     told = progress or Progress()
     where = open_device(device, device_timeout, told.step)
-    opened, other = _opened(bundle), None if against is None else _opened(against)
+    opened, other = bundle_of(bundle), None if against is None else bundle_of(against)
     with told.stage("bench"):
-        return bench_bundle(opened, other, _path(model), told.step, where)
+        return bench_bundle(opened, other, optional_path(model), told.step, where)
 
 
 def init(
@@ -491,7 +490,7 @@ def init(
         InputError: The model or the data cannot be read, a target is unknown, or the file exists.
     """
     with (progress or Progress()).stage("draft"):
-        return draft_project(Path(model), _path(data), tuple(targets), Path(output))
+        return draft_project(Path(model), optional_path(data), tuple(targets), Path(output))
 
 
 def gate(
@@ -534,17 +533,17 @@ def gate(
     """
     order = GateOrder(
         tuple(map(Path, bundles)),
-        _path(config) or find_config(Path.cwd()),
-        _path(baseline),
-        _path(against),
+        optional_path(config) or find_config(Path.cwd()),
+        optional_path(baseline),
+        optional_path(against),
         update,
-        _path(model),
+        optional_path(model),
         time_limit,
         device,
         device_timeout,
-        _path(results),
-        _path(signers),
-        _instruction_sets(isa),
+        optional_path(results),
+        optional_path(signers),
+        instruction_set_names(isa),
     )
     return judge_bundles(order, progress or Progress())
 
@@ -566,7 +565,7 @@ def report(bundle: StrPath | Bundle, output: StrPath, *, against: StrPath | Bund
     """
     from edgekit.reporting.html import html_report
 
-    bundles = [_opened(one) for one in (bundle, against) if one is not None]
+    bundles = [bundle_of(one) for one in (bundle, against) if one is not None]
     for opened in bundles:
         check_integrity(opened, canonical_of(opened.profile_name))
     text = html_report(*bundles)
@@ -589,7 +588,7 @@ def sign(bundle: StrPath | Bundle, key: StrPath) -> Path:
         InputError: There is no bundle, or the key cannot be used.
         RequirementError: The bundle's files are changed.
     """
-    return sign_bundle(_opened(bundle), Path(key))
+    return sign_bundle(bundle_of(bundle), Path(key))
 
 
 def targets() -> InstalledTargets:
@@ -609,51 +608,4 @@ def load(bundle: StrPath | Bundle) -> LoadedBundle:
         InputError: There is no bundle, or the target that built it is not installed.
         RequirementError: Its files are changed.
     """
-    return LoadedBundle(_opened(bundle))
-
-
-def _instruction_sets(isa: str | None) -> tuple[str, ...] | None:
-    return None if isa is None else known_sets(isa)
-
-
-def _path(path: StrPath | None) -> Path | None:
-    return None if path is None else Path(path)
-
-
-def _opened(bundle: StrPath | Bundle) -> Bundle:
-    return bundle if isinstance(bundle, Bundle) else read_bundle(Path(bundle))
-
-
-def _shape_request(dims: Dims | None, shapes: Shapes | None) -> ShapeRequest:
-    return ShapeRequest.declared(dims or {}, shapes or {})
-
-
-def _max_drop(value: float | str | None) -> float | None:
-    return None if value is None else parse_max_drop(value, "--max-drop")
-
-
-def _max_bytes(value: int | str | None) -> int | None:
-    if value is None:
-        return None
-    try:
-        return parse_bytes(value)
-    except ValueError as error:
-        raise InputError(str(error), subject="--max-size", found=value) from error
-
-
-def _evaluation(metric: Metric | None, *, samples: bool) -> Evaluation | None:
-    """The evaluation function.
-
-    Args:
-        metric: Its name, or itself.
-        samples: Whether there are samples that it can run on.
-    """
-    if metric is None:
-        return None
-    if not samples:
-        raise InputError(
-            "needs samples to run on",
-            subject=f"--metric {metric if isinstance(metric, str) else metric.__name__}",
-            hint="give --data DIR, a folder of samples",
-        )
-    return Evaluation(metric) if isinstance(metric, str) else Evaluation.of(metric)
+    return LoadedBundle(bundle_of(bundle))

@@ -16,7 +16,7 @@ import onnx
 import pytest
 
 import edgekit as api
-from edgekit.api import StrPath
+from edgekit.api_arguments import StrPath
 from edgekit.bundle import Bundle
 from edgekit.cli import COMMANDS
 from edgekit.comparison.custom_metric import Run

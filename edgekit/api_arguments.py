@@ -1,0 +1,77 @@
+"""What the functions of :mod:`edgekit.api` take, and what they make of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from edgekit.bundle import Bundle, read_bundle
+from edgekit.comparison.custom_metric import Evaluation, Run
+from edgekit.config import parse_bytes, parse_max_drop
+from edgekit.data.samples import Samples
+from edgekit.devices.instruction_set import known_sets
+from edgekit.dimensions import Sizes
+from edgekit.errors import InputError
+from edgekit.graph.shape_request import ShapeRequest
+
+StrPath = str | os.PathLike[str]
+Dims = Mapping[str, int | str | Sizes]
+"""Sizes by the name of a dynamic dimension: ``1``, ``"1..8"`` or ``range(1, 9)``, ``"224,320"`` or ``(224, 320)``."""
+Shapes = Mapping[str, Sequence[int | None]]
+"""Whole shapes by the name of an input; None leaves a size as it is."""
+Metric = str | Callable[[Run, Samples], float]
+"""``MODULE:FUNCTION`` or the function itself; :mod:`edgekit.comparison.custom_metric` tells what it is given."""
+
+
+def instruction_set_names(isa: str | None) -> tuple[str, ...] | None:
+    """The instruction sets' names; an unknown one is an ``InputError``."""
+    return None if isa is None else known_sets(isa)
+
+
+def optional_path(path: StrPath | None) -> Path | None:
+    """The path; None stays None."""
+    return None if path is None else Path(path)
+
+
+def bundle_of(bundle: StrPath | Bundle) -> Bundle:
+    """The bundle itself, or the one in the folder."""
+    return bundle if isinstance(bundle, Bundle) else read_bundle(Path(bundle))
+
+
+def shape_request(dims: Dims | None, shapes: Shapes | None) -> ShapeRequest:
+    """The sizes that are asked for, of dimensions and of inputs."""
+    return ShapeRequest.declared(dims or {}, shapes or {})
+
+
+def max_drop_share(value: float | str | None) -> float | None:
+    """The accuracy that may be lost, as a share between 0 and 1."""
+    return None if value is None else parse_max_drop(value, "--max-drop")
+
+
+def max_bytes(value: int | str | None) -> int | None:
+    """The number of bytes: ``3000000`` or ``"3MB"``; a text that is none is an ``InputError``."""
+    if value is None:
+        return None
+    try:
+        return parse_bytes(value)
+    except ValueError as error:
+        raise InputError(str(error), subject="--max-size", found=value) from error
+
+
+def evaluation(metric: Metric | None, *, samples: bool) -> Evaluation | None:
+    """The evaluation function.
+
+    Args:
+        metric: Its name, or itself.
+        samples: Whether there are samples that it can run on.
+    """
+    if metric is None:
+        return None
+    if not samples:
+        raise InputError(
+            "needs samples to run on",
+            subject=f"--metric {metric if isinstance(metric, str) else metric.__name__}",
+            hint="give --data DIR, a folder of samples",
+        )
+    return Evaluation(metric) if isinstance(metric, str) else Evaluation.of(metric)
