@@ -9,16 +9,18 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit_quantize.calibration.activations import activation_params, largest_integers
+from edgekit_quantize.calibration.inner_values import reachable
 from edgekit_quantize.calibration.ranges import AROUND_ZERO
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph.layers import LAYER_KINDS, Layer, layers
-from edgekit_quantize.graph.nodes import constant, is_standard, only_consumer
+from edgekit_quantize.graph.nodes import constant, home, is_standard, only_consumer
 from edgekit_quantize.integers.qparams import TYPES, QParams
 from edgekit_quantize.integers.weights import layer_weights
 from edgekit_quantize.integers.zero_points import takes_shift
 from edgekit_quantize.settings import Settings
 
 DEFAULT_RULE = "percentile"
+TOO_LARGE = "its error is too large"
 ACTIVATIONS = ("Relu", "Clip", "HardSwish", "LeakyRelu", "Sigmoid", "Tanh", "Elu", "PRelu")
 """Functions of single numbers that stand behind a layer."""
 TO_SOFTMAX = ("Add", "Sub", "Mul", "Div", "Where")
@@ -106,26 +108,36 @@ class Plan:
         return {self.range_from.get(name, name) for name in self.tensors}
 
 
-def place(graph: ir.Graph, settings: Settings, keep_float: Collection[str] = ()) -> Plan:
+def place(
+    graph: ir.Graph,
+    settings: Settings,
+    keep_float: Collection[str] = (),
+    tensors: Mapping[str, TensorStatistics] | None = None,
+) -> Plan:
     """Decide what is quantized.
 
     Args:
         graph: The prepared graph; it is not changed.
         settings: What the target prefers.
-        keep_float: Names of layers that compute in float whatever the settings say, from weights stored as integers.
+        keep_float: Names of layers that compute in float whatever the settings say: from weights stored as integers,
+            or from float ones where the settings only store them.
+        tensors: What calibration told, once it has: layers whose inputs no sample brought forth compute in float.
     """
     plan = Plan(settings)
     made_in_float: set[str | None] = set()
+    observable = reachable(graph)
     for layer in layers(graph):
         mode = settings.layers.get(layer.kind, "float")
         if mode == "float":
             plan.kept_float[layer.name] = f"the target computes {layer.kind} in float"
+        elif mode in {"weights", "dynamic"} and layer.name in keep_float:
+            plan.kept_float[layer.name] = TOO_LARGE
         elif mode == "weights":
             plan.stored.append(layer)
         elif mode == "dynamic":
             (plan.dynamic if layer.is_plain_product else plan.stored).append(layer)
         elif layer.name in keep_float:
-            plan.kept_float[layer.name] = "its error is too large"
+            plan.kept_float[layer.name] = TOO_LARGE
             plan.stored.append(layer)
         elif layer.kind == "Conv" and layer.weights().shape[1] < settings.fewest_channels:
             plan.kept_float[layer.name] = "the target computes so few input channels as fast in float"
@@ -137,6 +149,12 @@ def place(graph: ir.Graph, settings: Settings, keep_float: Collection[str] = ())
         elif not layer.data.name or layer.data.dtype not in (None, ir.DataType.FLOAT):
             plan.kept_float[layer.name] = f"its activations are {layer.data.dtype}"
             plan.stored.append(layer)
+        elif home(layer.node) not in observable:
+            plan.kept_float[layer.name] = "it stands inside a Scan"
+            plan.stored.append(layer)
+        elif tensors is not None and not _seen(layer.data, tensors):
+            plan.kept_float[layer.name] = "no sample reached it"
+            plan.stored.append(layer)
         else:
             plan.layers.append(layer)
             plan.tensors[layer.data.name] = layer.data
@@ -144,11 +162,11 @@ def place(graph: ir.Graph, settings: Settings, keep_float: Collection[str] = ())
                 plan.rules[layer.data.name] = settings.preparation.ranges[layer.kind]
             if mode == "both":
                 output = fused_output(layer.output, settings.fused)
-                if not output.is_graph_output() and output.name and _stays_in(graph, output):
+                if output.name and _takes_integers(output, tensors):
                     plan.tensors[output.name] = output
                     plan.whole.add(output.name)
     if settings.activation_products:
-        _products(graph, plan, keep_float)
+        _products(graph, plan, keep_float, observable, tensors)
     _moves(plan)
     if settings.zero_points_in_biases:
         plan.shifted = {name for name, readers in plan.readers().items() if all(map(takes_shift, readers))}
@@ -167,15 +185,38 @@ def fused_output(value: ir.Value, fused: Collection[str]) -> ir.Value:
     return value
 
 
-def _stays_in(graph: ir.Graph, value: ir.Value) -> bool:
-    """Whether no subgraph reads the value: ONNX Runtime aborts on a DequantizeLinear that a branch captures."""
-    return all(node.graph is graph for node, _ in value.uses())
+def _takes_integers(output: ir.Value, tensors: Mapping[str, TensorStatistics] | None) -> bool:
+    """Whether all that reads what a layer gives can read it as integers."""
+    if output.is_graph_output() or not _stays_in(output):
+        return False
+    return tensors is None or _seen(output, tensors)
 
 
-def _products(graph: ir.Graph, plan: Plan, keep_float: Collection[str]) -> None:
-    for node in graph:
+def _stays_in(value: ir.Value) -> bool:
+    """Whether no branch or loop captures the value: ONNX Runtime aborts on a DequantizeLinear that one captures."""
+    return all(node.graph is value.graph for node, _ in value.uses())
+
+
+def _seen(value: ir.Value, tensors: Mapping[str, TensorStatistics]) -> bool:
+    """Whether samples brought the value forth: they need not take every branch."""
+    found = tensors.get(value.name or "")
+    return found is None or not found.histogram.is_empty
+
+
+def _products(
+    graph: ir.Graph,
+    plan: Plan,
+    keep_float: Collection[str],
+    observable: Collection[ir.Graph],
+    tensors: Mapping[str, TensorStatistics] | None,
+) -> None:
+    for node in graph.all_nodes():
         operands = [value for value in node.inputs if value is not None and constant(value) is None]
         if not is_standard(node, "MatMul") or len(operands) < 2 or node.name in keep_float or not _gives_scores(node):
+            continue
+        if home(node) not in observable:
+            continue
+        if tensors is not None and not all(_seen(value, tensors) for value in operands):
             continue
         plan.products.append(node)
         for value in operands:
@@ -199,6 +240,8 @@ def _moves(plan: Plan) -> None:
         value = waiting.pop()
         node = value.producer()
         if node is None or not is_standard(node, *plan.settings.moves) or value is not node.outputs[0]:
+            continue
+        if not _stays_in(value):
             continue
         source = node.inputs[0]
         if source is None or not source.name or not value.name or constant(source) is not None:

@@ -136,13 +136,18 @@ def _search(
         if request.scheme == HALF:
             return in_half_precision(model)
         if adaptive and not rounding:
-            plan = place(model.graph, settings)
+            plan = place(model.graph, settings, tensors=calibration.tensors)
             rounding.update(adaptively_rounded(model, plan, calibration.tensors, _feeds_once_more(request)))
         return write(model, settings, calibration.tensors, keep_float, rounding if adaptive else None)
 
     def sensitive(of: Written, settings: Settings) -> Sequence[str]:
         quantized = set(of.quantized)
-        errors = layer_errors(place(model.graph, settings), calibration.tensors)
+        if not quantized:
+            stored = set(of.stored)
+            accounts = with_errors(of.accounts, model, settings, calibration.tensors)
+            return [account.layer for account in accounts if account.layer in stored and account.kind != "Gather"]
+        plan = place(model.graph, settings, tensors=calibration.tensors)
+        errors = layer_errors(plan, calibration.tensors)
         return [error.layer for error in errors if error.layer in quantized]
 
     judge = Judge(scorer, request.execute)

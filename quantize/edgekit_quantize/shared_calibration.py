@@ -15,9 +15,11 @@ from edgekit.errors import InputError
 from edgekit.model import ValueSpec
 from edgekit.progress import Step
 from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds
+from edgekit_quantize.calibration.inner_values import reachable
 from edgekit_quantize.calibration.scaling import Smoothing
 from edgekit_quantize.calibration.statistics import Calibration, Scale, calibrate, largest_inputs
 from edgekit_quantize.graph.layers import layers
+from edgekit_quantize.graph.nodes import home
 from edgekit_quantize.placement import Plan, place
 from edgekit_quantize.rounding.rounding_error import measure_rounding
 from edgekit_quantize.settings import Placement
@@ -80,7 +82,9 @@ def calibrated(
         raise InputError("there are no samples", hint="the folder is empty")
     if preparation.correct_rounding:
         some = itertools.islice(feeds_of(samples, inputs), SECOND_LOOK)
-        measure_rounding(model, plans[0], calibration.tensors, some)
+        first = next(iter(placement.candidates.values()))
+        plan = place(model.graph, first, tensors=calibration.tensors)
+        measure_rounding(model, plan, calibration.tensors, some)
     calibration.warnings = [*constants.warnings(calibration.samples), *calibration.warnings]
     return calibration
 
@@ -93,8 +97,9 @@ def feeds_of(samples: Samples, inputs: Sequence[ValueSpec]) -> Iterator[dict[str
 def _observed(model: ir.Model, plans: Sequence[Plan]) -> dict[str, set[int]]:
     """The tensors to observe, and the axes along which channels of each matter."""
     wanted: dict[str, set[int]] = {}
+    observable = reachable(model.graph)
     for layer in layers(model.graph):
-        if layer.data.name and layer.data.dtype in (None, ir.DataType.FLOAT):
+        if home(layer.node) in observable and layer.data.name and layer.data.dtype in (None, ir.DataType.FLOAT):
             wanted.setdefault(layer.data.name, set()).add(layer.input_axis)
     for plan in plans:
         for name in plan.observed():

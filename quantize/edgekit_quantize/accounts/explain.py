@@ -31,7 +31,8 @@ def with_errors(
         tensors: What calibration told of the layers' inputs; empty where there were no samples.
     """
     found = {layer.name: layer for layer in layers(prepared.graph)}
-    errors = {error.layer: error for error in layer_errors(place(prepared.graph, settings), tensors)} if tensors else {}
+    plan = place(prepared.graph, settings, tensors=tensors)
+    errors = {error.layer: error for error in layer_errors(plan, tensors)} if tensors else {}
     return largest_error_first(
         _with_error(account, errors.get(account.layer), found.get(account.layer), tensors) for account in accounts
     )

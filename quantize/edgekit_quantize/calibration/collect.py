@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
@@ -10,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.processes.processors import usable_processors
+from edgekit_quantize.calibration.inner_values import hand_out
 from edgekit_quantize.graph.nodes import static_shape
 from edgekit_quantize.graph.session import session
 
@@ -17,6 +19,8 @@ WATCHED_BYTES = 64 * 2**20
 """How many bytes of observed tensors one run may hand out; more are spread over several runs of the same sample."""
 
 Item = TypeVar("Item")
+Found = np.ndarray | list[np.ndarray]
+"""What a run gives of a tensor; of one inside a branch or a loop what each of its runs gives."""
 Observer = Callable[[str, np.ndarray], None]
 """Called with the name of a tensor and its value for one sample."""
 
@@ -30,12 +34,14 @@ def observe(
 ) -> int:
     """Run the model over ``feeds`` and hand every tensor in ``names`` to ``observer``, sample by sample.
 
+    Those of branches come as often as the branch is taken, those of loops once a round.
+
     Tensors that together exceed :data:`WATCHED_BYTES` are fetched in several runs, so that memory does not grow with
     the size of the model. One run goes on in a thread while the tensors of the one before are observed.
 
     Args:
         model: The float model; it is not changed.
-        names: Values of the main graph, fed ones included.
+        names: Values of the main graph, fed ones included, and of its branches and loops.
         feeds: What to feed, by input name; read once.
         observer: Takes the tensors.
         done: Told after each sample how many are done.
@@ -50,11 +56,11 @@ def observe(
     last = len(groups) - 1
     count = 0
 
-    def run(number: int, sample: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
+    def run(number: int, sample: Mapping[str, np.ndarray]) -> Sequence[Found]:
         opened = sessions[number]
-        return [] if opened is None else opened.run(groups[number], dict(sample))
+        return [] if opened is None else opened.run(None, dict(sample))
 
-    def runs() -> Iterator[tuple[int, Mapping[str, np.ndarray], Future[Sequence[np.ndarray]]]]:
+    def runs() -> Iterator[tuple[int, Mapping[str, np.ndarray], Future[Sequence[Found]]]]:
         for sample in feeds:
             for number in range(len(groups)):
                 yield number, sample, thread.submit(run, number, sample)
@@ -64,8 +70,9 @@ def observe(
             if number == 0:
                 for name in fed:
                     observer(name, sample[name])
-            for name, array in zip(groups[number], outputs.result(), strict=True):
-                observer(name, array)
+            for name, found in zip(groups[number], outputs.result(), strict=True):
+                for array in found if isinstance(found, list) else [found]:
+                    observer(name, array)
             if number == last:
                 count += 1
                 if done is not None:
@@ -83,10 +90,12 @@ def _one_ahead(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def with_outputs(model: ir.Model, names: Sequence[str]) -> ir.Model:
-    """A copy of the model whose outputs are the named values of the main graph."""
+    """A copy of the model whose outputs are the named values, sequences where they stand in branches and loops."""
     copy = model.clone()
     wanted = set(names)
-    values = {value.name: value for node in copy.graph for value in node.outputs if value.name in wanted}
+    main = {value.name for node in copy.graph for value in node.outputs if value.name}
+    inner = hand_out(copy.graph, wanted - main)
+    values = inner | {value.name: value for node in copy.graph for value in node.outputs if value.name in main}
     copy.graph.outputs[:] = [values[name] for name in names]
     return copy
 
@@ -95,15 +104,15 @@ def _groups(graph: ir.Graph, names: Collection[str]) -> list[list[str]]:
     """What every run hands out; the first group is empty where nothing but what is fed was asked for."""
     groups: list[list[str]] = [[]]
     held = 0
-    for node in graph:
-        for value in node.outputs:
-            if not value.name or value.name not in names:
-                continue
-            shape = static_shape(value)
-            size = 4 * int(np.prod(shape)) if shape is not None else 0
-            if groups[-1] and held + size > WATCHED_BYTES:
-                groups.append([])
-                held = 0
-            groups[-1].append(value.name)
-            held += size
+    inner = (value for each in graph.subgraphs() for value in each.inputs)
+    for value in itertools.chain((value for node in graph.all_nodes() for value in node.outputs), inner):
+        if not value.name or value.name not in names:
+            continue
+        shape = static_shape(value)
+        size = 4 * int(np.prod(shape)) if shape is not None else 0
+        if groups[-1] and held + size > WATCHED_BYTES:
+            groups.append([])
+            held = 0
+        groups[-1].append(value.name)
+        held += size
     return groups

@@ -147,6 +147,8 @@ def calibrate(
         count = observe(model, {*tensors, *outputs}, walk(), take, finish)
     if count:
         for name, scale in (by_channel or {}).items():
+            if not len(channels_of[name].counts):
+                continue  # of a branch that no sample took
             _divide(tensors[name], channels_of[name], scale(channels_of[name]))
     return Calibration(tensors, references, count, _not_finite(tensors))
 
@@ -163,7 +165,10 @@ def _divide(tensor: TensorStatistics, channels: ChannelHistogram, scales: Channe
 def largest_inputs(
     model: ir.Model, axes: Mapping[str, int], feeds: Iterable[dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
-    """The largest magnitude of every channel of the named tensors, with channels along the given axes."""
+    """The largest magnitude of every channel of the named tensors, with channels along the given axes.
+
+    Tensors of branches that no sample takes are not among them.
+    """
     found: dict[str, np.ndarray] = {}
 
     def take(name: str, array: np.ndarray) -> None:

@@ -17,7 +17,7 @@ LAYER_KINDS = (*WEIGHTED, "DepthwiseConv")
 
 @dataclass(frozen=True)
 class Layer:
-    """A node of the main graph that multiplies an activation with a constant."""
+    """A node that multiplies an activation with a constant, in the main graph, a branch or a loop."""
 
     node: ir.Node
     kind: str
@@ -134,8 +134,8 @@ def _is_float(array: np.ndarray | None) -> bool:
 
 
 def layers(graph: ir.Graph) -> Iterator[Layer]:
-    """The graph's layers in its order; those of subgraphs are not among them."""
-    for node in graph:
+    """The graph's layers in its order, with those of its branches and loops."""
+    for node in graph.all_nodes():
         layer = layer_of(node)
         if layer is not None:
             yield layer

@@ -44,9 +44,33 @@ def integer(node: ir.Node, name: str, default: int) -> int:
 
 
 def only_consumer(value: ir.Value) -> ir.Node | None:
-    """The one node that reads the value, once; None where there are more uses, or the value is a graph output."""
+    """The one node that reads the value, once; None where there are more uses, or the value is a graph output.
+
+    A node of a branch or a loop that the value is handed into is none: it may run many times, or never.
+    """
     uses = tuple(value.uses())
-    return uses[0][0] if len(uses) == 1 and not value.is_graph_output() else None
+    if len(uses) != 1 or value.is_graph_output():
+        return None
+    node = uses[0][0]
+    return node if node.graph is value.graph else None
+
+
+def every_graph(graph: ir.Graph) -> list[ir.Graph]:
+    """The graph, and those of its branches and loops, at any depth."""
+    return [graph, *graph.subgraphs()]
+
+
+def home(of: ir.Node | ir.Value) -> ir.Graph:
+    """The graph that a node stands in, or that a value comes from."""
+    graph = of.graph
+    if not isinstance(graph, ir.Graph):
+        raise ValueError(f"{of.name!r} stands in no graph")
+    return graph
+
+
+def initializers(graph: ir.Graph) -> dict[str, ir.Value]:
+    """The constants of the graph and of its branches and loops, by name; names are unique in a prepared model."""
+    return {name: value for each in every_graph(graph) for name, value in each.initializers.items()}
 
 
 def used_names(graph: ir.Graph) -> set[str]:
@@ -62,10 +86,14 @@ def used_names(graph: ir.Graph) -> set[str]:
 
 
 class Names:
-    """Gives out value names that the graph does not use yet."""
+    """Gives out value names that the graph, its branches and its loops do not use yet.
+
+    Args:
+        graph: The main graph.
+    """
 
     def __init__(self, graph: ir.Graph) -> None:
-        self._graph = graph
+        self._graphs = every_graph(graph)
         self._used = used_names(graph)
 
     def fresh(self, wish: str) -> str:
@@ -74,7 +102,7 @@ class Names:
         Constants that something else has registered in the meantime count, too.
         """
         name, count = wish, 1
-        while name in self._used or name in self._graph.initializers:
+        while name in self._used or any(name in graph.initializers for graph in self._graphs):
             name, count = f"{wish}_{count}", count + 1
         self._used.add(name)
         return name
@@ -88,20 +116,21 @@ def add_initializer(graph: ir.Graph, name: str, array: np.ndarray, dtype: ir.Dat
     return value
 
 
-def bypass(graph: ir.Graph, node: ir.Node, value: ir.Value) -> None:
+def bypass(node: ir.Node, value: ir.Value) -> None:
     """Let the readers of the node's output read ``value``, and remove the node."""
     node.outputs[0].replace_all_uses_with(value)
-    graph.remove(node, safe=True)
+    home(node).remove(node, safe=True)
 
 
-def remove_unread(graph: ir.Graph, nodes: Iterable[ir.Node]) -> None:
+def remove_unread(nodes: Iterable[ir.Node]) -> None:
     """Remove those of the nodes whose outputs nobody reads any more."""
     for node in nodes:
         if node.graph is not None and not any(v.uses() or v.is_graph_output() for v in node.outputs):
-            graph.remove(node, safe=True)
+            home(node).remove(node, safe=True)
 
 
 def drop_unused_initializers(graph: ir.Graph) -> None:
-    """Remove initializers that no node reads and that are no graph output."""
-    for name in [n for n, v in graph.initializers.items() if not v.uses() and not v.is_graph_output()]:
-        graph.initializers.pop(name)
+    """Remove initializers that no node reads and that are no graph output, in branches and loops too."""
+    for each in every_graph(graph):
+        for name in [n for n, v in each.initializers.items() if not v.uses() and not v.is_graph_output()]:
+            each.initializers.pop(name)

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit_quantize.graph.layers import Layer
-from edgekit_quantize.graph.nodes import Names, add_initializer, constant, integer, is_standard, only_consumer
+from edgekit_quantize.graph.nodes import Names, add_initializer, constant, home, integer, is_standard, only_consumer
 
 BIAS = 2
 """Where Conv, ConvTranspose and Gemm take their bias."""
@@ -16,7 +16,7 @@ def scale_output(graph: ir.Graph, layer: Layer, factor: np.ndarray, shift: np.nd
     """Make ``layer`` compute ``factor * output + shift`` and drop ``node``, which did so behind it.
 
     Args:
-        graph: The graph, changed in place.
+        graph: The main graph, changed in place.
         layer: A Conv, ConvTranspose or Gemm.
         factor: One number a channel, or one in all.
         shift: The same.
@@ -36,7 +36,7 @@ def scale_output(graph: ir.Graph, layer: Layer, factor: np.ndarray, shift: np.nd
     set_bias(graph, layer, (old * factor + shift).astype(weights.dtype))
     layer.output.name, node.outputs[0].name = node.outputs[0].name, layer.output.name
     node.outputs[0].replace_all_uses_with(layer.output, replace_graph_outputs=True)
-    graph.remove(node, safe=True)
+    home(node).remove(node, safe=True)
     return True
 
 
@@ -148,4 +148,4 @@ def _set_constant(graph: ir.Graph, node: ir.Node, index: int, array: np.ndarray,
         tensor = ir.tensor(array, name=old.name)
         old.const_value, old.shape, old.type = tensor, ir.Shape(array.shape), ir.TensorType(tensor.dtype)
         return
-    node.replace_input_with(index, add_initializer(graph, Names(graph).fresh(wish), array))
+    node.replace_input_with(index, add_initializer(home(node), Names(graph).fresh(wish), array))

@@ -82,8 +82,8 @@ def _until_settled(graph: ir.Graph, *steps: Callable[[ir.Graph, Affine], bool]) 
     changed = True
     while changed:
         changed = False
-        for node in list(graph):
-            affine = affine_of(node)
+        for node in list(graph.all_nodes()):
+            affine = affine_of(node) if node.graph is not None else None
             if affine is not None and any(step(graph, affine) for step in steps):
                 changed = True
 
@@ -95,14 +95,14 @@ def _drop(graph: ir.Graph, affine: Affine) -> bool:
     before, behind = static_shape(affine.data), static_shape(affine.node.outputs[0])
     if max(affine.factor.size, affine.shift.size) > 1 and (before is None or before != behind):
         return False
-    bypass(graph, affine.node, affine.data)
+    bypass(affine.node, affine.data)
     return True
 
 
 def _into_producer(graph: ir.Graph, affine: Affine) -> bool:
     producer = affine.data.producer()
     layer = layer_of(producer) if producer is not None else None
-    if layer is None or not can_rescale(layer) or len(tuple(affine.data.uses())) != 1 or affine.data.is_graph_output():
+    if layer is None or not can_rescale(layer) or only_consumer(affine.data) is not affine.node:
         return False
     channels = output_channels(layer)
     rank = _rank(layer)
@@ -117,6 +117,8 @@ def _into_readers(graph: ir.Graph, affine: Affine) -> bool:
         return False
     if any(reader is None or reader.data is not output for reader in readers):
         return False
+    if any(node.graph is not affine.node.graph for node, _ in output.uses()):
+        return False
     if _is_gate(affine.data.producer()):
         return False
     layers = [reader for reader in readers if reader is not None]
@@ -125,7 +127,7 @@ def _into_readers(graph: ir.Graph, affine: Affine) -> bool:
         return False
     for layer in layers:
         scale_input(graph, layer, float(affine.factor.reshape(-1)[0]), shift)
-    bypass(graph, affine.node, affine.data)
+    bypass(affine.node, affine.data)
     return True
 
 
@@ -180,9 +182,9 @@ def shifts_to_convolutions(graph: ir.Graph) -> int:
         conv.outputs[0].name = names.fresh(f"{node.name}_as_conv")
         conv.outputs[0].shape, conv.outputs[0].type = data.shape, data.type
         graph.insert_after(node, conv)
-        bypass(graph, node, conv.outputs[0])
+        bypass(node, conv.outputs[0])
         if first is not None:
-            remove_unread(graph, [first.node])
+            remove_unread([first.node])
         count += 1
     return count
 

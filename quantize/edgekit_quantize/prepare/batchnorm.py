@@ -20,7 +20,7 @@ def fold_batchnorm(graph: ir.Graph) -> int:
     bias can carry it.
     """
     folded = 0
-    for node in list(graph):
+    for node in list(graph.all_nodes()):
         if not is_standard(node, "BatchNormalization") or integer(node, "training_mode", 0):
             continue
         source = node.inputs[0]

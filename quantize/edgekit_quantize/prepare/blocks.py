@@ -10,6 +10,7 @@ from edgekit_quantize.graph.nodes import (
     add_initializer,
     constant,
     drop_unused_initializers,
+    home,
     integer,
     is_standard,
 )
@@ -26,7 +27,7 @@ def inputs_first(model: ir.Model) -> None:
     """
     names = Names(model.graph)
     turned: dict[str, ir.Value] = {}  # unrolled recurrent nets read one matrix many times
-    for node in model.graph:
+    for node in model.graph.all_nodes():
         value = node.inputs[1] if is_standard(node, "Gemm") and integer(node, "transB", 0) else None
         matrix = constant(value)
         if value is None or matrix is None:
@@ -34,7 +35,7 @@ def inputs_first(model: ir.Model) -> None:
         name = value.name or ""
         if name not in turned:
             fresh = names.fresh(f"{name}_transposed")
-            turned[name] = add_initializer(model.graph, fresh, np.ascontiguousarray(matrix.T))
+            turned[name] = add_initializer(home(value), fresh, np.ascontiguousarray(matrix.T))
         node.replace_input_with(1, turned[name])
         node.attributes.pop("transB")
     drop_unused_initializers(model.graph)

@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from edgekit_quantize.graph.layers import WEIGHTED
-from edgekit_quantize.graph.nodes import add_initializer, constant, is_standard, static_shape
+from edgekit_quantize.graph.nodes import add_initializer, constant, home, is_standard, static_shape
 
 MOVES_WEIGHTS = (
     "Reshape",
@@ -31,32 +31,35 @@ LARGEST_GROWTH = 4096
 
 
 def fold_constants(model: ir.Model) -> int:
-    """Replace Shape of static values, and moves and counts of constants, in the main graph by what they give.
+    """Replace Shape of static values in the main graph, and moves and counts of constants anywhere, by what they give.
 
     Nothing that rounds is computed here, so the model's numbers do not change. What has been quantized already (Q/DQ
-    over constants) stays.
+    over constants) stays. What a loop hands from one round to the next may change its shape, whatever is written there.
 
     Returns:
         How many nodes were replaced.
     """
     folded = 0
-    for node in list(model.graph):
+    for node in list(model.graph.all_nodes()):
         if node.graph is None or node.domain not in {"", "ai.onnx"} or not node.inputs:
             continue
-        results = _shape(node) if node.op_type == "Shape" else _moved(node, model.opset_imports.get("", 0))
+        if node.op_type == "Shape":
+            results = _shape(node) if node.graph is model.graph else None
+        else:
+            results = _moved(node, model.opset_imports.get("", 0))
         if results is not None:
-            folded += _replace(model.graph, node, results)
+            folded += _replace(node, results)
     return folded
 
 
-def _replace(graph: ir.Graph, node: ir.Node, results: list[np.ndarray]) -> bool:
+def _replace(node: ir.Node, results: list[np.ndarray]) -> bool:
     if any(value.is_graph_output() or _enters_control_flow(value) for value in node.outputs):
         return False
     for value, array in zip(node.outputs, results, strict=True):
         name = value.name or ""
         value.name = f"{name}_computed"
-        value.replace_all_uses_with(add_initializer(graph, name, np.ascontiguousarray(array)))
-    graph.remove(node, safe=True)
+        value.replace_all_uses_with(add_initializer(home(node), name, np.ascontiguousarray(array)))
+    home(node).remove(node, safe=True)
     return True
 
 
@@ -88,7 +91,7 @@ def _moved(node: ir.Node, opset: int) -> list[np.ndarray] | None:
         for value, array in zip(node.inputs, arrays, strict=True)
         if value is not None and array is not None
     }
-    if any(_is_large_and_shared(value) for value in node.inputs):
+    if any(_is_large_and_shared(value) and not _is_cut_up(value, opset) for value in node.inputs):
         return None  # it would have to be kept beside what is made of it
     if node.op_type == "Cast" and not _cast_is_exact(node, next(iter(present.values()))):
         return None
@@ -108,6 +111,21 @@ def _gives_weights(node: ir.Node) -> bool:
 def _is_large_and_shared(value: ir.Value | None) -> bool:
     array = constant(value)
     return value is not None and array is not None and array.nbytes > LARGEST_GROWTH and len(tuple(value.uses())) > 1
+
+
+def _is_cut_up(value: ir.Value | None, opset: int) -> bool:
+    """Whether all that reads a constant takes slices of it, no larger than it is: an exporter reorders gates so."""
+    array = constant(value)
+    if value is None or array is None or value.is_graph_output():
+        return False
+    taken = 0
+    for node, _ in value.uses():
+        arrays = {each.name or "": constant(each) for each in node.inputs if each is not None}
+        whole = {name: found for name, found in arrays.items() if found is not None}
+        if not is_standard(node, "Slice") or len(whole) < len(arrays):
+            return False
+        taken += sum(result.nbytes for result in _evaluate(node, whole, opset))
+    return taken <= array.nbytes
 
 
 def _bytes(arrays: Mapping[str, np.ndarray]) -> int:

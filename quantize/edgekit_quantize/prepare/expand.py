@@ -31,7 +31,7 @@ def drop_expands(graph: ir.Graph) -> int:
         full = np.broadcast_shapes(small, tuple(int(dim) for dim in target))
         narrowing = _Narrowing(graph)
         if len(small) == len(full) and narrowing.suits(node.outputs[0], small, full):
-            bypass(graph, node, data)
+            bypass(node, data)
             for value, shape in narrowing.narrowed.items():
                 value.shape = ir.Shape(shape)
             dropped += 1

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit_quantize.graph.layers import layer_of
-from edgekit_quantize.graph.nodes import Names, add_initializer, is_standard, only_consumer
+from edgekit_quantize.graph.nodes import Names, add_initializer, home, is_standard, only_consumer
 from edgekit_quantize.graph.parameters import can_rescale
 
 ALPHA, BETA = 0.2, 0.5
@@ -26,7 +26,7 @@ def clip_hardsigmoids(model: ir.Model) -> int:
     graph = model.graph
     names = Names(graph)
     count = 0
-    for node in list(graph):
+    for node in list(graph.all_nodes()):
         data = node.inputs[0] if is_standard(node, "HardSigmoid") else None
         producer = data.producer() if data is not None else None
         layer = layer_of(producer) if producer is not None else None
@@ -39,7 +39,7 @@ def clip_hardsigmoids(model: ir.Model) -> int:
         )
         numbers = {"alpha": alpha, "beta": beta, "low": 0.0, "high": 1.0}
         constants = {
-            role: add_initializer(graph, names.fresh(f"{node.name}_{role}"), np.asarray(number, dtype))
+            role: add_initializer(home(node), names.fresh(f"{node.name}_{role}"), np.asarray(number, dtype))
             for role, number in numbers.items()
         }
         old = node.outputs[0]
@@ -53,8 +53,8 @@ def clip_hardsigmoids(model: ir.Model) -> int:
             ir.node("Add", [scaled, constants["beta"]], outputs=[shifted], name=f"{node.name}_shifted"),
             ir.node("Clip", [shifted, constants["low"], constants["high"]], outputs=[output], name=node.name),
         ]
-        graph.insert_after(node, nodes)
+        home(node).insert_after(node, nodes)
         old.replace_all_uses_with(output, replace_graph_outputs=True)
-        graph.remove(node, safe=True)
+        home(node).remove(node, safe=True)
         count += 1
     return count

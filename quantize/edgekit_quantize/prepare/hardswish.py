@@ -6,7 +6,7 @@ import math
 
 import onnx_ir as ir
 
-from edgekit_quantize.graph.nodes import is_standard, only_consumer, remove_unread, scalar
+from edgekit_quantize.graph.nodes import home, is_standard, only_consumer, remove_unread, scalar
 from edgekit_quantize.prepare.affine import affine_of
 
 HARDSWISH_OPSET = 14
@@ -21,13 +21,13 @@ def fuse_hardswish(model: ir.Model) -> int:
         return 0
     graph = model.graph
     count = 0
-    for node in list(graph):
+    for node in list(graph.all_nodes()):
         if node.graph is None or not is_standard(node, "Mul"):
             continue
         for data, gate in (node.inputs, node.inputs[::-1]):
             end = _end(node, data, gate) if data is not None and gate is not None else None
             if end is not None and data is not None and gate is not None:
-                _replace(graph, node, end, data)
+                _replace(node, end, data)
                 count += 1
                 break
     return count
@@ -59,14 +59,14 @@ def _end(product: ir.Node, data: ir.Value, gate: ir.Value) -> ir.Node | None:
     return division if math.isclose(last.factor.item(), 1 / 6, rel_tol=1e-5) else None
 
 
-def _replace(graph: ir.Graph, product: ir.Node, end: ir.Node, data: ir.Value) -> None:
+def _replace(product: ir.Node, end: ir.Node, data: ir.Value) -> None:
     old = end.outputs[0]
     output = ir.Value(name=old.name, shape=old.shape, type=old.type)
     old.name = f"{old.name}_parts"
-    graph.insert_after(end, ir.node("HardSwish", [data], outputs=[output], name=f"{end.name}_hardswish"))
+    home(end).insert_after(end, ir.node("HardSwish", [data], outputs=[output], name=f"{end.name}_hardswish"))
     old.replace_all_uses_with(output, replace_graph_outputs=True)
     gate = [value.producer() for value in product.inputs if value is not None and value is not data]
     shifts = [node.inputs[0].producer() for node in gate if node is not None and node.inputs[0] is not None]
     for node in (end, product, *gate, *shifts):
         if node is not None:
-            remove_unread(graph, [node])
+            remove_unread([node])

@@ -15,6 +15,7 @@ from edgekit_quantize.prepare.expand import drop_expands
 from edgekit_quantize.prepare.hardsigmoid import clip_hardsigmoids
 from edgekit_quantize.prepare.hardswish import fuse_hardswish
 from edgekit_quantize.prepare.opset import modern
+from edgekit_quantize.prepare.scopes import name_values, sink_constants
 
 
 def prepared(model: ir.Model, *, padded_shifts_as_convolutions: bool = False) -> ir.Model:
@@ -34,6 +35,7 @@ def prepared(model: ir.Model, *, padded_shifts_as_convolutions: bool = False) ->
     graph = model.graph
     _drop_identities(graph)
     name_nodes(model)
+    name_values(graph)
     while fold_constants(model):  # shapes may follow from what is constant now
         model = _with_shapes(model)
     graph = model.graph
@@ -46,6 +48,8 @@ def prepared(model: ir.Model, *, padded_shifts_as_convolutions: bool = False) ->
     if padded_shifts_as_convolutions:
         shifts_to_convolutions(graph)
     drop_unused_initializers(graph)
+    name_values(graph)
+    sink_constants(graph)
     return model
 
 
@@ -57,8 +61,8 @@ def _with_shapes(model: ir.Model) -> ir.Model:
 
 
 def _drop_identities(graph: ir.Graph) -> None:
-    """Remove Identity nodes of the main graph; those that name an output stay."""
-    for node in list(graph):
+    """Remove Identity nodes; those that name an output of their graph stay."""
+    for node in list(graph.all_nodes()):
         source = node.inputs[0] if is_standard(node, "Identity") else None
         if source is not None and not node.outputs[0].is_graph_output():
-            bypass(graph, node, source)
+            bypass(node, source)

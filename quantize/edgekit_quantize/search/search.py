@@ -216,7 +216,8 @@ def search(
     """Measure the candidates, if it pays bring the fastest near miss into the budget, choose the fastest.
 
     Where nothing that is nearly as fast holds the budget, a near miss gets its weights rounded adaptively; then its
-    most sensitive layers go back to float.
+    most sensitive layers go back to float. Where that does not help either, layers whose weights are only stored as
+    integers do.
 
     Of candidates that are as fast as each other the smallest is chosen, and of those the one with the least error.
 
@@ -224,7 +225,8 @@ def search(
         bench: What they are judged with.
         candidates: The settings of each, by name.
         write: Writes a candidate with the named layers kept in float, and with weights rounded adaptively if asked to.
-        sensitive: A candidate's integer layers, the one that adds the largest error first.
+        sensitive: A candidate's integer layers, or those that it stores as integers where it has no others; the one
+            that adds the largest error comes first.
         max_drop: What may be lost of the metric.
         auto: Whether a candidate that is slower or no smaller than float is out.
         choice: The candidate that is the best whatever the times say; None where they decide.
@@ -247,18 +249,24 @@ def search(
         some = [*candidates.items()][first : first + at_once]
         outcome.curve += bench.measured([(name, settings, write(settings, (), False)) for name, settings in some])
     to_beat = WORTH_A_RESCUE * max((trial.speedup for trial in fit()), default=0.0)
-    misses = [
-        trial for trial in outcome.curve if _is_near_miss(trial, max_drop) and (trial.speedup > to_beat or not fit())
-    ]
+    near = [trial for trial in outcome.curve if _is_near_miss(trial, max_drop)]
+    misses = [trial for trial in near if trial.written.quantized and (trial.speedup > to_beat or not fit())]
     if choice is not None:
-        misses = [trial for trial in outcome.curve if choice.startswith(f"{trial.name}, ")]
-    if misses:
+        misses = near = [trial for trial in outcome.curve if choice.startswith(f"{trial.name}, ")]
+
+    def rescue(misses: Sequence[Trial]) -> None:
+        if not misses:
+            return
         miss = max(misses, key=lambda trial: trial.speedup)
-        for candidate in _rescues(miss.name, miss.settings, sensitive(miss.written, miss.settings), write):
+        for candidate in _rescues(miss, sensitive(miss.written, miss.settings), write):
             trials = bench.measured([candidate], max_drop)
             outcome.curve += trials
             if any(trial.score.drop <= max_drop for trial in trials):
                 break
+
+    rescue(misses)
+    if not fit():
+        rescue([trial for trial in near if not trial.written.quantized])
     outcome.held = list(_ranked(fit()))
     if choice is not None:
         if choice not in {trial.name for trial in outcome.held}:
@@ -274,19 +282,20 @@ def search(
     return outcome
 
 
-def _rescues(name: str, settings: Settings, order: Sequence[str], write: Write) -> Iterator[Candidate]:
+def _rescues(miss: Trial, order: Sequence[str], write: Write) -> Iterator[Candidate]:
     """The candidate with its weights rounded adaptively, and with more and more of its layers in float.
 
     Args:
-        name: The candidate's.
-        settings: The candidate's.
-        order: Its integer layers, the one that goes back to float first in front.
+        miss: The candidate.
+        order: Its integer layers, or those that it stores as integers where it has no others; the one that goes back to
+            float first in front.
         write: Writes candidates.
     """
-    for count in sorted({math.ceil(share * len(order)) for share in (0.0, *SHARES)}) if order else ():
+    shares = (0.0, *SHARES) if miss.written.quantized else SHARES
+    for count in sorted({math.ceil(share * len(order)) for share in shares}) if order else ():
         in_float = f"{count} layer{'s' if count != 1 else ''} in float"
         change = in_float if count else "weights rounded adaptively"
-        yield f"{name}, {change}", settings, write(settings, order[:count], True)
+        yield f"{miss.name}, {change}", miss.settings, write(miss.settings, order[:count], True)
 
 
 def _ranked(trials: Sequence[Trial]) -> Iterator[Trial]:
@@ -326,4 +335,4 @@ def _best_of(trials: Sequence[Trial]) -> Trial:
 
 
 def _is_near_miss(trial: Trial, max_drop: float) -> bool:
-    return max_drop < trial.score.drop <= HOPELESS * max(max_drop, LEAST_BUDGET) and bool(trial.written.quantized)
+    return max_drop < trial.score.drop <= HOPELESS * max(max_drop, LEAST_BUDGET)

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit_quantize.calibration.references import Reference, References
+from edgekit_quantize.graph.nodes import home, initializers
 from edgekit_quantize.graph.session import session
 from edgekit_quantize.search.scoring import variances
 from edgekit_quantize.sizing.allocation import Choice
@@ -34,8 +35,10 @@ class FedModel:
     def __init__(self, prepared: ir.Model, names: Sequence[str]) -> None:
         model = prepared.clone()
         self._weights: dict[str, np.ndarray] = {}
+        constants = initializers(model.graph)
         for name in names:
-            value = model.graph.initializers.pop(name)
+            value = constants[name]
+            home(value).initializers.pop(name)
             if value.const_value is None:
                 raise ValueError(f"{name!r} is not constant")
             self._weights[name] = value.const_value.numpy()

@@ -11,10 +11,11 @@ import onnx_ir as ir
 from edgekit.model import node_name
 from edgekit_quantize.accounts.account import FLOAT, STORED, LayerAccount
 from edgekit_quantize.calibration.collect import observe
+from edgekit_quantize.calibration.inner_values import reachable
 from edgekit_quantize.calibration.moments import Moments, row_length, rows_of
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph.layers import Layer, layers
-from edgekit_quantize.graph.nodes import Names, constant, drop_unused_initializers
+from edgekit_quantize.graph.nodes import Names, constant, drop_unused_initializers, home, initializers
 from edgekit_quantize.graph.parameters import add_to_bias
 from edgekit_quantize.integers.qparams import QParams
 from edgekit_quantize.prepare.opset import upgraded
@@ -51,14 +52,17 @@ class Weight:
     layers: list[str] = field(default_factory=list)
     """What reads it, by name."""
     kind: str = ""
+    captured: bool = False
+    """Whether a branch or a loop reads it that it does not stand in."""
     inputs: Inputs | None = None
     """What enters, where samples told."""
     _encoded: dict[str, tuple[np.ndarray, QParams]] = field(default_factory=dict)
 
     @property
     def is_matrix(self) -> bool:
-        """Whether it is a matrix that one layer alone reads."""
-        return len(self.shape) == 2 and len(self.layers) == 1 and self.kind in {"MatMul", "Gemm"}
+        """Whether it is a matrix that one layer alone reads, in its own graph."""
+        alone = len(self.layers) == 1 and not self.captured
+        return len(self.shape) == 2 and alone and self.kind in {"MatMul", "Gemm"}
 
     def choices(self, storage: Storage) -> Iterator[Form]:
         """The forms that it can be stored in."""
@@ -87,46 +91,46 @@ class Weight:
 
 
 def weights_of(model: ir.Model) -> dict[str, Weight]:
-    """The constants of the main graph that can be stored in few bits, by name.
+    """The constants that can be stored in few bits, by name.
 
     Args:
         model: The prepared float model.
     """
     found: dict[str, Weight] = {}
     readers: dict[str, int] = {}
+    constants = initializers(model.graph)
     for layer in layers(model.graph):
-        _add(found, readers, model.graph, layer.weight, layer.channel_axis, layer.name, layer.kind)
+        _add(found, readers, constants, layer.weight, layer.channel_axis, layer.node, layer.kind)
     for node in tables(model):
-        if node.graph is model.graph:
-            _add(found, readers, model.graph, node.inputs[0], 1, node_name(node), "Gather")
-    return {name: weight for name, weight in found.items() if _all_read(model.graph, name, readers[name])}
+        _add(found, readers, constants, node.inputs[0], 1, node, "Gather")
+    return {name: weight for name, weight in found.items() if _all_read(constants[name], readers[name])}
 
 
 def _add(
     found: dict[str, Weight],
     readers: dict[str, int],
-    graph: ir.Graph,
+    constants: Mapping[str, ir.Value],
     value: ir.Value | None,
     axis: int,
-    reader: str,
+    reader: ir.Node,
     kind: str,
 ) -> None:
     name = "" if value is None else value.name or ""
     array = constant(value)
-    if array is None or name not in graph.initializers or array.dtype != np.float32 or array.size < FEWEST:
+    if array is None or name not in constants or array.dtype != np.float32 or array.size < FEWEST:
         return
     if name in found and found[name].axis != axis:
         return
     if name not in found:
         matrix = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
         found[name] = Weight(name, matrix, axis, array.shape, kind=kind)
-    found[name].layers.append(reader)
+    found[name].layers.append(node_name(reader))
+    found[name].captured |= reader.graph is not constants[name].graph
     readers[name] = readers.get(name, 0) + 1
 
 
-def _all_read(graph: ir.Graph, name: str, readers: int) -> bool:
+def _all_read(value: ir.Value, readers: int) -> bool:
     """Whether what was found is all that reads a constant."""
-    value = graph.initializers[name]
     return len(tuple(value.uses())) == readers and not value.is_graph_output() and not value.is_graph_input()
 
 
@@ -140,7 +144,10 @@ def measure_moments(model: ir.Model, weights: Mapping[str, Weight], feeds: Itera
     """
     readers: dict[str, list[Layer]] = {}
     moments: dict[str, Moments] = {}
+    observable = reachable(model.graph)
     for layer in layers(model.graph):
+        if home(layer.node) not in observable:
+            continue
         length = row_length(layer)
         if layer.weight.name in weights and layer.data.name and length is not None and length <= LONGEST_ROW:
             readers.setdefault(layer.data.name, []).append(layer)
@@ -175,15 +182,16 @@ def write_stored(
     model = prepared.clone()
     if any(form is not None and form.block for form in forms.values()):
         model = upgraded(model, BLOCKED_OPSET)
-    store = StoredWeights(model, weights_form, Names(model.graph))
+    store = StoredWeights(weights_form, Names(model.graph))
     written = Written(model)
     found = {layer.name: layer for layer in layers(model.graph)}
+    constants = initializers(model.graph)
     for name, weight in weights.items():
         form = forms[name]
         if form is None:
             written.accounts += [LayerAccount(layer, weight.kind, FLOAT, "as it is") for layer in weight.layers]
             continue
-        value = model.graph.initializers[name]
+        value = constants[name]
         integers, params = weight.stored(form)
         rounded = params.dequantize(integers)
         for reader in weight.layers:
@@ -195,12 +203,13 @@ def write_stored(
                 if shift is not None:
                     add_to_bias(model.graph, layer, shift)
             written.accounts.append(LayerAccount(reader, weight.kind, STORED, form.name))
-        value.replace_all_uses_with(store.store(value, params, integers))
+        for node, place in tuple(value.uses()):
+            node.replace_input_with(place, store.store(value, home(node), params, integers))
     for node, index, params in list(recurrent_weights(model)):
         held = node.inputs[index]
         if held is not None:
             what = f"{node_name(node)}, {'input' if index == 1 else 'recurrence'}"
             written.accounts.append(LayerAccount(what, node.op_type, STORED, "int8"))
-            node.replace_input_with(index, store.store(held, params, folded=True))
+            node.replace_input_with(index, store.store(held, home(node), params, folded=True))
     drop_unused_initializers(model.graph)
     return written

@@ -82,11 +82,13 @@ def smoothing(
 
     Args:
         tensors: The layers that read each.
-        largest: The largest magnitude of every channel of each.
+        largest: The largest magnitude of every channel of each that samples brought forth.
         alphas: How much of the difficulty moves into the weights, by kind of layer.
     """
     found = {}
     for name, readers in tensors.items():
+        if name not in largest:
+            continue
         if readers[0].kind == "Conv" and largest[name].max(initial=0.0) < LOUD * largest[name].mean():
             continue
         matrices = [_by_input(layer) for layer in readers]

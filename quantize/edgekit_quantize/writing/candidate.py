@@ -19,6 +19,7 @@ from edgekit_quantize.graph.nodes import (
     add_initializer,
     constant,
     drop_unused_initializers,
+    home,
     is_standard,
     only_consumer,
 )
@@ -26,7 +27,7 @@ from edgekit_quantize.graph.parameters import add_to_bias, set_weights
 from edgekit_quantize.integers.qparams import TYPES, QParams
 from edgekit_quantize.integers.weights import layer_weights, symmetric_weights
 from edgekit_quantize.integers.zero_points import shift_of, taken_off
-from edgekit_quantize.placement import Plan, place
+from edgekit_quantize.placement import TOO_LARGE, Plan, place
 from edgekit_quantize.prepare.opset import upgraded
 from edgekit_quantize.rounding.bias_correction import correction, through
 from edgekit_quantize.settings import Settings
@@ -96,18 +97,18 @@ def write(
     model = prepared.clone()
     if settings.block:
         model = upgraded(model, BLOCKED_OPSET)
-    plan = place(model.graph, settings, keep_float)
+    plan = place(model.graph, settings, keep_float, tensors or None)
     preparation = settings.preparation
     params = {name: activation_params(tensors[name], preparation, plan.rule(name)) for name in plan.observed()}
-    writer = _Writer(model, plan, params, tensors, rounding or {})
+    writer = _Writer(model, plan, params, tensors, rounding or {}, keep_float)
     writer.run()
     drop_unused_initializers(model.graph)
     return Written(model, writer.accounts, keep_float, writer.restricted)
 
 
-def _is_shortcut(node: ir.Node, graph: ir.Graph) -> bool:
-    """Whether the node adds two activations, in the main graph itself: branches capture no DequantizeLinear."""
-    return node.graph is graph and is_standard(node, "Add") and all(constant(value) is None for value in node.inputs)
+def _is_shortcut(node: ir.Node) -> bool:
+    """Whether the node adds two activations."""
+    return is_standard(node, "Add") and all(constant(value) is None for value in node.inputs)
 
 
 class _Writer:
@@ -118,14 +119,16 @@ class _Writer:
         params: Mapping[str, QParams],
         tensors: Mapping[str, TensorStatistics],
         rounding: Rounding,
+        keep_float: Collection[str],
     ) -> None:
+        self._keep_float = keep_float
         self._model, self._graph = model, model.graph
         self._plan, self._settings = plan, plan.settings
         self._params, self._tensors, self._rounding = params, tensors, rounding
         names = Names(model.graph)
-        self._qdq = QDQWriter(model.graph, names)
-        self._stored = StoredWeights(model, plan.settings.weights_form, names)
-        self._dynamic = DynamicWriter(model.graph, names)
+        self._qdq = QDQWriter(names)
+        self._stored = StoredWeights(plan.settings.weights_form, names)
+        self._dynamic = DynamicWriter(names)
         self._forms = {
             layer.name: stored_form(layer, plan.settings.weights, plan.settings.block) for layer in plan.stored
         }
@@ -157,9 +160,7 @@ class _Writer:
         told = {account.layer for account in self.accounts}
         for layer in every_layer:
             if layer.name not in told:
-                inside = layer.node.graph is not self._graph
-                why = "it stands inside a branch or a loop" if inside else self._plan.kept_float.get(layer.name, "")
-                self._tell(layer, source, FLOAT, why)
+                self._tell(layer, source, FLOAT, self._plan.kept_float.get(layer.name, ""))
 
     def _tell(
         self,
@@ -212,11 +213,14 @@ class _Writer:
             value = node.inputs[index]
             if value is not None and self._settings.layers.get(node.op_type) == "weights":
                 name = f"{node_name(node)}, {'input' if index == 1 else 'recurrence'}"
+                if name in self._keep_float:
+                    self.accounts.append(LayerAccount(name, node.op_type, FLOAT, TOO_LARGE))
+                    continue
                 account = LayerAccount(
                     name, node.op_type, STORED, _form(params), weights=constant(value), params=params
                 )
                 self.accounts.append(account)
-                node.replace_input_with(index, self._stored.store(value, params, folded=True))
+                node.replace_input_with(index, self._stored.store(value, home(node), params, folded=True))
 
     def _activations(self) -> None:
         plan = self._plan
@@ -225,12 +229,15 @@ class _Writer:
         for name, value in plan.tensors.items():
             params = self._params[plan.range_from.get(name, name)]
             smoothing = self._smoothing(name)
-            quantized = self._qdq.activation(value, params, smoothing, shifted=name in plan.shifted)
+            shifted = name in plan.shifted
+            integer = [(node, index) for node, index in uses[name] if name in plan.whole or id(node) in readers]
+            for node, index in integer:
+                quantized = self._qdq.activation(value, home(node), params, smoothing, shifted=shifted)
+                node.replace_input_with(index, quantized)
+            within = {node.graph for node, _ in integer}
             for node, index in uses[name]:
-                if name in plan.whole or id(node) in readers:
-                    node.replace_input_with(index, quantized)
-                elif name in plan.shortcuts and smoothing is None and _is_shortcut(node, self._graph):
-                    node.replace_input_with(index, self._qdq.itself(value))
+                if name in plan.shortcuts and smoothing is None and node.graph in within and _is_shortcut(node):
+                    node.replace_input_with(index, self._qdq.itself(value, home(node)))
 
     def _smoothing(self, name: str) -> Smoothing | None:
         tensor = self._tensors.get(name)
@@ -251,12 +258,13 @@ class _Writer:
         shift = shift_of(self._params[source]) if source in self._plan.shifted else 0.0
         if shift:
             add_to_bias(self._graph, layer, taken_off(layer, params.dequantize(integers), shift))
-        dequantized = self._qdq.weight(layer.weight, params, integers)
+        graph = home(layer.node)
+        dequantized = self._qdq.weight(layer.weight, graph, params, integers)
         bias = layer.bias
         layer.node.replace_input_with(layer.weight_index, dequantized)
         if self._settings.bias == "int32" and bias is not None:
             activation = self._params[self._plan.range_from.get(source, source)]
-            integer = self._qdq.bias(bias, activation.scale * params.scale)
+            integer = self._qdq.bias(bias, graph, activation.scale * params.scale)
             if integer is not None:
                 layer.node.replace_input_with(2, integer)
         if self._settings.separate_bias and layer.kind == "MatMul":
@@ -270,7 +278,8 @@ class _Writer:
         params = layer_params(layer, *self._forms[layer.name])
         integers = params.quantize(weights)
         self._correct(layer, params, integers, layer.data.name or "", stored=True)
-        layer.node.replace_input_with(layer.weight_index, self._stored.store(layer.weight, params, integers))
+        stored = self._stored.store(layer.weight, home(layer.node), params, integers)
+        layer.node.replace_input_with(layer.weight_index, stored)
         why = self._plan.kept_float.get(layer.name)
         self._tell(layer, source, STORED, "; ".join(filter(None, [_form(params), why])), weights, params)
 
@@ -304,7 +313,7 @@ class _Writer:
         if value is None or bias is None or bias.ndim > 2 or rank < 3:
             return
         name = self._qdq.names.fresh(f"{value.name}_apart")
-        reader.replace_input_with(index, add_initializer(self._graph, name, bias.reshape(1, 1, -1)))
+        reader.replace_input_with(index, add_initializer(home(reader), name, bias.reshape(1, 1, -1)))
 
 
 def _form(params: QParams) -> str:

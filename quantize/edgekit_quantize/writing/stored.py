@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit_quantize.graph.layers import Layer
-from edgekit_quantize.graph.nodes import Names, add_initializer, constant, integer, is_standard
+from edgekit_quantize.graph.nodes import Names, add_initializer, constant, home, integer, is_standard, only_consumer
 from edgekit_quantize.integers.qparams import TYPES, QParams
 from edgekit_quantize.integers.weights import symmetric_weights
 
@@ -23,37 +23,50 @@ class StoredWeights:
     """Writes constants of one model as integers.
 
     Args:
-        model: The model, changed in place.
         form: ``dequantize`` or ``cast``; see :class:`edgekit_quantize.settings.Settings`.
-        names: The names that are taken in it.
+        names: The names that are taken in the model.
     """
 
-    def __init__(self, model: ir.Model, form: str, names: Names) -> None:
-        self._graph = model.graph
+    def __init__(self, form: str, names: Names) -> None:
         self._form = form
         self._names = names
-        self._done: dict[tuple[str, int | None, int], ir.Value] = {}
+        self._done: dict[tuple[str, int | None, int, bool, ir.Graph], ir.Value] = {}
+        self._held: dict[tuple[str, int | None, int], ir.Value] = {}
 
     def store(
-        self, value: ir.Value, params: QParams, integers: np.ndarray | None = None, *, folded: bool = False
+        self,
+        value: ir.Value,
+        graph: ir.Graph,
+        params: QParams,
+        integers: np.ndarray | None = None,
+        *,
+        folded: bool = False,
     ) -> ir.Value:
         """The float constant ``value`` as integers; the same value for the same constant and parameters.
 
+        ONNX Runtime takes no DequantizeLinear whose integers or whose result a branch captures; a constant that several
+        branches read is computed beside it, in the form ``cast``.
+
         Args:
             value: The constant.
+            graph: The graph of its readers, changed in place.
             params: Its scales.
             integers: What to store; None rounds to nearest.
             folded: Whether its reader takes a constant only once the graph is loaded, so that ``cast`` is the form.
         """
-        key = (value.name or "", params.axis, params.block)
-        if key not in self._done:
+        cast = (folded or self._form == "cast" or graph is not home(value)) and not params.block
+        key = value.name or "", params.axis, params.block
+        place = (*key, cast, home(value) if cast else graph)
+        if place not in self._done:
             array = constant(value)
             if array is None:
                 raise ValueError(f"{value.name!r} is not constant")
-            stored = params.quantize(array) if integers is None else integers
-            write = self._by_cast if (folded or self._form == "cast") and not params.block else self._by_dequantize
-            self._done[key] = write(value, array, stored, params)
-        return self._done[key]
+            if key not in self._held:
+                stored = params.quantize(array) if integers is None else integers
+                self._held[key] = self._integers(value, stored, params)
+            write = self._by_cast if cast else self._by_dequantize
+            self._done[place] = write(value, place[-1], array, self._held[key], params)
+        return self._done[place]
 
     def table(self, node: ir.Node, params: QParams) -> None:
         """Store the table that a Gather along axis 0 reads, and scale what it gathered."""
@@ -61,8 +74,8 @@ class StoredWeights:
         array = constant(data)
         if data is None or array is None:
             raise ValueError(f"the table of {node.name!r} is not constant")
-        held = self._integers(data.name or "", params.quantize(array), params)
-        scale = add_initializer(self._graph, self._names.fresh(f"{data.name}_scale"), params.scale)
+        held = self._integers(data, params.quantize(array), params)
+        scale = add_initializer(home(node), self._names.fresh(f"{data.name}_scale"), params.scale)
         node.replace_input_with(0, held)
         gathered = ir.Value(
             name=self._names.fresh(f"{output.name}_{params.dtype.name}"), shape=output.shape, type=held.type
@@ -71,9 +84,7 @@ class StoredWeights:
             node.op_type, list(node.inputs), node.attributes, outputs=[gathered], name=f"{node.name}_integers"
         )
         scaled = ir.node("DequantizeLinear", [gathered, scale], {"axis": -1}, num_outputs=1, name=f"{node.name}_scaled")
-        graph = node.graph
-        if not isinstance(graph, ir.Graph):
-            raise ValueError(f"{node.name!r} stands in no graph")
+        graph = home(node)
         graph.insert_before(node, [inner, scaled])
         result = scaled.outputs[0]
         result.shape, result.type = output.shape, output.type
@@ -82,43 +93,42 @@ class StoredWeights:
         graph.remove(node, safe=True)
         result.name = name
 
-    def _by_cast(self, value: ir.Value, array: np.ndarray, integers: np.ndarray, params: QParams) -> ir.Value:
-        name = value.name or ""
-        held = self._integers(name, integers, params)
+    def _by_cast(
+        self, value: ir.Value, graph: ir.Graph, array: np.ndarray, held: ir.Value, params: QParams
+    ) -> ir.Value:
         steps = 1 / params.spread(array.shape)[0]
-        scale = add_initializer(self._graph, self._names.fresh(f"{name}_steps"), steps.astype(array.dtype))
+        scale = add_initializer(graph, self._names.fresh(f"{value.name}_steps"), steps.astype(array.dtype))
         dtype = ir.DataType.from_numpy(array.dtype)
         cast = ir.node("Cast", [held], {"to": dtype.value}, num_outputs=1)
         quotient = ir.node("Div", [cast.outputs[0], scale], num_outputs=1)
-        return self._insert([cast, quotient], value, dtype)
+        return self._insert([cast, quotient], value, graph, dtype)
 
-    def _by_dequantize(self, value: ir.Value, array: np.ndarray, integers: np.ndarray, params: QParams) -> ir.Value:
-        name = value.name or ""
-        inputs = [
-            self._integers(name, integers, params),
-            add_initializer(self._graph, self._names.fresh(f"{name}_scale"), params.scale),
-        ]
+    def _by_dequantize(
+        self, value: ir.Value, graph: ir.Graph, array: np.ndarray, held: ir.Value, params: QParams
+    ) -> ir.Value:
+        scale = add_initializer(graph, self._names.fresh(f"{value.name}_scale"), params.scale)
         attributes: dict[str, int] = {} if params.axis is None else {"axis": params.axis}
         if params.block:
             attributes["block_size"] = params.block
-        nodes = [ir.node("DequantizeLinear", inputs, attributes, num_outputs=1)]
+        nodes = [ir.node("DequantizeLinear", [held, scale], attributes, num_outputs=1)]
         dtype = ir.DataType.from_numpy(array.dtype)
         if dtype is not ir.DataType.FLOAT:
             nodes.append(ir.node("Cast", [nodes[0].outputs[0]], {"to": dtype.value}, num_outputs=1))
-        return self._insert(nodes, value, dtype)
+        return self._insert(nodes, value, graph, dtype)
 
-    def _insert(self, nodes: list[ir.Node], value: ir.Value, dtype: ir.DataType) -> ir.Value:
+    def _insert(self, nodes: list[ir.Node], value: ir.Value, graph: ir.Graph, dtype: ir.DataType) -> ir.Value:
         for node in nodes:
             output = node.outputs[0]
             output.name = node.name = self._names.fresh(f"{value.name}_float")
             output.shape, output.type = value.shape, ir.TensorType(dtype)
-        self._graph.insert_before(self._graph[0], nodes)
+        graph.insert_before(graph[0], nodes)
         return nodes[-1].outputs[0]
 
-    def _integers(self, name: str, integers: np.ndarray, params: QParams) -> ir.Value:
+    def _integers(self, value: ir.Value, integers: np.ndarray, params: QParams) -> ir.Value:
+        """The integers beside the float constant that they stand for."""
         dtype = ir.DataType[params.dtype.name.upper()]
-        fresh = self._names.fresh(f"{name}_{params.dtype.name}")
-        return add_initializer(self._graph, fresh, integers, dtype)
+        fresh = self._names.fresh(f"{value.name}_{params.dtype.name}")
+        return add_initializer(home(value), fresh, integers, dtype)
 
 
 def stored_form(layer: Layer, dtype: str, block: int) -> tuple[str, int]:
@@ -127,7 +137,7 @@ def stored_form(layer: Layer, dtype: str, block: int) -> tuple[str, int]:
     Blocks are for matrices that one layer alone reads. Other weights get int8 and a scale a channel: runtimes turn a
     matrix in blocks that several read into floats, anew for every product.
     """
-    alone = layer.weights().ndim == 2 and len(tuple(layer.weight.uses())) == 1
+    alone = layer.weights().ndim == 2 and only_consumer(layer.weight) is layer.node
     return (dtype, block) if alone or not block else ("int8", 0)
 
 

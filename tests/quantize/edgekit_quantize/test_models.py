@@ -26,6 +26,7 @@ SHAPES = {
     "turned": (3, 3, 3, 16),
     "m": (16, 24),
     "s": (24, 24),
+    "start": (3, 24),
 }
 MODELS = {
     "branch": (
@@ -45,7 +46,59 @@ MODELS = {
           y = If(b) <then_branch = t () => (float[1, 16, 8, 8] p) {{ p = Conv(c, v) }},
                      else_branch = e () => (float[1, 16, 8, 8] q) {{ r = Relu(c)  q = Conv(r, v) }}>
         }}""",
-        1,
+        3,
+    ),
+    "branches with the same names": (
+        17,
+        f"""g ({X}, bool b) => (float[1, 16, 8, 8] y) {{
+          y = If(b) <then_branch = t () => (float[1, 16, 8, 8] q) {{ c = Conv(x, w)  r = Relu(c)  q = Conv(r, v) }},
+                     else_branch = e () => (float[1, 16, 8, 8] q) {{ c = Conv(x, w)  r = Tanh(c)  q = Conv(r, v) }}>
+        }}""",
+        4,
+    ),
+    "a branch that no sample takes": (
+        17,
+        f"""g ({X}, bool b) => (float[1, 16, 8, 8] y) {{
+          c = Conv(x, w)
+          h = Abs(x)
+          all = ReduceMax<keepdims = 0>(h)
+          far = Greater(all, limit)
+          y = If(far) <then_branch = t () => (float[1, 16, 8, 8] p) {{ i = Neg(c)  p = Conv(i, v) }},
+                       else_branch = e () => (float[1, 16, 8, 8] q) {{ r = Relu(c)  q = Conv(r, v) }}>
+        }}""",
+        2,
+    ),
+    "a branch in a loop": (
+        17,
+        f"""g ({X}, bool b) => (float[1, 24] y) {{
+          p = GlobalAveragePool(x)
+          f = Flatten(p)
+          first = MatMul(f, start)
+          y = Loop(three, go, first) <body = l (int64 i, bool before, float[1, 24] state) =>
+                                               (bool after, float[1, 24] next) {{
+            after = Identity(before)
+            odd = Equal(i, one)
+            next = If(odd) <then_branch = t () => (float[1, 24] h) {{ n = MatMul(state, s)  h = Tanh(n) }},
+                            else_branch = e () => (float[1, 24] k) {{ a = Relu(state)  k = MatMul(a, s) }}>
+          }}>
+        }}""",
+        3,
+    ),
+    "scan": (
+        17,
+        f"""g ({X}, bool b) => (float[1, 24] y) {{
+          c = Conv(x, w)
+          p = GlobalAveragePool(c)
+          f = Flatten(p)
+          first = MatMul(f, m)
+          y, each = Scan<num_scan_inputs = 1, body = l (float[1, 24] state, float[3, 12, 12] of) =>
+                                              (float[1, 24] next, float[1, 24] out) {{
+            n = MatMul(state, s)
+            next = Tanh(n)
+            out = Identity(n)
+          }}>(first, x)
+        }}""",
+        2,
     ),
     "loop": (
         17,
@@ -61,7 +114,7 @@ MODELS = {
             next = Tanh(n)
           }}>
         }}""",
-        2,
+        3,
     ),
     "opset 9": (
         9,
@@ -154,6 +207,8 @@ def _model(name: str) -> Model:
     constants = {
         **arrays,
         "three": np.array(3),
+        "one": np.array(1),
+        "limit": np.array(9.0, np.float32),
         "go": np.array(True),
         "half": arrays["w"].astype(np.float16),
         "kq": np.clip(np.rint(arrays["w"] * 127), -127, 127).astype(np.int8),
@@ -211,7 +266,7 @@ def test_so_do_weights_alone(name: str, scheme: str) -> None:
     assert _sqnr(_outputs(model), _outputs(result.model)) > (15 if scheme == "int4-weights" else 30)
 
 
-@pytest.mark.parametrize("target", ["onnxruntime", "intel-cpu"])
+@pytest.mark.parametrize("target", ["onnxruntime", "intel-cpu", "ios18"])
 @pytest.mark.parametrize("name", MODELS)
 def test_and_so_they_do_on_a_target(name: str, target: str) -> None:
     model = _model(name)

@@ -11,7 +11,7 @@ import pytest
 
 from edgekit.model import Model
 from edgekit.quantizer import CandidateError, Opened
-from edgekit_quantize.accounts.account import INTEGERS, LayerAccount
+from edgekit_quantize.accounts.account import INTEGERS, STORED, LayerAccount
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.search.scoring import EXPLAINED, Scorer
 from edgekit_quantize.search.search import Bench, Outcome, search
@@ -69,6 +69,7 @@ def _chosen(
     auto: bool = True,
     max_drop: float = 0.01,
     layers: Sequence[str] = ("a layer",),
+    done: str = INTEGERS,
     written: Callable[[Collection[str], bool], object] = lambda keep_float, adaptive: None,
 ) -> Outcome:
     models = {name: _model(SIZE if isinstance(form, Opened) else form.size) for name, form in candidates.items()}
@@ -82,7 +83,7 @@ def _chosen(
 
     def write(of: Settings, keep_float: Collection[str], adaptive: bool) -> Written:
         written(keep_float, adaptive)
-        return Written(models[names[of.block]], [LayerAccount(name, "Conv", INTEGERS, "") for name in layers])
+        return Written(models[names[of.block]], [LayerAccount(name, "Conv", done, "") for name in layers])
 
     return search(bench, settings, write, lambda written, of: layers, max_drop, auto=auto)
 
@@ -131,6 +132,20 @@ def test_the_layers_of_the_largest_errors_go_back_to_float_first() -> None:
 
     assert tried == [([], False), ([], True), (layers[:2], True), (layers[:5], True), (layers[:10], True)]
     assert outcome.curve[2].name == "near, 2 layers in float"
+
+
+def test_layers_whose_weights_alone_are_integers_go_back_to_float_too() -> None:
+    tried: list[list[str]] = []
+    layers = [f"layer {number}" for number in range(20)]
+
+    _chosen(
+        {"near": Slow(FLOAT_S / 4, 0.2)},
+        layers=layers,
+        done=STORED,
+        written=lambda keep_float, adaptive: tried.append(list(keep_float)),
+    )
+
+    assert tried == [[], layers[:2], layers[:5], layers[:10]]
 
 
 @pytest.mark.parametrize(("error", "tried"), [(0.31, 3), (0.33, 1)])

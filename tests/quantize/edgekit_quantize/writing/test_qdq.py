@@ -16,7 +16,7 @@ def test_a_bias_that_int32_does_not_hold_stays_float(steps: float, fits: bool) -
     graph = ir.Graph([], [], nodes=[node], name="g")
     bias = add_initializer(graph, "b", np.array([0.25, steps * 0.5], np.float32))
 
-    made = QDQWriter(graph, Names(graph)).bias(bias, np.array(0.5, np.float32))
+    made = QDQWriter(Names(graph)).bias(bias, graph, np.array(0.5, np.float32))
 
     assert (made is not None) == fits
     if fits:
