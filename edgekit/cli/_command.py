@@ -41,7 +41,7 @@ MaxSecondsOption = Annotated[
         "--max-seconds",
         metavar="SECONDS",
         min=1,
-        help="How long a stage may work without a sign of progress; by default 30 s, and 20 s a megabyte of model.",
+        help="How long a stage may work without a sign of progress; by default 20 s, and 20 s a megabyte of model.",
         show_default=False,
     ),
 ]

@@ -66,10 +66,11 @@ class Equivalence:
         for specs in zip(*ways, strict=True):
             self._specs = specs
             try:
-                for kind in KINDS[: len(specs)]:
-                    self._expected[kind] = self._reference.run(self._feeds(kind))
+                feeds = {kind: self._feeds(kind) for kind in KINDS[: len(specs)]}
             except InputError as error:
                 raise NotRunnableError(str(error), None) from error
+            try:
+                self._expected |= {kind: self._reference.run(given) for kind, given in feeds.items()}
             except NotRunnableError as error:
                 failure = failure or error
                 continue

@@ -264,6 +264,7 @@ def _extract(
     nodes: list[onnx.NodeProto] = []
     initializers: dict[str, onnx.TensorProto] = {}
     used: set[int] = set()
+    written: dict[tuple[ir.Node, tuple[str | None, ...]], dict[str, str]] = {}
     for place, side in enumerate(sides):
         names = {value.name or "": f"leaf{number}" for value, number in side.leaves.items()}
         used |= set(side.leaves.values())
@@ -276,10 +277,11 @@ def _extract(
                 proto.name = f"constant {value.name}"
                 initializers[proto.name] = proto
         for node in side.nodes:
-            for made in node.outputs:
-                if made.name:
-                    names[made.name] = f"{place}/{made.name}"
-        nodes += [_renamed(ir.to_proto(node), names) for node in side.nodes]
+            key = node, tuple(names.get(value.name or "") for value in read_values(node))
+            if key not in written:  # a loop that many sides read is executed once
+                written[key] = {made.name: f"{place}/{made.name}" for made in node.outputs if made.name}
+                nodes.append(_renamed(ir.to_proto(node), names | written[key]))
+            names |= written[key]
         source = names[side.value.name or ""]
         nodes.append(onnx.helper.make_node("Identity", [source], [f"claim{place}"], name=f"claim {place}"))
     graph = onnx.helper.make_graph(

@@ -12,7 +12,9 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.errors import RequirementError
+from edgekit.execution.loop_limit import require_an_end, with_limited_loops
 from edgekit.model import PROTOBUF_LIMIT, Arrays, Model
+from edgekit.processes.supervision import asked_limits
 
 _NODE_IN_MESSAGE = re.compile(r"Name:'([^']+)'|Node ?\(([^)]+)\)|node with name '([^']+)'")
 _NOISE_IN_MESSAGE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |/\S+\.(?:cc|h):\d+ \S.*?\) ")
@@ -33,9 +35,12 @@ class NotRunnableError(RequirementError):
 class Reference:
     """A session on the CPU, with the graph executed node by node as it is written: no fusions, no rewrites.
 
+    Loops end with an error after the steps of :mod:`edgekit.execution.loop_limit`, unless ``--max-seconds`` was given.
+
     Args:
         model: The model; it is not changed.
-        fast: Let ONNX Runtime rewrite the graph as it does by default, on one thread: for measuring time.
+        fast: Let ONNX Runtime rewrite the graph as it does by default, on one thread: for measuring time. Its loops are
+            not limited.
 
     Raises:
         NotRunnableError: ONNX Runtime refuses the graph.
@@ -49,7 +54,9 @@ class Reference:
         options.graph_optimization_level = levels.ORT_ENABLE_ALL if fast else levels.ORT_DISABLE_ALL
         options.intra_op_num_threads = 1 if fast else 0
         options.log_severity_level = _SILENT
-        self._session = open_session(model, options)
+        self._model = model
+        limited = not fast and asked_limits()[1] is None
+        self._session = open_session(with_limited_loops(model) if limited else model, options)
         self.inputs = tuple(each.name for each in self._session.get_inputs())
         self._outputs = [output.name for output in self._session.get_outputs()]
         self._how = "optimized, 1 thread" if fast else "node by node"
@@ -66,10 +73,12 @@ class Reference:
 
         Raises:
             NotRunnableError: A node fails on these inputs.
+            InputError: A loop does not end.
         """
         try:
             return dict(zip(self._outputs, self._session.run(self._outputs, dict(feeds)), strict=True))
         except Exception as error:  # its exceptions have no base of their own
+            require_an_end(str(error), self._model)
             raise _not_runnable(error) from error
 
 

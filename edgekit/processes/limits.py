@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,11 +16,11 @@ MEMORY = 2 << 30
 """Bytes that the process of a command may have in memory, files that it maps left out."""
 MEMORY_PER_MODEL_BYTE = 256
 """What a model's file adds to that."""
-SECONDS = 30.0
-"""Seconds of work without a sign of progress after which a stage is ended."""
+SECONDS = 20.0
+"""Seconds of processor time without a sign of progress after which a stage is ended."""
 SECONDS_PER_MODEL_BYTE = 2e-5
 """What a model's file adds to that: twenty seconds a megabyte."""
-IDLE_FACTOR = 1.6
+IDLE_FACTOR = 2.4
 """A stage that uses no processor time either is ended after this multiple of the limit."""
 IDLE = 0.02
 """Of the time that passes, what a processor spends on a stage that waits for nothing but its turn, at least."""
@@ -51,6 +53,7 @@ class Watch:
     """Watches a process; on systems without ``/proc`` only the time."""
 
     def __init__(self, process: int) -> None:
+        self._process = process
         self._folder = Path(f"/proc/{process}")
         self.progressed()
 
@@ -83,6 +86,13 @@ class Watch:
             hint=f"`--max-seconds {10 * limits.seconds:.0f}` allows longer, where the model needs it",
         )
 
+    def end(self) -> None:
+        """Ends the process at once, and those that it has started."""
+        started = _all_started_by(self._folder)
+        for number in (self._process, *(int(folder.name) for folder in started)):
+            with suppress(ProcessLookupError):
+                os.kill(number, getattr(signal, "SIGKILL", signal.SIGTERM))
+
     def _memory(self) -> int:
         try:
             _, resident, shared, *_ = (self._folder / "statm").read_text().split()
@@ -91,11 +101,36 @@ class Watch:
         return (int(resident) - int(shared)) * _PAGE
 
     def _processor_seconds(self) -> float | None:
-        try:
-            fields = (self._folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
+        """What the process has used, and those that it has started, whether they have ended or not."""
+        ticks = _ticks(self._folder)
+        if ticks is None:
             return None
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return (ticks + sum(_ticks(folder) or 0 for folder in _all_started_by(self._folder))) / _TICKS
+
+
+def _ticks(process: Path) -> int | None:
+    """What a process has used, and those that it has waited for; None where it cannot be told."""
+    try:
+        fields = (process / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return sum(map(int, fields[11:15]))
+
+
+def _all_started_by(process: Path) -> list[Path]:
+    """The processes that a process has started, and that these have, as far as they run and the system tells."""
+    found: list[Path] = []
+    waiting = [process]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            started = [(task / "children").read_text().split() for task in (folder / "task").iterdir()]
+        except OSError:
+            continue
+        new = [Path("/proc", number) for numbers in started for number in numbers]
+        found += new
+        waiting += new
+    return found
 
 
 def limit_allocations(limits: Limits) -> None:

@@ -191,7 +191,7 @@ class _Supervisor:
             if broken is None:
                 broken = watch.broken(self._told.limits) or self._deaf()
                 if broken is not None:
-                    os.kill(self._child, signal.SIGKILL)
+                    watch.end()
 
     def _deaf(self) -> InputError | None:
         """The error where the child was asked to end a while ago, and has not."""

@@ -149,7 +149,7 @@ def _end_where_broken(one: _Running) -> None:
             broken.message, subject=one.name, expected=broken.expected, found=broken.found, hint=broken.hint
         )
         one.failure = Failure.of(error)
-        one.process.kill()
+        one.watch.end()
 
 
 def _heard(one: _Running, board: Board) -> bool:

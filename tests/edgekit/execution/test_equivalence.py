@@ -145,3 +145,26 @@ def test_a_small_model_is_tried_on_every_kind_of_input_and_a_large_one_on_three(
     monkeypatch.setattr("edgekit.execution.equivalence.BATTERY_MACS", 8**3)
     assert Equivalence(model(graph)).difference_of_whole(model(changed)) is None
     assert set(drawn) == set(KINDS[:3])
+
+
+def test_a_loop_that_changed_is_executed_once_however_many_values_come_from_it(
+    model: Callable[..., Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = """g (float[2] x) => (float[2] y, float[2] z, float[2] u) {
+        n = Constant <value = int64 {3}> ()
+        y, z, u = Loop (n, , x, x, x) <body = b (int64 i, bool k, float[2] p, float[2] q, float[2] r)
+            => (bool go, float[2] s, float[2] t, float[2] v)
+            { go = Identity (k) s = Add (p, q) t = Mul (q, r) BODY }>
+    }"""
+    before = Equivalence(model(graph.replace("BODY", "v = Sub (r, p)")))
+    executed: list[int] = []
+
+    def executing(self: Reference, executed_model: Model, **options: bool) -> None:
+        executed.append(sum(node.op_type == "Loop" for node in executed_model.graph))
+        original(self, executed_model, **options)
+
+    original = Reference.__init__
+    monkeypatch.setattr(Reference, "__init__", executing)
+    assert before.difference(model(graph.replace("BODY", "w = Neg (p) v = Add (r, w)"))) is None
+    assert set(executed) == {1}
+    assert str(before.difference(model(graph.replace("BODY", "v = Add (r, p)")))).startswith("output y differs by ")

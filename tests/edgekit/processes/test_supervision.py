@@ -113,6 +113,35 @@ def test_a_stage_without_progress_is_ended(tmp_path: Path, work: str) -> None:
     assert "`--max-seconds 10`" in finished.stderr
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="processor time is watched on Linux")
+def test_a_stage_is_not_idle_while_a_process_that_it_started_works(tmp_path: Path) -> None:
+    """Its child works for three times what an idle stage may wait, though on a fifth of a processor."""
+    body = """
+    import subprocess
+    supervision.tell(stage="compile", limits=vars(Limits(seconds=2.0)))
+    work = "import time\\nfor _ in range(70):\\n    time.sleep(0.15)\\n    end = time.process_time() + 0.02\\n"
+    work += "    while time.process_time() < end: pass"
+    subprocess.run([sys.executable, "-c", work], check=True)
+    return 0
+    """
+    finished = run(body, tmp_path)
+    assert finished.returncode == 0, finished.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processor time is watched on Linux")
+def test_what_a_started_process_works_counts_and_ends_with_the_stage(tmp_path: Path) -> None:
+    body = f"""
+    import subprocess
+    supervision.tell(stage="compile", limits=vars(Limits(seconds=1.0)))
+    work = "import os, pathlib\\npathlib.Path({str(tmp_path / "number")!r}).write_text(str(os.getpid()))\\n"
+    subprocess.run([sys.executable, "-c", work + "while True: pass"])
+    """
+    finished = run(body, tmp_path)
+    assert finished.returncode == 2
+    assert finished.stderr.startswith("error: stage compile: makes no progress\n")
+    assert not Path("/proc", (tmp_path / "number").read_text()).exists()
+
+
 def test_steps_keep_a_stage_alive(tmp_path: Path) -> None:
     body = """
     supervision.tell(limits=vars(Limits(seconds=2.0)))
