@@ -235,3 +235,22 @@ def name_nodes(graph_model: ir.Model) -> None:
         candidates = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
         node.name = next(candidate for candidate in candidates if candidate not in taken)
         taken.add(node.name)
+
+
+def name_values(graph_model: ir.Model) -> None:
+    """Gives values inside of branches and loops names that no other graph has.
+
+    ONNX allows the same name in two branches of an If; its shape inference takes what it knows of one for the other.
+    """
+    taken: set[str | None] = set()
+    for graph in graph_model.graphs():
+        values = [*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)]
+        for value in dict.fromkeys(values):
+            name = value.name
+            if not name:
+                continue
+            candidates = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
+            fresh = next(candidate for candidate in candidates if candidate not in taken)
+            if fresh != name:
+                value.name = fresh
+            taken.add(fresh)

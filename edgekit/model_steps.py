@@ -33,6 +33,7 @@ from edgekit.stages.fix_shapes import FixShapes, dynamic_dimensions
 from edgekit.stages.load import Load
 from edgekit.stages.quantize import NONE, Quantize, refused, require_scheme
 from edgekit.stages.simplify import Simplify
+from edgekit.stages.take_branch import TakeBranch, needs_branch
 from edgekit.target import BuildOptions, NodeVerdict, Support
 from edgekit.walk import Walk
 
@@ -351,6 +352,8 @@ def check_model(model: Path, target: str, shapes: ShapeRequest, progress: Progre
     plugin, profile = find_profile(target)
     walk = Walk(progress)
     fixed = walk.run_stage(FixShapes(shapes, defaults=True), walk.run_stage(Load(), model).model).model
+    if needs_branch(fixed, [(plugin, profile)]):
+        fixed = walk.run_stage(TakeBranch(), fixed).model
     simplified = _simplified(walk, fixed)
     with progress.stage("check operators"):
         adaptation = adapted(simplified, plugin, profile, installed_rewrites())

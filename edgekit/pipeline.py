@@ -38,6 +38,7 @@ from edgekit.stages.load import Load
 from edgekit.stages.precheck import PreCheck
 from edgekit.stages.quantize import NONE, Quantize, Quantized, refused, require_scheme
 from edgekit.stages.simplify import Simplify
+from edgekit.stages.take_branch import TakeBranch, needs_branch
 from edgekit.stages.testify import Testify
 from edgekit.stages.verify import Verified
 from edgekit.target import BuildOptions, Profile, Target
@@ -201,6 +202,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     with atomic_directory(request.output, what="bundle", may_replace=is_bundle) as folder:
         loaded = walk.run_stage(Load(), request.model).model
         fixed = walk.run_stage(FixShapes(request.shapes, defaults=True), loaded).model
+        if needs_branch(fixed, profiles):
+            fixed = walk.run_stage(TakeBranch(), fixed).model
         fixed = with_states(fixed, request.states)
         original = loaded if not fixed.states and _takes_the_same(loaded, fixed) else fixed
         if request.labels is not None:
@@ -403,7 +406,7 @@ def _require_states(request: PackageRequest, target: Target, profile: Profile) -
 
 def _takes_the_same(loaded: Model, fixed: Model) -> bool:
     """Whether the model takes, as it was loaded, inputs of the shapes that were fixed."""
-    return all(
+    return [spec.name for spec in loaded.inputs] == [spec.name for spec in fixed.inputs] and all(
         before.shape is not None
         and after.shape is not None
         and all(not isinstance(old, int) or old == new for old, new in zip(before.shape, after.shape, strict=True))

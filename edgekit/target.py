@@ -234,6 +234,13 @@ class Target(ABC):
         """Whether a model with :attr:`edgekit.model.Model.open_dims` can be built for the profile's device."""
         return False
 
+    def takes_differing_branches(self, profile: Profile) -> bool:
+        """Whether the branches of an If may give tensors of different shapes on the profile's device.
+
+        Where they may not, and an input of the model chooses, the model that is built has one of them.
+        """
+        return False
+
     def takes_states(self, profile: Profile) -> bool:
         """Whether a model with :attr:`edgekit.model.Model.states` can be built for the profile's device.
 

@@ -25,8 +25,10 @@ from edgekit.fingerprint import model_files
 from edgekit.graph.onnx_file import sha256
 from edgekit.graph.shape_request import ShapeRequest
 from edgekit.model import Model
+from edgekit.reporting.summary import stage_record
 from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load
+from edgekit.stages.take_branch import TakeBranch
 
 
 def original_of(bundle: Bundle, model: Path) -> Model:
@@ -44,6 +46,8 @@ def original_of(bundle: Bundle, model: Path) -> Model:
     options = bundle.manifest["options"]
     asked = ShapeRequest.declared(options["dims"], options["shapes"])
     fixed = FixShapes(asked, defaults=True)(Load()(model).model).model
+    if stage_record(bundle.manifest, TakeBranch.name):
+        fixed = TakeBranch()(fixed).model
     return with_states(fixed, bundle.states)
 
 

@@ -29,7 +29,7 @@ from edgekit.graph.onnx_file import (
     sha256,
 )
 from edgekit.graph.vetting import check_depth, check_equations, check_expansion, unreadable_as_input_error
-from edgekit.model import Model, name_nodes, node_name
+from edgekit.model import Model, name_nodes, name_values, node_name
 from edgekit.rewrites.adaptation import in_known_opset
 from edgekit.rewrites.opset import OLDEST_OPSET
 from edgekit.stages import Stage, StageResult
@@ -90,6 +90,7 @@ class Load(Stage[Path]):
         model = in_known_opset(model)
         RemoveInitializersFromInputsPass()(model.graph_model)
         name_nodes(model.graph_model)
+        name_values(model.graph_model)
         _normalize_dimensions(model)
         model, labels = _with_numbers(model)
         classes = Classes(scores, labels)

@@ -34,6 +34,10 @@ class ONNXRuntimeTarget(Target):
 
         return build(model, profile, folder, options)
 
+    def takes_differing_branches(self, profile: Profile) -> bool:
+        """The CPU's kernels do; other providers leave an If to them."""
+        return True
+
     def takes_open_dimensions(self, profile: Profile) -> bool:
         """Where the kernels are the CPU provider's; the others compile for fixed shapes."""
         from edgekit_onnxruntime.check import SHARES_CPU_KERNELS

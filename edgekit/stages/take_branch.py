@@ -1,0 +1,189 @@
+"""A branch is taken where two give tensors of different shapes, for devices that hold fixed shapes only.
+
+optimum merges a decoder's first step and its later steps into one If, whose condition is an input of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from edgekit.errors import RequirementError
+from edgekit.execution.equivalence import Equivalence
+from edgekit.execution.reference import NotRunnableError
+from edgekit.graph.shapes import fold_shapes
+from edgekit.model import Model, node_name
+from edgekit.stages import Stage, StageResult
+from edgekit.target import Profile, Target
+
+_HANDS_ON = {"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
+"""Operators that a condition comes through as it is."""
+_BRANCHES = {True: "then_branch", False: "else_branch"}
+
+
+@dataclass(frozen=True)
+class Fork:
+    """An If with branches of different shapes, whose condition is an input."""
+
+    node: ir.Node
+    input: ir.Value
+    """Of one element."""
+
+    def reads(self, condition: bool) -> set[ir.Value]:
+        """The model's inputs that a branch reads."""
+        branch = self.node.attributes[_BRANCHES[condition]].as_graph()
+        inner = {value for node in branch.all_nodes() for value in node.inputs if value is not None}
+        return {value for value in (*inner, *branch.outputs) if value in _graph_inputs(self.node)}
+
+    @property
+    def choice(self) -> bool:
+        """The condition of the branch that reads more of the model's inputs, or fewer where one is empty."""
+        yes, no = (len(self.reads(condition)) for condition in (True, False))
+        if any(_element_count(value) == 0 for value in _graph_inputs(self.node)):
+            return yes < no
+        return yes >= no
+
+
+def needs_branch(model: Model, profiles: Iterable[tuple[Target, Profile]]) -> bool:
+    """Whether a branch has to be taken for one of the devices."""
+    return any(forks(model)) and not all(target.takes_differing_branches(profile) for target, profile in profiles)
+
+
+def forks(model: Model) -> Iterator[Fork]:
+    """The branches of a model between which a device of fixed shapes cannot choose, and an input does.
+
+    Args:
+        model: Its shapes fixed and worked out.
+    """
+    for node in model.graph:
+        if node.op_type == "If" and not node.domain and _differ(node):
+            source = _source(node.inputs[0])
+            if source is not None and source in model.graph.inputs and _element_count(source) == 1:
+                yield Fork(node, source)
+
+
+class TakeBranch(Stage[Model]):
+    """The model with one branch for good, where two give different shapes and an input chooses between them.
+
+    That input is left out, and so are other ones that nothing reads any more, and outputs without elements. Of two
+    branches the one is taken that reads more of the inputs; where an input has no elements, the one that reads fewer:
+    an empty past asks for the branch without.
+    """
+
+    name = "take branch"
+
+    def run(self, given: Model) -> StageResult:
+        """Takes the branches.
+
+        Raises:
+            RequirementError: The model does not compute with the branch alone what it computed with that condition.
+        """
+        fixed: dict[str, bool] = {}
+        warnings = []
+        model = given
+        while found := next(forks(model), None):
+            name, choice = str(found.input.name), found.choice
+            fixed[name] = choice
+            warnings.append(_warning(found, given))
+            model = _with_constant(model, name, choice)
+        kept = {spec.name for spec in (*model.inputs, *model.outputs)}
+        left_out = [spec.name for spec in (*given.inputs, *given.outputs) if spec.name not in kept]
+        record = {"inputs": fixed, "left_out": left_out, "warnings": warnings}
+        return StageResult(model, record)
+
+    def ensures(self, given: Model, result: StageResult) -> None:
+        """Checks what the class promises."""
+        left_out = set(result.record["left_out"])
+        expected = [spec.name for spec in given.outputs if spec.name not in left_out]
+        if not expected or [spec.name for spec in result.model.outputs] != expected:
+            raise self.broken("the outputs have other names")
+        if any(forks(result.model)):
+            raise self.broken("branches of different shapes are left")
+
+
+def _graph_inputs(node: ir.Node) -> list[ir.Value]:
+    graph = node.graph
+    return list(graph.inputs) if isinstance(graph, ir.Graph) else []
+
+
+def _warning(fork: Fork, model: Model) -> str:
+    name = fork.input.name
+    there, other = str(fork.choice).lower(), str(not fork.choice).lower()
+    only = sorted(str(value.name) for value in fork.reads(fork.choice) - fork.reads(not fork.choice))
+    how = f"; with {only[0]!r} without elements it is the one for {other}" if only else ""
+    return (
+        f"the branches of If {node_name(fork.node)!r} give different shapes, and the device holds fixed ones: "
+        f"the bundle is the branch for {name} = {there}, and {name!r} is left out{how}"
+    )
+
+
+def _with_constant(model: Model, name: str, condition: bool) -> Model:
+    """The model with an input's value put in, its branch in place of the If, and the inputs that are read."""
+    copy = model.graph_model.clone()
+    (value,) = (value for value in copy.graph.inputs if value.name == name)
+    dtype = value.dtype or ir.DataType.BOOL
+    shape = () if value.shape is None else value.shape.numpy()
+    value.const_value = ir.tensor(np.full(shape, condition, dtype.numpy()), name=name)
+    copy.graph.inputs.remove(value)
+    copy.graph.register_initializer(value)
+    constant = model.with_graph(copy)
+    try:
+        before = Equivalence(constant)
+    except NotRunnableError as error:
+        raise RequirementError(f"cannot be executed with {name} = {str(condition).lower()}: {error}") from error
+    folded = fold_shapes(constant)
+    difference = before.difference(folded)
+    if difference is not None:
+        raise RequirementError(f"does not compute the same with {name} as a constant: {difference}")
+    return _without_idle(folded, model)
+
+
+def _without_idle(model: Model, before: Model) -> Model:
+    """The model without outputs that have no elements, and without inputs that nothing reads any more."""
+    read_before = {spec.name for spec, value in zip(before.inputs, before.graph.inputs, strict=True) if _is_read(value)}
+    sized_before = {value.name for value in before.graph.outputs if _element_count(value) != 0}
+    copy = model.graph_model.clone()
+    for value in list(copy.graph.outputs):
+        if value.name in sized_before and _element_count(value) == 0:
+            copy.graph.outputs.remove(value)
+    RemoveUnusedNodesPass()(copy)
+    for value in list(copy.graph.inputs):
+        if not _is_read(value) and (value.name in read_before or _element_count(value) == 0):
+            copy.graph.inputs.remove(value)
+    return model.with_graph(copy)
+
+
+def _is_read(value: ir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()
+
+
+def _differ(node: ir.Node) -> bool:
+    """Whether the outputs of the two branches have different shapes, as far as they are known."""
+    yes, no = (node.attributes[name].as_graph().outputs for name in _BRANCHES.values())
+    return any(
+        one.shape is not None
+        and other.shape is not None
+        and one.shape.is_static()
+        and other.shape.is_static()
+        and one.shape != other.shape
+        for one, other in zip(yes, no, strict=True)
+    )
+
+
+def _source(value: ir.Value | None) -> ir.Value | None:
+    """What a condition is, before operators that hand it on."""
+    while value is not None:
+        producer = value.producer()
+        if producer is None or producer.domain or producer.op_type not in _HANDS_ON:
+            return value
+        value = producer.inputs[0]
+    return None
+
+
+def _element_count(value: ir.Value) -> int | None:
+    shape = value.shape
+    return None if shape is None or not shape.is_static() else int(np.prod(shape.numpy(), dtype=np.int64))
