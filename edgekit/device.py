@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from edgekit.bundle import Bundle
+from edgekit.errors import InputError
 from edgekit.model import Arrays
 from edgekit.progress import Step
 
@@ -31,6 +32,22 @@ class Timing:
     """Of the process that executed; None where the device does not tell."""
     settings: Mapping[str, str]
     """What was pinned: threads, precision, provider, …"""
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """What a device got done while inferences ran at the same time."""
+
+    milliseconds: tuple[float, ...]
+    """Of each inference, from its start to its end."""
+    elapsed_ms: float
+    """From the first one's start to the last one's end."""
+    load_ms: float
+    """From the model's file to a session that is ready."""
+    peak_memory: int | None
+    """Of the process that executed; None where the device does not tell."""
+    settings: Mapping[str, str]
+    """What was pinned, ``streams`` and ``requests`` among it: what computes at once, and what is in flight."""
 
 
 class Session(ABC):
@@ -59,6 +76,14 @@ class Session(ABC):
         Raises:
             edgekit.errors.RequirementError: The device failed, or went away.
         """
+
+    def flood(self, sample: Mapping[str, np.ndarray], seconds: float) -> Throughput:
+        """Inferences of one sample, or one batch, at the same time; of a session that was opened for that.
+
+        Raises:
+            edgekit.errors.RequirementError: The device failed, or went away.
+        """
+        raise NotImplementedError(type(self).__name__)
 
     @property
     def is_stand_in(self) -> bool:
@@ -125,3 +150,20 @@ class Device(ABC):
         Only devices whose sessions name a :attr:`Session.default_precision` have to.
         """
         raise NotImplementedError(type(self).__name__)
+
+    def open_for_throughput(self, bundle: Bundle, streams: int | None, batch: int) -> AbstractContextManager[Session]:
+        """Bring the bundle to the device, for inferences that run at the same time (:meth:`Session.flood`).
+
+        Args:
+            bundle: The bundle.
+            streams: How many run at once; None for the runtime's own choice.
+            batch: Of how many samples each is.
+
+        Raises:
+            edgekit.errors.InputError: This device runs one after another.
+        """
+        raise InputError(
+            "this device runs one inference after another",
+            subject="--streams" if batch == 1 else "--batch",
+            hint="this machine and those with Python, by ssh, run several at once",
+        )

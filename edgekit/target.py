@@ -241,6 +241,10 @@ class Target(ABC):
         """
         return False
 
+    def takes_batches(self, profile: Profile) -> bool:
+        """Whether the check in a bundle runs a model of fixed shapes on several samples at once (``--batch``)."""
+        return False
+
     def takes_states(self, profile: Profile) -> bool:
         """Whether a model with :attr:`edgekit.model.Model.states` can be built for the profile's device.
 

@@ -19,14 +19,26 @@ if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
     from edgekit.bundle_checks.benchmark import Candidate
+    from edgekit.bundle_checks.throughput import FloodedCandidate
 
 AgainstOption = Annotated[
     Path | None,
     typer.Option("--against", metavar="BUNDLE", help="A second bundle, measured in turns.", show_default=False),
 ]
 
+StreamsOption = Annotated[
+    str | None,
+    typer.Option("--streams", metavar="N|auto", help="Inferences at the same time.", show_default=False),
+]
+BatchOption = Annotated[
+    int | None, typer.Option("--batch", metavar="N", min=1, help="Samples in each inference.", show_default=False)
+]
 
-@command("edgekit bench model-intel-cpu --model model.onnx", "edgekit bench model-int8 --against model-float --json")
+
+@command(
+    "edgekit bench model-intel-cpu --model model.onnx",
+    "edgekit bench model-int8 --against model-float --streams auto --batch 4",
+)
 def bench(
     console: Console,
     bundle: BundleArgument,
@@ -35,15 +47,35 @@ def bench(
     model: OriginalOption = None,
     device: DeviceOption = LOCAL,
     device_timeout: DeviceTimeoutOption = None,
+    streams: StreamsOption = None,
+    batch: BatchOption = None,
 ) -> None:
-    """Measure a bundle's latency, load time and memory.
+    """Measure a bundle's latency, memory or throughput.
 
     It is measured in turns with another bundle or with the original model, so that what else the machine does hits all
     of them; each is warmed up. The original is executed on this machine only, by the reference with its optimizations.
     Times are those of the first golden sample, on one thread; a stand-in for the device's own runtime may use more, and
     its times do not count. Where the runtime is pinned to another precision than its own choice, that is measured too.
+
+    With --streams or --batch inferences run at the same time, on all processors: what is measured is how many samples
+    get done in a second.
     """
     from edgekit import api
+
+    if streams is not None or batch is not None:
+        flooded = api.bench(
+            bundle,
+            against=against,
+            model=model,
+            streams=streams or "auto",
+            batch=batch,
+            device=device,
+            device_timeout=device_timeout,
+            progress=console.progress,
+        )
+        record = {"device": device, "candidates": [candidate.as_record(flooded[0]) for candidate in flooded]}
+        console.show(record, partial(_show_throughput, flooded))
+        return
 
     candidates = api.bench(
         bundle, against=against, model=model, device=device, device_timeout=device_timeout, progress=console.progress
@@ -54,6 +86,37 @@ def bench(
     for candidate in candidates:
         if not candidate.of_device:
             console.warn(f"{candidate.name} was executed by a stand-in: its time says nothing about the device")
+
+
+_THROUGHPUT_HEAD = ("model", "samples a second", "of the first", "P50 in ms", "P99", "load", "memory")
+
+
+def _show_throughput(candidates: Sequence[FloodedCandidate], out: RichConsole) -> None:
+    first = candidates[0]
+    show_table(_THROUGHPUT_HEAD, (_throughput_row(candidate, first) for candidate in candidates), out)
+    show_rows([(candidate.name, f"{candidate.executed_by}, {_load(candidate)}") for candidate in candidates], out)
+
+
+def _throughput_row(candidate: FloodedCandidate, first: FloodedCandidate) -> tuple[str, ...]:
+    from edgekit.reporting.summary import bytes_text
+
+    ratio = "1" if candidate is first else _with_interval(candidate.ratio_to(first), candidate.ratio_interval_to(first))
+    last = candidate.turns[-1]
+    return (
+        candidate.name,
+        _with_interval(candidate.samples_per_second, candidate.interval),
+        ratio,
+        *(_three_digits(candidate.latency.percentile(percent)) for percent in (50, 99)),
+        f"{_three_digits(last.load_ms)} ms",
+        "" if last.peak_memory is None else bytes_text(last.peak_memory),
+    )
+
+
+def _load(candidate: FloodedCandidate) -> str:
+    requests = int(candidate.turns[-1].settings["requests"])
+    inferences = sum(len(turn.milliseconds) for turn in candidate.turns)
+    samples = f"{candidate.batch} sample{'s' if candidate.batch != 1 else ''}"
+    return f"{requests} at once, {samples} each, {inferences} inferences"
 
 
 _HEAD = ("model", "P50 in ms", "P90", "P99", "of the first", "load", "memory")

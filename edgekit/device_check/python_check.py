@@ -14,6 +14,11 @@ IN_DEFAULT_PRECISION = "--device-precision"
 _BESIDE_IT = ("golden_check.py", "check_service.py", "instruction_sets.py")
 
 
+def together(streams: int | None, batch: int) -> tuple[str, ...]:
+    """Further ones: how many inferences run at once, by the runtime's choice where None, and of how many samples."""
+    return "--streams", "auto" if streams is None else str(streams), "--batch", str(batch)
+
+
 def python_check(package: str) -> DeviceCheck:
     """The check whose program is ``assets/check.py`` in the target's package.
 

@@ -14,7 +14,7 @@ import numpy as np
 from edgekit.bundle import Bundle
 from edgekit.device import Device, Session, Timing
 from edgekit.device_check.check_service import run_times
-from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, PROGRAM, SERVE
+from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, PROGRAM, SERVE, together
 from edgekit.devices import LOCAL
 from edgekit.devices.channel import Channel
 from edgekit.devices.own_check import with_own_check
@@ -70,6 +70,22 @@ class LocalDevice(Device):
     def open_in_default_precision(self, bundle: Bundle) -> Iterator[Session]:
         """The bundle's check in a process of its own, in the precision that the runtime chooses by itself."""
         with self._open_process(bundle, (*SERVE, IN_DEFAULT_PRECISION)) as session:
+            yield session
+
+    @contextmanager
+    def open_for_throughput(self, bundle: Bundle, streams: int | None, batch: int) -> Iterator[Session]:
+        """The bundle's check in a process of its own, for inferences that run at the same time.
+
+        Raises:
+            RequirementError: A stand-in executes the bundle here.
+        """
+        if not bundle.manifest["target"]["runs_here"]:
+            raise RequirementError(
+                "is executed by a stand-in here, whose throughput says nothing about the device",
+                subject=bundle.path,
+                hint="measure it on the device",
+            )
+        with self._open_process(bundle, (*SERVE, *together(streams, batch))) as session:
             yield session
 
     @contextmanager

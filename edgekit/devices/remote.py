@@ -18,7 +18,7 @@ from typing import Any
 
 from edgekit.bundle import Bundle, file_records
 from edgekit.device import Device, Session
-from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, SERVE
+from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, SERVE, together
 from edgekit.devices.channel import Channel, HungUpError, SilentError
 from edgekit.devices.own_check import with_own_check
 from edgekit.devices.service_session import ServiceSession, require_python_check, silent
@@ -70,6 +70,10 @@ class RemoteDevice(Device):
     def open_in_default_precision(self, bundle: Bundle) -> AbstractContextManager[Session]:
         """Bring the bundle to the device, in the precision that the runtime there chooses by itself."""
         return self._open(bundle, (*SERVE, IN_DEFAULT_PRECISION))
+
+    def open_for_throughput(self, bundle: Bundle, streams: int | None, batch: int) -> AbstractContextManager[Session]:
+        """Bring the bundle to the device, for inferences that run at the same time."""
+        return self._open(bundle, (*SERVE, *together(streams, batch)))
 
     @contextmanager
     def _open(self, bundle: Bundle, arguments: Sequence[str]) -> Iterator[Session]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from edgekit.bundle import Bundle
-from edgekit.device import Session, Timing
+from edgekit.device import Session, Throughput, Timing
 from edgekit.device_check.check_service import pack, unpack
 from edgekit.device_check.python_check import PROGRAM
 from edgekit.devices.channel import Channel, HungUpError, SilentError
@@ -74,6 +74,18 @@ class ServiceSession(Session):
         return Timing(
             tuple(answer["milliseconds"]), self._greeting["load_ms"], answer["peak_memory"], self._greeting["settings"]
         )
+
+    def flood(self, sample: Mapping[str, np.ndarray], seconds: float) -> Throughput:
+        """Inferences at the same time, by the device's own clock; the sample is sent once while it stays the same.
+
+        Raises:
+            RequirementError: The model fails, or the device went away.
+        """
+        payload = b"" if self._timed is sample else self._packed(sample)
+        answer, _ = self._ask({"op": "flood", "seconds": seconds}, payload)
+        self._timed = sample
+        times, settings = tuple(answer["milliseconds"]), self._greeting["settings"]
+        return Throughput(times, answer["elapsed_ms"], self._greeting["load_ms"], answer["peak_memory"], settings)
 
     def _packed(self, feeds: Mapping[str, np.ndarray]) -> bytes:
         names = [feature.name for feature in self._bundle.inputs]

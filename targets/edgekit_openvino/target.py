@@ -41,6 +41,10 @@ class OpenVINOTarget(Target):
         """The plugins for CPU and GPU do; the NPU's compiles for fixed shapes."""
         return profile.options["device"] != "NPU"
 
+    def takes_batches(self, profile: Profile) -> bool:
+        """OpenVINO gives a model other shapes before it is compiled."""
+        return True
+
     def float_precisions(self, profile: Profile) -> Sequence[str]:
         """Weights in half precision take half the space, and no device is slower with them."""
         return ("float16", "float32")

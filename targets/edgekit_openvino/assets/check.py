@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import openvino
 
 sys.dont_write_bytecode = True  # a folder __pycache__ would be no file of the bundle
-from check_service import OpenModel  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle
+from check_service import Flood, OpenModel  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle
 from golden_check import BUNDLE, main  # type: ignore[import-not-found]  # noqa: E402  # likewise
 
 DEFAULT_DEVICES = {"intel-gpu": "GPU", "intel-npu": "NPU"}
@@ -29,12 +30,22 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenM
         if not arguments.device_precision:
             # Some CPUs compute in bfloat16 or float16 by default, which says nothing about the conversion.
             config["INFERENCE_PRECISION_HINT"] = "f32"
+    if arguments.streams is not None:
+        config.pop("INFERENCE_NUM_THREADS", None)
+        config.pop("NUM_STREAMS", None)
+        config |= (
+            {"PERFORMANCE_HINT": "THROUGHPUT"} if arguments.streams == "auto" else {"NUM_STREAMS": arguments.streams}
+        )
     path = BUNDLE / manifest["model"]["main"]
     core = openvino.Core()
     default_precision = core.get_property(device, "INFERENCE_PRECISION_HINT").to_string()
-    compiled = core.compile_model(path, device, config)
+    model = core.read_model(path)
+    if arguments.batch > 1:
+        model.reshape({place: _in_batches(port, arguments.batch) for place, port in enumerate(model.inputs)})
+    compiled = core.compile_model(model, device, config)
     precision = compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
 
+    flood: Flood | None = None
     request = compiled.create_infer_request()
 
     def execute(inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
@@ -46,10 +57,55 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenM
 
     settings = {"precision": precision}
     runtime = f"OpenVINO {openvino.__version__.split('-')[0]}, {device}, {precision}"
-    if device == "CPU":
+    if arguments.streams is not None:
+        streams, requests = (
+            int(compiled.get_property(name)) for name in ("NUM_STREAMS", "OPTIMAL_NUMBER_OF_INFER_REQUESTS")
+        )
+        settings |= {"streams": str(streams), "requests": str(requests)}
+        runtime += f", {streams} stream{'s' if streams != 1 else ''}"
+        if device == "CPU":
+            settings["threads"] = str(compiled.get_property("INFERENCE_NUM_THREADS"))
+            runtime += f" on {settings['threads']} thread{'s' if settings['threads'] != '1' else ''}"
+        flood = _flood(compiled, requests)
+    elif device == "CPU":
         settings["threads"] = str(arguments.threads)
         runtime += f", {arguments.threads} thread{'s' if arguments.threads != 1 else ''}"
-    return OpenModel(execute, runtime, settings, default_precision if default_precision != precision else "")
+    other = default_precision if default_precision != precision else ""
+    return OpenModel(execute, runtime, settings, other, flood)
+
+
+def _in_batches(port: Any, batch: int) -> openvino.PartialShape:
+    """The shape of an input that takes N samples where it took one; open sizes stay."""
+    shape = port.get_partial_shape()
+    if len(shape) and shape[0].is_static:
+        shape[0] = shape[0].get_length() * batch
+    return shape
+
+
+def _flood(compiled: Any, requests: int) -> Flood:
+    """Keeps N requests in flight, each started again as soon as it ends; inputs are set once."""
+    queue = openvino.AsyncInferQueue(compiled, requests)
+    begun, times = [0.0] * requests, []
+
+    def ended(request: Any, place: int) -> None:
+        times.append((time.perf_counter() - begun[place]) * 1e3)
+
+    queue.set_callback(ended)
+
+    def flood(inputs: Sequence[np.ndarray], seconds: float) -> tuple[list[float], float]:
+        times.clear()
+        for request in queue:
+            for position, array in enumerate(inputs):
+                request.set_input_tensor(position, openvino.Tensor(array))
+        start = time.perf_counter()
+        while not times or time.perf_counter() - start < seconds:
+            place = queue.get_idle_request_id()  # waits for one
+            begun[place] = time.perf_counter()
+            queue.start_async(userdata=place)
+        queue.wait_all()
+        return list(times), (time.perf_counter() - start) * 1e3
+
+    return flood
 
 
 if __name__ == "__main__":

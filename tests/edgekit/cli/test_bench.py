@@ -64,3 +64,18 @@ def test_refused(edgekit: RunEdgeKit, packaged_digits: Path, bundle: Path, tmp_p
     finished = edgekit("bench", bundle, "--quiet")
     assert finished.code == 1
     assert "found: model.onnx is changed" in finished.err
+
+
+def test_throughput(edgekit: RunEdgeKit, packaged_digits: Path, bundle: Path, digits: Path) -> None:
+    finished = edgekit("bench", packaged_digits, "--streams", "2")
+    assert finished.code == 0
+    assert "samples a second" in finished.out
+    assert re.search(r"2 streams of 1 thread, on Linux \S+, 2 at once, 1 sample each, \d+ inferences\n", finished.out)
+    other = shutil.copytree(bundle, bundle.with_name("other"))
+    record = edgekit("bench", bundle, "--against", other, "--streams", "auto", "--json").json
+    assert [one["name"] for one in record["candidates"]] == [str(bundle), str(other)]
+    for one in record["candidates"]:
+        assert one["samples_per_second"] > 0
+        assert one["batch"] == 1
+    refused = edgekit("bench", packaged_digits, "--streams", "2", "--model", digits, "--quiet")
+    assert (refused.code, refused.err.splitlines()[0]) == (2, "error: --model: throughput is measured of bundles alone")

@@ -1,0 +1,205 @@
+"""Measures how many inferences bundles get done when several run at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from edgekit.bundle import Bundle, check_integrity
+from edgekit.device import Device, Session, Throughput
+from edgekit.devices.local import LocalDevice
+from edgekit.errors import InputError, RequirementError
+from edgekit.model import Arrays
+from edgekit.progress import Step
+from edgekit.registry import canonical_of, find_profile
+from edgekit.timing.latency import Interval, Latency, median_interval, ratio_interval
+
+TURN_SECONDS = 0.5
+"""A turn keeps one model busy for about this long."""
+TURNS = 8
+WARM_UP_SECONDS = 0.2
+SAME = 1e-3
+"""The rows of a batch of one sample may differ by this part of the largest number: sums are added in another order."""
+
+
+@dataclass(frozen=True)
+class FloodedCandidate:
+    """One of the models that were measured."""
+
+    name: str
+    executed_by: str
+    batch: int
+    """Samples in each inference."""
+    turns: tuple[Throughput, ...]
+
+    @cached_property
+    def times(self) -> Latency:
+        """Milliseconds a sample, one a turn: a turn's time over the samples that got done in it."""
+        return Latency(tuple(turn.elapsed_ms / (len(turn.milliseconds) * self.batch) for turn in self.turns))
+
+    @property
+    def samples_per_second(self) -> float:
+        """How many samples get done in a second, by the median of the turns."""
+        return 1e3 / self.times.percentile(50)
+
+    @property
+    def interval(self) -> Interval | None:
+        """In which interval that lies, with 95 % confidence."""
+        return _inverse(median_interval(self.times), 1e3)
+
+    def ratio_to(self, first: FloodedCandidate) -> float:
+        """Its samples a second over those of the first one; above 1 is faster."""
+        return self.samples_per_second / first.samples_per_second
+
+    def ratio_interval_to(self, first: FloodedCandidate) -> Interval | None:
+        """In which interval that ratio lies, with 95 % confidence."""
+        return _inverse(ratio_interval(self.times, first.times), 1.0)
+
+    @property
+    def latency(self) -> Latency:
+        """How long each inference took beside the others."""
+        return Latency(tuple(one for turn in self.turns for one in turn.milliseconds))
+
+    def as_record(self, first: FloodedCandidate) -> dict[str, Any]:
+        """Plain data for ``--json``."""
+        last = self.turns[-1]
+        return {
+            "name": self.name,
+            "executed_by": self.executed_by,
+            "of_device": True,
+            "settings": dict(last.settings),
+            "batch": self.batch,
+            "inferences_per_second": self.samples_per_second / self.batch,
+            "samples_per_second": self.samples_per_second,
+            "samples_per_second_interval": self.interval,
+            "ratio_to_first": self.ratio_to(first),
+            "ratio_interval": self.ratio_interval_to(first),
+            **self.latency.as_record(),
+            "load_ms": last.load_ms,
+            "peak_memory": last.peak_memory,
+        }
+
+
+def flood_bundles(
+    bundle: Bundle,
+    against: Bundle | None = None,
+    streams: int | None = None,
+    batch: int = 1,
+    step: Step | None = None,
+    device: Device | None = None,
+) -> list[FloodedCandidate]:
+    """Measures bundles in turns, each kept busy with as many inferences at once as it is given streams.
+
+    Each inference is of the first golden sample, N times in a batch of N.
+
+    Args:
+        bundle: The bundle.
+        against: A second one.
+        streams: How many inferences run at once; None for the runtime's own choice.
+        batch: Samples in each inference.
+        step: Told of the turns.
+        device: What executes the bundles; this machine where nothing is given.
+
+    Returns:
+        The bundle first, then the other one.
+
+    Raises:
+        RequirementError: A bundle's files are changed, its model computes something else in a batch, or the device
+            cannot run it.
+        InputError: Both bundles are the same one, a bundle takes no batches or keeps states, or the device runs one
+            inference after another.
+    """
+    where = device or LocalDevice()
+    if against is not None and against.path.resolve() == bundle.path.resolve():
+        raise InputError("is the bundle itself", subject="--against", found=against.path)
+    with ExitStack() as opened:
+        sessions: dict[str, tuple[Session, Arrays]] = {}
+        for one in (bundle,) if against is None else (bundle, against):
+            check_integrity(one, canonical_of(one.profile_name))
+            _require_batches(one, batch)
+            inputs, _ = next(one.golden())
+            feeds = {name: np.concatenate([array] * batch) if array.ndim else array for name, array in inputs.items()}
+            session = opened.enter_context(where.open_for_throughput(one, streams, batch))
+            _require_rows(session.run(feeds), batch, one)
+            sessions[str(one.path)] = session, feeds
+        turns = _in_turns(sessions, step)
+        return [
+            FloodedCandidate(name, session.executed_by, batch, tuple(turns[name]))
+            for name, (session, _) in sessions.items()
+        ]
+
+
+def _in_turns(sessions: Mapping[str, tuple[Session, Arrays]], step: Step | None) -> dict[str, list[Throughput]]:
+    """:data:`TURNS` for each; every second round goes in reverse order."""
+    for session, feeds in sessions.values():
+        session.flood(feeds, WARM_UP_SECONDS)
+    turns: dict[str, list[Throughput]] = {name: [] for name in sessions}
+    for number in range(TURNS):
+        for name in list(sessions)[:: -1 if number % 2 else 1]:
+            session, feeds = sessions[name]
+            turns[name].append(session.flood(feeds, TURN_SECONDS))
+        if step is not None:
+            step("turn", number + 1, TURNS)
+    return turns
+
+
+def _require_batches(bundle: Bundle, batch: int) -> None:
+    """Refuses a bundle that cannot be given N samples at once.
+
+    Raises:
+        InputError: It keeps states, or its model has a fixed batch that its target does not change.
+    """
+    if bundle.states:
+        raise InputError(
+            "a model that keeps states computes one sample after another", subject=bundle.path, found="--streams"
+        )
+    target, profile = find_profile(bundle.profile_name)
+    fixed = [feature.name for feature in bundle.inputs if feature.shape and isinstance(feature.shape[0], int)]
+    if batch > 1 and fixed and not target.takes_batches(profile):
+        raise InputError(
+            f"the model's input {fixed[0]!r} is fixed to one size, and {profile.name} runs it as it is",
+            subject=f"--batch {batch}",
+            expected="an open first dimension",
+            found=bundle.path,
+            hint=f"package it with the batch left open: `--dim NAME=1..{batch}`",
+        )
+
+
+def _require_rows(outputs: Arrays, batch: int, bundle: Bundle) -> None:
+    """Refuses a model that does not compute for N equal samples N times the same.
+
+    Raises:
+        RequirementError: It does not.
+    """
+    _, golden = next(bundle.golden())
+    for name, one in golden.items():
+        found = outputs[name]
+        wanted = (one.shape[0] * batch, *one.shape[1:]) if one.ndim else one.shape
+        if found.shape != wanted:
+            raise RequirementError(
+                f"the output {name!r} is not that of {batch} samples",
+                subject=bundle.path,
+                expected=f"shape {wanted}",
+                found=f"shape {found.shape}",
+                hint="the model does not compute in batches; leave --batch out",
+            )
+        if batch == 1 or not one.ndim or found.dtype.kind != "f":
+            continue
+        rows = found.reshape(batch, -1).astype(np.float64)
+        apart = float(np.abs(rows - rows[0]).max(initial=0.0))
+        if apart > SAME * float(np.abs(rows[0]).max(initial=0.0)):
+            raise RequirementError(
+                f"the output {name!r} differs between {batch} equal samples",
+                subject=bundle.path,
+                found=f"numbers that are {apart:.3g} apart",
+                hint="the model mixes the samples of a batch; leave --batch out",
+            )
+
+
+def _inverse(interval: Interval | None, over: float) -> Interval | None:
+    return None if interval is None else (over / interval[1], over / interval[0])
