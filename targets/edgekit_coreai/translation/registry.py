@@ -47,6 +47,8 @@ class Call:
     """Declared types of the outputs."""
     blocks: Sequence[Callable[[Sequence[Any]], list[Any]]] = ()
     """Write a nested block at the current place for these arguments; return its outputs."""
+    is_part: bool = False
+    """Whether another stored weight is made of the result, which has to be a constant for that."""
 
     @property
     def output(self) -> TensorType:

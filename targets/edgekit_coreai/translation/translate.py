@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -81,6 +81,7 @@ class _Translator:
         self._opset = IOS_OF_OPSET.get(function.opset, 0)
         self._gaps: list[OpGap] = []
         self._notes = notes
+        self._parts = set(_parts(function.block))
 
     def run(self, module: Any, wanted: Sequence[str]) -> Any:
         function = self._function
@@ -147,7 +148,8 @@ class _Translator:
         try:
             arguments = self._arguments(lowering, inputs)
             blocks = [self._nested(block, scope) for block in operation.blocks]
-            call = Call(operation.type, operation.name, self._opset, declared, blocks)
+            is_part = any(output.name in self._parts for output in operation.outputs)
+            call = Call(operation.type, operation.name, self._opset, declared, blocks, is_part)
             result = lowering.function(self._builder, call, **arguments)
         except CannotTranslate as reason:
             if len(self._gaps) == before:  # else the nested ones tell why
@@ -212,6 +214,15 @@ class _Translator:
                 found=result.shape,
             )
         return self._builder.refined(result, shape)
+
+
+def _parts(block: Block) -> Iterator[str]:
+    """The values that stored weights are made of, but for what is stored in blocks: that may itself be stored small."""
+    for operation in block.walk():
+        if operation.type.startswith("constexpr_"):
+            for name, items in operation.inputs.items():
+                if (operation.type, name) != ("constexpr_blockwise_shift_scale", "data"):
+                    yield from (item for item in items if isinstance(item, str))
 
 
 def _argument(parameter: Parameter, items: list[Any]) -> Any:

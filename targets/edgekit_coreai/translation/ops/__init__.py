@@ -17,6 +17,7 @@ from edgekit_coreai.translation.ops import (  # noqa: F401 - the families regist
     recurrent,
     reduction,
     resize,
+    sampling,
     shapes,
     slicing,
     sorting,

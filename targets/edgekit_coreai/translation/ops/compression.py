@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -18,13 +19,31 @@ _INDEX_TYPES: dict[int, Any] = {4: ml_dtypes.uint2, 16: ml_dtypes.uint4, 256: np
 """Entries of a look-up table -> the type of the indices into it."""
 
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _values_if_part(function: _F) -> _F:
+    """The values themselves where another stored weight is made of them."""
+
+    @functools.wraps(function)
+    def lowered(b: Builder, call: Call, **inputs: Any) -> Any:
+        if not call.is_part:
+            return function(b, call, **inputs)
+        tensors = {name: value for name, value in inputs.items() if isinstance(value, Tensor)}
+        return _computed(b, call, tensors, **{name: inputs[name] for name in inputs.keys() - tensors.keys()})
+
+    return lowered  # type: ignore[return-value]
+
+
 @lowering("constexpr_cast", opset=16)
+@_values_if_part
 def constexpr_cast(b: Builder, call: Call, source_val: Tensor, output_dtype: str) -> Tensor:
     """float16 to float32."""
     return b.op("cast", source_val, np.float32)
 
 
 @lowering("constexpr_affine_dequantize", opset=16)
+@_values_if_part
 def constexpr_affine_dequantize(
     b: Builder, call: Call, quantized_data: Tensor, zero_point: Tensor, scale: Tensor, axis: int
 ) -> Tensor:
@@ -38,12 +57,16 @@ def constexpr_affine_dequantize(
     count = [max(have, want) for have, want in zip(zeros.sizes, scales.sizes, strict=True)]
     assert zeros.array is not None
     assert scales.array is not None
+    if zeros.dtype != quantized_data.dtype:  # of the one type the other does not hold every number
+        tensors = {"quantized_data": quantized_data, "zero_point": zero_point, "scale": scale}
+        return _computed(b, call, tensors, axis=axis)[0]
     zeros = b.constant(np.broadcast_to(zeros.array.astype(quantized_data.dtype), count))
     scales = b.constant(np.broadcast_to(scales.array, count))
     return _shifted(b, quantized_data, scales, zeros)
 
 
 @lowering("constexpr_blockwise_shift_scale", opset=18)
+@_values_if_part
 def constexpr_blockwise_shift_scale(
     b: Builder, call: Call, data: Tensor, scale: Tensor, offset: Tensor | None = None
 ) -> Tensor:
@@ -59,6 +82,7 @@ def _shifted(b: Builder, data: Tensor, scale: Tensor, offset: Tensor) -> Tensor:
 
 
 @lowering("constexpr_lut_to_dense", opset=16)
+@_values_if_part
 def constexpr_lut_to_dense_packed(b: Builder, call: Call, indices: Tensor, lut: Tensor, shape: Ints) -> Tensor:
     """Replace each index by its entry in ``lut``; indices are packed, lowest bit first, in log2(len(lut)) bits each."""
     assert indices.array is not None
@@ -72,11 +96,13 @@ def constexpr_lut_to_dense_packed(b: Builder, call: Call, indices: Tensor, lut: 
 
 
 @lowering("constexpr_lut_to_dense", opset=18)
+@_values_if_part
 def constexpr_lut_to_dense(
     b: Builder, call: Call, indices: Tensor, lut: Tensor, vector_axis: int | None = None
 ) -> Tensor:
     """Replace each index by its entry in the look-up table of its block; entries may be vectors."""
-    assert indices.array is not None
+    if indices.array is None:
+        raise CannotTranslate("its input indices is computed by the model")
     return _look_up(b, indices.array, lut, vector_axis)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from edgekit_coreai.translation.builder import Builder, Tensor, element_type
 from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
-from edgekit_mlruntime.program import TensorType
+from edgekit_mlruntime.program import ListType, TensorType
 
 
 @lowering("cond")
@@ -17,6 +17,9 @@ def cond(b: Builder, call: Call, pred: Tensor) -> tuple[Any, ...]:
 
 
 def _kind(declared: Any) -> tuple[tuple[int | None, ...], Any]:
+    if isinstance(declared, ListType):
+        shape, dtype = _kind(declared.element)
+        return (None, *shape), dtype
     if not isinstance(declared, TensorType) or declared.shape is None:
         raise CannotTranslate("values that are no tensors of known rank")
     return declared.shape, element_type(declared.dtype)

@@ -25,6 +25,8 @@ def fill(b: Builder, call: Call, shape: Tensor, value: float = 0.0) -> Tensor:
     """A tensor of one value."""
     number = b.constant(np.asarray(value).astype(_numpy(call)))
     if shape.array is None:
+        if call.output.shape is None:
+            raise CannotTranslate("its result has no known rank")
         return b.op("broadcast_to", number, b.cast(shape, np.uint32))
     sizes = [int(size) for size in shape.array.reshape(-1)]
     if np.prod(sizes) <= _SPLAT:

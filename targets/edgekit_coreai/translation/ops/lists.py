@@ -1,4 +1,4 @@
-"""Lists of tensors of one shape and a fixed length: one tensor with a dimension more, that is written in slices."""
+"""Lists of tensors of one shape: one tensor with a dimension more, that is written in slices and grows with them."""
 
 from __future__ import annotations
 
@@ -62,5 +62,18 @@ def list_scatter(b: Builder, call: Call, ls: Tensor, indices: Tensor, value: Ten
 
 
 def _written(b: Builder, ls: Tensor, indices: Tensor, values: Tensor) -> Tensor:
+    ls = _long_enough(b, ls, b.cast(indices, np.int32))
     flat = b.reshape(b.cast(indices, np.int32), [-1, *(1,) * (ls.rank - 1)])
     return b.scatter(ls, b.broadcast(flat, b.all_sizes(values)), b.cast(values, ls.dtype), 0, "update")
+
+
+def _long_enough(b: Builder, ls: Tensor, indices: Tensor) -> Tensor:
+    """The list with as many unwritten elements more as the indices need."""
+    length = b.size(ls, 0)
+    if indices.array is not None and isinstance(length, int):
+        missing: int | Tensor = max(int(indices.array.max()) + 1 - length, 0)
+    else:
+        highest = b.reshape(b.reduce("reduce_max", b.reshape(indices, [-1]), [0]), [])
+        held = length if isinstance(length, Tensor) else b.constant(np.int32(length))
+        missing = b.maximum(b.sub(b.add(highest, 1), held), 0)
+    return b.pad(ls, [(0, missing), *[(0, 0)] * (ls.rank - 1)])

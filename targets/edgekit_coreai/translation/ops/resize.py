@@ -1,15 +1,14 @@
-"""Images in other sizes, and samples of them."""
+"""Images in other sizes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from edgekit_coreai.translation.builder import Builder, Tensor
-from edgekit_coreai.translation.ops.elementwise import clamped, rounded_down
-from edgekit_coreai.translation.registry import Call, CannotTranslate, Ints, lowering
+from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
 
 
 def _points(mode: str, size: int, count: int) -> tuple[float, float]:
@@ -32,37 +31,79 @@ def _points(mode: str, size: int, count: int) -> tuple[float, float]:
     raise CannotTranslate(f"there is no sampling mode {mode}")
 
 
-def _linear(b: Builder, x: Tensor, sizes: Mapping[int, int], mode: str) -> Tensor:
+def _linear(b: Builder, x: Tensor, sizes: Mapping[int, int | Tensor], mode: str) -> Tensor:
     """Linear interpolation along several axes, by Apple's ``interpolate`` with the affine map of each axis."""
-    if not x.is_static:
-        raise CannotTranslate("interpolation over sizes that are open")
-    shape = list(x.sizes)
-    scale, offset = np.ones(x.rank, np.float32), np.zeros(x.rank, np.float32)
+    shape = b.all_sizes(x)
+    scale: list[float | Tensor] = [1.0] * x.rank
+    offset: list[float | Tensor] = [0.0] * x.rank
     for axis, count in sizes.items():
-        first, step = _points(mode, shape[axis], count)
-        if count == 1 or step == 0:
-            step = 1.0
-        # Apple's point i is (i + 0.5 - offset) / scale - 0.5.
-        scale[axis] = 1 / step
-        offset[axis] = 0.5 - (first + 0.5) / step
+        size = shape[axis]
         shape[axis] = count
-    return b.interpolate(x, shape, scale, offset, "linear")
+        # Apple's point i is (i + 0.5 - offset) / scale - 0.5.
+        if isinstance(size, int) and isinstance(count, int):
+            first, step = _points(mode, size, count)
+            if count == 1 or step == 0:
+                step = 1.0
+            scale[axis], offset[axis] = 1 / step, 0.5 - (first + 0.5) / step
+        else:
+            start, between = _open_points(b, mode, size, count)
+            scale[axis] = b.div(b.like(1, between), between)
+            offset[axis] = b.sub(b.like(0.5, start), b.div(b.add(start, 0.5), between))
+    return b.interpolate(x, shape, _numbers(b, scale), _numbers(b, offset), "linear")
 
 
-def _scaled(x: Tensor, height: float, width: float) -> dict[int, int]:
+def _numbers(b: Builder, items: Sequence[float | Tensor]) -> Tensor:
+    """A vector of float32."""
+    if not any(isinstance(item, Tensor) for item in items):
+        return b.constant(np.array(items, np.float32))
+    parts = [item if isinstance(item, Tensor) else b.constant(np.float32(item)) for item in items]
+    return b.concat([b.op("reshape", part, [1]) for part in parts], 0)
+
+
+def _real(b: Builder, size: int | Tensor) -> Tensor:
+    """A size in float32."""
+    return b.cast(size, np.float32) if isinstance(size, Tensor) else b.constant(np.float32(size))
+
+
+def _open_points(b: Builder, mode: str, size: int | Tensor, count: int | Tensor) -> tuple[Tensor, Tensor]:
+    """``_points`` of sizes that are known at run time: the first point, and the step, which is never 0."""
+    whole, many = _real(b, size), _real(b, count)
+    length = b.sub(whole, 1)
+    zero = b.like(0, whole)
+    if mode in ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS"):
+        step = b.div(length, b.maximum(b.sub(many, 1), 1))
+        first = zero if mode == "STRICT_ALIGN_CORNERS" else b.select(b.equal(many, 1), b.mul(length, 0.5), zero)
+    elif mode == "DEFAULT":
+        first, step = zero, b.div(whole, many)
+    elif mode == "OFFSET_CORNERS":
+        step = b.div(b.maximum(length, 1), many)
+        first = b.mul(step, 0.5)
+    elif mode == "UNALIGN_CORNERS":
+        step = b.div(whole, many)
+        first = b.sub(b.mul(step, 0.5), 0.5)
+    else:
+        raise CannotTranslate(f"there is no sampling mode {mode}")
+    return first, b.select(b.equal(step, 0), 1, step)
+
+
+def _scaled(b: Builder, x: Tensor, height: float, width: float) -> dict[int, int | Tensor]:
     """New sizes of the last two axes: ``floor(size * factor)``, in float32 as the factors are."""
-    result = {}
+    result: dict[int, int | Tensor] = {}
     for axis, factor in ((-2, height), (-1, width)):
-        size = x.shape[axis]
-        if size is None:
-            raise CannotTranslate("scale factors over sizes that are open")
-        result[axis] = math.floor(np.float32(size) * np.float32(factor))
+        size = b.size(x, axis)
+        result[axis] = (
+            math.floor(np.float32(size) * np.float32(factor))
+            if isinstance(size, int)
+            else b.cast(b.mul(b.cast(size, np.float32), float(np.float32(factor))), np.int32)
+        )
     return result
 
 
-def _pick(b: Builder, x: Tensor, axis: int, picked: np.ndarray) -> Tensor:
+def _pick(b: Builder, x: Tensor, axis: int, picked: np.ndarray | Tensor) -> Tensor:
     """The picked elements of an axis."""
     axis %= x.rank
+    if isinstance(picked, Tensor):
+        return b.gather(x, picked, axis)
     size = x.shape[axis]
     assert size is not None
     repeats, rest = divmod(len(picked), size)
@@ -112,7 +153,7 @@ def upsample_bilinear(
     if align_corners and half_pixel_centers:
         raise CannotTranslate("align_corners together with half_pixel_centers")
     mode = "STRICT_ALIGN_CORNERS" if align_corners else "UNALIGN_CORNERS" if half_pixel_centers else "DEFAULT"
-    return _linear(b, x, _scaled(x, scale_factor_height, scale_factor_width), mode)
+    return _linear(b, x, _scaled(b, x, scale_factor_height, scale_factor_width), mode)
 
 
 @lowering("upsample_nearest_neighbor")
@@ -120,24 +161,39 @@ def upsample_nearest_neighbor(
     b: Builder, call: Call, x: Tensor, scale_factor_height: float = 1, scale_factor_width: float = 1
 ) -> Tensor:
     """Resize the last two axes to ``floor(size * factor)``; element i is the input's ``floor(i * size / new size)``."""
+    counts = _scaled(b, x, scale_factor_height, scale_factor_width)
     for axis, factor in ((-2, scale_factor_height), (-1, scale_factor_width)):
-        size = x.shape[axis]
         if float(factor).is_integer():
             x = _repeated(b, x, axis % x.rank, int(factor))
             continue
-        count = (
-            _scaled(x, scale_factor_height, scale_factor_width)[axis]
-            if size is None
-            else math.floor(np.float32(size) * np.float32(factor))
-        )
-        assert size is not None
-        x = _pick(b, x, axis, np.arange(count) * size // count)
+        size, count = b.size(x, axis), counts[axis]
+        if isinstance(size, int) and isinstance(count, int):
+            x = _pick(b, x, axis, np.arange(count) * size // count)
+        else:
+            x = _pick(b, x, axis, b.div(b.mul(b.positions(count), _whole_number(b, size)), _whole_number(b, count)))
     return x
 
 
-def _nearest_centres(size: int, count: int) -> np.ndarray:
-    """The elements in whose extents the centres of ``count`` new elements lie."""
-    return (2 * np.arange(count) + 1) * size // (2 * count)
+def _nearest(mode: str, size: int, count: int) -> np.ndarray:
+    """The elements nearest to the points; of ``DEFAULT``, in whose extents the centres of the new elements lie."""
+    if mode == "DEFAULT":
+        return (2 * np.arange(count) + 1) * size // (2 * count)
+    first, step = _points(mode, size, count)
+    places = np.clip(first + np.arange(count) * step, 0, size - 1)
+    picked: np.ndarray = np.minimum(np.floor(places + 0.5).astype(np.int64), size - 1)
+    return picked
+
+
+def _open_nearest(b: Builder, mode: str, size: int | Tensor, count: int | Tensor) -> Tensor:
+    """``_nearest`` of sizes that are known at run time."""
+    whole, many, steps = _whole_number(b, size), _whole_number(b, count), b.positions(count)
+    if mode == "DEFAULT":
+        return b.div(b.mul(b.add(b.mul(steps, 2), 1), whole), b.mul(many, 2))
+    first, step = _open_points(b, mode, size, count)
+    places = b.add(first, b.mul(b.cast(steps, np.float32), step))
+    last = b.sub(whole, 1)
+    near = b.minimum(b.maximum(places, 0), b.cast(last, np.float32))
+    return b.minimum(b.cast(b.add(near, 0.5), np.int32), last)
 
 
 @lowering("resize_nearest_neighbor")
@@ -145,7 +201,8 @@ def resize_nearest_neighbor(
     b: Builder, call: Call, x: Tensor, target_size_height: int, target_size_width: int
 ) -> Tensor:
     """Resize the last two axes; element i is the input's ``floor((i + 0.5) * size / new size)``."""
-    return resize(b, call, x, (target_size_height, target_size_width), 2, "NEAREST_NEIGHBOR")
+    shape = b.constant(np.array([target_size_height, target_size_width], np.int32))
+    return resize(b, call, x, shape, 2, "NEAREST_NEIGHBOR")
 
 
 @lowering("resize", opset=17)
@@ -153,319 +210,33 @@ def resize(
     b: Builder,
     call: Call,
     x: Tensor,
-    shape: Ints,
+    shape: Tensor,
     resized_dims: int,
     interpolation_mode: str = "LINEAR",
     sampling_mode: str = "DEFAULT",
 ) -> Tensor:
     """Resize the last ``resized_dims`` axes to the last elements of ``shape``, where 0 keeps a size."""
-    wanted = {}
-    for axis in range(-resized_dims, 0):
-        size = shape[axis] or x.shape[axis]
-        if size is None or x.shape[axis] is None:
-            raise CannotTranslate("sizes that are open")
-        wanted[axis] = size
+    wanted = {axis: _wanted(b, shape, axis, b.size(x, axis)) for axis in range(-resized_dims, 0)}
     if interpolation_mode == "LINEAR":
         return _linear(b, x, wanted, sampling_mode)
     for axis, count in wanted.items():
-        size = x.shape[axis]
-        assert size is not None
-        if sampling_mode == "DEFAULT":
-            picked = _nearest_centres(size, count)
+        size = b.size(x, axis)
+        if isinstance(size, int) and isinstance(count, int):
+            picked: np.ndarray | Tensor = _nearest(sampling_mode, size, count)
         else:
-            first, step = _points(sampling_mode, size, count)
-            places = np.clip(first + np.arange(count) * step, 0, size - 1)
-            picked = np.minimum(np.floor(places + 0.5).astype(np.int64), size - 1)
+            picked = _open_nearest(b, sampling_mode, size, count)
         x = _pick(b, x, axis, picked)
     return x
 
 
-@lowering("resample")
-def resample(
-    b: Builder,
-    call: Call,
-    x: Tensor,
-    coordinates: Tensor,
-    sampling_mode: str,
-    padding_mode: str,
-    padding_value: float,
-    coordinates_mode: str,
-    align_corners: bool,
-) -> Tensor:
-    """Sample each image of ``x`` [B, C, H, W] at ``coordinates`` [B, H2, W2, 2], columns before rows."""
-    x = b.wide(x)
-    places = b.cast(coordinates, np.float32)
-    axes = [b.squeeze(b.narrow(places, 3, which, which + 1), [3]) for which in (0, 1)]
-    columns, rows = (
-        _positions(b, place, x.shape[axis], coordinates_mode, align_corners)
-        for place, axis in zip(axes, (3, 2), strict=True)
-    )
-    return _sampled(b, x, rows, columns, sampling_mode, padding_mode, padding_value)
+def _wanted(b: Builder, shape: Tensor, axis: int, size: int | Tensor) -> int | Tensor:
+    """The element of ``shape`` for an axis, where 0 keeps the size."""
+    if shape.array is not None:
+        return int(shape.array.reshape(-1)[axis]) or size
+    (count,) = shape.sizes
+    item = b.op("reshape", b.narrow(b.cast(shape, np.int32), 0, count + axis, count + axis + 1), [])
+    return b.select(b.equal(item, 0), _whole_number(b, size), item)
 
 
-@lowering("affine")
-def affine(
-    b: Builder,
-    call: Call,
-    x: Tensor,
-    transform_matrix: Tensor,
-    output_height: int,
-    output_width: int,
-    sampling_mode: str,
-    padding_mode: str,
-    padding_value: float,
-    coordinates_mode: str,
-    align_corners: bool,
-) -> Tensor:
-    """Sample images on a grid that a linear map has moved, between -1 and 1."""
-    x = b.wide(x)
-    v, u = np.meshgrid(_centred(output_height), _centred(output_width), indexing="ij")
-    grid = b.constant(np.stack([u, v, np.ones_like(u)], axis=-1).reshape(1, -1, 3).astype(np.float32))
-    maps = b.transpose(b.reshape(b.wide(transform_matrix), [-1, 2, 3]), [0, 2, 1])
-    places = b.reshape(b.matmul(grid, maps), [-1, output_height, output_width, 2])
-    places = b.broadcast(places, [b.size(x, 0), output_height, output_width, 2])
-    return resample(b, call, x, places, sampling_mode, padding_mode, padding_value, coordinates_mode, align_corners)
-
-
-def _centred(count: int) -> np.ndarray:
-    """``count`` numbers from -1 to 1; one alone is 0."""
-    return np.linspace(-1, 1, count, dtype=np.float32) if count > 1 else np.zeros(1, np.float32)
-
-
-def _positions(b: Builder, places: Tensor, size: int | None, mode: str, align_corners: bool) -> Tensor:
-    """Coordinates of an axis as indices, not necessarily whole."""
-    if size is None:
-        raise CannotTranslate("samples of a size that is open")
-    if mode == "unnormalized":
-        return places
-    if mode == "normalized_minus_one_to_one":
-        places = b.mul(b.add(places, 1), 0.5)
-    elif mode != "normalized_zero_to_one":
-        raise CannotTranslate(f"there is no coordinates mode {mode}")
-    return b.mul(places, size - 1) if align_corners else b.sub(b.mul(places, size), 0.5)
-
-
-def _folded(b: Builder, positions: Tensor, size: int, padding_mode: str) -> Tensor:
-    """Bring positions outside of an axis to those inside that hold the same value."""
-    if padding_mode == "border":
-        return clamped(b, positions, 0, size - 1)
-    if padding_mode not in ("reflection", "symmetric"):
-        raise CannotTranslate(f"there is no padding mode {padding_mode}")
-    low = 0.0 if padding_mode == "reflection" else -0.5
-    span = size - 1 - 2 * low
-    if span == 0:
-        return b.mul(positions, 0)
-    # A wave with the period 2 * span that rises from low to high and falls back.
-    phase = b.spread("modulo", b.op("abs_", b.sub(positions, low)), b.like(2 * span, positions))
-    mirrored = b.add(b.minimum(phase, b.sub(b.like(2 * span, phase), phase)), low)
-    return clamped(b, mirrored, 0, size - 1)
-
-
-def _sampled(
-    b: Builder,
-    x: Tensor,
-    rows: Tensor,
-    columns: Tensor,
-    sampling_mode: str,
-    padding_mode: str,
-    padding_value: float,
-) -> Tensor:
-    """The values of ``x`` [B, C, H, W] at positions [B, H2, W2]: [B, C, H2, W2]."""
-    outside = padding_value if padding_mode == "constant" else None
-    height, width = x.shape[2:]
-    if height is None or width is None:
-        raise CannotTranslate("samples of a size that is open")
-    if outside is None:
-        rows, columns = _folded(b, rows, height, padding_mode), _folded(b, columns, width, padding_mode)
-    if sampling_mode == "nearest":
-        return _at(b, x, b.op("round_", rows), b.op("round_", columns), outside)
-    if sampling_mode != "bilinear":
-        raise CannotTranslate(f"there is no sampling mode {sampling_mode}")
-    top, left = rounded_down(b, rows), rounded_down(b, columns)
-    down, right = (b.expand(b.sub(exact, floor), [1]) for exact, floor in ((rows, top), (columns, left)))
-    up, over = (b.sub(b.like(1, part), part) for part in (down, right))
-    upper = b.add(b.mul(_at(b, x, top, left, outside), over), b.mul(_at(b, x, top, b.add(left, 1), outside), right))
-    below = b.add(top, 1)
-    lower = b.add(b.mul(_at(b, x, below, left, outside), over), b.mul(_at(b, x, below, b.add(left, 1), outside), right))
-    return b.add(b.mul(upper, up), b.mul(lower, down))
-
-
-def _at(b: Builder, x: Tensor, rows: Tensor, columns: Tensor, outside: float | None) -> Tensor:
-    """The elements of ``x`` [B, C, H, W] at whole positions [B, H2, W2]; ``outside`` None: the nearest element's."""
-    n, channels, height, width = b.all_sizes(x)
-    assert isinstance(height, int)
-    assert isinstance(width, int)
-    near_rows, near_columns = clamped(b, rows, 0, height - 1), clamped(b, columns, 0, width - 1)
-    # A position that is no number is read at 0: what comes of it is no number either, or is left out below.
-    index = b.cast(b.add(b.mul(_whole(b, near_rows), width), _whole(b, near_columns)), np.int32)
-    flat = b.reshape(x, [n, channels, height * width])
-    count = b.all_sizes(rows)
-    area = _product(b, count[1], count[2])
-    picked = b.broadcast(b.reshape(index, [count[0], 1, area]), [n, channels, area])
-    values = b.reshape(b.along_axis(flat, picked, 2), [n, channels, count[1], count[2]])
-    if outside is None:
-        return values
-    inside = b.spread("and", b.equal(rows, near_rows), b.equal(columns, near_columns))
-    return b.select(b.expand(inside, [1]), values, outside)
-
-
-def _whole(b: Builder, x: Tensor) -> Tensor:
-    return b.cast(b.select(b.equal(x, x), x, 0), np.int32)
-
-
-def _product(b: Builder, first: int | Tensor, second: int | Tensor) -> int | Tensor:
-    if isinstance(first, Tensor):
-        return b.mul(first, second)
-    return first * second if isinstance(second, int) else b.mul(second, first)
-
-
-_BOX_MODES = {
-    "CORNERS_HEIGHT_FIRST": (False, (0, 1, 2, 3)),
-    "CORNERS_WIDTH_FIRST": (False, (1, 0, 3, 2)),
-    "CENTER_SIZE_HEIGHT_FIRST": (True, (0, 1, 2, 3)),
-    "CENTER_SIZE_WIDTH_FIRST": (True, (1, 0, 3, 2)),
-}
-
-
-@lowering("crop_resize", opset=17)
-def crop_resize(
-    b: Builder,
-    call: Call,
-    x: Tensor,
-    boxes: Tensor,
-    box_indices: Tensor | None = None,
-    target_height: int = 1,
-    target_width: int = 1,
-    normalized_coordinates: bool = False,
-    spatial_scale: float = 1.0,
-    box_coordinate_mode: str = "CORNERS_HEIGHT_FIRST",
-    sampling_mode: str = "DEFAULT",
-    pad_value: float = 0.0,
-) -> Tensor:
-    """Resize boxes [N, 4] cut out of images with bilinear interpolation: [N, C, height, width]."""
-    count = boxes.shape[0]
-    if count is None:
-        raise CannotTranslate("the number of boxes is open")
-    if box_indices is None:
-        box_indices = b.constant(np.arange(count, dtype=np.int32))
-    images = b.gather(x, b.reshape(box_indices, [-1]), 0)
-    return _cut(
-        b,
-        images,
-        b.reshape(boxes, [count, 4]),
-        (target_height, target_width),
-        normalized_coordinates,
-        spatial_scale,
-        box_coordinate_mode,
-        sampling_mode,
-        pad_value,
-    )
-
-
-@lowering("crop_resize")
-def crop_resize_by_roi(
-    b: Builder,
-    call: Call,
-    x: Tensor,
-    roi: Tensor,
-    target_height: int = 1,
-    target_width: int = 1,
-    normalized_coordinates: bool = False,
-    spatial_scale: float = 1.0,
-    box_coordinate_mode: str = "CORNERS_HEIGHT_FIRST",
-    sampling_mode: str = "DEFAULT",
-    pad_value: float = 0.0,
-) -> Tensor:
-    """As the later one: ``roi`` [N, 1, 4 or 5, 1, 1] are boxes of every image, or each after its image's index."""
-    count, _, width = roi.sizes[:3]
-    table = b.reshape(roi, [count, width])
-    batch = x.shape[0]
-    if batch is None:
-        raise CannotTranslate("the number of images is open")
-    boxes = b.narrow(table, 1, width - 4, width)
-    if width == 5:
-        index = b.cast(b.reshape(b.narrow(table, 1, 0, 1), [count]), np.int32)
-        images, pictures = b.gather(x, index, 0), 1
-    else:
-        # Each box is cut out of every image: [N, B] pairs in a row.
-        images = b.gather(x, b.constant(np.tile(np.arange(batch, dtype=np.int32), count)), 0)
-        boxes = b.gather(boxes, b.constant(np.repeat(np.arange(count, dtype=np.int32), batch)), 0)
-        pictures = batch
-    made = _cut(
-        b,
-        images,
-        boxes,
-        (target_height, target_width),
-        normalized_coordinates,
-        spatial_scale,
-        box_coordinate_mode,
-        sampling_mode,
-        pad_value,
-    )
-    return b.reshape(made, [count, pictures, *made.sizes[1:]])
-
-
-def _cut(
-    b: Builder,
-    images: Tensor,
-    boxes: Tensor,
-    target: tuple[int, int],
-    normalized: bool,
-    spatial_scale: float,
-    box_mode: str,
-    sampling_mode: str,
-    pad_value: float,
-) -> Tensor:
-    """Image ``i`` of [N, C, H, W] sampled within box ``i`` of [N, 4]."""
-    if box_mode not in _BOX_MODES:
-        raise CannotTranslate(f"there is no box coordinate mode {box_mode}")
-    centred, order = _BOX_MODES[box_mode]
-    images, boxes = b.wide(images), b.mul(b.cast(boxes, np.float32), spatial_scale)
-    parts = [b.narrow(boxes, 1, place, place + 1) for place in order]
-    if centred:
-        halves = [b.mul(part, 0.5) for part in parts[2:]]
-        parts = [
-            *(b.sub(centre, half) for centre, half in zip(parts[:2], halves, strict=True)),
-            *(b.add(centre, half) for centre, half in zip(parts[:2], halves, strict=True)),
-        ]
-    if sampling_mode == "UNALIGN_CORNERS":
-        raise CannotTranslate("sampling mode UNALIGN_CORNERS, of which Apple's own test has another meaning")
-    lines = []
-    for axis in (0, 1):
-        size = images.shape[2 + axis]
-        assert size is not None
-        first, last = parts[axis], parts[axis + 2]
-        if normalized:
-            first, last = b.mul(first, size - 1), b.mul(last, size - 1)
-        lines.append(_box_points(b, first, last, target[axis], sampling_mode))
-    count = boxes.sizes[0]
-    rows, columns = (
-        b.broadcast(b.reshape(line, shape), [count, *target])
-        for line, shape in zip(lines, ([count, -1, 1], [count, 1, -1]), strict=True)
-    )
-    near = [clamped(b, line, 0, (size or 1) - 1) for line, size in zip((rows, columns), images.shape[2:], strict=True)]
-    made = _sampled(b, images, near[0], near[1], "bilinear", "border", 0)
-    inside = [
-        b.spread("and", b.op("not_", b.less(line, 0)), b.op("not_", b.greater(line, (size or 1) - 1)))
-        for line, size in zip((rows, columns), images.shape[2:], strict=True)
-    ]
-    return b.select(b.expand(b.spread("and", *inside), [1]), made, pad_value)
-
-
-def _box_points(b: Builder, first: Tensor, last: Tensor, count: int, mode: str) -> Tensor:
-    """Positions [N, count] between ``first`` and ``last`` [N, 1]."""
-    length = b.sub(last, first)
-    steps = b.constant(np.arange(count, dtype=np.float32).reshape(1, -1))
-    if mode in ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS"):
-        if count == 1 and mode == "ALIGN_CORNERS":
-            points = b.add(first, b.mul(length, 0.5))
-        else:
-            points = b.add(first, b.mul(b.div(length, max(count - 1, 1)), steps))
-    elif mode == "DEFAULT":
-        points = b.add(first, b.mul(b.div(b.add(length, 1), count), steps))
-    elif mode == "OFFSET_CORNERS":
-        points = b.add(first, b.mul(b.div(b.maximum(length, 1), count), b.add(steps, 0.5)))
-    else:
-        raise CannotTranslate(f"there is no sampling mode {mode}")
-    low, high = b.minimum(first, last), b.maximum(first, last)
-    return b.minimum(b.maximum(points, low), high)
+def _whole_number(b: Builder, size: int | Tensor) -> Tensor:
+    return size if isinstance(size, Tensor) else b.constant(np.int32(size))

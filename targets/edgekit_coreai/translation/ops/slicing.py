@@ -17,7 +17,7 @@ def _limits(
     begin_mask: Ints | None,
     end_mask: Ints | None,
     squeeze_mask: Ints | None,
-) -> tuple[Tensor, Tensor, list[int], list[int]]:
+) -> tuple[list[int | Tensor], list[int | Tensor], list[int], list[int]]:
     """Begin, end and stride as Apple's slices have them, and the dimensions that a single index stands for.
 
     In Apple's, the end -1 of a slice of negative stride is the place before the first element.
@@ -52,7 +52,7 @@ def _limits(
             last = _end_backwards(b, x, axis, last)
         firsts.append(first)
         lasts.append(last)
-    return b.vector(firsts), b.vector(lasts), steps, single
+    return firsts, lasts, steps, single
 
 
 def _item(b: Builder, vector: Tensor, place: int) -> int | Tensor:
@@ -99,7 +99,7 @@ def slice_by_index(
 ) -> Tensor:
     """``x[begin:end:stride]`` in every dimension."""
     first, last, steps, single = _limits(b, x, begin, end, stride, begin_mask, end_mask, squeeze_mask)
-    made = b.slice(x, first, last, steps)
+    made = b.slice(x, b.vector(first), b.vector(last), steps)
     shape = [1 if axis in single else size for axis, size in enumerate(made.shape)]
     return b.squeeze(b.refined(made, shape), single)
 
@@ -119,7 +119,29 @@ def slice_update(
 ) -> Tensor:
     """``x`` after ``x[begin:end:stride] = update``."""
     first, last, steps, single = _limits(b, x, begin, end, stride, begin_mask, end_mask, squeeze_mask)
-    return b.op("slice_update", x, first, last, b.constant(np.array(steps, np.int32)), b.expand(update, single))
+    update = b.expand(update, single)
+    backwards = [axis for axis, step in enumerate(steps) if step < 0]
+    if backwards:
+        # Where all of x is replaced, the compiler of coreai-core 1.0.0b3 takes the update in its own order, whatever
+        # the strides' signs.
+        for axis in backwards:
+            count = b.size(update, axis)
+            first[axis], last[axis] = _forwards(b, b.size(x, axis), first[axis], steps[axis], count)
+            steps[axis] = -steps[axis]
+        update = b.op("reverse", update, np.array(backwards, np.int32))
+    return b.op("slice_update", x, b.vector(first), b.vector(last), b.constant(np.array(steps, np.int32)), update)
+
+
+def _forwards(
+    b: Builder, size: int | Tensor, first: int | Tensor, step: int, count: int | Tensor
+) -> tuple[int | Tensor, int | Tensor]:
+    """Begin and end of the slice of the same ``count`` elements from the lowest index upwards."""
+    if isinstance(size, int) and isinstance(first, int) and isinstance(count, int):
+        top = min(first if first >= 0 else first + size, size - 1)
+        return top + (count - 1) * step, top + 1
+    whole, begin, many = _tensor(b, size), _tensor(b, first), _tensor(b, count)
+    highest = b.minimum(b.select(b.less(begin, 0), b.add(begin, whole), begin), b.sub(whole, 1))
+    return b.add(highest, b.mul(b.sub(many, 1), step)), b.add(highest, 1)
 
 
 @lowering("slice_by_size")
