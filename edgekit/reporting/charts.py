@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from markupsafe import Markup
+
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 68, 20, 14, 54
 
@@ -59,36 +61,72 @@ class Axis:
         return [number * step for number in range(first, math.floor(self.high / step) + 1)]
 
 
-def curve_chart(title: str, curves: Mapping[str, Points], across: Axis, up: Axis) -> str:
+def curve_chart(title: str, curves: Mapping[str, Points], across: Axis, up: Axis) -> Markup:
     """Lines; the first in the accent colour. A legend stands below."""
     parts = [_frame(across, up)]
     for number, points in enumerate(curves.values(), 1):
         line = " ".join(f"{_x(across, x):.1f},{_y(up, y):.1f}" for x, y in points)
         parts.append(f'<polyline class="line series{number}" points="{line}"/>')
-    legend = "".join(
-        f'<li><span class="swatch series{number}"></span>{escape(name)}</li>' for number, name in enumerate(curves, 1)
-    )
-    return f'<figure>{_svg(title, parts)}<figcaption><ul class="legend">{legend}</ul></figcaption></figure>'
+    return _figure(title, parts, tuple(curves) if len(curves) > 1 else ())
 
 
-def point_chart(title: str, points: Points, across: Axis, up: Axis, chosen: int | None) -> str:
-    """Dots with the numbers 1, 2, …; the chosen one (by its place from 0) is filled."""
+@dataclass(frozen=True)
+class Dot:
+    """A candidate in a chart."""
+
+    label: str
+    across: float
+    up: float
+    style: str
+    """Its class in the style sheet."""
+
+
+def dot_chart(title: str, dots: Sequence[Dot], across: Axis, up: Axis, budget: float | None) -> Markup:
+    """Dots with labels, the frontier of those that are both least across and most up, and the budget as a line.
+
+    Args:
+        title: What the chart shows, for those who do not see it.
+        dots: The last ones stand on top; one that is below the axis ``up`` stands at its lower end.
+        across: The less, the better.
+        up: The more, the better.
+        budget: The least that is allowed of ``up``.
+    """
     parts = [_frame(across, up)]
-    for place, (x, y) in sorted(enumerate(points), key=lambda point: point[0] == chosen):  # the chosen one on top
-        style = "dot chosen" if place == chosen else "dot"
-        left, top = _x(across, x), _y(up, y)
+    if budget is not None and up.low < budget < up.high:
+        height = _y(up, budget)
         parts.append(
-            f'<circle class="{style}" cx="{left:.1f}" cy="{top:.1f}" r="11"/>'
-            f'<text class="{style}" x="{left:.1f}" y="{top + 4:.1f}">{place + 1}</text>'
+            f'<line class="budget" x1="{LEFT}" y1="{height:.1f}" x2="{WIDTH - RIGHT}" y2="{height:.1f}"/>'
+            f'<text class="budget" x="{WIDTH - RIGHT - 4}" y="{height + 15:.1f}">budget</text>'
         )
-    return f"<figure>{_svg(title, parts)}</figure>"
+    places = [(_x(across, dot.across), _y(up, max(dot.up, up.low))) for dot in dots]
+    best = frontier([(dot.across, dot.up) for dot in dots])
+    line = " ".join(f"{places[number][0]:.1f},{places[number][1]:.1f}" for number in best)
+    parts.append(f'<polyline class="frontier" points="{line}"/>')
+    for dot, (left, top) in zip(dots, places, strict=True):
+        parts.append(
+            f'<circle class="dot {dot.style}" cx="{left:.1f}" cy="{top:.1f}" r="11"/>'
+            f'<text class="dot {dot.style}" x="{left:.1f}" y="{top + 4:.1f}">{escape(dot.label)}</text>'
+        )
+    return _figure(title, parts, ())
 
 
-def _svg(title: str, parts: Sequence[str]) -> str:
-    return (
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
-        + "".join(parts)
-        + "</svg>"
+def frontier(points: Points) -> list[int]:
+    """The numbers of the points that no other one beats in both directions, from the least across to the most up."""
+    best: list[int] = []
+    for number in sorted(range(len(points)), key=lambda one: (points[one][0], -points[one][1])):
+        if not best or points[number][1] > points[best[-1]][1]:
+            best.append(number)
+    return best
+
+
+def _figure(title: str, parts: Sequence[str], series: Sequence[str]) -> Markup:
+    legend = "".join(
+        f'<li><span class="swatch series{number}"></span>{escape(name)}</li>' for number, name in enumerate(series, 1)
+    )
+    caption = f'<figcaption><ul class="legend">{legend}</ul></figcaption>' if series else ""
+    return Markup(
+        f'<figure><svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
+        f"{''.join(parts)}</svg>{caption}</figure>"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from edgekit.reporting.judgement import HEADLINES, judge
-from edgekit.reporting.summary import Manifest, built_as, bytes_text, decibel_text, worst_db
+from edgekit.reporting.summary import Manifest, built_as, bytes_text, decibel_text, time_text, worst_db
 
 COMPARISON_HEAD = ("", "A", "B", "A relative to B")
 
@@ -38,7 +38,7 @@ def _latency(first: Manifest, second: Manifest) -> Sequence[str]:
     ratios = [manifest["latency"]["ratio"] for manifest in (first, second)]
     comparable = first["latency"]["executed_by"] == second["latency"]["executed_by"]
     texts = [
-        f"{manifest['latency']['built']['p50_ms']:.3g} ms, {ratio:.2f}"
+        f"{time_text(manifest['latency']['built']['p50_ms'])}, {ratio:.2f}"
         for manifest, ratio in zip((first, second), ratios, strict=True)
     ]
     return label, *texts, f"×{ratios[0] / ratios[1]:.2f}" if comparable else ""

@@ -1,11 +1,9 @@
-// Draws the graphs of a report, lets people move about in them, search them, and read what is known of a node.
+// The graphs of a report: lets people move about in them, search them, and read what is known of a node.
 "use strict";
 
-const NODE_WIDTH = 150;
-const NODE_HEIGHT = 44;
-const LEGIBLE = 0.5; // zoom from which on texts are drawn
 const LEAST_ZOOM = 0.01;
 const MOST_ZOOM = 4;
+const CLOSE = 1; // zoom at which a selected node is shown
 const STEP = 1.3; // of the zoom, for a key, a button or a notch of the wheel
 const STRIDE = 80; // pixels that an arrow key moves
 const SLOP = 4; // pixels that a pointer may move in a click
@@ -18,16 +16,18 @@ class Graph {
     this.number = number;
     const data = JSON.parse(root.querySelector("script").textContent);
     this.nodes = data.nodes;
-    this.edges = data.edges.map((edge) => this.route(edge));
+    this.units = data.units;
+    this.views = data.views;
     this.modes = data.modes;
-    this.mode = data.modes[0];
-    this.found = null; // places of the nodes that match the search; null without one
-    this.selected = -1;
+    this.mode = 0;
+    this.found = null; // numbers of the nodes that match the search; null without one
+    this.selected = -1; // number of a node
+    this.part = -1; // number of a part of the view
     this.zoom = 1;
-    this.left = 0; // what stands at the canvas's top left corner, in the layout's units
+    this.left = 0; // what stands at the canvas's top left corner, in the view's units
     this.top = 0;
     this.canvas = root.querySelector("canvas");
-    this.pen = this.canvas.getContext("2d");
+    this.painter = new Painter(this.canvas);
     this.list = root.querySelector("[role=listbox]");
     this.details = root.querySelector(".details");
     this.count = root.querySelector(".count");
@@ -43,31 +43,41 @@ class Graph {
       }
     });
     this.fillModes();
+    this.fillViews();
     this.fillList();
     this.listen();
-    this.resize();
-    this.overview();
+    this.show(0);
     this.showLegend();
   }
 
-  // An edge as its end nodes, the points of its way, and the box around them.
-  route([from, to, ...turns]) {
-    const start = this.nodes[from];
-    const end = this.nodes[to];
-    const points = [[start.x, start.y + NODE_HEIGHT / 2]];
-    for (let place = 0; place < turns.length; place += 2) points.push([turns[place], turns[place + 1]]);
-    points.push([end.x, end.y - NODE_HEIGHT / 2]);
-    const across = points.map(([x]) => x);
-    const box = [Math.min(...across), points[0][1], Math.max(...across), points[points.length - 1][1]];
-    return { from, to, points, box };
+  // Changes to a view; what was selected stays so.
+  show(number) {
+    this.viewNumber = number;
+    const view = this.views[number];
+    this.partOf = new Map();
+    view.parts.forEach((part, place) => part.members.forEach((member) => this.partOf.set(member, place)));
+    this.root.querySelector("select.views").selectedIndex = number;
+    this.part = this.selected >= 0 ? this.partOf.get(this.selected) : -1;
+    this.placed = null;
+    this.resize();
+    if (this.part >= 0) this.centre(this.part);
+    else this.overview();
+    this.draw();
+  }
+
+  fillViews() {
+    const select = this.root.querySelector("select.views");
+    for (const { name, parts } of this.views) select.add(new Option(`${name} (${parts.length})`, name));
+    select.disabled = this.views.length < 2;
+    select.addEventListener("change", () => this.show(select.selectedIndex));
   }
 
   fillModes() {
-    const select = this.root.querySelector("select");
+    const select = this.root.querySelector("select.modes");
     for (const mode of this.modes) select.add(new Option(mode.name, mode.name));
     select.disabled = this.modes.length === 0;
     select.addEventListener("change", () => {
-      this.mode = this.modes[select.selectedIndex];
+      this.mode = select.selectedIndex;
       this.showLegend();
       this.draw();
     });
@@ -157,12 +167,65 @@ class Graph {
     });
     const up = (event) => {
       if (down.delete(event.pointerId) && down.size === 0 && travelled <= SLOP && event.type === "pointerup") {
-        const place = this.at(event.offsetX, event.offsetY);
-        if (place >= 0) this.select(place, { tell: true, move: false });
+        this.click(this.placed.at(this.left + event.offsetX / this.zoom, this.top + event.offsetY / this.zoom));
       }
     };
     this.canvas.addEventListener("pointerup", up);
     this.canvas.addEventListener("pointercancel", up);
+    this.canvas.addEventListener("dblclick", () => this.open());
+  }
+
+  click(part) {
+    if (part < 0) return;
+    const { members } = this.views[this.viewNumber].parts[part];
+    if (members.length === 1) this.select(members[0], { tell: true, move: false });
+    else this.selectPart(part);
+  }
+
+  // A part of several nodes: what they are together, and the way to them.
+  selectPart(number) {
+    if (this.selected >= 0) this.items[this.selected].ariaSelected = "false";
+    this.selected = -1;
+    this.part = number;
+    const part = this.views[this.viewNumber].parts[number];
+    const facts = element("dl");
+    for (const [label, text] of Object.entries(part.facts)) facts.append(element("dt", label), element("dd", text));
+    const button = element("button", `Show its ${part.members.length} nodes`);
+    button.type = "button";
+    button.addEventListener("click", () => this.open());
+    const members = element("ul");
+    for (const member of part.members) {
+      const { op, name } = this.nodes[member];
+      const lead = element("button", op);
+      lead.type = "button";
+      lead.addEventListener("click", () => this.select(member, { tell: true }));
+      members.append(element("li", lead, ` ${name}`));
+    }
+    this.details.replaceChildren(element("h3", part.name), facts, button, element("h4", "Nodes"), members);
+    this.draw();
+  }
+
+  // The nodes of the selected part, one by one, as large as they fit.
+  open() {
+    const part = this.views[this.viewNumber].parts[this.part];
+    if (!part || part.members.length === 1) return;
+    const members = part.members;
+    this.part = -1;
+    this.show(this.views.length - 1);
+    const boxes = members.map((member) => this.placed.boxes[this.partOf.get(member)]);
+    const xs = boxes.map(([x]) => x);
+    const ys = boxes.map(([, y]) => y);
+    this.fitTo([
+      Math.min(...xs) - BOX_WIDTH,
+      Math.min(...ys) - BOX_HEIGHT,
+      Math.max(...xs) + BOX_WIDTH,
+      Math.max(...ys) + BOX_HEIGHT,
+    ]);
+    if (this.zoom < LEGIBLE) {
+      this.zoom = LEGIBLE;
+      [this.left, this.top] = [xs[0] - BOX_WIDTH, ys[0] - this.canvas.clientHeight / this.zoom / 2];
+    }
+    this.canvas.focus();
   }
 
   keyInList(event) {
@@ -242,7 +305,8 @@ class Graph {
       const below = above + item.offsetHeight - this.list.clientHeight;
       if (below > 0) this.list.scrollTop += below;
     }
-    if (move) this.centre(place);
+    this.part = this.partOf.get(place);
+    if (move) this.centre(this.part);
     this.showDetails();
     this.draw();
     if (tell) {
@@ -294,7 +358,7 @@ class Graph {
   }
 
   showLegend() {
-    const entries = this.mode ? this.mode.categories : [];
+    const entries = this.modes.length > 0 ? this.modes[this.mode].categories : [];
     this.legend.replaceChildren(
       ...entries.map(({ label, colour, count }) => {
         const swatch = element("span");
@@ -309,22 +373,20 @@ class Graph {
     const { clientWidth, clientHeight } = this.canvas;
     this.canvas.width = clientWidth * devicePixelRatio;
     this.canvas.height = clientHeight * devicePixelRatio;
+    const wide = clientWidth > clientHeight;
+    if (this.placed === null || this.placed.wide !== wide) {
+      const turned = this.placed !== null;
+      this.placed = new PlacedView(this.views[this.viewNumber], wide, this.units, clientWidth / clientHeight);
+      if (turned) this.overview();
+    }
     this.draw();
   }
 
-  bounds() {
-    const across = this.nodes.map(({ x }) => x);
-    const down = this.nodes.map(({ y }) => y);
-    const extent = (figures, size) => [
-      figures.reduce((one, other) => Math.min(one, other), Infinity) - size,
-      figures.reduce((one, other) => Math.max(one, other), -Infinity) + size,
-    ];
-    return [extent(across, NODE_WIDTH * 0.6), extent(down, NODE_HEIGHT)];
+  fit() {
+    if (this.nodes.length > 0) this.fitTo(this.placed.area);
   }
 
-  fit() {
-    if (this.nodes.length === 0) return;
-    const [[left, right], [top, bottom]] = this.bounds();
+  fitTo([left, top, right, bottom]) {
     const { clientWidth, clientHeight } = this.canvas;
     this.zoom = clamp(Math.min(clientWidth / (right - left), clientHeight / (bottom - top)), LEAST_ZOOM, 1);
     this.left = (left + right - clientWidth / this.zoom) / 2;
@@ -336,16 +398,18 @@ class Graph {
   overview() {
     this.fit();
     if (this.zoom >= LEGIBLE || this.nodes.length === 0) return;
-    const first = this.nodes.reduce((one, other) => (other.y < one.y ? other : one));
     this.zoom = 0.8;
-    this.left = first.x - this.canvas.clientWidth / this.zoom / 2;
-    this.top = first.y - NODE_HEIGHT;
+    const [left, top] = this.placed.area;
+    const [x] = this.placed.boxes.reduce((one, other) => (other[1] < one[1] ? other : one));
+    this.left = this.placed.wide ? left : x - this.canvas.clientWidth / this.zoom / 2;
+    this.top = top;
     this.draw();
   }
 
-  centre(place) {
-    const { x, y } = this.nodes[place];
-    this.zoom = Math.max(this.zoom, LEGIBLE);
+  // Brings a part to the middle, near enough to read it and its neighbours.
+  centre(part) {
+    const [x, y] = this.placed.boxes[part];
+    this.zoom = Math.max(this.zoom, CLOSE);
     this.left = x - this.canvas.clientWidth / this.zoom / 2;
     this.top = y - this.canvas.clientHeight / this.zoom / 2;
   }
@@ -365,15 +429,6 @@ class Graph {
     this.draw();
   }
 
-  // The place of the node at a point of the canvas, or -1.
-  at(x, y) {
-    const across = this.left + x / this.zoom;
-    const down = this.top + y / this.zoom;
-    return this.nodes.findIndex(
-      (node) => Math.abs(node.x - across) <= NODE_WIDTH / 2 && Math.abs(node.y - down) <= NODE_HEIGHT / 2,
-    );
-  }
-
   // Draws before the next frame, however often it is asked to.
   draw() {
     if (this.asked) return;
@@ -385,76 +440,15 @@ class Graph {
   }
 
   paint() {
-    const { pen, canvas, zoom } = this;
-    const style = getComputedStyle(this.root);
-    const colour = (name) => style.getPropertyValue(`--${name}`).trim();
-    const right = this.left + canvas.clientWidth / zoom;
-    const bottom = this.top + canvas.clientHeight / zoom;
-    pen.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
-    pen.clearRect(0, 0, canvas.clientWidth, canvas.clientHeight);
-    pen.scale(zoom, zoom);
-    pen.translate(-this.left, -this.top);
-    this.paintEdges(colour, right, bottom);
-    const colours = (this.mode ? this.mode.categories : []).map((category) => colour(category.colour));
-    const ink = Object.fromEntries(["face", "edge", "text", "faint", "accent"].map((name) => [name, colour(name)]));
-    this.nodes.forEach((node, place) => {
-      if (node.x + NODE_WIDTH < this.left || node.x - NODE_WIDTH > right) return;
-      if (node.y + NODE_HEIGHT < this.top || node.y - NODE_HEIGHT > bottom) return;
-      this.paintNode(node, place, colours[this.mode ? this.mode.of[place] : -1], ink);
-    });
-    pen.globalAlpha = 1;
+    const ink = inkOf(this.root);
+    const { placed, zoom, left, top, part: selected } = this;
+    const mode = this.modes[this.mode];
+    const colours = (mode ? mode.categories : []).map((category) => ink(category.colour));
+    const fills = mode ? mode.of[this.viewNumber].map((category) => colours[category]) : [];
+    const { parts } = placed.view;
+    const faded = (part) => this.found !== null && !parts[part].members.some((member) => this.found.has(member));
+    this.painter.paint({ placed, fills, selected, faded, left, top, zoom, ink });
   }
-
-  paintEdges(colour, right, bottom) {
-    const { pen } = this;
-    pen.lineJoin = "round";
-    for (const near of [false, true]) {
-      pen.strokeStyle = colour(near ? "accent" : "edge");
-      pen.lineWidth = near ? Math.max(2.5, 2 / this.zoom) : Math.max(1.2, 0.7 / this.zoom);
-      pen.beginPath();
-      for (const { from, to, points, box } of this.edges) {
-        if ((from === this.selected || to === this.selected) !== near) continue;
-        if (box[2] < this.left || box[0] > right || box[3] < this.top || box[1] > bottom) continue;
-        points.forEach(([x, y], place) => (place === 0 ? pen.moveTo(x, y) : pen.lineTo(x, y)));
-      }
-      pen.stroke();
-    }
-  }
-
-  paintNode(node, place, fill, ink) {
-    const { pen, zoom } = this;
-    const left = node.x - NODE_WIDTH / 2;
-    const top = node.y - NODE_HEIGHT / 2;
-    const legible = zoom >= LEGIBLE;
-    pen.globalAlpha = this.found !== null && !this.found.has(place) ? 0.15 : 1;
-    pen.beginPath();
-    pen.roundRect(left, top, NODE_WIDTH, NODE_HEIGHT, 7);
-    pen.fillStyle = legible ? ink.face : (fill ?? ink.face);
-    pen.fill();
-    if (legible && fill) {
-      pen.save();
-      pen.clip();
-      pen.fillStyle = fill;
-      pen.fillRect(left, top, 9, NODE_HEIGHT);
-      pen.restore();
-    }
-    const chosen = place === this.selected;
-    pen.strokeStyle = chosen ? ink.accent : ink.edge;
-    pen.lineWidth = chosen ? Math.max(4, 3 / zoom) : 1.2;
-    pen.stroke();
-    if (!legible) return;
-    pen.fillStyle = ink.text;
-    pen.font = "600 14px system-ui, sans-serif";
-    pen.fillText(node.op, left + 17, top + 19, NODE_WIDTH - 24);
-    pen.fillStyle = ink.faint;
-    pen.font = "11px system-ui, sans-serif";
-    pen.fillText(ending(node.name, 22), left + 17, top + 35, NODE_WIDTH - 24);
-  }
-}
-
-// A name's end, which tells more than its beginning.
-function ending(name, most) {
-  return name.length <= most ? name : `…${name.slice(1 - most)}`;
 }
 
 function clamp(value, low, high) {
@@ -467,4 +461,4 @@ function element(tag, ...content) {
   return made;
 }
 
-document.querySelectorAll(".graph").forEach((root, number) => new Graph(root, number));
+const graphs = [...document.querySelectorAll(".graph")].map((root, number) => new Graph(root, number));

@@ -56,7 +56,7 @@ def _findings(manifest: Manifest) -> Iterator[Finding]:
     else:
         yield Finding(Weight.GOOD, f"It takes {manifest['latency']['ratio']:.2f} of the original's time.")
     for text in warnings(manifest):
-        yield Finding(Weight.CAUTION, text)
+        yield Finding(Weight.CAUTION, text[:1].upper() + text[1:])
 
 
 def _accuracy(accuracy: Mapping[str, Any]) -> Iterator[Finding]:

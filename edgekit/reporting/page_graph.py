@@ -1,34 +1,55 @@
-"""What the page's graph shows: places, colours and details of every node, as the page's script takes them."""
+"""What the page's graph shows: views of it, colours and details of every node, as the page's script takes them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgekit.reporting.layout import Edge, layered_layout
+from edgekit.reporting import operator_families as families
+from edgekit.reporting.blocks import Part, blocks, layers, part_edges
+from edgekit.reporting.layer_errors import carried_errors
+from edgekit.reporting.layout import COLUMN, ROW, Edge, layered_layout
 from edgekit.reporting.precision import node_precisions
 from edgekit.reporting.summary import Manifest, bytes_text, decibel_text, duration_text, stage_record
 from edgekit.reporting.tables import shape_text
 
 GraphRecord = Mapping[str, Any]
+Node = Mapping[str, Any]
 
+MOST_OF_NEXT_VIEW = 0.8
+"""A view that has more parts than this share of the next finer one tells nothing else."""
 INPUT, OUTPUT = "Input", "Output"
 """What stands in the place of an operator where the graph begins and ends."""
 
-SUPPORT_COLOURS = {
-    "supported": "green",
-    "decomposed": "blue",
-    "falls back": "amber",
-    "unsupported": "red",
-    "unknown": "grey",
+FAMILY_COLOURS = {
+    families.RECURRENT: "red",
+    families.PRODUCTS: "blue",
+    families.NORMALIZATION: "violet",
+    families.POOLING: "amber",
+    families.ACTIVATION: "green",
+    families.ELEMENTWISE: "teal",
+    families.MOVES: "grey",
+    families.TYPES: "brown",
+    families.OTHER: "pink",
 }
+"""What stands first tells what a part of several operators is for."""
+SUPPORT_COLOURS = {
+    "unsupported": "red",
+    "falls back": "amber",
+    "unknown": "grey",
+    "decomposed": "blue",
+    "supported": "green",
+}
+"""The gravest first."""
+NO_ARITHMETIC = "no arithmetic"
 PRECISION_COLOURS = {
     "int8": "green",
     "int8 weights": "blue",
     "float16": "amber",
     "float32": "violet",
-    "no arithmetic": "grey",
+    NO_ARITHMETIC: "grey",
 }
 ERROR_STEPS = (
     (10.0, "under 10 dB", "step5"),
@@ -56,21 +77,84 @@ class Weights:
 
 
 def page_graph(graph: GraphRecord, manifest: Manifest) -> dict[str, Any]:
-    """The plain data that ``graph.js`` draws."""
+    """The plain data that ``graph.js`` draws.
+
+    Nodes that read nothing but weights, as those that dequantize them, are told with the node that reads their result.
+    """
     nodes = _nodes(graph, manifest)
     edges = list(_edges(graph))
-    layout = layered_layout(len(nodes), edges)
-    for node, (x, y) in zip(nodes, layout.nodes, strict=True):
-        node["x"], node["y"] = x, y
-    modes = [mode for mode in _modes(nodes) if mode["categories"]]
+    hidden = _weight_nodes(graph)
+    shown = [number for number in range(len(nodes)) if number not in hidden]
+    places = {number: place for place, number in enumerate(shown)}
+    nodes = [nodes[number] for number in shown]
+    edges = [(places[start], places[end]) for start, end in edges if start in places and end in places]
+    views = [_view(name, parts, nodes, edges) for name, parts in _views(nodes, edges)]
+    modes = [mode for mode in _modes(nodes, views) if mode["categories"]]
     for node in nodes:
-        for measured in ("error", "time"):
+        for measured in ("error", "time", "weights"):
             node.pop(measured, None)
-    return {
-        "nodes": nodes,
-        "edges": [[*edge, *(axis for point in layout.routes.get(edge, ()) for axis in point)] for edge in edges],
-        "modes": modes,
+    return {"nodes": nodes, "views": views, "modes": modes, "units": {"column": COLUMN, "row": ROW}}
+
+
+def _views(nodes: Sequence[Mapping[str, Any]], edges: Sequence[Edge]) -> Iterator[tuple[str, list[Part]]]:
+    """From the coarsest to the single nodes; a view that shows hardly less than the next one is left out."""
+    count = sum(node["op"] not in (INPUT, OUTPUT) for node in nodes)
+    borders = {
+        kind: [Part(node["name"], (number,)) for number, node in enumerate(nodes) if node["op"] == kind]
+        for kind in (INPUT, OUTPUT)
     }
+    operators, names = [node["op"] for node in nodes[:count]], [node["name"] for node in nodes[:count]]
+    inner = [(start, end) for start, end in edges if start < count and end < count]
+    single = [Part(name, (number,)) for number, name in enumerate(names)]
+    kept = [("nodes", single)]
+    for name, parts in (("layers", layers(operators, names, inner)), ("blocks", blocks(operators, names, inner))):
+        if 1 < len(parts) <= MOST_OF_NEXT_VIEW * len(kept[-1][1]):
+            kept.append((name, parts))
+    for name, parts in reversed(kept):
+        yield name, [*borders[INPUT], *parts, *borders[OUTPUT]]
+
+
+def _view(
+    name: str, parts: Sequence[Part], nodes: Sequence[Mapping[str, Any]], edges: Sequence[Edge]
+) -> dict[str, Any]:
+    between = part_edges(parts, edges)
+    layout = layered_layout(len(parts), between)
+    place = {member: number for number, part in enumerate(parts) for member in part.members}
+    leaving = {start for start, end in edges if place[start] != place[end]}
+    return {
+        "name": name,
+        "parts": [
+            {**_part(part, nodes, leaving), "x": x, "y": y} for part, (x, y) in zip(parts, layout.nodes, strict=True)
+        ],
+        "edges": [[*edge, *(axis for point in layout.routes.get(edge, ()) for axis in point)] for edge in between],
+    }
+
+
+def _part(part: Part, nodes: Sequence[Mapping[str, Any]], leaving: set[int]) -> dict[str, Any]:
+    """What stands in a box; for a single node, its operator and name."""
+    members = [nodes[member] for member in part.members]
+    made = [nodes[member]["outputs"][0][1] for member in part.members if member in leaving and nodes[member]["outputs"]]
+    shown: dict[str, Any] = {
+        "members": part.members,
+        "shape": made[-1].partition(" ")[2].partition(",")[0] if made else "",
+    }
+    if len(members) == 1:
+        return {**shown, "title": members[0]["op"], "name": members[0]["name"]}
+    operators = Counter(node["op"] for node in members)
+    facts = {"operators": ", ".join(f"{count} {operator}" for operator, count in operators.most_common())}
+    if part.repeats > 1:
+        facts["repeats"] = f"{part.repeats} blocks of the same {len(members) // part.repeats} operators"
+    if weights := sum(node.get("weights", 0) for node in members):
+        facts["weights"] = bytes_text(weights)
+    if shares := [node["time"] for node in members if "time" in node]:
+        facts["time"] = f"{sum(shares):.1%} of all nodes (in the reference on the CPU, not on the device)"
+    if errors := [node["error"] for node in members if "error" in node]:
+        facts["error"] = f"SQNR {decibel_text(min(errors))} at worst against the float model"
+    heads = [node["op"] for node in members if families.family(node["op"]) in families.COMPUTING]
+    title = f"{part.repeats} × {len(members) // part.repeats} nodes" if part.repeats > 1 else f"{len(members)} nodes"
+    if len(heads) == 1:
+        title = f"{heads[0]} +{len(members) - 1}"
+    return {**shown, "title": title, "name": part.name, "facts": facts}
 
 
 def weights_by_node(graph: GraphRecord) -> list[Weights]:
@@ -86,17 +170,32 @@ def weights_by_node(graph: GraphRecord) -> list[Weights]:
     ]
 
 
-def _weight_bytes(graph: GraphRecord) -> list[int]:
-    left = {place: value["bytes"] for place, value in enumerate(graph["values"]) if "bytes" in value}
-    constant = set(left)
-    holders = {node["within"] for node in graph["nodes"] if "within" in node}  # they read more than their inputs
-    counts = []
+def _weight_nodes(graph: GraphRecord) -> set[int]:
+    """Numbers of the nodes that read nothing but weights; who holds a subgraph reads more than its inputs."""
+    constant = {place for place, value in enumerate(graph["values"]) if "bytes" in value}
+    holders = {node["within"] for node in graph["nodes"] if "within" in node}
+    found = set()
     for number, node in enumerate(graph["nodes"]):
         inputs = [place for place in node["inputs"] if place is not None]
-        count = sum(left.pop(place, 0) for place in inputs)
+        if inputs and number not in holders and constant.issuperset(inputs):
+            constant.update(place for place in node["outputs"] if place is not None)
+            found.add(number)
+    return found - _makers_of(graph, graph["outputs"])
+
+
+def _makers_of(graph: GraphRecord, values: Sequence[int]) -> set[int]:
+    wanted = set(values)
+    return {number for number, node in enumerate(graph["nodes"]) if wanted.intersection(node["outputs"])}
+
+
+def _weight_bytes(graph: GraphRecord) -> list[int]:
+    left = {place: value["bytes"] for place, value in enumerate(graph["values"]) if "bytes" in value}
+    passing = _weight_nodes(graph)
+    counts = []
+    for number, node in enumerate(graph["nodes"]):
+        count = sum(left.pop(place, 0) for place in node["inputs"] if place is not None)
         outputs = [place for place in node["outputs"] if place is not None]
-        if inputs and outputs and number not in holders and constant.issuperset(inputs):
-            constant.update(outputs)
+        if number in passing and outputs:
             left[outputs[0]] = count
             count = 0
         counts.append(count)
@@ -108,8 +207,9 @@ def _nodes(graph: GraphRecord, manifest: Manifest) -> list[dict[str, Any]]:
     values = graph["values"]
     verdicts = _verdicts(manifest)
     precisions = node_precisions(graph, manifest)
-    layers = stage_record(manifest, "layers")
-    errors, times = layers.get("sqnr_db", {}), layers.get("microseconds", {})
+    record = stage_record(manifest, "layers")
+    own, times = record.get("sqnr_db", {}), record.get("microseconds", {})
+    errors = carried_errors(graph, own)
     total = sum(times.values())
     found = []
     for node, weights, precision in zip(graph["nodes"], _weight_bytes(graph), precisions, strict=True):
@@ -126,13 +226,14 @@ def _nodes(graph: GraphRecord, manifest: Manifest) -> list[dict[str, Any]]:
         if "within" in node:
             shown["facts"]["inside"] = graph["nodes"][node["within"]]["name"]
         if weights:
+            shown["weights"] = weights
             shown["facts"]["weights"] = bytes_text(weights)
         if (verdict := verdicts.get(name)) is not None:
             shown["verdict"] = verdict
-        error = min((float(errors[value["name"]]) for value in outputs if value["name"] in errors), default=None)
+        error = min((errors[value["name"]] for value in outputs if value["name"] in errors), default=None)
         if error is not None:
             shown["error"] = error
-            shown["facts"]["error"] = f"SQNR {decibel_text(error)} against the float model"
+            shown["facts"]["error"] = _error_text(min(float(own.get(value["name"], "inf")) for value in outputs), error)
         if name in times and total:
             shown["time"] = times[name] / total
             share = f"{times[name] / total:.1%} of all nodes (in the reference on the CPU, not on the device)"
@@ -141,6 +242,11 @@ def _nodes(graph: GraphRecord, manifest: Manifest) -> list[dict[str, Any]]:
     found += [_border(INPUT, values[place]) for place in graph["inputs"]]
     found += [_border(OUTPUT, values[place]) for place in graph["outputs"]]
     return found
+
+
+def _error_text(own: float, carried: float) -> str:
+    text = f"SQNR {decibel_text(own)} against the float model"
+    return text if own >= carried else f"{text}; the nodes behind it even it out to {decibel_text(carried)}"
 
 
 def _border(kind: str, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,31 +294,68 @@ def _edges(graph: GraphRecord) -> Iterator[Edge]:
             yield number, node["within"]
 
 
-def _modes(nodes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What nodes can be coloured by."""
-    return [
-        _mode(
-            "verdict", SUPPORT_COLOURS, nodes, lambda node: node["verdict"]["support"] if "verdict" in node else None
-        ),
-        _mode("precision", PRECISION_COLOURS, nodes, lambda node: node.get("precision")),
-        _mode("error", _colours(ERROR_STEPS), nodes, lambda node: _step(ERROR_STEPS, node.get("error"))),
-        _mode("time", _colours(TIME_STEPS), nodes, lambda node: _step(TIME_STEPS, node.get("time"))),
-    ]
+def _modes(nodes: Sequence[Node], views: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What nodes can be coloured by; what has several nodes gets one colour."""
+    ways = (
+        _Mode("operator", FAMILY_COLOURS, lambda some: _first(FAMILY_COLOURS, map(_family, some))),
+        _Mode("verdict", SUPPORT_COLOURS, lambda some: _first(SUPPORT_COLOURS, map(_support, some))),
+        _Mode("precision", PRECISION_COLOURS, _precision),
+        _Mode("error", _colours(ERROR_STEPS), lambda some: _step(ERROR_STEPS, _least(some, "error"))),
+        _Mode("time", _colours(TIME_STEPS), lambda some: _step(TIME_STEPS, _sum(some, "time"))),
+    )
+    return [way.told(nodes, views) for way in ways]
 
 
-def _mode(
-    name: str,
-    colours: Mapping[str, str],
-    nodes: Sequence[Mapping[str, Any]],
-    category: Callable[[Mapping[str, Any]], str | None],
-) -> dict[str, Any]:
-    of = [category(node) for node in nodes]
-    present = [label for label in colours if label in of]
-    return {
-        "name": name,
-        "categories": [{"label": label, "colour": colours[label], "count": of.count(label)} for label in present],
-        "of": [-1 if label is None else present.index(label) for label in of],
-    }
+@dataclass(frozen=True)
+class _Mode:
+    """A way to colour."""
+
+    name: str
+    colours: Mapping[str, str]
+    label: Callable[[Sequence[Node]], str | None]
+    """Of one node, or of several together; None for what has none."""
+
+    def told(self, nodes: Sequence[Node], views: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        single = [self.label([node]) for node in nodes]
+        parts = [[self.label([nodes[at] for at in part["members"]]) for part in view["parts"]] for view in views]
+        present = [label for label in self.colours if label in single or any(label in found for found in parts)]
+        numbers = {label: place for place, label in enumerate(present)}
+        return {
+            "name": self.name,
+            "categories": [
+                {"label": label, "colour": self.colours[label], "count": single.count(label)} for label in present
+            ],
+            "of": [[-1 if label is None else numbers[label] for label in found] for found in parts],
+        }
+
+
+def _family(node: Node) -> str | None:
+    return None if node["op"] in (INPUT, OUTPUT) else families.family(node["op"])
+
+
+def _support(node: Node) -> str | None:
+    return str(node["verdict"]["support"]) if "verdict" in node else None
+
+
+def _precision(nodes: Sequence[Node]) -> str | None:
+    """The one that most nodes compute in, where any computes."""
+    counts = Counter(node["precision"] for node in nodes if "precision" in node)
+    idle = counts.pop(NO_ARITHMETIC, 0)
+    return counts.most_common(1)[0][0] if counts else NO_ARITHMETIC if idle else None
+
+
+def _first(order: Iterable[str], labels: Iterable[str | None]) -> str | None:
+    present = set(labels)
+    return next((label for label in order if label in present), None)
+
+
+def _least(nodes: Sequence[Node], key: str) -> float | None:
+    return min((node[key] for node in nodes if key in node), default=None)
+
+
+def _sum(nodes: Sequence[Node], key: str) -> float | None:
+    found = [node[key] for node in nodes if key in node]
+    return sum(found) if found else None
 
 
 Steps = Sequence[tuple[float, str, str]]

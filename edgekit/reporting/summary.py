@@ -205,8 +205,8 @@ def latency_text(latency: Mapping[str, Any]) -> str:
     """Median and tail, and how the median relates to the original's."""
     built, reference = latency["built"], latency["reference"]
     text = (
-        f"P50 {built['p50_ms']:.3g} ms, P90 {built['p90_ms']:.3g} ms, P99 {built['p99_ms']:.3g} ms; "
-        f"{latency['ratio']:.2f} of the original's P50 {reference['p50_ms']:.3g} ms"
+        f"P50 {time_text(built['p50_ms'])}, P90 {time_text(built['p90_ms'])}, P99 {time_text(built['p99_ms'])}; "
+        f"{latency['ratio']:.2f} of the original's P50 {time_text(reference['p50_ms'])}"
     )
     return text if latency["of_device"] else f"{text}; {STAND_IN}"
 
@@ -225,6 +225,11 @@ def bytes_text(count: int) -> str:
             return f"{value:.4g} {unit}"
         value /= 1000
     return f"{value:.4g} GB"
+
+
+def time_text(milliseconds: float) -> str:
+    """A latency: milliseconds, and seconds from one second on."""
+    return f"{milliseconds:.3g} ms" if milliseconds < 999.5 else f"{milliseconds / 1000:.3g} s"
 
 
 def duration_text(microseconds: float) -> str:

@@ -63,7 +63,7 @@ def test_reservations(manifest: dict[str, Any]) -> None:
     texts = " ".join(reasons(manifest, Weight.CAUTION))
     assert "2.00 times as long" in texts
     assert "random inputs" in texts
-    assert "mind the gap" in texts
+    assert "Mind the gap" in texts
     assert "fall back" in texts
     manifest["target"]["runs_here"] = False
     assert manifest["check"]["command"] in " ".join(reasons(manifest, Weight.CAUTION))

@@ -149,8 +149,8 @@ def test_the_wheel_scrolls_the_page_until_the_graph_is_in_use(open_report: Open,
 def test_colours(open_report: Open, packaged_digits: Path) -> None:
     page = open_report(packaged_digits)
     looks = {}
-    for mode in page.locator("select option").all_inner_texts():
-        page.select_option("select", mode)
+    for mode in page.locator("select.modes option").all_inner_texts():
+        page.select_option("select.modes", mode)
         looks[mode] = page.inner_text(".graph .legend")
     assert "supported" in looks["verdict"]
     assert "float32" in looks["precision"]
@@ -205,3 +205,56 @@ def test_without_a_graph(open_report: Open, bundle: Path) -> None:
     page = open_report(bundle)
     assert "holds no graph" in page.inner_text("#graph")
     assert page.locator("canvas").count() == 0
+
+
+def test_a_part_of_several_nodes_opens(open_report: Open, packaged_digits: Path) -> None:
+    page = open_report(packaged_digits)
+    views = page.locator("select.views option").all_inner_texts()
+    assert [view.partition(" ")[0] for view in views][-2:] == ["layers", "nodes"]
+    page.select_option("select.views", "layers")
+    before = pixels(page)
+    page.evaluate("""(() => {
+        const part = graphs[0].views[graphs[0].viewNumber].parts.findIndex((one) => one.members.length > 1);
+        graphs[0].selectPart(part);
+    })()""")
+    members = page.locator(".details ul li").count()
+    assert members > 1
+    assert "operators" in page.inner_text(".details dl")
+    page.click(f"text=Show its {members} nodes")
+    assert page.eval_on_selector("select.views", "(select) => select.value") == "nodes"
+    assert pixels(page) != before
+
+
+def test_a_selected_node_is_brought_near_enough_to_read(open_report: Open, packaged_digits: Path) -> None:
+    page = open_report(packaged_digits)
+    page.click("[data-zoom=out]")
+    page.click("[data-zoom=out]")
+    page.click("[data-zoom=out]")
+    assert page.evaluate("graphs[0].zoom") < 1
+    page.fill("input[type=search]", "conv")
+    page.press("input[type=search]", "Enter")
+    assert page.evaluate("graphs[0].zoom") >= 1
+
+
+def test_data_flows_along_the_longer_side(open_report: Open, packaged_digits: Path) -> None:
+    extent = "[2, 3].map((side) => graphs[0].placed.area[side] - graphs[0].placed.area[side - 2])"
+    wide, high = open_report(packaged_digits).evaluate(extent)
+    assert wide > high
+    wide, high = open_report(packaged_digits, viewport={"width": 360, "height": 740}).evaluate(extent)
+    assert high > wide
+
+
+def test_names_are_text_and_not_markup(open_report: Open, bundle: Path) -> None:
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    hostile = "</script><img src=x onerror=console.log(1)>"
+    manifest["labels"] = [hostile, "`" + hostile]
+    manifest["stages"][0]["record"]["warnings"] = [f"see `{hostile}`"]
+    (bundle / "manifest.json").write_text(json.dumps(manifest))
+    graph = json.loads((bundle / "graph.json").read_text())
+    graph["nodes"][0]["name"] = hostile
+    (bundle / "graph.json").write_text(json.dumps(graph))
+    page = open_report(bundle)
+    assert page.locator("img").count() == 0
+    assert hostile in page.inner_text("ol.labels")
+    assert page.inner_text(".verdict code") == hostile
+    assert hostile in page.inner_text("[role=listbox]")

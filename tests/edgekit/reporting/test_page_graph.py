@@ -77,16 +77,23 @@ def test_what_the_page_draws(graph: dict[str, Any], manifest: dict[str, Any]) ->
     drawn = page_graph(graph, manifest)
     json.dumps(drawn, allow_nan=False)
     nodes = {node["name"]: node for node in drawn["nodes"]}
-    names = [node["name"] for node in drawn["nodes"]]
-    assert [(names[start], names[end]) for start, end, *_ in drawn["edges"]] == [
+    assert list(nodes) == ["gemm", "shape", "if", "exp", "x", "y"], (
+        "what dequantizes weights stands with who reads them"
+    )
+    view = drawn["views"][-1]
+    assert view["name"] == "nodes"
+    parts = {part["name"]: part for part in view["parts"]}
+    names = list(parts)
+    assert {(names[start], names[end]) for start, end, *_ in view["edges"]} == {
         ("x", "gemm"),
-        ("dequantize", "gemm"),
         ("gemm", "shape"),
         ("gemm", "exp"),
         ("if", "y"),
-        ("exp", "if"),
-    ]
-    assert [nodes[name]["y"] for name in ("x", "gemm", "exp", "if", "y")] == [0, ROW, 2 * ROW, 3 * ROW, 4 * ROW]
+        ("if", "exp"),  # turned round: the branch stands behind who holds it
+    }
+    assert [parts[name]["y"] for name in ("x", "gemm", "shape")] == [0, ROW, 2 * ROW]
+    assert (parts["gemm"]["title"], parts["gemm"]["shape"]) == ("Gemm", "1×8")
+    assert [drawn["nodes"][member]["name"] for part in view["parts"] for member in part["members"]] == names
     assert nodes["gemm"]["verdict"] == {
         "support": "falls back",
         "evidence": "table",
@@ -107,17 +114,19 @@ def test_what_the_page_draws(graph: dict[str, Any], manifest: dict[str, Any]) ->
 def test_colours(graph: dict[str, Any], manifest: dict[str, Any]) -> None:
     drawn = page_graph(graph, manifest)
     modes = {mode["name"]: mode for mode in drawn["modes"]}
-    assert list(modes) == ["verdict", "precision", "error", "time"]
+    assert list(modes) == ["operator", "verdict", "precision", "error", "time"]
+    parts = drawn["views"][-1]["parts"]
     for mode in modes.values():
-        assert len(mode["of"]) == len(drawn["nodes"])
+        assert [len(of) for of in mode["of"]] == [len(view["parts"]) for view in drawn["views"]]
         for place, category in enumerate(mode["categories"]):
-            assert mode["of"].count(place) == category["count"] > 0
-    places = {node["name"]: place for place, node in enumerate(drawn["nodes"])}
+            assert mode["of"][-1].count(place) == category["count"] > 0
+    places = {part["name"]: place for place, part in enumerate(parts)}
 
     def category(mode: str, node: str) -> str | None:
-        place = modes[mode]["of"][places[node]]
+        place = modes[mode]["of"][-1][places[node]]
         return None if place < 0 else modes[mode]["categories"][place]["label"]
 
+    assert [category("operator", node) for node in ("gemm", "shape", "x")] == ["products", "moves data", None]
     assert category("verdict", "gemm") == "falls back"
     assert category("verdict", "exp") is None
     assert category("error", "gemm") == "20 to 30 dB"
@@ -132,4 +141,60 @@ def test_colours(graph: dict[str, Any], manifest: dict[str, Any]) -> None:
 
 def test_what_is_not_known_is_no_way_to_colour(graph: dict[str, Any]) -> None:
     drawn = page_graph(graph, {"stages": [], "model": {"precision": "float32"}})
-    assert [mode["name"] for mode in drawn["modes"]] == ["precision"]
+    assert [mode["name"] for mode in drawn["modes"]] == ["operator", "precision"]
+
+
+def chain(*nodes: tuple[str, str]) -> dict[str, Any]:
+    """Nodes with these names and operators, each reading the one before."""
+    values = [value(f"v{number}") for number in range(len(nodes) + 1)]
+    made = [
+        {"name": name, "op": op, "inputs": [number], "outputs": [number + 1]} for number, (name, op) in enumerate(nodes)
+    ]
+    return {"format": 1, "values": values, "nodes": made, "inputs": [0], "outputs": [len(nodes)]}
+
+
+def manifest_with(sqnr_db: dict[str, float], microseconds: dict[str, float]) -> dict[str, Any]:
+    record = {"sqnr_db": sqnr_db, "microseconds": microseconds}
+    return {"stages": [{"name": "layers", "seconds": 1.0, "record": record}], "model": {"precision": "float32"}}
+
+
+def test_layers_take_what_follows_them_and_blocks_go_by_namespaces() -> None:
+    layer = [("conv/Conv", "Conv"), ("act/Sigmoid", "Sigmoid"), ("act/Mul", "Mul")]
+    nodes = [("/stem/Conv", "Conv"), *((f"/layer.{number}/{name}", op) for number in range(4) for name, op in layer)]
+    drawn = page_graph(
+        chain(*nodes, ("/head/Softmax", "Softmax")), manifest_with({"v3": 20.0}, {"/layer.1/conv/Conv": 5.0})
+    )
+    views = {view["name"]: view["parts"] for view in drawn["views"]}
+    assert list(views) == ["blocks", "layers", "nodes"], "the coarsest first"
+    assert [(part["title"], part["name"]) for part in views["layers"]] == [
+        ("Input", "v0"),
+        ("Conv", "/stem/Conv"),
+        ("Conv +2", "/layer.0/conv/Conv"),
+        ("Conv +2", "/layer.1/conv/Conv"),
+        ("Conv +2", "/layer.2/conv/Conv"),
+        ("Conv +3", "/layer.3/conv/Conv"),
+        ("Output", "v14"),
+    ]
+
+
+def test_equal_blocks_in_a_chain_are_one_part() -> None:
+    block = [
+        ("attention/MatMul", "MatMul"),
+        ("attention/Softmax", "Softmax"),
+        ("mlp/Gemm", "Gemm"),
+        ("mlp/Relu", "Relu"),
+    ]
+    names = [(f"/encoder/layer.{number}/{name}", op) for number in range(12) for name, op in block]
+    drawn = page_graph(
+        chain(("/embed/Gather", "Gather"), *names, ("/pool/Tanh", "Tanh")),
+        manifest_with({"v2": 50.0, "v3": 12.0}, {name: 1.0 for name, _ in names}),
+    )
+    (repeated,) = [part for part in drawn["views"][0]["parts"] if len(part["members"]) > 1]
+    assert repeated["title"] == "12 × 4 nodes"
+    assert repeated["name"] == "encoder/layer.0 … encoder/layer.11"
+    assert repeated["facts"] == {
+        "operators": "12 MatMul, 12 Softmax, 12 Gemm, 12 Relu",
+        "repeats": "12 blocks of the same 4 operators",
+        "time": "100.0% of all nodes (in the reference on the CPU, not on the device)",
+        "error": "SQNR 12.0 dB at worst against the float model",
+    }

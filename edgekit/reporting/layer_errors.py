@@ -1,0 +1,79 @@
+"""Where a built model loses its accuracy: errors of values, without those that the next layers even out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+EXACT_DB = 60.0
+"""From this SQNR on a value counts as exact: float16 alone leaves as much."""
+LEAST_LOSS_DB = 3.0
+"""A layer that loses less is not named: half of the noise's power again is what neighbours differ by anyway."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What one node loses."""
+
+    node: str
+    op_type: str
+    before_db: float
+    """The least of its inputs, at most :data:`EXACT_DB`; one that was not compared counts as what it is made of."""
+    after_db: float
+
+    @property
+    def db(self) -> float:
+        """By how much it falls."""
+        return self.before_db - self.after_db
+
+
+def carried_errors(graph: Mapping[str, Any], errors: Mapping[str, float | str]) -> dict[str, float]:
+    """SQNR in dB of each value that was compared, as far as its error is carried on.
+
+    A product of large terms may be far off where the sum behind it, which is small beside its other term, is not. A
+    value therefore counts with the better of its own SQNR and the worst that those who read it make of it.
+
+    Args:
+        graph: What ``graph.json`` holds.
+        errors: SQNR by the name of a value; those that are not in it were not compared.
+    """
+    values, nodes = graph["values"], graph["nodes"]
+    own = {place: float(errors[value["name"]]) for place, value in enumerate(values) if value["name"] in errors}
+    results: dict[int, list[float | None]] = {}
+    for node in nodes:
+        outputs = [own.get(place) for place in node["outputs"] if place is not None]
+        for place in node["inputs"]:
+            if place in own:
+                results.setdefault(place, []).extend(outputs)
+    ends = set(graph["outputs"])
+    carried = {}
+    for place, figure in own.items():
+        known = [result for result in results.get(place, [None]) if result is not None]
+        evened_out = place not in ends and len(known) == len(results.get(place, [None]))
+        carried[values[place]["name"]] = max(figure, min(known)) if evened_out else figure
+    return carried
+
+
+def largest_losses(graph: Mapping[str, Any], carried: Mapping[str, float], most: int) -> list[Loss]:
+    """The nodes that lose most from their inputs to their outputs, the worst first.
+
+    Args:
+        graph: What ``graph.json`` holds; a node stands behind those whose results it reads.
+        carried: What :func:`carried_errors` returns.
+        most: How many at most.
+    """
+    values = graph["values"]
+    reached: dict[int, float] = {}
+    found = []
+    for node in graph["nodes"]:
+        before = min((reached.get(place, EXACT_DB) for place in node["inputs"] if place is not None), default=EXACT_DB)
+        compared = []
+        for place in node["outputs"]:
+            if place is not None:
+                figure = carried.get(values[place]["name"])
+                reached[place] = before if figure is None else min(figure, EXACT_DB)
+                compared += [] if figure is None else [reached[place]]
+        if compared and before - min(compared) >= LEAST_LOSS_DB:
+            found.append(Loss(node["name"], node["op"], before, min(compared)))
+    return sorted(found, key=lambda loss: -loss.db)[:most]

@@ -1,0 +1,68 @@
+"""The four figures that people ask for first: how large, how fast, how good, and whether the device takes it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from edgekit.reporting.summary import Manifest, bytes_text, data_text, decibel_text, stage_record, time_text, worst_db
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A figure."""
+
+    label: str
+    value: str
+    note: str
+    share: float | None = None
+    """Of the original, from 0 on; None for what has no such share."""
+
+
+def tiles(manifest: Manifest) -> list[Tile]:
+    """Size, time, accuracy and operators."""
+    return [_size(manifest), _time(manifest), _accuracy(manifest), _operators(manifest)]
+
+
+def _size(manifest: Manifest) -> Tile:
+    size = manifest["size"]
+    note = f"{size['ratio']:.2f} of the original's {bytes_text(size['source_bytes'])}"
+    return Tile("Size", bytes_text(size["bytes"]), note, size["ratio"])
+
+
+def _time(manifest: Manifest) -> Tile:
+    latency = manifest["latency"]
+    if not latency["of_device"]:
+        return Tile("Time", "not measured", f"on the device: `{manifest['check']['command']}` measures it there")
+    note = f"{latency['ratio']:.2f} of the original's {time_text(latency['reference']['p50_ms'])}"
+    return Tile("Time", time_text(latency["built"]["p50_ms"]), note, latency["ratio"])
+
+
+def _accuracy(manifest: Manifest) -> Tile:
+    """The task's own measure where there is one, else how near the worst output is."""
+    accuracy = manifest["accuracy"]
+    where = f"on {data_text(accuracy)}"
+    if (task := accuracy["task"]) is not None:
+        return Tile("Accuracy", f"{task['built']:.2%}", f"of the labels, the original {task['reference']:.2%}; {where}")
+    if (meaning := accuracy.get("meaning")) is not None and meaning["count"]:
+        right = meaning["count"] - meaning["wrong"]
+        return Tile("Accuracy", f"{right} of {meaning['count']}", f"equal {meaning['kind']} {where}")
+    worst = worst_db(accuracy)
+    if worst is None:
+        share = max(float(output["mismatch"]) for output in accuracy["outputs"])
+        return Tile("Accuracy", f"{1 - share:.2%}", f"of the worst output's elements equal {where}")
+    return Tile("Accuracy", decibel_text(worst), f"SQNR of the worst of {data_text(accuracy)}")
+
+
+_PLURALS = {"falls back": "fall back"}
+
+
+def _operators(manifest: Manifest) -> Tile:
+    counts: Counter[str] = Counter()
+    for group in stage_record(manifest, "check operators").get("verdicts", ()):
+        counts[group["support"]] += len(group["nodes"])
+    others = ", ".join(
+        f"{count} {_PLURALS.get(support, support)}" for support, count in counts.items() if support != "supported"
+    )
+    taken = counts["supported"] + counts["decomposed"]
+    return Tile("Operators", f"{taken} of {counts.total()}", others or "nodes supported")

@@ -1,0 +1,107 @@
+"""The candidates of a bundle: how good, how fast, how large, what became of each and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from edgekit.reporting.charts import Axis, Dot, dot_chart
+from edgekit.reporting.summary import Manifest, bytes_text, decibel_text, stage_record, time_text
+from edgekit.trade_off import loss_text, value_text
+
+HEAD = ("", "candidate", "outcome", "quality", "lost", "SQNR", "time", "weights", "")
+FLOAT_LABEL = "F"
+MOST_BUDGETS = 4
+"""A candidate that loses more than this many times the budget stands at the chart's lower edge: farther down it would
+set the scale for those that matter."""
+LEAST_SPAN = 1e-4
+"""Of what is kept, so that nothing is drawn to scale but rounding."""
+LOGARITHMIC_FROM = 3
+"""Ratio of the largest to the least figure from which on an axis is logarithmic."""
+
+_STYLES = {"ships": "chosen", "refused": "refused", "failed": "refused", "not needed": "spare"}
+
+
+def trade_off(manifest: Manifest) -> dict[str, Any]:
+    """Charts, a row a candidate, and what the charts show."""
+    candidates = manifest.get("candidates", ())
+    record = stage_record(manifest, "quantize")
+    trials = {trial["candidate"]: trial for trial in record.get("curve", ())}
+    merged = [{**trials.get(candidate["candidate"], {}), **candidate} for candidate in candidates]
+    charts = [
+        chart
+        for chart in (
+            _chart(merged, record.get("max_drop"), "time, the float model's in the same round = 1", _time),
+            _chart(merged, record.get("max_drop"), "weights, the float model's = 1", _size),
+        )
+        if chart is not None
+    ]
+    rows = [
+        {"style": _STYLES[candidate["fate"]], "cells": _cells(number, candidate)}
+        for number, candidate in enumerate(merged, 1)
+    ]
+    return {"charts": charts, "head": HEAD, "rows": rows, "notes": _notes(merged, charts, record.get("max_drop"))}
+
+
+def _cells(number: int, candidate: Mapping[str, Any]) -> tuple[str, ...]:
+    metric = candidate.get("metric")
+    time = _time(candidate)
+    return (
+        str(number),
+        candidate["candidate"],
+        candidate["fate"],
+        f"{metric} {value_text(metric, candidate['value'])}" if metric and "value" in candidate else "",
+        loss_text(candidate["drop"]) if "drop" in candidate else "",
+        decibel_text(candidate["sqnr_db"]) if candidate.get("sqnr_db") is not None else "",
+        f"{time_text(candidate['latency_ms'])}, ×{time:.2f}" if time is not None else "",
+        bytes_text(candidate["weight_bytes"]) if "weight_bytes" in candidate else "",
+        candidate["reason"],
+    )
+
+
+def _time(candidate: Mapping[str, Any]) -> float | None:
+    """Of the float model's time, which was measured in turns with it."""
+    own, floating = candidate.get("latency_ms"), candidate.get("float_latency_ms")
+    return float(own) / float(floating) if own and floating else None
+
+
+def _size(candidate: Mapping[str, Any]) -> float | None:
+    own, floating = candidate.get("weight_bytes"), candidate.get("float_weight_bytes")
+    return float(own) / float(floating) if own and floating else None
+
+
+def _chart(candidates: Sequence[Mapping[str, Any]], budget: float | None, title: str, figure: Any) -> Markup | None:
+    """Quality by a figure of which the float model has 1; None where no candidate has one."""
+    measured = [
+        (number, candidate, figure(candidate), 1 - float(candidate["drop"]))
+        for number, candidate in enumerate(candidates, 1)
+        if "drop" in candidate and figure(candidate) is not None
+    ]
+    if not measured:
+        return None
+    kept = [quality for *_, quality in measured]
+    low = min(kept) if budget is None else max(min(kept), 1 - MOST_BUDGETS * budget)
+    up = Axis.around(
+        f"% of {measured[0][1]['metric']} kept", [100 * low, 100 * max(*kept, 1.0), 100 * (1 - (budget or LEAST_SPAN))]
+    )
+    across = [place for _, _, place, _ in measured] + [1.0]
+    axis = Axis.around(title, across, logarithmic=max(across) > LOGARITHMIC_FROM * min(across))
+    dots = [Dot(FLOAT_LABEL, 1.0, 100.0, "float")]
+    ordered = sorted(measured, key=lambda one: one[1]["fate"] == "ships")
+    dots += [Dot(str(number), place, 100 * quality, _STYLES[one["fate"]]) for number, one, place, quality in ordered]
+    return dot_chart(f"Quality by {title}", dots, axis, up, None if budget is None else 100 * (1 - budget))
+
+
+def _notes(candidates: Sequence[Mapping[str, Any]], charts: Sequence[Markup], budget: float | None) -> list[str]:
+    if not candidates:
+        return ["Nothing was tried: the model was not quantized, or by a scheme that leaves no choice."]
+    if not charts:
+        return []
+    notes = [f"{FLOAT_LABEL} is the float model; the line joins what nothing else beats in both."]
+    if budget is not None:
+        notes.append(f"The budget allows to lose {loss_text(budget)}.")
+        if any(candidate.get("drop", 0) > MOST_BUDGETS * budget for candidate in candidates):
+            notes.append(f"What loses more than {MOST_BUDGETS} times that stands at the lower edge.")
+    return notes

@@ -1,0 +1,55 @@
+import re
+from typing import Any
+
+from edgekit.reporting.trade_off_section import trade_off
+
+FLOATING = {"metric": "agreement", "float_value": 1.0, "float_latency_ms": 10.0, "float_weight_bytes": 4000}
+
+
+def manifest(*trials: dict[str, Any], failed: str | None = None) -> dict[str, Any]:
+    """A manifest with these candidates, as a quantizer with a budget of 1 % records them."""
+    curve = [{"sqnr_db": 30.0, "integer_layers": 3, **FLOATING, **trial} for trial in trials]
+    kept = ("candidate", "metric", "value", "float_value", "sqnr_db", "latency_ms", "float_latency_ms", "weight_bytes")
+    candidates = [{key: trial[key] for key in (*kept, "fate", "reason") if key in trial} for trial in curve]
+    if failed is not None:
+        candidates.append({"candidate": failed, "fate": "failed", "reason": "cannot be loaded"})
+    stages = [{"name": "quantize", "seconds": 1.0, "record": {"max_drop": 0.01, "curve": curve}}]
+    return {"candidates": candidates, "stages": stages}
+
+
+GOOD = {"candidate": "integers", "fate": "ships", "reason": "", "value": 0.995, "drop": 0.005, "latency_ms": 4.0}
+BAD = {"candidate": "palettes", "fate": "refused", "reason": "50% lost", "value": 0.5, "drop": 0.5, "latency_ms": 5.0}
+
+
+def test_each_candidate_is_a_row_with_its_outcome_and_reason() -> None:
+    shown = trade_off(manifest({**GOOD, "weight_bytes": 1000}, {**BAD, "weight_bytes": 500}, failed="<b>float16</b>"))
+    assert [row["style"] for row in shown["rows"]] == ["chosen", "refused", "refused"]
+    assert [row["cells"] for row in shown["rows"]] == [
+        ("1", "integers", "ships", "agreement 99.50%", "0.50%", "30.0 dB", "4 ms, ×0.40", "1 kB", ""),
+        ("2", "palettes", "refused", "agreement 50.00%", "50.00%", "30.0 dB", "5 ms, ×0.50", "500 B", "50% lost"),
+        ("3", "<b>float16</b>", "failed", "", "", "", "", "", "cannot be loaded"),
+    ]
+    assert shown["notes"] == [
+        "F is the float model; the line joins what nothing else beats in both.",
+        "The budget allows to lose 1.00%.",
+        "What loses more than 4 times that stands at the lower edge.",
+    ]
+
+
+def test_the_charts_show_time_and_size_beside_the_float_model() -> None:
+    shown = trade_off(manifest({**GOOD, "weight_bytes": 1000}, {**BAD, "weight_bytes": 500}))
+    assert len(shown["charts"]) == 2
+    for chart in shown["charts"]:
+        dots = dict(re.findall(r'<text class="dot \w+" x="([\d.]+)" y="[\d.]+">(\w)</text>', chart))
+        places = {label: float(left) for left, label in dots.items()}
+        assert places.keys() == {"F", "1", "2"}
+        assert places["1"] < places["F"] > places["2"]
+        assert 'class="budget"' in chart
+
+
+def test_without_times_there_is_one_chart_and_without_candidates_a_sentence() -> None:
+    untimed = {key: value for key, value in GOOD.items() if key != "latency_ms"}
+    assert len(trade_off(manifest({**untimed, "weight_bytes": 1000}))["charts"]) == 1
+    nothing = trade_off({"stages": []})
+    assert (nothing["charts"], nothing["rows"]) == ([], [])
+    assert nothing["notes"] == ["Nothing was tried: the model was not quantized, or by a scheme that leaves no choice."]
