@@ -14,7 +14,7 @@ from edgekit.data.labels import CONFIG_FILE
 from edgekit.errors import InputError
 from edgekit.graph.shape_request import ShapeRequest
 from edgekit.preprocessing import Preprocessing, parse_preprocessing
-from edgekit.regular_file import read_text
+from edgekit.regular_file import read_text, real_path
 from edgekit.schema import find_flaw, not_finite
 
 BUNDLES_FOLDER = "bundles"
@@ -166,14 +166,14 @@ class Config:
 
     def preprocessing_of(self, model: Path | None) -> Preprocessing | None:
         """How data become the model's input: as its bundle declares, where the model is one of the project's."""
-        place = None if model is None else model.resolve()
-        fitting = [bundle.preprocessing for bundle in self.bundles if bundle.model.resolve() == place]
+        place = None if model is None else real_path(model)
+        fitting = [bundle.preprocessing for bundle in self.bundles if real_path(bundle.model) == place]
         return fitting[0] if fitting else self.preprocessing
 
     def declared(self, bundle: Path, name: str) -> DeclaredBundle | None:
         """What is declared for a bundle: for its folder or, failing that, under its name; None if nothing is."""
-        place = bundle.resolve()
-        fitting = [declared for declared in self.bundles if declared.output.resolve() == place]
+        place = real_path(bundle)
+        fitting = [declared for declared in self.bundles if real_path(declared.output) == place]
         fitting += [declared for declared in self.bundles if declared.name == name]
         return fitting[0] if fitting else None
 
@@ -216,7 +216,7 @@ def read_config(path: Path) -> Config:
 
 def find_config(start: Path) -> Path | None:
     """The nearest ``edgekit.toml`` in ``start`` or the folders above it; None where there is none."""
-    start = start.resolve()
+    start = real_path(start)
     return next((file for folder in (start, *start.parents) if (file := folder / CONFIG_FILE).is_file()), None)
 
 
@@ -346,7 +346,7 @@ def _bundle(
     for key in ("model", "data", "verify_data", "labels"):
         if key in values:
             values[key] = folder / values[key]
-    values["folder"] = folder.resolve()
+    values["folder"] = real_path(folder)
     values["output"] = folder / values.get("output", f"{BUNDLES_FOLDER}/{values['name']}")
     values["budget"] = Budget.parse(values.get("budget", {}), f"{path} bundle {values['name']} budget").over(budget)
     values["preprocessing"] = _preprocessing(table, path, preprocessing)

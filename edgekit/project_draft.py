@@ -22,6 +22,7 @@ from edgekit.graph.default_sizes import with_default_sizes
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model, ValueSpec
 from edgekit.registry import find_profile, installed_targets
+from edgekit.regular_file import SAMPLE_BYTES, open_regular, real_path
 from edgekit.stages.load import Load
 
 BASELINE_FILE = "edgekit-baseline.json"
@@ -113,7 +114,7 @@ def _preprocessing(inputs: Sequence[ValueSpec], files: Sequence[Path]) -> Iterat
     yield "# The training decides this, and the files do not tell: change what was not so there."
     yield "[preprocessing]"
     if files[0].suffix.lower() == ".wav":
-        with wave.open(str(files[0])) as sound:
+        with open_regular(files[0], SAMPLE_BYTES) as opened, wave.open(opened) as sound:
             yield from ('kind = "audio"', f"sample_rate = {sound.getframerate()}", 'fit = "pad-crop"')
             if sound.getnchannels() > 1:
                 yield 'channel = "mix"'
@@ -136,7 +137,7 @@ def _name(model: Path) -> str:
 
 def _relative(path: Path, output: Path) -> str:
     """The path as the project file writes it: relative to its own folder."""
-    return Path(os.path.relpath(path.resolve(), output.resolve().parent)).as_posix()
+    return Path(os.path.relpath(real_path(path), real_path(output).parent)).as_posix()
 
 
 def _text(value: str) -> str:

@@ -79,6 +79,11 @@ def read_json(path: Path) -> Any:
         raise InputError(f"cannot be read: {_reason(error)}", subject=path, expected="a JSON document") from error
 
 
+def real_path(path: Path) -> Path:
+    """Where a path leads, absolute and without links; a link that leads to itself stays as it is."""
+    return Path(os.path.realpath(path))
+
+
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 

@@ -33,6 +33,7 @@ def sign(bundle: Bundle, key: Path) -> Path:
         InputError: The key cannot be used, or OpenSSH is missing.
     """
     check_integrity(bundle)
+    read_regular(key, TEXT_BYTES)
     manifest = read_regular(bundle.path / MANIFEST, TEXT_BYTES)
     answer = _ssh_keygen("sign", "-n", NAMESPACE, "-f", str(key), data=manifest)
     if answer.returncode != 0 or not answer.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----"):

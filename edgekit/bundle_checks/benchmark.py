@@ -16,6 +16,7 @@ from edgekit.errors import InputError
 from edgekit.model import Arrays
 from edgekit.progress import Step
 from edgekit.registry import canonical_of
+from edgekit.regular_file import real_path
 from edgekit.timing.latency import (
     MOST_SECONDS,
     STAND_IN_SECONDS,
@@ -100,7 +101,7 @@ def bench_bundle(
             reached.
     """
     where = device or LocalDevice()
-    if against is not None and against.path.resolve() == bundle.path.resolve():
+    if against is not None and real_path(against.path) == real_path(bundle.path):
         raise InputError("is the bundle itself", subject="--against", found=against.path)
     if model is not None and not isinstance(where, LocalDevice):
         raise InputError(

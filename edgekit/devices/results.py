@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -33,6 +32,7 @@ from edgekit.bundle import MANIFEST, Bundle
 from edgekit.device import Device, Session, Timing
 from edgekit.errors import InputError, RequirementError
 from edgekit.model import Arrays
+from edgekit.regular_file import read_json
 from edgekit.schema import find_flaw
 
 SCHEMA_FILE = "devices/results.schema.json"
@@ -76,7 +76,7 @@ class ResultsDevice(Device):
             InputError: The file is missing, is none, or belongs to another bundle.
         """
         record = self._read()
-        manifests = ((bundle.path / MANIFEST).read_bytes(), record["manifest"].encode())
+        manifests = ((bundle.path / MANIFEST).read_bytes(), record["manifest"].encode(errors="surrogatepass"))
         if manifests[0] != manifests[1]:
             expected, found = (f"a {MANIFEST} with SHA-256 {sha256(text).hexdigest()}" for text in manifests)
             raise InputError(
@@ -89,11 +89,8 @@ class ResultsDevice(Device):
         yield ResultsSession(self._file, record, bundle)
 
     def _read(self) -> dict[str, Any]:
-        try:
-            record: dict[str, Any] = json.loads(self._file.read_text(encoding="utf-8"))
-            flaw = find_flaw(record, SCHEMA_FILE)
-        except (OSError, ValueError) as error:
-            flaw = str(error)
+        record: dict[str, Any] = read_json(self._file)
+        flaw = find_flaw(record, SCHEMA_FILE)
         if flaw is not None:
             raise InputError(
                 "is no results file",

@@ -15,6 +15,7 @@ from edgekit.atomic import atomic_file
 from edgekit.errors import InputError, InternalError
 from edgekit.graph.shapes import light_proto
 from edgekit.model import PROTOBUF_LIMIT, Model
+from edgekit.regular_file import real_path
 
 _OTHER_FORMATS = (
     # offset of the magic bytes, the bytes, what such a file is, what to do
@@ -168,7 +169,7 @@ def _checked_location(location: str, size: int, model: Path) -> Path:
             expected=f"a name of {_NAME_BYTES} bytes at most, without NUL",
             found=f"{location[:80]!r}",
         )
-    if not location or outside or not file.resolve().is_relative_to(model.parent.resolve()):
+    if not location or outside or not real_path(file).is_relative_to(real_path(model.parent)):
         raise InputError(
             "keeps tensors outside its own folder, which is refused",
             subject=model,

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from edgekit.quality_gate.bundles import Judged
+from edgekit.regular_file import read_text, real_path
 
 WORKSPACE_VARIABLE = "GITHUB_WORKSPACE"
 """Environment variable with the folder that the paths of annotations start from."""
@@ -39,10 +40,10 @@ def annotation_lines(judged: Sequence[Judged], config: Path | None) -> Iterator[
 def _place(config: Path, name: str) -> dict[str, str]:
     """File and line of the project file where the bundle is declared; line 1 where it is not."""
     named = re.compile(rf"""\s*name\s*=\s*["']{re.escape(name)}["']""")
-    lines = config.read_text(encoding="utf-8").splitlines()
+    lines = read_text(config).splitlines()
     line = next((number for number, text in enumerate(lines, 1) if named.match(text)), 1)
     root = Path(os.environ.get(WORKSPACE_VARIABLE) or Path.cwd()).resolve()
-    file = config.resolve()
+    file = real_path(config)
     return {"file": (file.relative_to(root) if file.is_relative_to(root) else file).as_posix(), "line": str(line)}
 
 

@@ -7,6 +7,7 @@ their fingerprints: a later build and the one that was kept are measured in turn
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,6 +16,7 @@ from pathlib import Path
 from edgekit.atomic import atomic_directory, atomic_file
 from edgekit.bundle import Bundle, is_bundle
 from edgekit.errors import InputError
+from edgekit.regular_file import read_json, real_path
 from edgekit.schema import find_flaw
 
 BASELINE_VERSION = 3
@@ -54,14 +56,11 @@ def read_baseline(path: Path) -> dict[str, Figures]:
     Raises:
         InputError: The file is missing or is no baseline.
     """
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
+    if not os.path.lexists(path):
         raise InputError(
             "there is no baseline", subject=path, hint=f"`edgekit gate --baseline {path} --update` writes one"
-        ) from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot be read: {error}", subject=path) from error
+        )
+    document = read_json(path)
     flaw = find_flaw(document, SCHEMA_FILE)
     if flaw is not None:
         raise InputError(
@@ -81,12 +80,12 @@ def write_baseline(path: Path, bundles: Mapping[str, Bundle]) -> None:
         InputError: The file is there and is no baseline, or cannot be written.
     """
     figures = {
-        **(read_baseline(path) if path.exists() else {}),
+        **(read_baseline(path) if os.path.lexists(path) else {}),
         **{name: Figures.of(bundle) for name, bundle in bundles.items()},
     }
     for bundle in bundles.values():
         place = kept_bundle(path, Figures.of(bundle))
-        if bundle.path.resolve() != place.resolve():
+        if real_path(bundle.path) != real_path(place):
             with atomic_directory(place, what="bundle", may_replace=is_bundle) as folder:
                 shutil.copytree(bundle.path, folder, dirs_exist_ok=True)
     document = {

@@ -24,6 +24,7 @@ from edgekit.quality_gate.measuring import Ratio
 from edgekit.quality_gate.on_device import DeviceClock, asks_for_device, judge_on_device
 from edgekit.quality_gate.verdict import Outcome, Verdict
 from edgekit.registry import canonical_of
+from edgekit.regular_file import real_path
 from edgekit.signature import check_signature
 
 
@@ -162,7 +163,7 @@ class Gate:
     def _of_against(self, bundle: Bundle, against: Path) -> Bundle:
         """The bundle that this one is compared with."""
         place = against if is_bundle(against) else against / bundle.path.name
-        if place.resolve() == bundle.path.resolve():
+        if real_path(place) == real_path(bundle.path):
             raise InputError("is the bundle itself", subject="--against", found=place)
         return _whole(place)
 

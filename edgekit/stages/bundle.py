@@ -28,6 +28,7 @@ from edgekit.fingerprint import model_files
 from edgekit.graph.shapes import infer_shapes
 from edgekit.measurements import MEASUREMENTS, split
 from edgekit.preprocessing import Preprocessing
+from edgekit.regular_file import real_path
 from edgekit.reporting.graph_record import graph_record
 from edgekit.reporting.markdown import markdown_report
 from edgekit.reporting.summary import stage_record
@@ -148,7 +149,7 @@ class WriteBundle(Stage[Measured]):
     def _write(self, files: Mapping[str, str], folder: Path) -> None:
         for name, text in files.items():
             place = folder / name
-            if place.exists() or not place.resolve().is_relative_to(folder.resolve()):
+            if place.exists() or not real_path(place).is_relative_to(real_path(folder)):
                 raise self.broken(f"the check's file {name!r} cannot be written beside the model")
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, encoding="utf-8", newline="\n")

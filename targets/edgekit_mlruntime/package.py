@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-import json
 import math
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 
 from edgekit.errors import InputError
+from edgekit.regular_file import read_json, read_regular
 from edgekit_mlruntime.program import (
     Array,
     Binding,
@@ -47,6 +47,10 @@ _FEATURE_KINDS = (
 )
 
 
+_MODEL_BYTES = 2 << 30
+"""What protobuf can read."""
+
+
 def model_file(package: Path) -> Path:
     """The ``.mlmodel`` file inside a package, found through its manifest.
 
@@ -54,16 +58,25 @@ def model_file(package: Path) -> Path:
         InputError: Not a package.
     """
     manifest = package / "Manifest.json"
+    if not manifest.exists():
+        raise InputError("not an .mlpackage", subject=package, expected="a folder with a Manifest.json")
+    document = read_json(manifest)
     try:
-        document = json.loads(manifest.read_text(encoding="utf-8"))
         item = document["itemInfoEntries"][document["rootModelIdentifier"]]
-        return package / "Data" / str(item["path"])
-    except OSError as error:
-        raise InputError(
-            "not an .mlpackage", subject=package, expected="a folder with a Manifest.json", found=error
-        ) from error
-    except (ValueError, KeyError, TypeError) as error:
+        return inside(package / "Data", str(item["path"]))
+    except (KeyError, TypeError) as error:
         raise InputError("the package's manifest names no root model", subject=manifest, found=repr(error)) from error
+
+
+def inside(folder: Path, name: str) -> Path:
+    """What a package names in one of its folders.
+
+    Raises:
+        InputError: It leads out of the folder.
+    """
+    if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+        raise InputError("the package names a file outside of it", subject=folder, found=name)
+    return folder / name
 
 
 def read_package(package: Path) -> Program:
@@ -76,10 +89,7 @@ def read_package(package: Path) -> Program:
         InputError: Not a readable package, or its model is no ML Program.
     """
     path = model_file(package)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError("cannot read the package's model", subject=path, found=error) from error
+    data = read_regular(path, _MODEL_BYTES)
     try:
         model = model_class().FromString(data)
     except Exception as error:  # protobuf's DecodeError differs between its implementations
@@ -164,7 +174,7 @@ class _ProgramReader:
             raise InputError("only tensors can lie in a weight file", found=declared)
         if not blob.fileName.startswith(_MODEL_PATH):
             raise InputError("a weight file outside of the package", expected=f"{_MODEL_PATH}…", found=blob.fileName)
-        path = self._folder / blob.fileName.removeprefix(_MODEL_PATH)
+        path = inside(self._folder, blob.fileName.removeprefix(_MODEL_PATH))
         return functools.partial(read_blob, path, blob.offset, declared.dtype, _known_shape(declared))
 
 

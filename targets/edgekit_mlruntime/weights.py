@@ -16,9 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from edgekit.errors import InputError
+from edgekit.regular_file import open_regular
 from edgekit_mlruntime.program import Array, DataType
 
 _VERSION = 2
+_MOST_BYTES = 1 << 40
 _SENTINEL = 0xDEADBEEF
 _HEADER = struct.Struct("<II")
 _METADATA = struct.Struct("<IIQQQ")
@@ -46,7 +48,8 @@ _BLOB_TYPES = {
 @functools.lru_cache(maxsize=8)
 def _map_file(path: Path, _modified_ns: int) -> Array:
     """The whole file, mapped read-only, as uint8."""
-    data = np.memmap(path, dtype=np.uint8, mode="r").view(np.ndarray)
+    with open_regular(path, _MOST_BYTES) as file:
+        data = np.memmap(file, dtype=np.uint8, mode="r").view(np.ndarray)
     version = _HEADER.unpack_from(data.data)[1] if data.size >= _HEADER.size else None
     if version != _VERSION:
         raise InputError(

@@ -131,7 +131,7 @@ def test_what_is_wrong_with_a_file_is_told(
 def test_a_file_that_is_none_is_told(bundle: Bundle, tmp_path: Path) -> None:
     (tmp_path / "no.json").write_text("{")
     for name in ("no.json", "nowhere.json"):
-        with pytest.raises(InputError, match="no results file"), ResultsDevice(tmp_path / name).open(bundle):
+        with pytest.raises(InputError, match="cannot be read: "), ResultsDevice(tmp_path / name).open(bundle):
             pass
 
 

@@ -72,7 +72,28 @@ def test_what_is_no_package_is_refused(tmp_path, save, mb):
     with pytest.raises(InputError, match="no ML Program"):
         edgekit_coreml.load(path)
     model_file(path).unlink()
-    with pytest.raises(InputError, match="cannot read the package's model"):
+    with pytest.raises(InputError, match="cannot be read: no such file"):
+        edgekit_coreml.load(path)
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "../../../elsewhere", "a/../../b"])
+def test_what_a_package_names_lies_inside_of_it(tmp_path, name):
+    package = tmp_path / "p.mlpackage"
+    package.mkdir()
+    manifest = {"rootModelIdentifier": "m", "itemInfoEntries": {"m": {"path": name}}}
+    (package / "Manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match="the package names a file outside of it\nfound: ") as raised:
+        edgekit_coreml.load(package)
+    assert str(raised.value).endswith(name)
+
+
+def test_weights_lie_inside_of_the_package(save, mb):
+    path = save(lambda x: mb.linear(x=x, weight=np.ones((400, 60), np.float32), name="out"), {"x": ((2, 60),)})
+    data = model_file(path).read_bytes()
+    inside, outside = b"@model_path/weights/weight.bin", b"@model_path/../weights/weight0"
+    assert inside in data
+    model_file(path).write_bytes(data.replace(inside, outside))
+    with pytest.raises(InputError, match=r"the package names a file outside of it\nfound: \.\./weights/weight0"):
         edgekit_coreml.load(path)
 
 

@@ -1,0 +1,108 @@
+"""Whatever file an option names, it is a regular one of some size, or an error at once; nothing waits or fills up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import honest
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="FIFOs and device files are Unix's")
+SECONDS = 30
+HUGE = 40 << 30
+"""Bytes of a file that takes no room: more than any option reads."""
+
+COMMANDS: dict[str, str] = {
+    "model": "inspect FILE",
+    "fixed": "fix FILE --dim N=1 -o out.onnx",
+    "labels": "package m.onnx --target onnxruntime --labels FILE -o out",
+    "config": "build --config FILE",
+    "config of data": "package m.onnx --target onnxruntime --data data --config FILE -o out",
+    "config of budgets": "gate b --config FILE",
+    "baseline": "gate b --baseline FILE",
+    "updated baseline": "gate b --baseline FILE --update",
+    "results": "verify b --results FILE",
+    "signers": "verify b --signers FILE",
+    "key": "sign b --key FILE",
+    "original": "verify b --data data --model FILE",
+    "like": "package m.onnx --target onnxruntime --data data --like FILE -o out",
+    "bundle": "verify FILE",
+    "against": "bench b --against FILE",
+    "shown beside": "report b --against FILE -o out.html",
+    "compared with": "gate b --against FILE",
+    "sample": "package m.onnx --target onnxruntime --data samples -o out",
+    "sample that is looked at": "init m.onnx --data samples",
+    "sound that is looked at": "init sound.onnx --data sounds",
+}
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(HUGE)
+
+
+def to_itself(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+@pytest.fixture(scope="module")
+def honest_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, samples, and a bundle of them."""
+    folder = tmp_path_factory.mktemp("honest")
+    model = honest.MODELS["net"]()
+    honest.write_model("net", folder / "m.onnx", model)
+    honest.write_model("sound", folder / "sound.onnx", honest.MODELS["sound"]())
+    honest.write_samples(model, folder / "data", 3)
+    assert edgekit("package m.onnx --target onnxruntime -o b", folder).returncode == 0
+    return folder
+
+
+def edgekit(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "edgekit", *command.split()],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [fifo, huge, *(pytest.param(make, marks=pytest.mark.slow) for make in (endless, to_itself))],
+    ids=lambda make: make.__name__,
+)
+@pytest.mark.parametrize("what", COMMANDS)
+def test_a_file_that_is_none_is_refused_at_once(
+    what: str, make: Callable[[Path], None], honest_folder: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "here"
+    shutil.copytree(honest_folder, folder)
+    name = {
+        "sample": "samples/0.npz",
+        "sample that is looked at": "samples/0.npz",
+        "sound that is looked at": "sounds/0.wav",
+    }.get(what, "file")
+    (folder / name).parent.mkdir(exist_ok=True)
+    make(folder / name)
+    before = sorted(folder.iterdir())
+    finished = edgekit(COMMANDS[what].replace("FILE", name), folder)
+    assert finished.returncode in (1, 2), finished.stderr
+    assert "error: " in finished.stderr
+    assert "Traceback" not in finished.stderr
+    assert sorted(folder.iterdir()) == before
