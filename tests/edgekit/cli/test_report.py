@@ -36,12 +36,12 @@ class Page(HTMLParser):
 
 SECTIONS = [
     "Summary",
-    "Size by layer",
-    "Latency",
+    "Candidates",
     "Accuracy",
-    "Quantization trade-off",
-    "Operators",
+    "Latency",
+    "Size by layer",
     "Graph",
+    "Operators",
     "Inputs and outputs",
     "Stages",
     "Files",
