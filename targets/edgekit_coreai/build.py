@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from edgekit.model import Model
@@ -10,6 +11,7 @@ from edgekit_coreai.availability import version
 from edgekit_coreai.conversion import convert_graph
 from edgekit_mil.program.interface import Interface
 from edgekit_mlprogram.artifact import build_artifact
+from edgekit_mlprogram.options import by_default, interface_of
 
 
 def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
@@ -22,6 +24,8 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
             installed.
         edgekit_coreai.process.CoreAICrashError: Apple's compiler refuses the model or ends its process.
     """
-    interface = Interface(states=model.states)
+    options = by_default(options, model)
+    image = interface_of(replace(options, options={**options.options, "classifier": "no"}), model.open_dims).image
+    interface = Interface(image=image, states=model.states)
     builder = f"coreai-core {version()} by way of "
     return build_artifact(model, profile, folder / "model.aimodel", options, convert_graph, interface, builder)

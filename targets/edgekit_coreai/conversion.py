@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -106,12 +107,13 @@ def convert_graph(
             texts=texts,
             examples=examples,
             dimensions=dimensions,
-            interface=interface,
+            interface=Interface(states=interface.states) if interface is not None else None,
             labels=labels,
             compression=compression,
             progress=progress,
         )
-        path = translate_package(converted.package, out, texts=texts, subject=subject)
+        picture = None if interface is None or interface.image is None else interface.image.as_record()
+        path = translate_package(converted.package, out, texts=texts, subject=subject, picture=picture)
     return replace(converted, package=path)
 
 
@@ -122,6 +124,7 @@ def translate_package(
     function: str | None = None,
     texts: Mapping[str, str] | None = None,
     subject: object = None,
+    picture: Mapping[str, Any] | None = None,
     process: Process | None = None,
 ) -> Path:
     """Translate an ML Program on disk to a Core AI model.
@@ -132,6 +135,8 @@ def translate_package(
         function: The function to translate; None for the default one.
         texts: ``author``, ``license``, ``description`` and ``version`` for the metadata.
         subject: What errors name; None for the package.
+        picture: The record of an :class:`~edgekit.preprocessing.ImagePreprocessing` that is resolved for the only
+            input: the model has entries that take a picture too. None for none.
         process: Apple's code; by default the process that all share.
 
     Returns:
@@ -145,7 +150,7 @@ def translate_package(
     path = out if out.suffix == SUFFIX else out.with_name(f"{out.name}{SUFFIX}")
     with atomic_directory(path, what="model", may_replace=is_model) as folder:
         made = folder / f"made{SUFFIX}"
-        arguments = (package.resolve(), function, made, dict(texts or {}))
+        arguments = (package.resolve(), function, made, dict(texts or {}), picture)
         (process or shared()).ask(subject or package, "translate", *arguments)
         for file in made.iterdir():
             file.rename(folder / file.name)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from edgekit_mlprogram.options import OPTIONS as OF_ML_PROGRAMS
+from edgekit_mlprogram.options import TEXTS
 
-OPTIONS = {name: OF_ML_PROGRAMS[name] for name in ("author", "license", "description", "version")}
-"""Core AI has no outputs that are texts: the names of the classes are in the metadata, whatever the options.
-
-Its picture inputs cannot be executed off a Mac, so that they could not be verified: the input is an array."""
+OPTIONS = {
+    "image": "yes: beside the entry main, which takes an array, the model has the entry picture: it takes a pixel "
+    "buffer, made main's input as [preprocessing] says; by default where the preprocessing is known and the samples "
+    "are pictures; no: main alone",
+    **{name: OF_ML_PROGRAMS[name] for name in TEXTS},
+}
+"""Core AI has no outputs that are texts: the names of the classes are in the metadata, whatever the options."""

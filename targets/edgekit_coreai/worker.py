@@ -39,12 +39,19 @@ class Worker:
         self._models: dict[int, _Model] = {}
         self._count = 0
 
-    async def translate(self, package: Path, function: str | None, out: Path, extra: Mapping[str, str]) -> None:
+    async def translate(
+        self,
+        package: Path,
+        function: str | None,
+        out: Path,
+        extra: Mapping[str, str],
+        picture: Mapping[str, Any] | None,
+    ) -> None:
         """Write a package's function as a Core AI model."""
         from edgekit_coreai.translation.writing import write
 
         self._trace.note("reading the ML Program")
-        write(package, function, out, extra, self._trace)
+        write(package, function, out, extra, picture, self._trace)
 
     async def expose(self, package: Path, names: Sequence[str], out: Path) -> None:
         """Write a package's default function as a model that puts out these values, by native name."""
@@ -54,14 +61,14 @@ class Worker:
         program = read_package(package)
         translate(program.functions[program.default_function], names, package, self._trace).save_asset(out)
 
-    async def open(self, path: Path) -> tuple[int, dict[str, Any]]:
-        """Compile a model for this machine; its number, and what it says of itself."""
+    async def open(self, path: Path, entry: str = "main") -> tuple[int, dict[str, Any]]:
+        """Compile a model for this machine; its number, and what it says of an entry, or of the only one."""
         self._trace.note("compiling the model for this machine")
         asset = authoring.AIModelAsset.load(path)
         stack = AsyncExitStack()
         try:
             model = await stack.enter_async_context(asset.executable())
-            (name,) = [name for name in model.function_names if name == "main"] or model.function_names[:1]
+            (name,) = [name for name in model.function_names if name == entry] or model.function_names[:1]
             function = model.load_function(name)
         except BaseException:
             await stack.aclose()
@@ -94,9 +101,12 @@ def _arrays(values: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 def _described(description: Any) -> dict[str, Any]:
     def ports(names: list[str], descriptor: Any) -> list[tuple[str, str, tuple[int | None, ...]]]:
-        found = []
+        found: list[tuple[str, str, tuple[int | None, ...]]] = []
         for name in names:
             kind = descriptor(name)
+            if isinstance(kind, runtime.ImageDescriptor):
+                found.append((name, str(kind.pixel_format_type), (kind.height, kind.width)))
+                continue
             shape = tuple(None if size is None or size < 0 else int(size) for size in kind.shape)
             found.append((name, str(kind.dtype), shape))
         return found

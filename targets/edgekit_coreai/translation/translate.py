@@ -11,6 +11,7 @@ import numpy as np
 from edgekit.errors import InternalError, OpGap, UnsupportedOpsError
 from edgekit_coreai.translation.apple import authoring, dialect
 from edgekit_coreai.translation.builder import Builder, Tensor, element_type, named, tensor_type
+from edgekit_coreai.translation.picture import add_entries
 from edgekit_coreai.translation.registry import Call, CannotTranslate, Lowering, Parameter, find_lowering
 from edgekit_mlruntime.program import (
     Binding,
@@ -54,14 +55,17 @@ class State:
     type: TensorType
 
 
-def translate(function: Function, outputs: Sequence[str], subject: object, notes: Notes) -> Any:
-    """Write a function as a Core AI program of one entry, ``main``.
+def translate(
+    function: Function, outputs: Sequence[str], subject: object, notes: Notes, picture: Mapping[str, Any] | None = None
+) -> Any:
+    """Write a function as the entry ``main`` of a Core AI program.
 
     Args:
         function: The function.
         outputs: Those of its outputs that the program is to have, by native name.
         subject: What errors name: the model.
         notes: Told which operation is being translated.
+        picture: How pixels become the function's only input, for the entries that take a picture; None for none.
 
     Raises:
         UnsupportedOpsError: Operations that cannot be translated, all of them.
@@ -71,7 +75,13 @@ def translate(function: Function, outputs: Sequence[str], subject: object, notes
 
     module = authoring.Module.create()
     with module:
-        return _Translator(function, subject, notes).run(module, outputs)
+        results = _Translator(function, subject, notes).run(outputs)
+        if picture is not None:
+            (declared,) = function.inputs
+            assert isinstance(declared.type, TensorType)
+            kinds = [(name, value.type) for name, value in results]
+            add_entries(declared.name, declared.type, kinds, picture, ENTRY)
+        return authoring.AIProgram(module)
 
 
 class _Translator:
@@ -83,7 +93,8 @@ class _Translator:
         self._notes = notes
         self._parts = set(_parts(function.block))
 
-    def run(self, module: Any, wanted: Sequence[str]) -> Any:
+    def run(self, wanted: Sequence[str]) -> list[tuple[str, Any]]:
+        """Write the entry; its results by name, in Apple's terms."""
         function = self._function
         names = [declared.name for declared in function.inputs]
         graph = dialect.GraphOp(ENTRY, [_input_type(declared) for declared in function.inputs], [], names, [])
@@ -104,7 +115,7 @@ class _Translator:
             results = [(name, self._builder.raw(scope[name])) for name in wanted]
             results += [(name, state.token) for name, state in states.items()]
             graph.outputs_spec = results
-        return authoring.AIProgram(module)
+        return results
 
     def _operations(self, block: Block, scope: dict[str, Any]) -> None:
         for operation in block.operations:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from edgekit.errors import InputError
 from edgekit_coreai.interface import INTERFACE_KEY, TEXTS, exported_outputs, interface_record
@@ -15,7 +16,14 @@ OF_COREMLTOOLS = "com.github.apple.coremltools."
 """What entries of the package's metadata begin with that coremltools has made."""
 
 
-def write(package: Path, function: str | None, out: Path, extra: Mapping[str, str], notes: Notes) -> None:
+def write(
+    package: Path,
+    function: str | None,
+    out: Path,
+    extra: Mapping[str, str],
+    picture: Mapping[str, Any] | None,
+    notes: Notes,
+) -> None:
     """Translate a function of a package.
 
     Args:
@@ -23,6 +31,7 @@ def write(package: Path, function: str | None, out: Path, extra: Mapping[str, st
         function: Its name; None for the default one.
         out: The ``.aimodel`` to write.
         extra: Texts and further entries for the metadata.
+        picture: How pixels become the only input, for the entries that take a picture; None for none.
         notes: Told what comes next.
 
     Raises:
@@ -34,7 +43,7 @@ def write(package: Path, function: str | None, out: Path, extra: Mapping[str, st
     if name not in program.functions:
         raise InputError("no such function", subject=package, expected=", ".join(program.functions), found=name)
     chosen = program.functions[name]
-    made = translate(chosen, exported_outputs(chosen), package, notes)
+    made = translate(chosen, exported_outputs(chosen), package, notes, picture)
     notes.note("writing the model")
     metadata = runtime.AIModelAssetMetadata()
     for text in TEXTS:
