@@ -35,7 +35,7 @@ from edgekit.api_arguments import (
 from edgekit.atomic import atomic_file
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.benchmark import Candidate, bench_bundle
-from edgekit.bundle_checks.throughput import FloodedCandidate, flood_bundles
+from edgekit.bundle_checks.throughput import ThroughputCandidate, bench_throughput
 from edgekit.bundle_checks.verification import Verification, verify_bundle
 from edgekit.candidates import Choice
 from edgekit.config import declared_preprocessing, find_config, read_config
@@ -75,7 +75,6 @@ __all__ = [
     "Candidate",
     "ExtractedModel",
     "FixedModel",
-    "FloodedCandidate",
     "GateResult",
     "Inspection",
     "InstalledTargets",
@@ -84,6 +83,7 @@ __all__ = [
     "Prediction",
     "ProjectBundle",
     "QuantizedModel",
+    "ThroughputCandidate",
     "Verification",
     "bench",
     "build",
@@ -458,7 +458,7 @@ def bench(
     streams: int | str,
     batch: int | None = None,
     progress: Progress | None = None,
-) -> list[FloodedCandidate]: ...
+) -> list[ThroughputCandidate]: ...
 @overload
 def bench(
     bundle: StrPath | Bundle,
@@ -470,7 +470,7 @@ def bench(
     streams: int | str | None = None,
     batch: int,
     progress: Progress | None = None,
-) -> list[FloodedCandidate]: ...
+) -> list[ThroughputCandidate]: ...
 def bench(
     bundle: StrPath | Bundle,
     *,
@@ -481,7 +481,7 @@ def bench(
     streams: int | str | None = None,
     batch: int | None = None,
     progress: Progress | None = None,
-) -> list[Candidate] | list[FloodedCandidate]:
+) -> list[Candidate] | list[ThroughputCandidate]:
     """Measures a bundle's latency, load time and memory, or its throughput, in turns with others: ``edgekit bench``.
 
     Args:
@@ -497,7 +497,7 @@ def bench(
 
     Returns:
         The bundle first, then the others. A :class:`Candidate` that is not :attr:`Candidate.of_device` was executed by
-        a stand-in, whose times say nothing about the device. For throughput a :class:`FloodedCandidate` each.
+        a stand-in, whose times say nothing about the device. For throughput a :class:`ThroughputCandidate` each.
 
     Raises:
         InputError: The arguments do not fit the bundle, the device cannot be reached, or it runs no inferences at the
@@ -513,7 +513,7 @@ def bench(
     opened, other = bundle_of(bundle), None if against is None else bundle_of(against)
     with told.stage("bench"):
         if together:
-            return flood_bundles(opened, other, count, batch or 1, told.step, where)
+            return bench_throughput(opened, other, count, batch or 1, told.step, where)
         return bench_bundle(opened, other, optional_path(model), told.step, where)
 
 

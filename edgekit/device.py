@@ -77,7 +77,7 @@ class Session(ABC):
             edgekit.errors.RequirementError: The device failed, or went away.
         """
 
-    def flood(self, sample: Mapping[str, np.ndarray], seconds: float) -> Throughput:
+    def throughput(self, sample: Mapping[str, np.ndarray], seconds: float) -> Throughput:
         """Inferences of one sample, or one batch, at the same time; of a session that was opened for that.
 
         Raises:
@@ -152,7 +152,7 @@ class Device(ABC):
         raise NotImplementedError(type(self).__name__)
 
     def open_for_throughput(self, bundle: Bundle, streams: int | None, batch: int) -> AbstractContextManager[Session]:
-        """Bring the bundle to the device, for inferences that run at the same time (:meth:`Session.flood`).
+        """Bring the bundle to the device, for inferences that run at the same time (:meth:`Session.throughput`).
 
         Args:
             bundle: The bundle.

@@ -28,7 +28,7 @@ SAME = 1e-3
 
 
 @dataclass(frozen=True)
-class FloodedCandidate:
+class ThroughputCandidate:
     """One of the models that were measured."""
 
     name: str
@@ -52,11 +52,11 @@ class FloodedCandidate:
         """In which interval that lies, with 95 % confidence."""
         return _inverse(median_interval(self.times), 1e3)
 
-    def ratio_to(self, first: FloodedCandidate) -> float:
+    def ratio_to(self, first: ThroughputCandidate) -> float:
         """Its samples a second over those of the first one; above 1 is faster."""
         return self.samples_per_second / first.samples_per_second
 
-    def ratio_interval_to(self, first: FloodedCandidate) -> Interval | None:
+    def ratio_interval_to(self, first: ThroughputCandidate) -> Interval | None:
         """In which interval that ratio lies, with 95 % confidence."""
         return _inverse(ratio_interval(self.times, first.times), 1.0)
 
@@ -65,7 +65,7 @@ class FloodedCandidate:
         """How long each inference took beside the others."""
         return Latency(tuple(one for turn in self.turns for one in turn.milliseconds))
 
-    def as_record(self, first: FloodedCandidate) -> dict[str, Any]:
+    def as_record(self, first: ThroughputCandidate) -> dict[str, Any]:
         """Plain data for ``--json``."""
         last = self.turns[-1]
         return {
@@ -85,14 +85,14 @@ class FloodedCandidate:
         }
 
 
-def flood_bundles(
+def bench_throughput(
     bundle: Bundle,
     against: Bundle | None = None,
     streams: int | None = None,
     batch: int = 1,
     step: Step | None = None,
     device: Device | None = None,
-) -> list[FloodedCandidate]:
+) -> list[ThroughputCandidate]:
     """Measures bundles in turns, each kept busy with as many inferences at once as it is given streams.
 
     Each inference is of the first golden sample, N times in a batch of N.
@@ -129,7 +129,7 @@ def flood_bundles(
             sessions[str(one.path)] = session, feeds
         turns = _in_turns(sessions, step)
         return [
-            FloodedCandidate(name, session.executed_by, batch, tuple(turns[name]))
+            ThroughputCandidate(name, session.executed_by, batch, tuple(turns[name]))
             for name, (session, _) in sessions.items()
         ]
 
@@ -137,12 +137,12 @@ def flood_bundles(
 def _in_turns(sessions: Mapping[str, tuple[Session, Arrays]], step: Step | None) -> dict[str, list[Throughput]]:
     """:data:`TURNS` for each; every second round goes in reverse order."""
     for session, feeds in sessions.values():
-        session.flood(feeds, WARM_UP_SECONDS)
+        session.throughput(feeds, WARM_UP_SECONDS)
     turns: dict[str, list[Throughput]] = {name: [] for name in sessions}
     for number in range(TURNS):
         for name in list(sessions)[:: -1 if number % 2 else 1]:
             session, feeds = sessions[name]
-            turns[name].append(session.flood(feeds, TURN_SECONDS))
+            turns[name].append(session.throughput(feeds, TURN_SECONDS))
         if step is not None:
             step("turn", number + 1, TURNS)
     return turns

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
     from edgekit.bundle_checks.benchmark import Candidate
-    from edgekit.bundle_checks.throughput import FloodedCandidate
+    from edgekit.bundle_checks.throughput import ThroughputCandidate
 
 AgainstOption = Annotated[
     Path | None,
@@ -63,7 +63,7 @@ def bench(
     from edgekit import api
 
     if streams is not None or batch is not None:
-        flooded = api.bench(
+        measured = api.bench(
             bundle,
             against=against,
             model=model,
@@ -73,8 +73,8 @@ def bench(
             device_timeout=device_timeout,
             progress=console.progress,
         )
-        record = {"device": device, "candidates": [candidate.as_record(flooded[0]) for candidate in flooded]}
-        console.show(record, partial(_show_throughput, flooded))
+        record = {"device": device, "candidates": [candidate.as_record(measured[0]) for candidate in measured]}
+        console.show(record, partial(_show_throughput, measured))
         return
 
     candidates = api.bench(
@@ -91,13 +91,13 @@ def bench(
 _THROUGHPUT_HEAD = ("model", "samples a second", "of the first", "P50 in ms", "P99", "load", "memory")
 
 
-def _show_throughput(candidates: Sequence[FloodedCandidate], out: RichConsole) -> None:
+def _show_throughput(candidates: Sequence[ThroughputCandidate], out: RichConsole) -> None:
     first = candidates[0]
     show_table(_THROUGHPUT_HEAD, (_throughput_row(candidate, first) for candidate in candidates), out)
     show_rows([(candidate.name, f"{candidate.executed_by}, {_load(candidate)}") for candidate in candidates], out)
 
 
-def _throughput_row(candidate: FloodedCandidate, first: FloodedCandidate) -> tuple[str, ...]:
+def _throughput_row(candidate: ThroughputCandidate, first: ThroughputCandidate) -> tuple[str, ...]:
     from edgekit.reporting.summary import bytes_text
 
     ratio = "1" if candidate is first else _with_interval(candidate.ratio_to(first), candidate.ratio_interval_to(first))
@@ -112,7 +112,7 @@ def _throughput_row(candidate: FloodedCandidate, first: FloodedCandidate) -> tup
     )
 
 
-def _load(candidate: FloodedCandidate) -> str:
+def _load(candidate: ThroughputCandidate) -> str:
     requests = int(candidate.turns[-1].settings["requests"])
     inferences = sum(len(turn.milliseconds) for turn in candidate.turns)
     samples = f"{candidate.batch} sample{'s' if candidate.batch != 1 else ''}"

@@ -75,14 +75,14 @@ class ServiceSession(Session):
             tuple(answer["milliseconds"]), self._greeting["load_ms"], answer["peak_memory"], self._greeting["settings"]
         )
 
-    def flood(self, sample: Mapping[str, np.ndarray], seconds: float) -> Throughput:
+    def throughput(self, sample: Mapping[str, np.ndarray], seconds: float) -> Throughput:
         """Inferences at the same time, by the device's own clock; the sample is sent once while it stays the same.
 
         Raises:
             RequirementError: The model fails, or the device went away.
         """
         payload = b"" if self._timed is sample else self._packed(sample)
-        answer, _ = self._ask({"op": "flood", "seconds": seconds}, payload)
+        answer, _ = self._ask({"op": "throughput", "seconds": seconds}, payload)
         self._timed = sample
         times, settings = tuple(answer["milliseconds"]), self._greeting["settings"]
         return Throughput(times, answer["elapsed_ms"], self._greeting["load_ms"], answer["peak_memory"], settings)

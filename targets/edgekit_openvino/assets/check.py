@@ -15,7 +15,7 @@ import numpy as np
 import openvino
 
 sys.dont_write_bytecode = True  # a folder __pycache__ would be no file of the bundle
-from check_service import Flood, OpenModel  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle
+from check_service import MeasureThroughput, OpenModel  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle
 from golden_check import BUNDLE, main  # type: ignore[import-not-found]  # noqa: E402  # likewise
 
 DEFAULT_DEVICES = {"intel-gpu": "GPU", "intel-npu": "NPU"}
@@ -45,7 +45,7 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenM
     compiled = core.compile_model(model, device, config)
     precision = compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
 
-    flood: Flood | None = None
+    throughput: MeasureThroughput | None = None
     request = compiled.create_infer_request()
 
     def execute(inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
@@ -66,12 +66,12 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenM
         if device == "CPU":
             settings["threads"] = str(compiled.get_property("INFERENCE_NUM_THREADS"))
             runtime += f" on {settings['threads']} thread{'s' if settings['threads'] != '1' else ''}"
-        flood = _flood(compiled, requests)
+        throughput = _throughput(compiled, requests)
     elif device == "CPU":
         settings["threads"] = str(arguments.threads)
         runtime += f", {arguments.threads} thread{'s' if arguments.threads != 1 else ''}"
     other = default_precision if default_precision != precision else ""
-    return OpenModel(execute, runtime, settings, other, flood)
+    return OpenModel(execute, runtime, settings, other, throughput)
 
 
 def _in_batches(port: Any, batch: int) -> openvino.PartialShape:
@@ -82,7 +82,7 @@ def _in_batches(port: Any, batch: int) -> openvino.PartialShape:
     return shape
 
 
-def _flood(compiled: Any, requests: int) -> Flood:
+def _throughput(compiled: Any, requests: int) -> MeasureThroughput:
     """Keeps N requests in flight, each started again as soon as it ends; inputs are set once."""
     queue = openvino.AsyncInferQueue(compiled, requests)
     begun, times = [0.0] * requests, []
@@ -92,7 +92,7 @@ def _flood(compiled: Any, requests: int) -> Flood:
 
     queue.set_callback(ended)
 
-    def flood(inputs: Sequence[np.ndarray], seconds: float) -> tuple[list[float], float]:
+    def throughput(inputs: Sequence[np.ndarray], seconds: float) -> tuple[list[float], float]:
         times.clear()
         for request in queue:
             for position, array in enumerate(inputs):
@@ -105,7 +105,7 @@ def _flood(compiled: Any, requests: int) -> Flood:
         queue.wait_all()
         return list(times), (time.perf_counter() - start) * 1e3
 
-    return flood
+    return throughput
 
 
 if __name__ == "__main__":

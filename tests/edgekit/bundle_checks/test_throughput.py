@@ -12,7 +12,7 @@ import pytest
 from edgekit import api
 from edgekit.bundle import read_bundle
 from edgekit.bundle_checks import throughput
-from edgekit.bundle_checks.throughput import FloodedCandidate, flood_bundles
+from edgekit.bundle_checks.throughput import ThroughputCandidate, bench_throughput
 from edgekit.device import Throughput
 from edgekit.errors import InputError, RequirementError
 
@@ -28,7 +28,7 @@ def test_samples_a_second_are_counted_from_turns() -> None:
     # 4 inferences of 5 samples in 100 ms are 200 samples a second, 2 in 100 ms are 100
     turns = [Throughput((50.0,) * count, 100.0, 1.0, None, {}) for count in (4, 4, 4, 2, 4)]
     other = [Throughput((50.0,) * 8, 100.0, 1.0, None, {}) for _ in turns]
-    first, second = (FloodedCandidate("", "", 5, tuple(made)) for made in (turns, other))
+    first, second = (ThroughputCandidate("", "", 5, tuple(made)) for made in (turns, other))
 
     assert first.samples_per_second == pytest.approx(200)
     assert first.interval == pytest.approx((100, 200))
@@ -43,7 +43,7 @@ def test_samples_a_second_are_counted_from_turns() -> None:
 def test_streams_are_what_was_asked_for(digits_bundle: DigitsBundle, profile: str, runtime: str) -> None:
     bundle = read_bundle(digits_bundle(f"digits-{profile}", "none"))
 
-    (candidate,) = flood_bundles(bundle, None, 2)
+    (candidate,) = bench_throughput(bundle, None, 2)
 
     assert candidate.executed_by.startswith(runtime)
     assert candidate.turns[0].settings["streams"] == "2"
@@ -56,7 +56,7 @@ def test_streams_are_what_was_asked_for(digits_bundle: DigitsBundle, profile: st
 
 
 def test_a_model_of_fixed_shapes_is_given_a_batch(digits_bundle: DigitsBundle) -> None:
-    (candidate,) = flood_bundles(read_bundle(digits_bundle("digits-intel-cpu", "none")), None, None, 4)
+    (candidate,) = bench_throughput(read_bundle(digits_bundle("digits-intel-cpu", "none")), None, None, 4)
 
     assert candidate.batch == 4
     inferences = sum(len(turn.milliseconds) for turn in candidate.turns)
@@ -65,7 +65,7 @@ def test_a_model_of_fixed_shapes_is_given_a_batch(digits_bundle: DigitsBundle) -
 
 
 def test_the_runtime_chooses(digits_bundle: DigitsBundle) -> None:
-    (candidate,) = flood_bundles(read_bundle(digits_bundle("digits-onnxruntime", "none")), None, None)
+    (candidate,) = bench_throughput(read_bundle(digits_bundle("digits-onnxruntime", "none")), None, None)
 
     assert candidate.turns[0].settings["streams"] == str(len(os.sched_getaffinity(0)))
 
@@ -74,7 +74,7 @@ def test_an_open_batch_is_taken(tmp_path: Path, onnx_file: Callable[..., Path]) 
     model = onnx_file("f (float[N, 3] x) => (float[N, 3] y) { y = Exp(x) }")
     bundle = api.package(model, "onnxruntime", tmp_path / "open", dims={"N": range(1, 9)})
 
-    (candidate,) = flood_bundles(bundle, None, 1, 8)
+    (candidate,) = bench_throughput(bundle, None, 1, 8)
 
     assert candidate.batch == 8
 
@@ -82,23 +82,23 @@ def test_an_open_batch_is_taken(tmp_path: Path, onnx_file: Callable[..., Path]) 
 def test_refused(digits_bundle: DigitsBundle, tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
     fixed = read_bundle(digits_bundle("digits-onnxruntime", "none"))
     with pytest.raises(InputError) as refused:
-        flood_bundles(fixed, None, 1, 2)
+        bench_throughput(fixed, None, 1, 2)
     assert refused.value.subject == "--batch 2"
     assert "is fixed to one size, and onnxruntime runs it as it is" in refused.value.message
     assert refused.value.hint == "package it with the batch left open: `--dim NAME=1..2`"
 
     with pytest.raises(RequirementError, match="is executed by a stand-in here, whose throughput says nothing"):
-        flood_bundles(read_bundle(digits_bundle("digits-ios18", "none")), None, 1)
+        bench_throughput(read_bundle(digits_bundle("digits-ios18", "none")), None, 1)
 
     mixes = onnx_file("f (float[1, 3] x) => (float[1, 3] y) { s = CumSum(x, axis)  y = Exp(s) }", axis=np.array(0))
     mixed = api.package(mixes, "intel-cpu", tmp_path / "mixed")
     with pytest.raises(RequirementError, match="the output 'y' differs between 3 equal samples"):
-        flood_bundles(mixed, None, 1, 3)
+        bench_throughput(mixed, None, 1, 3)
 
     sums = onnx_file("f (float[1, 3] x) => (float[1, 3] y) { y = ReduceSum(x, axis) }", axis=np.array([0]))
     summed = api.package(sums, "intel-cpu", tmp_path / "summed")
     with pytest.raises(RequirementError, match="the output 'y' is not that of 3 samples"):
-        flood_bundles(summed, None, 1, 3)
+        bench_throughput(summed, None, 1, 3)
 
     for streams in ("0", "two", -1):
         with pytest.raises(InputError, match="is no number of streams"):
