@@ -26,11 +26,11 @@ def show_rows(rows: Sequence[tuple[str, str]], out: RichConsole) -> None:
 
 
 def show_table(head: Sequence[str], rows: Iterable[Sequence[str]], out: RichConsole) -> None:
-    """Prints a table with a head."""
+    """Prints a table with a head; what is too long for its column goes on in the next line."""
     from rich import box
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table(*head, box=box.SIMPLE_HEAD)
+    table = Table(*(Column(title, overflow="fold") for title in head), box=box.SIMPLE_HEAD)
     for row in rows:
         table.add_row(*row)
     out.print(table)

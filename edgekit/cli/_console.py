@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -19,8 +20,8 @@ from edgekit.terminal.progress import progress_on
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
-PIPE_WIDTH = 10_000
-"""Columns that a table may take where nobody looks at it: nothing is cut or wrapped in a pipe."""
+PIPE_WIDTH = 100
+"""Columns of a table in a pipe, as logs are read: longer cells are wrapped, not cut. ``COLUMNS`` says otherwise."""
 
 
 class Console:
@@ -77,5 +78,6 @@ class Console:
 def _rich_console() -> RichConsole:
     from edgekit.terminal.escaping_console import EscapingConsole
 
-    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    asked = os.environ.get("COLUMNS", "")
+    width = None if sys.stdout.isatty() else int(asked) if asked.isdecimal() and int(asked) else PIPE_WIDTH
     return EscapingConsole(file=sys.stdout, width=width, markup=False, highlight=False, soft_wrap=False)

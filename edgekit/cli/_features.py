@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from edgekit.cli._bundle_view import show_table
+
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
 
 def render_features(record: Mapping[str, Any], out: RichConsole) -> None:
     """Prints the ``inputs`` and ``outputs`` of a record, each a name, a dtype and a shape."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table("", "name", "type", "shape", box=box.SIMPLE_HEAD)
-    for kind in ("input", "output"):
-        for spec in record[f"{kind}s"]:
-            table.add_row(kind, spec["name"], spec["dtype"], _shape_text(spec["shape"]))
-    out.print(table)
+    rows = [
+        (kind, spec["name"], spec["dtype"], _shape_text(spec["shape"]))
+        for kind in ("input", "output")
+        for spec in record[f"{kind}s"]
+    ]
+    show_table(("", "name", "type", "shape"), rows, out)
 
 
 def _shape_text(shape: list[int | str | None] | None) -> str:

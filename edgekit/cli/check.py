@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgekit.cli._bundle_view import show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._options import ModelArgument, ShapeOptions, TargetOption
@@ -97,13 +98,7 @@ def _fate(verdict: NodeVerdict) -> Row:
 
 
 def _render(rows: Sequence[Row], found: OperatorCheck, out: RichConsole) -> None:
-    from rich import box
-    from rich.table import Table
-
     if rows:
-        table = Table("node", "operator", "verdict", "unit", "evidence", "detail", box=box.SIMPLE_HEAD)
-        for row in rows:
-            table.add_row(*row)
-        out.print(table)
+        show_table(("node", "operator", "verdict", "unit", "evidence", "detail"), rows, out)
     out.print(", ".join(f"{count} {verdict}" for verdict, count in found.counts.items() if count) or "no nodes")
     out.print(str(found.support))

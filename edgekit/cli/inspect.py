@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from edgekit.cli._bundle_view import show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._features import render_features
@@ -32,14 +33,13 @@ def inspect(console: Console, *, model: ModelArgument, shapes: ShapeOptions) -> 
 
 
 def _render(record: dict[str, Any], out: RichConsole) -> None:
-    from rich import box
     from rich.filesize import decimal
-    from rich.table import Table
+    from rich.table import Column, Table
 
     opset = f"opset {record['opset']}"
     if record["upgraded_from_opset"] is not None:
         opset += f" (upgraded from {record['upgraded_from_opset']})"
-    facts = Table.grid(padding=(0, 2))
+    facts = Table.grid(Column(), Column(overflow="fold"), padding=(0, 2))
     facts.add_row("file", f"{record['file']}, {decimal(record['bytes'])}")
     facts.add_row("made by", record["producer"] or "unknown")
     facts.add_row("operators", f"{opset}, {record['nodes']} nodes")
@@ -51,15 +51,12 @@ def _render(record: dict[str, Any], out: RichConsole) -> None:
     out.print(facts)
     render_features(record, out)
     if record["dynamic_dimensions"]:
-        dynamic = Table("dynamic dimension", "of input", "axis", "fixed by", box=box.SIMPLE_HEAD)
-        for dimension in record["dynamic_dimensions"]:
-            name = dimension["dimension"] or "(no name)"
-            dynamic.add_row(name, dimension["input"], str(dimension["axis"]), dimension["fix"])
-        out.print(dynamic)
-    operators = Table("operator", "nodes", box=box.SIMPLE_HEAD)
-    for name, count in record["operators"].items():
-        operators.add_row(name, str(count))
-    out.print(operators)
+        dynamic = [
+            (each["dimension"] or "(no name)", each["input"], str(each["axis"]), each["fix"])
+            for each in record["dynamic_dimensions"]
+        ]
+        show_table(("dynamic dimension", "of input", "axis", "fixed by"), dynamic, out)
+    show_table(("operator", "nodes"), ((name, str(count)) for name, count in record["operators"].items()), out)
 
 
 def _macs(record: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from edgekit.cli._bundle_view import show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
 
@@ -47,13 +48,11 @@ def targets(console: Console) -> None:
 
 
 def _render(installed: InstalledTargets, devices: Sequence[str], out: RichConsole) -> None:
-    from rich import box
-    from rich.table import Table
-
-    table = Table("target", "also called", "runs here", "what it is", box=box.SIMPLE_HEAD)
+    rows = []
     for target, profile in installed.profiles():
         default = (target.name,) if profile == target.profiles[0] else ()
         other_names = dict.fromkeys((*default, *profile.aliases))
-        table.add_row(profile.name, ", ".join(other_names), "yes" if profile.runs_here else "no", profile.description)
-    out.print(table)
+        runs_here = "yes" if profile.runs_here else "no"
+        rows.append((profile.name, ", ".join(other_names), runs_here, profile.description))
+    show_table(("target", "also called", "runs here", "what it is"), rows, out)
     out.print(f"--device takes {', '.join(devices)}", soft_wrap=True, markup=False)

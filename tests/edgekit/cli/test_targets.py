@@ -3,6 +3,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 RunEdgeKit = Callable[..., Any]
 
 PROMISED = {"ios16", "ios17", "ios18", "ios26", "intel-cpu", "intel-gpu", "intel-npu", "onnxruntime", "web"}
@@ -31,3 +33,19 @@ def test_targets_for_people(edgekit: RunEdgeKit) -> None:
     assert set(rows) >= PROMISED
     assert " yes " in rows["onnxruntime"]
     assert " no " in rows["ios18"]
+
+
+def test_a_table_fits_a_log_and_nothing_is_cut(edgekit: RunEdgeKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "10000")
+    words = edgekit("targets").out.split("--device")[0].split()
+    monkeypatch.delenv("COLUMNS")
+    in_a_log = edgekit("targets").out.split("--device")[0]
+    assert max(map(len, in_a_log.splitlines())) == 100
+    dashes = {"─"}
+    assert sorted(word for word in in_a_log.split() if not set(word) <= dashes) == sorted(
+        word for word in words if not set(word) <= dashes
+    )
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = edgekit("targets").out.split("--device")[0]
+    assert max(map(len, narrow.splitlines())) == 60
+    assert "…" not in narrow
