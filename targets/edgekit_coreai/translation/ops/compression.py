@@ -108,7 +108,7 @@ def constexpr_lut_to_dense(
 
 def _look_up(b: Builder, indices: np.ndarray, lut: Tensor, vector_axis: int | None) -> Tensor:
     entries = lut.sizes[-2]
-    # Apple's indices have 1, 2, 4 or 8 bits: a table of 2, 8, 32 or 64 entries is extended.
+    # Apple's indices have 2, 4 or 8 bits: a table of 2, 8, 32 or 64 entries is extended.
     size = next((known for known in _INDEX_TYPES if known >= entries), None)
     if size is None or lut.array is None:
         raise CannotTranslate(f"a look-up table of {entries} entries")
@@ -116,9 +116,21 @@ def _look_up(b: Builder, indices: np.ndarray, lut: Tensor, vector_axis: int | No
         widths = [(0, 0)] * lut.rank
         widths[-2] = (0, size - entries)
         lut = b.constant(np.pad(lut.array, widths))
-    keys = b.constant(np.asarray(indices).astype(np.uint8).astype(_INDEX_TYPES[size]))
+    levels = np.asarray(indices).astype(np.uint8)
+    keys = _of_six_bits(b, levels) if 16 < entries <= 64 else b.constant(levels.astype(_INDEX_TYPES[size]))
     axis = np.array((vector_axis or 0) % max(indices.ndim, 1), np.int16)
     return b.op("lut_to_dense", keys, lut, axis)
+
+
+def _of_six_bits(b: Builder, levels: np.ndarray) -> Tensor:
+    """Indices below 64 as the sum of two palettes, of 2 and of 4 bits: Apple has none of 6."""
+    parts = []
+    for bits, shift in ((2, 4), (4, 0)):
+        part = (levels >> shift) & ((1 << bits) - 1)
+        table = (np.arange(1 << bits) << shift).astype(np.uint8).reshape(*(1,) * levels.ndim, -1, 1)
+        keys = b.constant(part.astype(_INDEX_TYPES[1 << bits]))
+        parts.append(b.op("lut_to_dense", keys, b.constant(table), np.array(0, np.int16)))
+    return b.add(*parts)
 
 
 @lowering("constexpr_sparse_to_dense", opset=16)
