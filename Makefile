@@ -69,4 +69,4 @@ kills: $(TESTABLE) ## Commands that are ended at random moments: COUNT of them d
 	$(BIN)/python tests/hostile/kills.py --count $(COUNT) --seed $(SEED)
 
 clean: ## Remove the virtual environment and the caches.
-	rm -rf $(VENV) sample_apps/*/bundles .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) sample_apps/*/bundles sample_apps/*/fetched .mypy_cache .pytest_cache .ruff_cache

@@ -72,29 +72,39 @@ def sample_apps() -> Path:
 @pytest.fixture(scope="session")
 def digits_bundle(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
     """Makes a bundle of the sample model, by its name in the sample project and a quantization scheme."""
-    declared = {bundle.name: bundle for bundle in read_config(DIGITS / "edgekit.toml").bundles}
     made: dict[tuple[str, str], Path] = {}
 
     def make(name: str, quantize: str) -> Path:
         if (name, quantize) not in made:
-            bundle = declared[name]
             folder = tmp_path_factory.mktemp(name) / quantize
-            request = PackageRequest(
-                bundle.model,
-                bundle.target,
-                folder,
-                name=name,
-                data=bundle.data,
-                verify_data=bundle.verify_data,
-                quantize=quantize,
-                shapes=bundle.shapes,
-                labels=bundle.labels,
-                preprocessing=bundle.preprocessing,
-            )
-            made[name, quantize] = package(request, Progress()).path
+            made[name, quantize] = package_declared(DIGITS / "edgekit.toml", name, quantize, folder)
         return made[name, quantize]
 
     return make
+
+
+def package_declared(config: Path, name: str, quantize: str, folder: Path) -> Path:
+    """The bundle that a project file declares by this name, with another quantization scheme, in ``folder``."""
+    bundle = next(bundle for bundle in read_config(config).bundles if bundle.name == name)
+    request = PackageRequest(
+        bundle.model,
+        bundle.target,
+        folder,
+        name=name,
+        data=bundle.data,
+        verify_data=bundle.verify_data,
+        quantize=quantize,
+        shapes=bundle.shapes,
+        labels=bundle.labels,
+        preprocessing=bundle.preprocessing,
+    )
+    return package(request, Progress()).path
+
+
+@pytest.fixture(scope="session")
+def declared_bundle() -> Callable[[Path, str, str, Path], Path]:
+    """Makes a bundle of a project file, see :func:`package_declared`."""
+    return package_declared
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 import * as ort from '/node_modules/onnxruntime-web/dist/ort.wasm.min.mjs';
-import { openBundle, runGoldenCheck } from '/bundle/check.mjs';
+import { openBundle } from '/bundle/check.mjs';
 import { digitPicture } from './digit.mjs';
+import { showGoldenCheck } from './golden.mjs';
 import { modelInput, softmax } from './preprocess.mjs';
 
 const BUNDLE = new URL('/bundle/', location.href);
@@ -82,17 +83,6 @@ async function drawFile(file) {
   context.drawImage(picture, (drawing.width - width) / 2, (drawing.height - height) / 2, width, height);
 }
 
-async function showCheck() {
-  const result = await runGoldenCheck(ort, BUNDLE);
-  const worst = Math.min(...result.outputs.map(({ sqnr_db: db }) => (typeof db === 'number' ? db : Infinity)));
-  const figure = Number.isFinite(worst) ? `, ${worst.toFixed(1)} dB` : '';
-  check.textContent = result.passed
-    ? `Golden check passed${figure}: this browser computes what the original model computes.`
-    : `Golden check not passed${figure}: do not trust the answers on this device.`;
-  check.className = result.passed ? 'passed' : 'failed';
-  check.title = result.executed_by;
-}
-
 async function main() {
   context.strokeStyle = 'white';
   context.lineWidth = PEN;
@@ -108,7 +98,7 @@ async function main() {
     await drawFile(event.target.files[0]);
     await classify(opened, labels);
   });
-  await showCheck();
+  await showGoldenCheck(ort, BUNDLE, document.getElementById('check'));
 }
 
 main().catch((error) => {

@@ -1,4 +1,4 @@
-"""Serves the page, a bundle and onnxruntime-web on localhost: ``python serve.py BUNDLE``."""
+"""Serves a page, bundles and onnxruntime-web on localhost: ``python serve.py BUNDLE``."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-APP = Path(__file__).resolve().parent
+SHARED = Path(__file__).resolve().parent
 
 
 class Handler(SimpleHTTPRequestHandler):
     """Serves the app's folder, and other folders under names of their own.
 
     Args:
+        app: The folder of the page.
         mounts: First part of a URL's path -> the folder that it stands for.
     """
 
     extensions_map = SimpleHTTPRequestHandler.extensions_map | {".mjs": "text/javascript", ".wasm": "application/wasm"}
 
-    def __init__(self, *args: object, mounts: dict[str, Path], **kwargs: object) -> None:
+    def __init__(self, *args: object, app: Path, mounts: dict[str, Path], **kwargs: object) -> None:
+        self.app = app
         self.mounts = mounts
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed through as they come
 
     def translate_path(self, path: str) -> str:
         """The file that a URL stands for; one outside the served folders stands for a file that is not there."""
         first, _, rest = unquote(urlsplit(path).path).lstrip("/").partition("/")
-        root, inside = (self.mounts[first], rest) if first in self.mounts else (APP, f"{first}/{rest}")
+        root, inside = (self.mounts[first], rest) if first in self.mounts else (self.app, f"{first}/{rest}")
         file = (root / inside.lstrip("/")).resolve()
         return str(file) if file.is_relative_to(root.resolve()) else str(root / "outside")
 
@@ -48,18 +50,28 @@ class Handler(SimpleHTTPRequestHandler):
 def main() -> None:
     """Serve until interrupted."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("bundle", type=Path, help="what `edgekit package MODEL --target web` wrote")
+    parser.add_argument(
+        "bundles",
+        type=Path,
+        nargs="+",
+        metavar="BUNDLE",
+        help="what `edgekit package MODEL --target web` wrote; the first is /bundle/, each has its folder's name too",
+    )
+    parser.add_argument("--app", type=Path, default=SHARED, help="the folder of the page (the digits)")
     parser.add_argument("--port", type=int, default=8000, help="0 takes a free one (%(default)s)")
     parser.add_argument(
-        "--modules", type=Path, default=APP / "node_modules", help="where npm installed onnxruntime-web"
+        "--modules", type=Path, default=SHARED / "node_modules", help="where npm installed onnxruntime-web"
     )
     arguments = parser.parse_args()
-    if not (arguments.bundle / "manifest.json").is_file():
-        parser.error(f"{arguments.bundle} is no bundle: there is no manifest.json in it")
+    for bundle in arguments.bundles:
+        if not (bundle / "manifest.json").is_file():
+            parser.error(f"{bundle} is no bundle: there is no manifest.json in it")
     if not (arguments.modules / "onnxruntime-web").is_dir():
-        parser.error(f"there is no onnxruntime-web in {arguments.modules}: run `npm install` in {APP}")
-    mounts = {"bundle": arguments.bundle, "node_modules": arguments.modules}
-    with ThreadingHTTPServer(("127.0.0.1", arguments.port), partial(Handler, mounts=mounts)) as server:
+        parser.error(f"there is no onnxruntime-web in {arguments.modules}: run `npm install` in {SHARED}")
+    mounts = {bundle.resolve().name: bundle for bundle in arguments.bundles}
+    mounts |= {"bundle": arguments.bundles[0], "shared": SHARED, "node_modules": arguments.modules}
+    handler = partial(Handler, app=arguments.app, mounts=mounts)
+    with ThreadingHTTPServer(("127.0.0.1", arguments.port), handler) as server:
         sys.stdout.write(f"http://localhost:{server.server_port}/\n")
         sys.stdout.flush()
         try:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,43 +13,11 @@ import numpy as np
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("sample-app-web")]
 
-Serve = Callable[[Path], AbstractContextManager[str]]
-
-SECONDS = 30_000  # in ms, as Playwright counts
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A page that must not complain on its console."""
-    complaints: list[str] = []
-    opened = browser.new_page()
-    opened.set_default_timeout(SECONDS)
-    opened.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    opened.on("pageerror", lambda error: complaints.append(str(error)))
-    yield opened
-    opened.close()
-    assert complaints == []
-
-
-@pytest.fixture
-def serve(sample_apps: Path, node_modules: Path) -> Serve:
-    """Serves a bundle with the app, and tells the URL."""
-
-    @contextmanager
-    def served(bundle: Path) -> Iterator[str]:
-        program = [sys.executable, sample_apps / "web" / "serve.py", bundle, "--port", "0", "--modules", node_modules]
-        with subprocess.Popen(list(map(str, program)), stdout=subprocess.PIPE, text=True) as server:
-            assert server.stdout is not None
-            try:
-                yield server.stdout.readline().strip()
-            finally:
-                server.terminate()
-
-    return served
+Serve = Callable[..., AbstractContextManager[str]]
 
 
 @pytest.mark.parametrize("quantize", ["none", "int8"])

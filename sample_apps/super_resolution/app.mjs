@@ -1,0 +1,75 @@
+import * as ort from '/node_modules/onnxruntime-web/dist/ort.wasm.min.mjs';
+import { openBundle } from '/bundle/check.mjs';
+import { showGoldenCheck } from '/shared/golden.mjs';
+import { upscale } from './upscale.mjs';
+
+const BUNDLE = new URL('/bundle/', location.href);
+const EXAMPLE = new URL('fetched/small/astronaut.png', location.href);
+const LONGEST = 480;
+
+const element = (id) => document.getElementById(id);
+const [answer, before, after] = ['answer', 'before', 'after'].map(element);
+
+/** The pixels of a picture file on white, made smaller where a side is longer than the page has patience for. */
+async function pixelsOf(file) {
+  const picture = await createImageBitmap(file);
+  const factor = Math.min(1, LONGEST / Math.max(picture.width, picture.height));
+  const canvas = new OffscreenCanvas(Math.round(picture.width * factor), Math.round(picture.height * factor));
+  const context = canvas.getContext('2d', { willReadFrequently: true });
+  context.fillStyle = 'white';
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  context.imageSmoothingQuality = 'high';
+  context.drawImage(picture, 0, 0, canvas.width, canvas.height);
+  return context.getImageData(0, 0, canvas.width, canvas.height);
+}
+
+/** Shows the picture as the browser enlarges it, to the size that it will have. */
+async function showBefore(picture, factor) {
+  [before.width, before.height] = [picture.width * factor, picture.height * factor];
+  [after.width, after.height] = [before.width, before.height];
+  const context = before.getContext('2d');
+  context.imageSmoothingQuality = 'high';
+  context.drawImage(await createImageBitmap(picture), 0, 0, before.width, before.height);
+  after.getContext('2d').drawImage(before, 0, 0);
+  element('comparison').hidden = false;
+}
+
+async function enlarge(opened, file) {
+  element('file').disabled = true;
+  element('save').disabled = true;
+  const { manifest } = opened;
+  const picture = await pixelsOf(file);
+  await showBefore(picture, manifest.outputs[0].shape.at(-1) / manifest.preprocessing.size[1]);
+  const start = performance.now();
+  const result = await upscale(ort, opened, picture, (done, all) => { answer.textContent = `Tile ${done + 1} of ${all}…`; });
+  after.getContext('2d').putImageData(result, 0, 0);
+  const seconds = ((performance.now() - start) / 1000).toFixed(1);
+  answer.textContent = `${picture.width} × ${picture.height} became ${result.width} × ${result.height} pixels in ${seconds} s.`;
+  element('file').disabled = false;
+  element('save').disabled = false;
+}
+
+function save() {
+  const link = document.createElement('a');
+  link.download = 'enlarged.png';
+  link.href = after.toDataURL('image/png');
+  link.click();
+}
+
+async function main() {
+  const opened = await openBundle(ort, BUNDLE);
+  const slider = element('slider');
+  slider.addEventListener('input', () => element('comparison').style.setProperty('--split', `${slider.value}%`));
+  element('save').addEventListener('click', save);
+  element('file').addEventListener('change', ({ target }) => enlarge(opened, target.files[0]).catch(complain));
+  const example = await fetch(EXAMPLE);
+  if (example.ok) await enlarge(opened, await example.blob());
+  await showGoldenCheck(ort, BUNDLE, element('check'));
+}
+
+function complain(error) {
+  answer.textContent = `The page cannot run: ${error.message}`;
+  answer.className = 'failed';
+}
+
+main().catch(complain);

@@ -1,0 +1,106 @@
+"""Enlarges a picture with an OpenVINO bundle: ``python upscale.py BUNDLE PICTURE OUT``.
+
+Needs openvino, numpy and pillow; nothing of EdgeKit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import openvino
+from PIL import Image, ImageOps
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "intel" / "python"))
+from classify import model_input  # a neighbour of this app
+
+REACH = 5
+"""So many pixels around one decide what becomes of it: 2 + 1 + 1 of the convolutions, 1 of the one after enlarging."""
+
+
+class Span(NamedTuple):
+    """Where a tile begins along one axis, and which of its pixels are kept, all counted from the picture's border."""
+
+    start: int
+    first: int
+    stop: int
+
+
+def spans(length: int, tile: int) -> Iterator[Span]:
+    """Tiles that together give what the network would make of the whole picture.
+
+    Outer borders of tiles are those of the picture, for the network pads both with zeros.
+
+    Args:
+        length: Of the picture, at least ``tile``.
+        tile: Length of the network's input.
+    """
+    first = 0
+    while first < length:
+        start = min(max(first - REACH, 0), length - tile)
+        stop = length if start + tile == length else start + tile - REACH
+        yield Span(start, first, stop)
+        first = stop
+
+
+class Upscaler:
+    """A bundle's network on one of OpenVINO's devices.
+
+    Args:
+        bundle: The bundle's folder.
+        device: OpenVINO's name of the device, such as ``CPU``, ``GPU`` or ``NPU``.
+    """
+
+    def __init__(self, bundle: Path, device: str) -> None:
+        manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
+        self._preprocessing: dict[str, Any] = manifest["preprocessing"]
+        self._height, self._width = self._preprocessing["size"]
+        self._factor = manifest["outputs"][0]["shape"][-1] // self._width
+        self._model = openvino.Core().compile_model(bundle / manifest["model"]["main"], device)
+
+    def __call__(self, picture: Image.Image) -> Image.Image:
+        """The picture, enlarged; one smaller than a tile is enlarged with its last column and row repeated."""
+        pixels = np.asarray(picture.convert("RGB"))
+        missing = (max(self._height - picture.height, 0), max(self._width - picture.width, 0))
+        pixels = np.pad(pixels, ((0, missing[0]), (0, missing[1]), (0, 0)), mode="edge")
+        factor = self._factor
+        enlarged = np.empty((pixels.shape[0] * factor, pixels.shape[1] * factor, 3), np.uint8)
+        for y in spans(pixels.shape[0], self._height):
+            for x in spans(pixels.shape[1], self._width):
+                tile = self._tile(pixels[y.start : y.start + self._height, x.start : x.start + self._width])
+                kept = tile[
+                    (y.first - y.start) * factor : (y.stop - y.start) * factor,
+                    (x.first - x.start) * factor : (x.stop - x.start) * factor,
+                ]
+                enlarged[y.first * factor : y.stop * factor, x.first * factor : x.stop * factor] = kept
+        return Image.fromarray(enlarged[: picture.height * factor, : picture.width * factor])
+
+    def _tile(self, pixels: np.ndarray) -> np.ndarray:
+        """One tile, enlarged: height × width × 3, uint8. The preprocessing, backwards, makes pixels of its values."""
+        declared = self._preprocessing
+        values = self._model([model_input(Image.fromarray(pixels), declared)])[0][0].transpose(1, 2, 0)
+        back = (values * declared["std"] + declared["mean"]) / declared["scale"]
+        return np.rint(back).clip(0, 255).astype(np.uint8)
+
+
+def main() -> None:
+    """Enlarge the picture that is named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("bundle", type=Path, help="the bundle for intel-cpu, intel-gpu or intel-npu")
+    parser.add_argument("picture", type=Path)
+    parser.add_argument("out", type=Path, help="the PNG file to write")
+    parser.add_argument("--device", default="CPU", help="OpenVINO's device name (%(default)s)")
+    arguments = parser.parse_args()
+    picture = ImageOps.exif_transpose(Image.open(arguments.picture))
+    enlarged = Upscaler(arguments.bundle, arguments.device)(picture)
+    enlarged.save(arguments.out)
+    sys.stdout.write(f"{picture.width} × {picture.height} became {enlarged.width} × {enlarged.height} pixels\n")
+
+
+if __name__ == "__main__":
+    main()
