@@ -13,6 +13,12 @@ TIMES_WEIGHTS = 4
 """What the model's own tensors add to that."""
 MOST_NODES = 200_000
 
+GROWTH_BYTES = 4 << 10
+GROWTH_SHARE = 0.05
+"""What folding may add to a model: so many bytes, or this share of its tensors, whichever is more."""
+ELEMENTS = (1024, 256, 64)
+"""Largest tensors that are folded where folding more would add too much; shapes and indices stay within the last."""
+
 _GROWING: dict[str, Callable[[list[ir.TensorProtocol]], float]] = {
     "Tile": lambda given: math.prod(given[0].shape.numpy()) * _product(given[1]),
     "Expand": lambda given: math.prod(given[0].shape.numpy()) * _product(given[1]),
@@ -24,6 +30,11 @@ _UNBOUNDED = frozenset(
     ["CenterCropPad", "Einsum", "EyeLike", "Loop", "OneHot", "Pad", "Resize", "Scan", "SequenceMap", "Upsample"]
 )
 """Operators that do the same, and are folded only where the size of the output is known."""
+
+
+def growth_allowed(weight_bytes: int) -> float:
+    """Bytes that folding may add to a model whose tensors have so many: tables that are computed stay computed."""
+    return max(GROWTH_BYTES, GROWTH_SHARE * weight_bytes)
 
 
 class FoldingBudget:

@@ -13,7 +13,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from onnxscript.optimizer import fold_constants_ir
 
 from edgekit.errors import InputError
-from edgekit.graph.folding import FoldingBudget
+from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
 from edgekit.graph.ml_shapes import ML_DOMAIN, fill_in
 from edgekit.model import Model
 
@@ -94,14 +94,24 @@ def fold_constants(graph_model: ir.Model, **limits: Any) -> bool:
 def fold_shapes(model: Model) -> Model:
     """The model with what it computes from shapes turned into constants, where the shapes are known.
 
-    Only small tensors are folded, so the model does not grow. The given model is not changed.
+    Only small tensors are folded, smaller ones where the model would grow by it. The given model is not changed.
     """
+    *limits, last = ELEMENTS
+    for most in limits:
+        folded = _with_shapes_folded(model, most)
+        if folded.weight_bytes - model.weight_bytes <= growth_allowed(model.weight_bytes):
+            return folded
+    return _with_shapes_folded(model, last)
+
+
+def _with_shapes_folded(model: Model, most: int) -> Model:
+    """The model with tensors of up to so many elements folded."""
     for _ in range(_FOLDING_ROUNDS):
         graph_model = model.graph_model.clone()
         changed = fold_constants(
             graph_model,
             input_size_limit=SHAPE_ELEMENTS,
-            output_size_limit=SHAPE_ELEMENTS,
+            output_size_limit=most,
             should_fold=FoldingBudget(_should_fold),
         )
         RemoveUnusedNodesPass()(graph_model)

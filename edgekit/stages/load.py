@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import InlinePass, RemoveInitializersFromInputsPass, RemoveUnusedFunctionsPass
+from onnx_ir.passes.common import RemoveInitializersFromInputsPass
 
 from edgekit.data.stated import class_names
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.graph.class_labels import Classes, with_labels_as_numbers, with_labels_as_texts, without_maps
+from edgekit.graph.inlining import inline_functions
 from edgekit.graph.ir_version import mark_loadable, newest_ir_version
 from edgekit.graph.mending import mend
 from edgekit.graph.onnx_file import (
@@ -84,8 +85,7 @@ class Load(Stage[Path]):
         warnings = [*mended, *_check(given, model, as_read=not mended)]
         function_count = len(model.graph_model.functions)
         original_opset = model.opset
-        InlinePass()(model.graph_model)
-        RemoveUnusedFunctionsPass()(model.graph_model)  # type: ignore[no-untyped-call]  # as onnx_ir has it
+        inline_functions(model.graph_model)
         name_nodes(model.graph_model)
         model = in_known_opset(model)
         RemoveInitializersFromInputsPass()(model.graph_model)

@@ -20,18 +20,14 @@ from onnx_ir.passes.common import (
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError
 from edgekit.graph.cleanup import remove_identities, store_once
-from edgekit.graph.folding import FoldingBudget
+from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
 from edgekit.graph.patterns import PATTERNS, fuse
-from edgekit.graph.shapes import SHAPE_ELEMENTS, fold_constants, infer_shapes
+from edgekit.graph.shapes import fold_constants, infer_shapes
 from edgekit.model import Model, name_nodes
 from edgekit.stages import Stage, StageResult
 
 Rewrite = Callable[[ir.Model], object]
 """Changes a graph in place."""
-
-_GROWTH_BYTES = 256 << 10
-_GROWTH_SHARE = 0.1
-"""Folding may add this many bytes, or this share of the model's tensors, whichever is more; it folds less beyond."""
 
 
 class Simplify(Stage[Model]):
@@ -120,15 +116,20 @@ def _attempt(rewrite: Rewrite, model: Model, before: Equivalence, *, thorough: b
 
 
 def _fold_constants(graph_model: ir.Model) -> None:
-    """Folds what is constant, unless the model grows a lot by it: then only small constants."""
+    """Folds what is constant; where the model would grow by it, small constants alone."""
     before = _tensor_bytes(graph_model)
-    trial = graph_model.clone()
-    fold_constants(trial, should_fold=FoldingBudget(weight_bytes=before))
-    growth = _tensor_bytes(trial) - before
-    if growth <= max(_GROWTH_BYTES, _GROWTH_SHARE * before):
-        fold_constants(graph_model, should_fold=FoldingBudget(weight_bytes=before))
-    else:
-        fold_constants(graph_model, output_size_limit=SHAPE_ELEMENTS, should_fold=FoldingBudget(weight_bytes=before))
+    *limits, last = ({}, *({"output_size_limit": most} for most in ELEMENTS))
+    for limit in limits:
+        trial = graph_model.clone()
+        _fold(trial, before, limit)
+        if _tensor_bytes(trial) - before <= growth_allowed(before):
+            last = limit
+            break
+    _fold(graph_model, before, last)
+
+
+def _fold(graph_model: ir.Model, weight_bytes: int, limits: Mapping[str, int]) -> None:
+    fold_constants(graph_model, should_fold=FoldingBudget(weight_bytes=weight_bytes), **limits)
     RemoveUnusedNodesPass()(graph_model)
 
 

@@ -88,6 +88,40 @@ def test_a_model_does_not_grow_by_folding(onnx_file: WriteOnnx, producer: str) -
     assert result.model.weight_bytes < 1000
 
 
+@pytest.mark.parametrize("weights", [1000, 100_000])
+def test_tables_that_are_computed_stay_computed_in_a_model_that_they_would_enlarge(
+    onnx_file: WriteOnnx, weights: int
+) -> None:
+    """A window of 1024 numbers (4 kB) and a spectrum's matrix are nothing beside 400 kB, and all of 4 kB."""
+    graph = """g (float[1, 64] x) => (float[1, 64] y, float[1, n] z) {
+        t = Range (zero, many, one)
+        a = Mul (t, step)
+        s = Sin (a)
+        c = Cos (a)
+        m = Mul (s, c)
+        r = Reshape (m, shape)
+        v = MatMul (x, r)
+        u = MatMul (v, q)
+        y = Add (u, x)
+        z = MatMul (x, w)
+    }""".replace("n]", f"{weights // 64}]")
+    path = onnx_file(
+        graph,
+        zero=np.float32(0),
+        many=np.float32(2048),
+        one=np.float32(1),
+        step=np.float32(0.01),
+        shape=np.int64([64, 32]),
+        q=np.ones((32, 64), np.float32),
+        w=np.ones((64, weights // 64), np.float32),
+    )
+    loaded = Load()(path).model
+    model = Simplify()(loaded).model
+    kinds = {node.op_type for node in model.graph}
+    assert ("Sin" in kinds) == (weights == 1000)
+    assert model.weight_bytes <= 1.05 * loaded.weight_bytes + 4096
+
+
 def test_a_quantized_model_stays_quantized(onnx_file: WriteOnnx) -> None:
     graph = """g (float[1, 4] x) => (float[1, 3] y) {
         q = QuantizeLinear (x, sx, zx)
