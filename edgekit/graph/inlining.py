@@ -36,7 +36,7 @@ def _called(function: ir.Function, functions: Mapping[ir.OperatorIdentifier, ir.
 
 def _callees_first(functions: Mapping[ir.OperatorIdentifier, ir.Function]) -> Iterator[ir.Function]:
     done: set[ir.OperatorIdentifier] = set()
-    waiting = [(function, False) for function in reversed(functions.values())]
+    waiting = [(function, False) for function in functions.values()]
     while waiting:
         function, is_ready = waiting.pop()
         if function.identifier() in done:

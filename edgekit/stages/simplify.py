@@ -118,14 +118,16 @@ def _attempt(rewrite: Rewrite, model: Model, before: Equivalence, *, thorough: b
 def _fold_constants(graph_model: ir.Model) -> None:
     """Folds what is constant; where the model would grow by it, small constants alone."""
     before = _tensor_bytes(graph_model)
-    *limits, last = ({}, *({"output_size_limit": most} for most in ELEMENTS))
-    for limit in limits:
+    unlimited: Mapping[str, int] = {}
+    limits = [unlimited, *({"output_size_limit": most} for most in ELEMENTS)]
+    for limit in limits[:-1]:
         trial = graph_model.clone()
         _fold(trial, before, limit)
         if _tensor_bytes(trial) - before <= growth_allowed(before):
-            last = limit
             break
-    _fold(graph_model, before, last)
+    else:
+        limit = limits[-1]
+    _fold(graph_model, before, limit)
 
 
 def _fold(graph_model: ir.Model, weight_bytes: int, limits: Mapping[str, int]) -> None:
