@@ -58,6 +58,8 @@ WEAKEST_BELOW_DB = 10.0
 """How much less a single sample has to reach than all together."""
 LEAST_DB = 10.0
 """What is asked of an output at least, however little the original agrees with itself."""
+DECISION_DB = 3.0
+"""What decisions that stay the same need beside them: less, and half of an output's power is error."""
 ONE_COUNT_SHARE = 0.01
 """What of a picture's elements may differ by one count where numbers halfway between two are rounded."""
 SELF_MARGIN_DB = 6.0
@@ -249,7 +251,8 @@ class Accuracy:
         judged_by_labels = (
             self.task is not None and self.task.output == output.name and self.floors.max_drop is not None
         )
-        enough = not self.floors.asked and output.agreement is not None and output.agreement >= self.floors.agreement
+        follows = output.agreement is not None and output.sqnr_db is not None and output.sqnr_db >= DECISION_DB
+        enough = not self.floors.asked and follows and (output.agreement or 0.0) >= self.floors.agreement
         missed = self._missed_signal(output)
         if judged_by_labels or enough or missed is None:
             return []

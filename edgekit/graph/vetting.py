@@ -17,6 +17,9 @@ NODES_PER_NODE = 20
 """What every node of the file adds to that."""
 MOST_LEVELS = 24
 """How deep subgraphs may stand inside each other; runtimes take time that doubles with every level."""
+DEEP_LEVELS = 6
+MOST_DEEP = 100
+"""Subgraphs that may stand side by side so deep: branches that double at each level are many before they are deep."""
 _LONGEST_TEXT = 1000
 
 _Key = tuple[str, str, str]
@@ -77,12 +80,21 @@ def check_depth(proto: onnx.ModelProto, path: Path) -> None:
     """Counts how deep branches and bodies of loops stand inside each other.
 
     Raises:
-        InputError: Deeper than :data:`MOST_LEVELS`.
+        InputError: Deeper than :data:`MOST_LEVELS`, or more than :data:`MOST_DEEP` side by side that are deep.
     """
     level, depth = [*proto.graph.node, *(node for function in proto.functions for node in function.node)], 0
-    while level := [node for outer in level for graph in _graphs_of(outer) for node in graph.node]:
+    while graphs := [graph for outer in level for graph in _graphs_of(outer)]:
         depth += 1
-        if depth > MOST_LEVELS:
+        level = [node for graph in graphs for node in graph.node]
+        if depth >= DEEP_LEVELS and len(graphs) > MOST_DEEP:
+            raise InputError(
+                "has too many subgraphs inside each other",
+                subject=path,
+                expected=f"{MOST_DEEP} side by side at level {depth} at most",
+                found=len(graphs),
+                hint="compute the branches once, and choose between their results with Where",
+            )
+        if level and depth > MOST_LEVELS:
             raise InputError(
                 "has subgraphs that are nested too deeply",
                 subject=path,

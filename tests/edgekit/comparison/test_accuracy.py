@@ -88,6 +88,10 @@ def test_reduced_outputs_need_little_noise_or_equal_decisions(kind: Kind) -> Non
     noisy = replace(GOOD, sqnr_db=19.0, worst_sample_db=1.0, weakest_db=9.0)
     assert shortfalls(kind, replace(noisy, sqnr_db=20.0, weakest_db=10.0, agreement=0.5)) == []
     assert shortfalls(kind, replace(noisy, agreement=0.95)) == []
+    assert shortfalls(kind, replace(noisy, sqnr_db=3.0, weakest_db=-2.0)) == []
+    assert shortfalls(kind, replace(noisy, sqnr_db=0.0)) == [
+        "output 'y': SQNR 0.0 dB (at least 20 dB), and 0 of 200 decisions changed (the budget 5 % allows 10)"
+    ]
     assert shortfalls(kind, replace(noisy, agreement=None)) == ["output 'y': SQNR 19.0 dB (at least 20 dB)"]
     assert shortfalls(kind, replace(noisy, sqnr_db=24.0, agreement=None)) == [
         "output 'y': SQNR 24.0 dB, 9.0 dB on its weakest sample (at least 10 dB)"

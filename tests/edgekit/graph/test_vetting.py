@@ -117,3 +117,24 @@ def test_branches_nested_too_deeply_are_refused() -> None:
         "m.onnx: has subgraphs that are nested too deeply\nexpected: 24 levels at most\n"
         "found: more, at node 'v' (Identity)\nhint: write the branches side by side"
     )
+
+
+def doubled(depth: int) -> onnx.ModelProto:
+    """Branches both of which hold branches."""
+    output = helper.make_tensor_value_info("v", TensorProto.FLOAT, [2])
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["v"])], "b", [], [output])
+    for _ in range(depth):
+        graph = helper.make_graph(
+            [helper.make_node("If", ["k"], ["v"], then_branch=graph, else_branch=graph)], "b", [], [output]
+        )
+    return helper.make_model(graph)
+
+
+def test_branches_that_double_with_every_level_are_refused_before_they_are_deep() -> None:
+    check_depth(doubled(6), PATH)
+    with pytest.raises(InputError) as raised:
+        check_depth(doubled(7), PATH)
+    assert str(raised.value) == (
+        "m.onnx: has too many subgraphs inside each other\nexpected: 100 side by side at level 7 at most\n"
+        "found: 128\nhint: compute the branches once, and choose between their results with Where"
+    )
