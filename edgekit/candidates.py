@@ -23,6 +23,7 @@ from edgekit.model import Model
 from edgekit.reporting.summary import bytes_text, stage_record
 from edgekit.stages.build import Built
 from edgekit.stages.bundle import loaded_bytes
+from edgekit.stages.instruction_sets import multiplies_integers
 from edgekit.stages.quantize import NONE, Quantize, Quantized
 from edgekit.stages.verify import InaccurateError, Verified
 from edgekit.target import Artifact, BuildOptions, Profile, Runner, Target
@@ -262,7 +263,7 @@ def first_that_holds(
         fates: Told what becomes of each.
         fall_back: Called before another one is tried, with what people should know of the one before.
         whatever_fails: Whether a candidate gives way to the next one whatever happened to it; else only where it was
-            built in half precision and is not accurate enough for that reason.
+            built in half precision or multiplies integers, and is not accurate enough for that reason.
 
     Raises:
         edgekit.errors.EdgeKitError: What the last one failed by.
@@ -289,10 +290,11 @@ def first_that_holds(
 
 def _may_help(form: Candidate, before: Candidate, error: Exception, *, whatever_fails: bool) -> bool:
     """Whether a form may hold where the one before failed so."""
-    lost_in_half = isinstance(error, InaccurateError) and error.precision != FLOAT32
-    if form.quantized is before.quantized:
-        return lost_in_half or (whatever_fails and not isinstance(error, UnsupportedOpsError | InaccurateError))
-    return whatever_fails
+    if form.quantized is not before.quantized:
+        return whatever_fails
+    if isinstance(error, InaccurateError):
+        return error.precision != FLOAT32 or (form.precision == FLOAT32 and multiplies_integers(form.quantized.model))
+    return whatever_fails and not isinstance(error, UnsupportedOpsError)
 
 
 def _name(form: Candidate, error: Exception) -> str:

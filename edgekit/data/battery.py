@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from edgekit.data.inputs import FLAG_LIMIT, Limits, seeded_inputs
+from edgekit.data.inputs import FLAG_LIMIT, Limit, Limits, seeded_inputs
+from edgekit.data.words import Words
 from edgekit.model import Arrays, ValueSpec
 
 _POOL = 65_537
@@ -111,10 +112,12 @@ def _pool(kind: str) -> np.ndarray:
     return _DRAWN[kind](np.random.default_rng(KINDS.index(kind)))
 
 
-def _of_kind(kind: str, name: str, seeded: np.ndarray, limit: int | tuple[int, ...] | None) -> np.ndarray:
+def _of_kind(kind: str, name: str, seeded: np.ndarray, limit: Limit | None) -> np.ndarray:
+    if seeded.dtype.kind == "U":
+        return seeded
     if seeded.dtype.kind not in "iub":
         return numbers(kind, name, seeded.shape, seeded.dtype)
-    if isinstance(limit, tuple):
+    if isinstance(limit, tuple | Words):
         return seeded
     low, high = _bounds(seeded.dtype, limit)
     if kind == "zeros":

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.data.words import ANY_WORDS, Words, word_limits
 from edgekit.errors import InputError
 from edgekit.model import Arrays, Model, ValueSpec
 
@@ -34,15 +35,17 @@ _KEEPS_VALUES = {
 }
 """Operators whose outputs hold nothing but values of their (first) input."""
 
-Limits = Mapping[str, int | tuple[int, ...]]
-"""By input: what its numbers stay below, or the numbers to choose from."""
+Limit = int | tuple[int, ...] | Words
+Limits = Mapping[str, Limit]
+"""By input: what its numbers stay below, the numbers to choose from, or the words of its texts."""
 
 
 def seeded_inputs(specs: Sequence[ValueSpec], seed: int, limits: Limits | None = None) -> Arrays:
     """Inputs that are the same for the same seed, on every machine.
 
     Floating-point inputs are standard normal; bytes take their whole range; other integers, and inputs that have a
-    limit, are drawn from 0 up to below it, or from those that it lists; booleans are fair coins. An input's values
+    limit, are drawn from 0 up to below it, or from those that it lists; booleans are fair coins. Texts are words that
+    the graph looks for, or lines of them where it looks into a text. An input's values
     depend on its own name, dtype and shape alone, so another input that comes or goes changes nothing.
 
     Args:
@@ -56,7 +59,7 @@ def seeded_inputs(specs: Sequence[ValueSpec], seed: int, limits: Limits | None =
     return {spec.name: _draw(spec, seed, (limits or {}).get(spec.name)) for spec in specs}
 
 
-def _draw(spec: ValueSpec, seed: int, limit: int | tuple[int, ...] | None) -> np.ndarray:
+def _draw(spec: ValueSpec, seed: int, limit: Limit | None) -> np.ndarray:
     if spec.shape is None or not spec.is_static:
         raise InputError(
             "no input can be drawn while its shape is dynamic", subject=spec, hint="fix it with --dim or --shape"
@@ -67,6 +70,9 @@ def _draw(spec: ValueSpec, seed: int, limit: int | tuple[int, ...] | None) -> np
             "no input of that size can be drawn", subject=spec, expected=f"{MOST_ELEMENTS} elements at most"
         )
     rng = np.random.default_rng([seed, zlib.crc32(spec.name.encode())])
+    if spec.dtype == "str":
+        words = limit if isinstance(limit, Words) else Words(((None, ANY_WORDS),))
+        return words.draw(rng, shape)
     try:
         dtype = np.dtype(spec.dtype)  # bfloat16, int4 and the like are known since onnx_ir imports ml_dtypes
     except TypeError:  # a sequence, or a type that the model does not tell
@@ -77,7 +83,7 @@ def _draw(spec: ValueSpec, seed: int, limit: int | tuple[int, ...] | None) -> np
         return rng.integers(0, 2, shape).astype(dtype)
     if isinstance(limit, tuple):
         return rng.choice(limit, shape).astype(dtype)
-    if limit is not None:
+    if isinstance(limit, int):
         return rng.integers(0, limit, shape).astype(dtype)
     if np.issubdtype(dtype, np.integer):
         low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max + 1) if dtype.itemsize == 1 else (0, FLAG_LIMIT)
@@ -87,11 +93,11 @@ def _draw(spec: ValueSpec, seed: int, limit: int | tuple[int, ...] | None) -> np
     return rng.standard_normal(shape).astype(dtype)
 
 
-def index_limits(model: Model) -> dict[str, int | tuple[int, ...]]:
+def index_limits(model: Model) -> dict[str, Limit]:
     """The size of the smallest table that each input looks something up in, for the inputs that do.
 
     An input that holds token ids must stay below the number of rows of the embedding that it feeds. A single integer
-    that the model compares with numbers (a sampling rate, say) is one of these.
+    that the model compares with numbers (a sampling rate, say) is one of these. Texts are words that it looks for.
     """
     limits: dict[str, int] = {}
     inputs = {value for value in model.graph.inputs if value.name not in model.graph.initializers}
@@ -100,7 +106,7 @@ def index_limits(model: Model) -> dict[str, int | tuple[int, ...]]:
             for source in _sources(indices):
                 if source in inputs and source.name:
                     limits[source.name] = min(size, limits.get(source.name, size))
-    return {**_switches(model, inputs), **limits}
+    return {**_switches(model, inputs), **limits, **word_limits(model)}
 
 
 def _switches(model: Model, inputs: Collection[ir.Value]) -> dict[str, tuple[int, ...]]:

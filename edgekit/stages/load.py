@@ -40,6 +40,8 @@ _NAMELESS_DIMENSIONS = ("", "?", "-1", "None")
 
 _WEIGHTED = {"Conv", "ConvTranspose", "ConvInteger", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "BatchNormalization"}
 """Operators whose constant inputs are learned numbers; elsewhere an infinity may be meant, in an attention mask say."""
+_CHOOSES = "Where"
+"""What a number is where its condition does not hold may be NaN: a variance of nothing, say."""
 
 
 class Load(Stage[Path]):
@@ -211,9 +213,11 @@ def _check_sizes(model: Model) -> None:
 
 
 def _check_numbers(model: Model) -> None:
-    """Refuses NaN in any constant, and infinities among learned weights."""
+    """Refuses NaN in any constant but those that a condition chooses, and infinities among learned weights."""
     checked: set[tuple[ir.Value, bool]] = set()
     for node in model.graph.all_nodes():
+        if node.op_type == _CHOOSES and not node.domain:
+            continue
         weighted = node.op_type in _WEIGHTED
         for value in node.inputs:
             if value is None or (value, weighted) in checked:

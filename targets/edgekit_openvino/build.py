@@ -20,10 +20,12 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     from edgekit_openvino.frontend import convert_model
     from edgekit_openvino.ir_file import write_ir
     from edgekit_openvino.model_info import describe
+    from edgekit_openvino.rounding import with_rounding_written_out
 
     precision = profile.options["precision"] if options.precision == "auto" else options.precision
     topology = folder / "model.xml"
-    conversion = convert_model(model, compare_shapes=not options.draft)
+    written = with_rounding_written_out(model) if options.precision == "float32" else model
+    conversion = convert_model(written, compare_shapes=not options.draft)
     describe(conversion.network, model, options)
     if options.draft:
         openvino.save_model(conversion.network, topology, compress_to_fp16=precision == "float16")
@@ -42,6 +44,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
             "expanded": list(conversion.expanded),
             "weights_as_floats": list(conversion.widened),
             "precision_asked": options.precision,
+            "rounding_written_out": written is not model,
         },
     )
 

@@ -8,6 +8,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.data.inputs import index_limits, seeded_inputs
+from edgekit.data.words import ANY_WORDS
 from edgekit.errors import InputError
 from edgekit.model import Model, ValueSpec
 
@@ -63,7 +64,14 @@ def test_a_dynamic_shape_is_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("dtype", ["str", "seq(float32)", "unknown"])
+def test_texts_are_words() -> None:
+    values = draw("str")
+    assert values.shape == (1000,)
+    assert values.dtype.kind == "U"
+    assert set(values) == set(ANY_WORDS)
+
+
+@pytest.mark.parametrize("dtype", ["seq(float32)", "unknown"])
 def test_what_is_no_number_is_refused(dtype: str) -> None:
     with pytest.raises(InputError) as caught:
         draw(dtype)

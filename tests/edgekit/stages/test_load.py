@@ -303,6 +303,13 @@ def test_infinity_in_the_weights(onnx_file: WriteOnnx) -> None:
     assert "found: 'w': 3 of 12 numbers are infinite" in refusal(path, RequirementError)
 
 
+def test_nan_that_a_condition_chooses(onnx_file: WriteOnnx) -> None:
+    """jax.numpy.var divides by a count, and has NaN for a count of nothing."""
+    graph = "g (float[3] x, bool[3] some) => (float[3] y) { y = Where (some, x, nothing) }"
+    path = onnx_file(graph, nothing=np.full(3, np.nan, np.float32))
+    assert Load()(path).warnings == ()
+
+
 def test_nan_in_a_constant_node(onnx_file: WriteOnnx) -> None:
     graph = "g (float[1] x) => (float[1] y) { c = Constant <value = float[1] {nan}> () [sum] y = Add(x, c) }"
     path = onnx_file(graph.replace("nan", "0"))

@@ -1,0 +1,67 @@
+"""Quantization written out as the arithmetic that it is, for models whose integers OpenVINO's CPU plugin gets wrong.
+
+The plugin computes a network in integers where it finds FakeQuantize in it, which QuantizeLinear becomes, and sums them
+in 16 bits on processors without VNNI, and products of one row on one thread wrong (OpenVINO 2026.4). Without one it
+computes in floats what ONNX defines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.graph.building import NodeBuilder
+from edgekit.model import Model, node_name
+from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.application import rewritten
+
+OP_TYPE = "QuantizeLinear"
+
+
+class WrittenOut(Rewrite):
+    """``saturate(round(x / scale) + zero_point)``, as ONNX defines it."""
+
+    name: ClassVar[str] = "quantization as rounding"
+    op_types: ClassVar[Sequence[str]] = (OP_TYPE,)
+    versions: ClassVar[range] = range(10, 1000)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Numbers of the float type between, integers behind."""
+        x, scale = node.inputs[:2]
+        zero_point = node.inputs[2] if len(node.inputs) > 2 else None
+        if x is None or scale is None or x.shape is None or scale.shape is None or x.dtype is None:
+            raise InapplicableError("what it is fed is not known")
+        dtype = ir.DataType(node.attributes.get_int("output_dtype", 0)) or ir.DataType.UINT8
+        dtype = dtype if zero_point is None or zero_point.dtype is None else zero_point.dtype
+        if dtype not in (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16):
+            raise InapplicableError(f"it makes {dtype}")
+        if node.attributes.get_int("block_size", 0) or scale.shape.rank() > 1 or x.dtype != ir.DataType.FLOAT:
+            raise InapplicableError("it has blocks, or another type than float")
+        along: list[int] = []
+        if scale.shape.rank() == 1 and scale.shape != (1,):
+            rank = x.shape.rank()
+            axis = node.attributes.get_int("axis", 1) % rank
+            along = [place for place in range(rank) if place != axis]
+        divisor = build.unsqueeze(scale, along) if along else scale
+        rounded = build("Round", build("Div", x, divisor))
+        if zero_point is not None:
+            moved = build.cast(zero_point, ir.DataType.FLOAT)
+            rounded = build("Add", rounded, build.unsqueeze(moved, along) if along else moved)
+        limits = np.iinfo(dtype.numpy())
+        kept = build("Clip", rounded, np.float32(limits.min), np.float32(limits.max))
+        return [build.cast(kept, dtype)]
+
+
+def with_rounding_written_out(model: Model) -> Model:
+    """The model without operators that quantize, as far as they can be written out; the same where it has none."""
+    names = [node_name(node) for node in model.graph.all_nodes() if node.op_type == OP_TYPE and not node.domain]
+    if not names:
+        return model
+    return rewritten(model, lambda candidate: _left(candidate, names), [WrittenOut()]).model
+
+
+def _left(model: Model, names: Sequence[str]) -> list[str]:
+    return [node_name(node) for node in model.graph.all_nodes() if node.op_type == OP_TYPE and node_name(node) in names]

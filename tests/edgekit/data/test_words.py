@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from edgekit.api import package, verify
+from edgekit.data.words import ANY_WORDS, Words, word_limits
+from edgekit.errors import UnsupportedOpsError
+from edgekit.stages.load import Load
+
+COLOURS, SIZES = ["red", "green", "blue"], ["small", "large"]
+
+
+def saved(path: Path, nodes: list[onnx.NodeProto], shape: list[int], constants: dict[str, np.ndarray]) -> Path:
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.STRING, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(graph, opset_imports=opsets)
+    model.ir_version = 8
+    onnx.save(model, path)
+    return path
+
+
+def encoder(x: str, y: str, words: list[str]) -> onnx.NodeProto:
+    return helper.make_node("OneHotEncoder", [x], [y], domain="ai.onnx.ml", cats_strings=words, zeros=0)
+
+
+def columns(path: Path) -> Path:
+    """A table of texts, each column with categories of its own; ONNX Runtime refuses others."""
+    nodes = [
+        helper.make_node("Gather", ["x", "first"], ["colour"], axis=1),
+        helper.make_node("Gather", ["x", "second"], ["size"], axis=1),
+        encoder("colour", "c", COLOURS),
+        encoder("size", "s", SIZES),
+        helper.make_node("Concat", ["c", "s"], ["y"], axis=2),
+    ]
+    return saved(path, nodes, [2, 2], {"first": np.array([0]), "second": np.array([1])})
+
+
+def lines(path: Path) -> Path:
+    """Lines of words, counted."""
+    count = helper.make_node(
+        "TfIdfVectorizer",
+        ["words"],
+        ["y"],
+        max_gram_length=1,
+        max_skip_count=0,
+        min_gram_length=1,
+        mode="TF",
+        ngram_counts=[0],
+        ngram_indexes=[0, 1, 2],
+        pool_strings=["quick", "brown", "fox"],
+    )
+    cut = helper.make_node(
+        "Tokenizer",
+        ["lower"],
+        ["words"],
+        domain="com.microsoft",
+        mark=0,
+        mincharnum=1,
+        pad_value="#",
+        tokenexp="[a-z]+",
+    )
+    lower = helper.make_node("StringNormalizer", ["x"], ["lower"], case_change_action="LOWER", locale="C")
+    path = saved(path, [lower, cut, count], [3], {})
+    model = onnx.load(path)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    onnx.save(model, path)
+    return path
+
+
+def test_words_are_those_of_the_column(tmp_path: Path) -> None:
+    words = word_limits(Load()(columns(tmp_path / "m.onnx")).model)["x"]
+    assert words == Words(((0, tuple(COLOURS)), (1, tuple(SIZES))))
+    drawn = words.draw(np.random.default_rng(0), (50, 2))
+    assert set(drawn[:, 0]) == set(COLOURS)
+    assert set(drawn[:, 1]) == set(SIZES)
+
+
+def test_a_text_that_is_cut_is_a_line_of_words(tmp_path: Path) -> None:
+    words = word_limits(Load()(lines(tmp_path / "m.onnx")).model)["x"]
+    assert words == Words(((None, ("quick", "brown", "fox")),), in_lines=True)
+    drawn = words.draw(np.random.default_rng(0), (50,))
+    assert {word for line in drawn for word in line.split()} == {"quick", "brown", "fox"}
+    assert max(len(line.split()) for line in drawn) > 1
+
+
+def test_without_words_in_the_graph_any_will_do(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Cast", ["x"], ["n"], to=TensorProto.FLOAT),
+        helper.make_node("Relu", ["n"], ["y"]),
+    ]
+    words = word_limits(Load()(saved(tmp_path / "m.onnx", nodes, [2], {})).model)["x"]
+    assert set(words.draw(np.random.default_rng(0), (50,))) == set(ANY_WORDS)
+
+
+@pytest.mark.parametrize("make", [columns, lines])
+def test_a_text_model_becomes_a_bundle_for_onnxruntime(tmp_path: Path, make: object) -> None:
+    assert callable(make)
+    bundle = package(make(tmp_path / "m.onnx"), "onnxruntime", tmp_path / "bundle")
+    assert [feature.dtype for feature in bundle.inputs] == ["str"]
+    assert [output.name for output in verify(bundle).golden] == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("ios18", "ML Programs have no tensors of type string"),
+        ("intel-cpu", "OpenVINO's ONNX frontend has no conversion for it"),
+    ],
+)
+def test_targets_without_texts_say_so(tmp_path: Path, target: str, reason: str) -> None:
+    with pytest.raises(UnsupportedOpsError) as caught:
+        package(columns(tmp_path / "m.onnx"), target, tmp_path / "bundle")
+    assert reason in str(caught.value)
