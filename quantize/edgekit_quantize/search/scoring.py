@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -265,14 +265,19 @@ class _Tally:
 
 
 def variances(references: References) -> dict[str, float]:
-    """How far each of the float model's outputs is from being the same for all samples: ``sum (y - mean)^2``.
+    """How far each of the float model's outputs is from being the same for all samples (:func:`variances_of`)."""
+    return variances_of(reference.outputs for reference in references.answers())
+
+
+def variances_of(answers: Iterable[Mapping[str, np.ndarray]]) -> dict[str, float]:
+    """How far each output of floats is from being the same for all samples: ``sum (y - mean)^2``.
 
     The mean is that of each element over the samples; over all elements where there is one sample, or where shapes
     differ. An output that is the same for all samples has the sum of its squares: to be so is all that it tells.
     """
     outputs: dict[str, list[np.ndarray]] = {}
-    for reference in references.answers():
-        for name, output in reference.outputs.items():
+    for answer in answers:
+        for name, output in answer.items():
             if output.dtype.kind == "f":
                 outputs.setdefault(name, []).append(output)
     return {name: _variance(found) for name, found in outputs.items()}

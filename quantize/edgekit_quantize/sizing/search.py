@@ -57,6 +57,7 @@ class Sizing:
     max_drop: float
     _curve: list[dict[str, Any]] = field(default_factory=list)
     _scores: dict[int, Score] = field(default_factory=dict)
+    _alone: list[tuple[Allocation, Score]] = field(default_factory=list)
 
     def run(self) -> QuantizationResult:
         """The best model that holds what is asked, with all candidates in its record.
@@ -91,17 +92,28 @@ class Sizing:
                 chosen = fitting[0] if fitting else min(found, key=lambda one: (one.form == FLOAT_FORM, one.noise))
                 forms[name] = chosen.form
                 size, noise = size + chosen.bytes, noise + chosen.noise
-            self._score_here(Allocation(forms, size, noise), f"{form.name} for all weights")
+            alone = Allocation(forms, size, noise)
+            self._alone.append((alone, self._score_here(alone, f"{form.name} for all weights")))
 
     def _smallest_here(self) -> int:
-        """The last place of the frontier that holds the budget, executed here."""
+        """The last place of the frontier that holds the budget, executed here, or that of a single form where smaller.
+
+        Errors of weights do not quite add up, so that a single form may hold where a mixture of its size does not.
+        """
         low, high = 0, len(self._frontier) - 1
         if self._holds(high):
             return high
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self._holds(middle) else (low, middle)
-        return low
+        held = [alone for alone, score in self._alone if score.drop <= self.max_drop]
+        smallest = min(held, key=lambda alone: alone.bytes, default=None)
+        if smallest is None or smallest.bytes >= self._frontier[low].bytes:
+            return low
+        place = next((at for at, one in enumerate(self._frontier) if one.bytes < smallest.bytes), len(self._frontier))
+        self._frontier.insert(place, smallest)
+        self._scores.clear()
+        return place
 
     def _holds(self, place: int) -> bool:
         return self._at(place).drop <= self.max_drop

@@ -1,4 +1,8 @@
-"""What every form of every weight adds to the model's outputs, by executing the model with that one weight changed."""
+"""What every form of every weight adds to the model's outputs, by executing the model with that one weight changed.
+
+Where an output is that of a Softmax or a Sigmoid, what goes into it is taken: those swallow errors as long as they are
+small, and errors of several weights together are not small.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,10 @@ from itertools import islice
 import numpy as np
 import onnx_ir as ir
 
-from edgekit_quantize.calibration.references import Reference, References
-from edgekit_quantize.graph.nodes import home, initializers
+from edgekit_quantize.calibration.references import References
+from edgekit_quantize.graph.nodes import home, initializers, is_standard
 from edgekit_quantize.graph.session import session
-from edgekit_quantize.search.scoring import variances
+from edgekit_quantize.search.scoring import variances_of
 from edgekit_quantize.sizing.allocation import Choice
 from edgekit_quantize.sizing.forms import Storage
 from edgekit_quantize.sizing.weights import FLOAT_FORM, Weight
@@ -20,6 +24,7 @@ from edgekit_quantize.sizing.weights import FLOAT_FORM, Weight
 SAMPLES = 8
 """So many samples tell how the outputs move, or fewer where that would take long."""
 FEWEST_SAMPLES = 2
+SWALLOWING = ("Softmax", "LogSoftmax", "Sigmoid")
 LONG_S = 60.0
 """What the executions may take in all, by what the first of them takes."""
 
@@ -44,7 +49,12 @@ class FedModel:
             self._weights[name] = value.const_value.numpy()
             value.const_value = None
             model.graph.inputs.append(value)
-        self._outputs = [output.name or "" for output in model.graph.outputs]
+        for place, output in enumerate(model.graph.outputs):
+            node = output.producer()
+            if node is not None and is_standard(node, *SWALLOWING) and node.inputs[0] is not None:
+                model.graph.outputs[place] = node.inputs[0]
+        self._outputs = list(dict.fromkeys(output.name or "" for output in model.graph.outputs))
+        model.graph.outputs[:] = [next(v for v in model.graph.outputs if v.name == name) for name in self._outputs]
         self._session = session(model)
 
     def run(self, feeds: Mapping[str, np.ndarray], changed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -70,7 +80,6 @@ def measured_choices(
         done: Told how many weights of how many are measured.
     """
     fed = FedModel(prepared, [*weights])
-    spread = variances(references)
     every = max(1, len(references) // SAMPLES)
     samples = [*islice((each for place, each in enumerate(references) if place % every == 0), SAMPLES)]
     fed.run(samples[0].feeds, {})
@@ -79,7 +88,7 @@ def measured_choices(
     runs = (time.perf_counter() - start) * sum(1 for weight in weights.values() for _ in weight.choices(storage))
     samples = samples[: max(FEWEST_SAMPLES, min(SAMPLES, int(LONG_S / runs)))]
     before = [fed.run(sample.feeds, {}) for sample in samples]
-    share = len(samples) / max(len(references), 1)
+    spread = variances_of(before)
     found: dict[str, list[Choice]] = {}
     for place, (name, weight) in enumerate(weights.items()):
         shape = weight.matrix.shape
@@ -88,14 +97,13 @@ def measured_choices(
             changed = {name: weight.rounded(form)}
             noise = 0.0
             for sample, expected in zip(samples, before, strict=True):
-                noise += _noise(sample, expected, fed.run(sample.feeds, changed), spread)
-            found[name].append(Choice(form.name, form.bytes(shape, storage.float_bytes), noise / share))
+                noise += _noise(expected, fed.run(sample.feeds, changed), spread)
+            found[name].append(Choice(form.name, form.bytes(shape, storage.float_bytes), noise))
         done(place + 1, len(weights))
     return found
 
 
 def _noise(
-    sample: Reference,
     expected: Mapping[str, np.ndarray],
     outputs: Mapping[str, np.ndarray],
     spread: Mapping[str, float],
@@ -104,7 +112,7 @@ def _noise(
     total = 0.0
     for name, variance in spread.items():
         if outputs[name].shape != expected[name].shape:
-            total += float(np.sum(np.square(sample.outputs[name], dtype=np.float64))) / variance
+            total += float(np.sum(np.square(expected[name], dtype=np.float64))) / variance
         elif variance:
             error = np.square(outputs[name].astype(np.float64) - expected[name])
             total += float(np.sum(error[np.isfinite(error)])) / variance

@@ -15,6 +15,9 @@ from edgekit.model import Model
 from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, QuantizationResult
 from edgekit_quantize.graph.session import SessionRunner
 from edgekit_quantize.plugin import PostTrainingQuantizer
+from edgekit_quantize.search.scoring import EXPLAINED, Score
+from edgekit_quantize.sizing.allocation import Allocation
+from edgekit_quantize.sizing.search import Sizing
 
 NETWORK = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[1, 8, 8, 8] x, int64[1, 4] words) => (float[1, 4, 32] y) {
@@ -156,3 +159,20 @@ def test_sizes_need_samples_and_the_scheme_auto(network: Model) -> None:
     )
     with pytest.raises(InputError, match="--max-size: sizes are searched with samples"):
         PostTrainingQuantizer().quantize(QuantizationRequest(network, "auto", None, max_bytes=10))
+
+
+@pytest.mark.parametrize(("drop", "chosen"), [(0.0, 250), (0.02, 300)])
+def test_a_single_form_is_taken_where_it_holds_and_is_smaller(drop: float, chosen: int) -> None:
+    class Known(Sizing):
+        def _at(self, place: int) -> Score:
+            lost = {400: 0.0, 300: 0.005, 200: 0.03, 100: 0.5}[round(self._frontier[place].bytes)]
+            return Score(EXPLAINED, 1 - lost, 1.0, 30.0)
+
+    search = Known(None, None, None, None, None, 0.01)  # type: ignore[arg-type]  # nothing but the budget is looked at
+    search._frontier = [Allocation({}, size, 0.0) for size in (400, 300, 200, 100)]
+    search._alone = [(Allocation({}, 250, 0.0), Score(EXPLAINED, 1 - drop, 1.0, 30.0))]
+
+    place = search._smallest_here()
+
+    assert search._frontier[place].bytes == chosen
+    assert [one.bytes for one in search._frontier] == sorted((one.bytes for one in search._frontier), reverse=True)
