@@ -11,7 +11,10 @@ from edgekit.errors import OpGap
 from edgekit.model import Model, node_name, op_name
 from edgekit.target import NodeVerdict, Support
 
-RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+"""Operators that draw numbers always; a dropout may."""
 DETAIL = "its numbers are drawn at random, and differ from those of other implementations"
 HINT = "make the random numbers an input of the model, or export it in evaluation mode"
 

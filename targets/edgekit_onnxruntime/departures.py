@@ -6,14 +6,19 @@ A bundle is held against ONNX Runtime itself and has no part in this; ``convert`
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import numpy as np
 import onnx_ir as ir
 
 from edgekit.errors import OpGap
-from edgekit.model import Model, node_name
+from edgekit.model import Model
+from edgekit.operators.departures import (
+    Departure,
+    aligns_corners_by_broken_scales,
+    constant_input,
+    has_input,
+    static_sizes,
+)
+from edgekit.operators.departures import departing_nodes as kinds_in
 
 LONGEST_TABLE = 128
 """Longer transforms stay: a table for them would be larger than what it gains."""
@@ -22,41 +27,15 @@ PAST, MASK, KEY, SCORES = 4, 3, 1, 3
 """Places of Attention's inputs, and of its output of scores."""
 
 
-@dataclass(frozen=True)
-class Departure:
-    """A kind of node that ONNX Runtime gets wrong."""
-
-    op_type: str
-    applies: Callable[[ir.Node, int], bool]
-    """Whether a node of that operator, in this version of the operator set, is of the kind."""
-    reason: str
-
-
 def departing_nodes(model: Model) -> list[OpGap]:
     """The nodes that ONNX Runtime computes otherwise than the standard, in graph order; their shapes are known."""
-    return [
-        OpGap(node.op_type, node_name(node), f"ONNX Runtime {departure.reason}")
-        for node in model.graph.all_nodes()
-        for departure in DEPARTURES
-        if node.domain == "" and node.op_type == departure.op_type and departure.applies(node, model.opset)
-    ]
-
-
-def _has(node: ir.Node, place: int) -> bool:
-    return len(node.inputs) > place and node.inputs[place] is not None
+    return kinds_in(model, DEPARTURES, "ONNX Runtime")
 
 
 def _sizes(value: ir.Value | None) -> list[int]:
     """The sizes that are known; none where one is not."""
-    if value is None or value.shape is None or not value.shape.is_static():
-        return []
-    return [int(size) for size in value.shape.numpy()]
-
-
-def _numbers(node: ir.Node, place: int) -> np.ndarray | None:
-    value = node.inputs[place] if _has(node, place) else None
-    tensor = None if value is None else ir.convenience.get_const_tensor(value)
-    return None if tensor is None else tensor.numpy()
+    sizes = static_sizes(value)
+    return [] if sizes is None else [int(size) for size in sizes]
 
 
 def _is_float_with_sign_of_divisor(node: ir.Node, _: int) -> bool:
@@ -72,46 +51,41 @@ def _is_nothing_of_booleans(node: ir.Node, _: int) -> bool:
 
 def _gives_masked_scores_behind_a_past(node: ir.Node, _: int) -> bool:
     is_causal = node.attributes.get_int("is_causal", 0) == 1
-    return is_causal and _has(node, MASK) and _has(node, PAST) and len(node.outputs) > SCORES
+    return is_causal and has_input(node, MASK) and has_input(node, PAST) and len(node.outputs) > SCORES
 
 
 def _has_a_short_mask(node: ir.Node, _: int) -> bool:
-    if not _has(node, MASK) or _has(node, PAST):
+    if not has_input(node, MASK) or has_input(node, PAST):
         return False
     mask, key = _sizes(node.inputs[MASK]), _sizes(node.inputs[KEY])
     return bool(mask and key) and mask[-1] < key[-2]
 
 
 def _aligns_corners_by_broken_scales(node: ir.Node, _: int) -> bool:
-    if node.attributes.get_string("coordinate_transformation_mode", "half_pixel") != "align_corners":
-        return False
-    scales, sizes = _numbers(node, 2), _sizes(node.inputs[0])
-    if scales is None or scales.size != len(sizes):
-        return False
-    return not np.allclose(scales * sizes, np.rint(scales * sizes), rtol=0, atol=1e-6)
+    return aligns_corners_by_broken_scales(node, if_unknown=False)
 
 
 def _has_an_output_shape(node: ir.Node, _: int) -> bool:
-    return _has(node, 2)
+    return has_input(node, 2)
 
 
 def _is_short_and_no_power_of_two(node: ir.Node, opset: int) -> bool:
     """Whether it is computed by way of a longer transform, which loses digits."""
-    sizes, length = _sizes(node.inputs[0]), _numbers(node, 1)
-    axis = _numbers(node, 2) if opset >= AXIS_IS_AN_INPUT else np.array(node.attributes.get_int("axis", 1))
-    axis = np.array(-2) if axis is None and not _has(node, 2) else axis
-    if not sizes or axis is None or (length is None and _has(node, 1)):
+    sizes, length = _sizes(node.inputs[0]), constant_input(node, 1)
+    axis = constant_input(node, 2) if opset >= AXIS_IS_AN_INPUT else np.array(node.attributes.get_int("axis", 1))
+    axis = np.array(-2) if axis is None and not has_input(node, 2) else axis
+    if not sizes or axis is None or (length is None and has_input(node, 1)):
         return False
     count = sizes[int(axis.item())] if length is None else int(length.item())
     return count <= LONGEST_TABLE and count & (count - 1) != 0
 
 
 DEPARTURES = (
-    Departure("Attention", _gives_masked_scores_behind_a_past, "gives other scores where they are masked"),
-    Departure("Attention", _has_a_short_mask, "stops at a mask that is shorter than the keys"),
-    Departure("DFT", _is_short_and_no_power_of_two, "computes it by way of a longer transform, which loses digits"),
-    Departure("MaxUnpool", _has_an_output_shape, "takes its places to be in output_shape"),
-    Departure("Mod", _is_float_with_sign_of_divisor, "stops at floating-point numbers without fmod"),
-    Departure("ReduceMax", _is_nothing_of_booleans, "stops where there is nothing to reduce"),
-    Departure("Resize", _aligns_corners_by_broken_scales, "aligns corners by the rounded size, not by the scale"),
+    Departure(("Attention",), _gives_masked_scores_behind_a_past, "gives other scores where they are masked"),
+    Departure(("Attention",), _has_a_short_mask, "stops at a mask that is shorter than the keys"),
+    Departure(("DFT",), _is_short_and_no_power_of_two, "computes it by way of a longer transform, which loses digits"),
+    Departure(("MaxUnpool",), _has_an_output_shape, "takes its places to be in output_shape"),
+    Departure(("Mod",), _is_float_with_sign_of_divisor, "stops at floating-point numbers without fmod"),
+    Departure(("ReduceMax",), _is_nothing_of_booleans, "stops where there is nothing to reduce"),
+    Departure(("Resize",), _aligns_corners_by_broken_scales, "aligns corners by the rounded size, not by the scale"),
 )

@@ -6,7 +6,6 @@ Found with the ONNX standard's own test cases on OpenVINO 2026.4; the tests show
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,14 @@ from onnx_ir.passes.common import ShapeInferencePass
 
 from edgekit.errors import OpGap
 from edgekit.model import Model, node_name, op_name
+from edgekit.operators.departures import (
+    Departure,
+    aligns_corners_by_broken_scales,
+    constant_input,
+    departing_nodes,
+    has_input,
+    static_sizes,
+)
 
 AXES_FORGOTTEN = range(13, 18)
 """Opsets in which two reductions have their axes as an attribute, and OpenVINO looks for an input."""
@@ -22,28 +29,10 @@ AXES_FORGOTTEN = range(13, 18)
 AXIS_IS_AN_INPUT = 20
 """Since this opset DFT takes its axis as an input, not as an attribute."""
 
-RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
-"""Operators that draw numbers; they have to be an input of the model for the model to be compared with anything."""
-
-
-@dataclass(frozen=True)
-class Misreading:
-    """A kind of node that OpenVINO gets wrong."""
-
-    op_types: tuple[str, ...]
-    applies: Callable[[ir.Node, int], bool]
-    """Whether a node of that operator, in this version of the operator set, is of the kind."""
-    reason: str
-
 
 def misread_nodes(model: Model) -> list[OpGap]:
     """The nodes that the frontend would convert into something else, in graph order."""
-    return [
-        OpGap(node.op_type, node_name(node), f"OpenVINO computes it wrong: {misreading.reason}")
-        for node in model.graph.all_nodes()
-        for misreading in MISREADINGS
-        if node.domain == "" and node.op_type in misreading.op_types and misreading.applies(node, model.opset)
-    ]
+    return departing_nodes(model, MISREADINGS, "OpenVINO computes it wrong:")
 
 
 def misshapen_nodes(converted: Any, model: Model) -> list[OpGap]:
@@ -76,24 +65,8 @@ def _text(shape: tuple[int, ...]) -> str:
     return "×".join(map(str, shape)) or "a scalar"
 
 
-def _has_input(node: ir.Node, position: int) -> bool:
-    return len(node.inputs) > position and node.inputs[position] is not None
-
-
-def _constant(node: ir.Node, position: int) -> np.ndarray | None:
-    value = node.inputs[position]
-    tensor = None if value is None else ir.convenience.get_const_tensor(value)
-    return None if tensor is None else tensor.numpy()
-
-
 def _rank(value: ir.Value | None) -> int | None:
     return None if value is None or value.shape is None else value.shape.rank()
-
-
-def _sizes(value: ir.Value | None) -> np.ndarray | None:
-    if value is None or value.shape is None or not value.shape.is_static():
-        return None
-    return np.array(value.shape.numpy())
 
 
 def _windowed(node: ir.Node, _: int) -> bool:
@@ -101,7 +74,7 @@ def _windowed(node: ir.Node, _: int) -> bool:
 
 
 def _causal_with_past_and_mask(node: ir.Node, _: int) -> bool:
-    return node.attributes.get_int("is_causal", 0) == 1 and _has_input(node, 3) and _has_input(node, 4)
+    return node.attributes.get_int("is_causal", 0) == 1 and has_input(node, 3) and has_input(node, 4)
 
 
 def _shifts_signed(node: ir.Node, _: int) -> bool:
@@ -113,7 +86,7 @@ def _transforms_elsewhere(node: ir.Node, opset: int) -> bool:
     if opset < AXIS_IS_AN_INPUT:
         return False
     value = node.inputs[0]
-    axis, rank = (_constant(node, 2) if _has_input(node, 2) else np.array(-2)), _rank(value)
+    axis, rank = (constant_input(node, 2) if has_input(node, 2) else np.array(-2)), _rank(value)
     return axis is None or rank is None or int(axis.item()) % rank != 1
 
 
@@ -122,7 +95,7 @@ def _has_batch_first(node: ir.Node, _: int) -> bool:
 
 
 def _has_peepholes(node: ir.Node, _: int) -> bool:
-    return _has_input(node, 7)
+    return has_input(node, 7)
 
 
 def _is_set(attribute: str) -> Callable[[ir.Node, int], bool]:
@@ -134,22 +107,12 @@ def _keeps_aspect_ratio(node: ir.Node, _: int) -> bool:
 
 
 def _aligns_corners_by_broken_scales(node: ir.Node, _: int) -> bool:
-    """Whether the scales do not give whole sizes, which aligned corners make the most of."""
-    if node.attributes.get_string("coordinate_transformation_mode", "half_pixel") != "align_corners":
-        return False
-    if not _has_input(node, 2):
-        return False
-    scales, sizes = _constant(node, 2), _sizes(node.inputs[0])
-    if scales is not None and not scales.size:  # what opset 11 has in the place of scales where sizes are given
-        return False
-    if scales is None or sizes is None:
-        return True
-    return not np.allclose(scales * sizes, np.rint(scales * sizes), rtol=0, atol=1e-6)
+    return aligns_corners_by_broken_scales(node, if_unknown=True)
 
 
 def _reduces_nothing(node: ir.Node, _: int) -> bool:
     """Whether there is no element to reduce."""
-    sizes = _sizes(node.inputs[0])
+    sizes = static_sizes(node.inputs[0])
     return sizes is not None and 0 in sizes
 
 
@@ -163,32 +126,25 @@ def _has_axes_that_it_forgets(node: ir.Node, opset: int) -> bool:
     return opset in AXES_FORGOTTEN and "axes" in node.attributes
 
 
-def _always(node: ir.Node, _: int) -> bool:
-    return True
-
-
 def _mode_is(mode: str) -> Callable[[ir.Node, int], bool]:
     return lambda node, _: node.attributes.get_string("mode", "") == mode
 
 
 MISREADINGS = (
-    Misreading(("Attention",), _windowed, "it ignores the window"),
-    Misreading(("Attention",), _causal_with_past_and_mask, "it misplaces a causal mask beside another mask and a past"),
-    Misreading(RANDOM, _always, "its numbers are drawn at random, and differ from those of other implementations"),
-    Misreading(("BitShift",), _shifts_signed, "it shifts signed integers as unsigned ones"),
-    Misreading(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
-    Misreading(("DFT",), _is_set("onesided"), "it gives the one-sided transform another shape"),
-    Misreading(("GRU", "LSTM", "RNN"), _has_batch_first, "it ignores that the batch comes first (layout 1)"),
-    Misreading(("LSTM",), _has_peepholes, "it ignores peepholes"),
-    Misreading(("ReduceL1", "ReduceLogSum"), _has_axes_that_it_forgets, "it reduces all axes at opsets 13 to 17"),
-    Misreading(("ReduceLogSumExp",), _has_elements, "its exponentials overflow, or vanish"),
-    Misreading(("ReduceMax",), _reduces_nothing, "it makes the least finite number of nothing, not minus infinity"),
-    Misreading(("Resize",), _is_set("antialias"), "it ignores antialias"),
-    Misreading(("Resize",), _is_set("exclude_outside"), "it ignores exclude_outside"),
-    Misreading(("Resize",), _keeps_aspect_ratio, "it ignores keep_aspect_ratio_policy"),
-    Misreading(
-        ("Resize",), _aligns_corners_by_broken_scales, "it aligns corners by the rounded size, not by the scale"
-    ),
-    Misreading(("RoiAlign",), _mode_is("max"), "it takes the greatest of other values"),
-    Misreading(("SpaceToDepth",), _mode_is("CRD"), "it ignores the mode"),
+    Departure(("Attention",), _windowed, "it ignores the window"),
+    Departure(("Attention",), _causal_with_past_and_mask, "it misplaces a causal mask beside another mask and a past"),
+    Departure(("BitShift",), _shifts_signed, "it shifts signed integers as unsigned ones"),
+    Departure(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
+    Departure(("DFT",), _is_set("onesided"), "it gives the one-sided transform another shape"),
+    Departure(("GRU", "LSTM", "RNN"), _has_batch_first, "it ignores that the batch comes first (layout 1)"),
+    Departure(("LSTM",), _has_peepholes, "it ignores peepholes"),
+    Departure(("ReduceL1", "ReduceLogSum"), _has_axes_that_it_forgets, "it reduces all axes at opsets 13 to 17"),
+    Departure(("ReduceLogSumExp",), _has_elements, "its exponentials overflow, or vanish"),
+    Departure(("ReduceMax",), _reduces_nothing, "it makes the least finite number of nothing, not minus infinity"),
+    Departure(("Resize",), _is_set("antialias"), "it ignores antialias"),
+    Departure(("Resize",), _is_set("exclude_outside"), "it ignores exclude_outside"),
+    Departure(("Resize",), _keeps_aspect_ratio, "it ignores keep_aspect_ratio_policy"),
+    Departure(("Resize",), _aligns_corners_by_broken_scales, "it aligns corners by the rounded size, not by the scale"),
+    Departure(("RoiAlign",), _mode_is("max"), "it takes the greatest of other values"),
+    Departure(("SpaceToDepth",), _mode_is("CRD"), "it ignores the mode"),
 )

@@ -14,12 +14,10 @@ import onnx
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
+from edgekit.rewrites.randomness import RANDOM
 from edgekit_mil.core.values import Value, constant
 from edgekit_mil.walk.stored_weights import kept
 
-RANDOM = frozenset(
-    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-)
 CONSTANTS = frozenset({"Constant", "ConstantOfShape"})
 """Their lowerings give constants themselves, and in less time or memory."""
 KEPT = frozenset({"DequantizeLinear"})

@@ -5,6 +5,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import edgekit_coreml
+import edgekit_onnxruntime
+import edgekit_openvino
 from edgekit.errors import UnsupportedOpsError
 from edgekit.graph.shape_request import ShapeRequest
 from edgekit.pipeline import PackageRequest, package
@@ -32,3 +35,18 @@ def test_a_dropout_in_training_is_refused_on_every_target(tmp_path, target):
     with pytest.raises(UnsupportedOpsError) as caught:
         package(PackageRequest(tmp_path / "m.onnx", target, tmp_path / "b", shapes=ShapeRequest()), Progress())
     assert [gap.node for gap in caught.value.gaps] == ["drop"]
+
+
+@pytest.mark.parametrize("convert", [edgekit_coreml.convert, edgekit_onnxruntime.convert, edgekit_openvino.convert])
+def test_a_random_operator_is_refused_by_every_converter(tmp_path, convert):
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("RandomNormalLike", ["x"], ["n"], name="draw"), helper.make_node("Add", ["x", "n"], ["y"])],
+        "noise",
+        [info("x", TensorProto.FLOAT, [8])],
+        [info("y", TensorProto.FLOAT, [8])],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(UnsupportedOpsError) as caught:
+        convert(proto, tmp_path / "built")
+    assert [gap.node.rpartition(" > ")[2] for gap in caught.value.gaps] == ["draw"]

@@ -67,11 +67,6 @@ REFUSED = {
         12,
         {"x": floats(1, 1, 2, 2)},
     ),
-    "random numbers": (
-        "(float[8, 8] x) => (float[8, 8] y) { y = RandomNormalLike <dtype = 1> (x) }",
-        15,
-        {"x": np.full((8, 8), 0.5, np.float32)},
-    ),
     "ReduceL1": (
         "(float[2, 3] x) => (float[2, 1] y) { y = ReduceL1 <axes = [-1]> (x) }",
         15,

@@ -1,0 +1,82 @@
+"""Kinds of nodes that a runtime takes and computes otherwise than the ONNX standard: what its plugin lists of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.errors import OpGap
+from edgekit.model import Model, node_name
+
+
+@dataclass(frozen=True)
+class Departure:
+    """A kind of node that a runtime gets wrong."""
+
+    op_types: tuple[str, ...]
+    """Operators of the standard."""
+    applies: Callable[[ir.Node, int], bool]
+    """Whether a node of such an operator, in this version of the operator set, is of the kind."""
+    reason: str
+
+
+def departing_nodes(model: Model, departures: Iterable[Departure], runtime: str) -> list[OpGap]:
+    """The nodes of the kinds, in graph order; their shapes are known as far as they can be.
+
+    Args:
+        model: The model.
+        departures: The kinds.
+        runtime: What a reason starts with: who departs.
+    """
+    kinds = tuple(departures)
+    return [
+        OpGap(node.op_type, node_name(node), f"{runtime} {departure.reason}")
+        for node in model.graph.all_nodes()
+        for departure in kinds
+        if node.domain == "" and node.op_type in departure.op_types and departure.applies(node, model.opset)
+    ]
+
+
+def has_input(node: ir.Node, place: int) -> bool:
+    """Whether the node has an input there."""
+    return len(node.inputs) > place and node.inputs[place] is not None
+
+
+def constant_input(node: ir.Node, place: int) -> np.ndarray | None:
+    """The numbers of an input; None where it is left out or no constant."""
+    value = node.inputs[place] if has_input(node, place) else None
+    tensor = None if value is None else ir.convenience.get_const_tensor(value)
+    return None if tensor is None else tensor.numpy()
+
+
+def static_sizes(value: ir.Value | None) -> np.ndarray | None:
+    """The sizes of a value's axes; None where one is not known."""
+    if value is None or value.shape is None or not value.shape.is_static():
+        return None
+    return np.array(value.shape.numpy())
+
+
+def aligns_corners_by_broken_scales(node: ir.Node, *, if_unknown: bool) -> bool:
+    """Whether a Resize aligns corners by scales that give no whole sizes, which aligned corners make the most of.
+
+    Args:
+        node: The Resize.
+        if_unknown: The answer where scales or sizes are not known.
+    """
+    if node.attributes.get_string("coordinate_transformation_mode", "half_pixel") != "align_corners":
+        return False
+    if not has_input(node, 2):
+        return False
+    scales, sizes = constant_input(node, 2), static_sizes(node.inputs[0])
+    if scales is not None and not scales.size:  # what opset 11 has in the place of scales where sizes are given
+        return False
+    if scales is None or sizes is None:
+        return if_unknown
+    axes = node.attributes.get_ints("axes", ())
+    sizes = sizes[list(axes)] if axes else sizes
+    if scales.shape != sizes.shape:
+        return if_unknown
+    return not np.allclose(scales * sizes, np.rint(scales * sizes), rtol=0, atol=1e-6)
