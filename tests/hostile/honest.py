@@ -259,6 +259,170 @@ def external() -> onnx.ModelProto:
     return model
 
 
+@_model
+def sequences() -> onnx.ModelProto:
+    """Sequences and optional values inside."""
+    return _parsed(
+        """<ir_version: 9, opset_import: ["" : 18]>
+        sequences (float[2,4] x) => (float[2,4] y, float[4,2] z) {
+          two = Constant <value = int64 {1}> ()
+          parts = SplitToSequence <axis = 0, keepdims = 1> (x, two)
+          one = SequenceAt (parts, two)
+          more = SequenceInsert (parts, one)
+          long = ConcatFromSequence <axis = 0> (more)
+          maybe = Optional (long)
+          has = OptionalHasElement (maybe)
+          sure = OptionalGetElement (maybe)
+          kept = If (has) <then_branch = yes () => (float[3,4] p) { p = Identity (sure) },
+                           else_branch = no () => (float[3,4] q) { q = Neg (sure) }>
+          y = Gather <axis = 0> (kept, rows)
+          z = Transpose <perm = [1,0]> (y)
+        }""",
+        numpy_helper.from_array(np.int64([0, 2]), "rows"),
+    )
+
+
+@_model
+def sparse() -> onnx.ModelProto:
+    """A matrix of which a few numbers are stored."""
+    model = _parsed(
+        """<ir_version: 9, opset_import: ["" : 17]>
+        sparse (float[2,6] x) => (float[2,3] y) { a = MatMul (x, w)  y = Sigmoid (a) }"""
+    )
+    values = helper.make_tensor("w", TensorProto.FLOAT, [4], [1.0, -2.0, 3.0, 0.5])
+    indices = helper.make_tensor("w_indices", TensorProto.INT64, [4], [0, 4, 11, 17])
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [6, 3]))
+    return model
+
+
+@_model
+def narrow() -> onnx.ModelProto:
+    """Weights in 4 bits by blocks and in 8-bit floats, and half precision between."""
+    model = _parsed(
+        """<ir_version: 10, opset_import: ["" : 21]>
+        narrow (float[1,8] x) => (float[1,4] y) {
+          w = DequantizeLinear <axis = 0, block_size = 4> (w4, s4)
+          a = MatMul (x, w)
+          h = Cast <to = 10> (a)
+          i = Relu (h)
+          b = Cast <to = 1> (i)
+          v = DequantizeLinear (w8, s8)
+          y = MatMul (b, v)
+        }""",
+        _weights(3, 2, 4, name="s4"),
+        numpy_helper.from_array(np.float32(0.5), "s8"),
+    )
+    rng = np.random.default_rng(4)
+    model.graph.initializer.append(helper.make_tensor("w4", TensorProto.INT4, [8, 4], rng.integers(-8, 8, 32)))
+    model.graph.initializer.append(helper.make_tensor("w8", TensorProto.FLOAT8E4M3FN, [4, 4], rng.normal(size=16)))
+    return model
+
+
+@_model
+def attention() -> onnx.ModelProto:
+    """A block of a transformer on tokens, with a mask, as exporters write it."""
+    return _parsed(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        attention (int64[N,T] ids, int64[N,T] mask) => (float[N,T,8] y) {
+          e = Gather <axis = 0> (table, ids)
+          n = LayerNormalization <axis = -1> (e, one8, b8)
+          q = MatMul (n, wq)
+          k = MatMul (n, wk)
+          v = MatMul (n, wv)
+          shape = Shape (q)
+          heads = Constant <value = int64[2] {2,4}> ()
+          two = Slice (shape, zero, second)
+          split = Concat <axis = 0> (two, heads)
+          q4 = Reshape (q, split)
+          k4 = Reshape (k, split)
+          v4 = Reshape (v, split)
+          qt = Transpose <perm = [0,2,1,3]> (q4)
+          kt = Transpose <perm = [0,2,3,1]> (k4)
+          vt = Transpose <perm = [0,2,1,3]> (v4)
+          scores = MatMul (qt, kt)
+          scaled = Div (scores, root)
+          m = Unsqueeze (mask, axes)
+          mf = Cast <to = 1> (m)
+          away = Sub (unit, mf)
+          far = Mul (away, low)
+          masked = Add (scaled, far)
+          p = Softmax <axis = -1> (masked)
+          o = MatMul (p, vt)
+          back = Transpose <perm = [0,2,1,3]> (o)
+          flat = Reshape (back, shape)
+          y = Add (flat, e)
+        }""",
+        _weights(1, 12, 8, name="table"),
+        *(_weights(number, 8, 8, name=name) for number, name in enumerate(("wq", "wk", "wv"), 2)),
+        numpy_helper.from_array(np.ones(8, np.float32), "one8"),
+        _weights(5, 8, name="b8"),
+        numpy_helper.from_array(np.int64([0]), "zero"),
+        numpy_helper.from_array(np.int64([2]), "second"),
+        numpy_helper.from_array(np.float32(2), "root"),
+        numpy_helper.from_array(np.int64([1, 2]), "axes"),
+        numpy_helper.from_array(np.float32(1), "unit"),
+        numpy_helper.from_array(np.float32(-1e4), "low"),
+    )
+
+
+@_model
+def detector() -> onnx.ModelProto:
+    """Features of two sizes, boxes, and what is left of them."""
+    return _parsed(
+        """<ir_version: 8, opset_import: ["" : 16]>
+        detector (float[1,3,16,16] image) => (int64[K,3] kept, float[1,16,4] boxes) {
+          a = Conv <kernel_shape = [3,3], strides = [2,2], pads = [1,1,1,1], group = 3> (image, w1)
+          b = BatchNormalization <epsilon = 0.001> (a, g, o, m, v)
+          c = LeakyRelu <alpha = 0.1> (b)
+          d = ConvTranspose <kernel_shape = [2,2], strides = [2,2]> (c, w2)
+          u = Resize <mode = "linear", coordinate_transformation_mode = "half_pixel"> (c, , scales)
+          f = Concat <axis = 1> (d, u)
+          h = HardSwish (f)
+          p = AveragePool <kernel_shape = [4,4], strides = [4,4]> (h)
+          r = Reshape (p, shape)
+          t = Transpose <perm = [0,2,1]> (r)
+          boxes, scores, rest = Split <axis = 2> (t, sizes)
+          s = Sigmoid (scores)
+          st = Transpose <perm = [0,2,1]> (s)
+          kept = NonMaxSuppression (boxes, st, most, overlap, least)
+        }""",
+        _weights(1, 3, 1, 3, 3, name="w1"),
+        _weights(2, 3, 6, 2, 2, name="w2"),
+        *(
+            numpy_helper.from_array(np.full(3, value, np.float32), name)
+            for value, name in ((1, "g"), (0, "o"), (0, "m"), (1, "v"))
+        ),
+        numpy_helper.from_array(np.float32([1, 1, 2, 2]), "scales"),
+        numpy_helper.from_array(np.int64([1, 9, 16]), "shape"),
+        numpy_helper.from_array(np.int64([4, 2, 3]), "sizes"),
+        numpy_helper.from_array(np.int64([3]), "most"),
+        numpy_helper.from_array(np.float32([0.5]), "overlap"),
+        numpy_helper.from_array(np.float32([0.1]), "least"),
+    )
+
+
+@_model
+def scan() -> onnx.ModelProto:
+    """A scan inside a loop, which reads values from outside."""
+    return _parsed(
+        """<ir_version: 8, opset_import: ["" : 16]>
+        scan (float[3,4] x, float[4] start) => (float[4] last, float[2,3,4] all) {
+          n = Constant <value = int64 {2}> ()
+          go = Constant <value = bool {1}> ()
+          scale = ReduceMax <keepdims = 0> (x)
+          last, all = Loop (n, go, start) <body = turn (int64 i, bool c, float[4] s)
+              => (bool d, float[4] t, float[3,4] row) {
+            d = Identity (c)
+            t, row = Scan <num_scan_inputs = 1, body = step (float[4] h, float[4] v) => (float[4] k, float[4] w) {
+              a = Mul (h, scale)
+              k = Add (a, v)
+              w = Tanh (k)
+            }> (s, x)
+          }>
+        }"""
+    )
+
+
 def write_model(name: str, path: Path, model: onnx.ModelProto | bytes) -> None:
     """Writes a model, and the file that it keeps tensors in where it is the one that does."""
     path.write_bytes(model if isinstance(model, bytes) else model.SerializeToString())

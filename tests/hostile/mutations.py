@@ -350,6 +350,35 @@ def _function(model: onnx.ModelProto, rng: random.Random) -> str:
     return inside.op_type
 
 
+def _wrapped(model: onnx.ModelProto, rng: random.Random) -> str:
+    """Puts a node into both branches of an If, or into a loop of some steps, the first of which counts."""
+    place = rng.randrange(len(model.graph.node))
+    node = model.graph.node[place]
+    inside = copy.deepcopy(node)
+    inside.output[:] = [f"inside {name}" for name in node.output]
+    outputs = [onnx.ValueInfoProto(name=name) for name in inside.output]
+    made = [onnx.helper.make_node("Constant", [], ["wrap"], value_int=rng.choice((0, 1, 3, 1000, 10**7, *WHOLE)))]
+    if rng.random() < 0.4:
+        made.append(onnx.helper.make_node("Cast", ["wrap"], ["wrap go"], to=9))
+        branch = onnx.helper.make_graph([inside], "branch", [], outputs)
+        made.append(onnx.helper.make_node("If", ["wrap go"], node.output, then_branch=branch, else_branch=branch))
+    else:
+        step = [onnx.helper.make_tensor_value_info(name, kind, []) for name, kind in (("i", 7), ("c", 9))]
+        more = onnx.helper.make_node("Identity", ["c"], ["d"])
+        goes_on = onnx.helper.make_tensor_value_info("d", 9, [])
+        body = onnx.helper.make_graph([more, inside], "body", step, [goes_on, *outputs])
+        collected = [f"all {name}" for name in node.output]
+        made.append(onnx.helper.make_node("Loop", [rng.choice(("wrap", "wrap", "")), ""], collected, body=body))
+        made.append(onnx.helper.make_node("Constant", [], ["wrap first"], value_int=0))
+        for name, every in zip(node.output, collected, strict=True):
+            made.append(onnx.helper.make_node("Gather", [every, "wrap first"], [name]))
+    kind = node.op_type
+    nodes = [*model.graph.node[:place], *made, *model.graph.node[place + 1 :]]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    return f"{kind} in {made[-1].op_type if made[-1].op_type == 'If' else 'Loop'}"
+
+
 _GRAPH_CHANGES: tuple[Callable[[onnx.ModelProto, random.Random], str], ...] = (
     _rewire,
     _rename_output,
@@ -368,6 +397,7 @@ _GRAPH_CHANGES: tuple[Callable[[onnx.ModelProto, random.Random], str], ...] = (
     _dropped_node,
     _name,
     _function,
+    _wrapped,
 )
 
 
