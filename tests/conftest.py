@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from edgekit.config import read_config
 from edgekit.graph.shape_request import ShapeRequest
 from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
+
+os.environ.setdefault("KERAS_BACKEND", "torch")  # TensorFlow is not among the packages for development
 
 SAMPLE_APPS = Path(__file__).parents[1] / "sample_apps"
 DIGITS = SAMPLE_APPS / "digits"

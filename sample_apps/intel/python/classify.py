@@ -33,9 +33,9 @@ class Classifier:
         self._labels: list[str] | None = manifest["labels"]
         self._model = openvino.Core().compile_model(bundle / manifest["model"]["main"], device)
 
-    def classify(self, picture: Path) -> tuple[str, float, float]:
+    def classify(self, picture: Image.Image) -> tuple[str, float, float]:
         """The class of a picture, its probability, and the milliseconds that the inference took."""
-        values = model_input(Image.open(picture), self._preprocessing)
+        values = model_input(picture, self._preprocessing)
         start = time.perf_counter()
         scores = self._model([values])[0].ravel()
         milliseconds = 1e3 * (time.perf_counter() - start)
@@ -96,9 +96,9 @@ def main() -> None:
     parser.add_argument("--device", default="CPU", help="OpenVINO's device name (%(default)s)")
     arguments = parser.parse_args()
     classifier = Classifier(arguments.bundle, arguments.device)
-    for picture in arguments.pictures:
-        label, probability, milliseconds = classifier.classify(picture)
-        sys.stdout.write(f"{picture}: {label} ({probability:.1%}, {milliseconds:.2f} ms)\n")
+    for file in arguments.pictures:
+        label, probability, milliseconds = classifier.classify(Image.open(file))
+        sys.stdout.write(f"{file}: {label} ({probability:.1%}, {milliseconds:.2f} ms)\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,32 @@
+// What a face expresses, by the network that the package fer has.
+
+import { modelInput, softmax } from '/shared/preprocess.mjs';
+
+const MARGIN = 0.1; // of the face's longer side, on each side of it
+
+/**
+ * The face as the network takes it: a square around the box, at the network's size.
+ * @returns {HTMLCanvasElement}
+ */
+export function cutFace(picture, { left, top, width, height }, [rows, columns]) {
+  const side = Math.max(width, height) * (1 + 2 * MARGIN);
+  const canvas = document.createElement('canvas');
+  [canvas.width, canvas.height] = [columns, rows];
+  const context = canvas.getContext('2d', { willReadFrequently: true });
+  context.fillRect(0, 0, columns, rows);
+  context.imageSmoothingQuality = 'high';
+  context.drawImage(picture, left + (width - side) / 2, top + (height - side) / 2, side, side, 0, 0, columns, rows);
+  return canvas;
+}
+
+/**
+ * @param {HTMLCanvasElement} face What `cutFace` gave.
+ * @returns {Promise<number[]>} The probability of each of the manifest's labels.
+ */
+export async function expressionOf(ort, { manifest, session }, face) {
+  const [feature] = manifest.inputs;
+  const pixels = face.getContext('2d').getImageData(0, 0, face.width, face.height);
+  const { type, data, dims } = modelInput(pixels, manifest.preprocessing, feature);
+  const results = await session.run({ [feature.native_name]: new ort.Tensor(type, data, dims) });
+  return softmax(results[manifest.outputs[0].native_name].data);
+}

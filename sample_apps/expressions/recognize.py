@@ -1,0 +1,134 @@
+"""Finds faces and tells what they express: ``python recognize.py FACES EXPRESSIONS PICTURE OUT``, two OpenVINO bundles.
+
+Needs openvino, numpy and pillow; nothing of EdgeKit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import openvino
+from PIL import Image, ImageDraw, ImageFont, ImageOps
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "intel" / "python"))
+from classify import Classifier, model_input
+
+STRIDES = (8, 16, 32)
+LEAST_SCORE = 0.7
+MOST_OVERLAP = 0.3
+MARGIN = 0.1
+"""Of the face's longer side, on each side of it."""
+
+
+class Box(NamedTuple):
+    """A face in the picture's pixels."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    score: float
+
+    def overlap(self, other: Box) -> float:
+        """Intersection over union."""
+        across = min(self.left + self.width, other.left + other.width) - max(self.left, other.left)
+        down = min(self.top + self.height, other.top + other.height) - max(self.top, other.top)
+        common = max(across, 0) * max(down, 0)
+        return common / (self.width * self.height + other.width * other.height - common)
+
+
+class FaceDetector:
+    """The bundle of YuNet on one of OpenVINO's devices.
+
+    Args:
+        bundle: The bundle's folder.
+        device: OpenVINO's name of the device, such as ``CPU``, ``GPU`` or ``NPU``.
+    """
+
+    def __init__(self, bundle: Path, device: str) -> None:
+        manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
+        self._preprocessing: dict[str, Any] = manifest["preprocessing"]
+        self._native = {output["name"]: output["native_name"] for output in manifest["outputs"]}
+        self._model = openvino.Core().compile_model(bundle / manifest["model"]["main"], device)
+
+    def find(self, picture: Image.Image) -> list[Box]:
+        """The faces, the surest first."""
+        height, width = self._preprocessing["size"]
+        factor = min(width / picture.width, height / picture.height)
+        results = self._model([model_input(picture, self._preprocessing)])
+        found = []
+        for stride in STRIDES:
+            cls, obj, bbox = (results[self._native[f"{part}_{stride}"]][0] for part in ("cls", "obj", "bbox"))
+            found += boxes_of(stride, width // stride, cls[:, 0], obj[:, 0], bbox)
+        kept: list[Box] = []
+        for box in sorted(found, key=lambda box: -box.score):
+            if all(box.overlap(better) <= MOST_OVERLAP for better in kept):
+                kept.append(box)
+        return [Box(*(side / factor for side in box[:4]), box.score) for box in kept]
+
+
+def boxes_of(stride: int, columns: int, cls: np.ndarray, obj: np.ndarray, bbox: np.ndarray) -> Iterator[Box]:
+    """The boxes of one of YuNet's grids in the network's pixels, decoded as OpenCV's FaceDetectorYN does.
+
+    Args:
+        stride: Pixels from one cell to the next.
+        columns: Cells in a row.
+        cls: The probability that a cell's class is right, a number each.
+        obj: The probability that a cell holds an object, a number each.
+        bbox: Four numbers each: the centre's place in the cell, and the logarithms of width and height in strides.
+    """
+    scores = np.sqrt(cls * obj)
+    for cell in np.flatnonzero(scores >= LEAST_SCORE):
+        row, column = divmod(int(cell), columns)
+        x, y, width, height = map(float, (*bbox[cell, :2], *np.exp(bbox[cell, 2:])))
+        left, top = (column + x - width / 2) * stride, (row + y - height / 2) * stride
+        yield Box(left, top, width * stride, height * stride, float(scores[cell]))
+
+
+def cut_face(picture: Image.Image, box: Box) -> Image.Image:
+    """A square around the face; what lies outside of the picture is black."""
+    side = max(box.width, box.height) * (1 + 2 * MARGIN)
+    left, top = box.left + (box.width - side) / 2, box.top + (box.height - side) / 2
+    return picture.crop((round(left), round(top), round(left + side), round(top + side)))
+
+
+def mark(picture: Image.Image, box: Box, label: str) -> None:
+    """Draw the box and its label."""
+    draw = ImageDraw.Draw(picture)
+    size = max(13, picture.width // 36)
+    font = ImageFont.load_default(size)
+    draw.rectangle((box.left, box.top, box.left + box.width, box.top + box.height), outline="gold", width=size // 6)
+    left, top, right, bottom = draw.textbbox((box.left + size / 3, max(box.top, 1.6 * size)), label, font, anchor="ld")
+    draw.rectangle((box.left, top - size / 3, right + size / 3, bottom), fill="gold")
+    draw.text((left, bottom), label, "black", font, anchor="ld")
+
+
+def main() -> None:
+    """Recognize the expressions in the picture that is named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("faces", type=Path, help="the bundle of the face detector")
+    parser.add_argument("expressions", type=Path, help="the bundle of the expressions")
+    parser.add_argument("picture", type=Path)
+    parser.add_argument("out", type=Path, help="the picture to write, with boxes and labels")
+    parser.add_argument("--device", default="CPU", help="OpenVINO's device name (%(default)s)")
+    arguments = parser.parse_args()
+    detector = FaceDetector(arguments.faces, arguments.device)
+    classifier = Classifier(arguments.expressions, arguments.device)
+    picture = ImageOps.exif_transpose(Image.open(arguments.picture)).convert("RGB")
+    boxes = detector.find(picture)
+    answers = [classifier.classify(cut_face(picture, box)) for box in boxes]
+    for box, (label, probability, milliseconds) in zip(boxes, answers, strict=True):
+        mark(picture, box, f"{label} {probability:.0%}")
+        place = ", ".join(f"{side:.0f}" for side in box[:4])
+        sys.stdout.write(f"face at {place}: {label} ({probability:.1%}, {milliseconds:.2f} ms)\n")
+    picture.save(arguments.out)
+
+
+if __name__ == "__main__":
+    main()
