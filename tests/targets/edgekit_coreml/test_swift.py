@@ -187,3 +187,23 @@ def test_the_sample_app_is_well_formed(swift: tuple[Path, Run]) -> None:
     assert files
     done = run("swiftc", "-frontend", "-parse", *files)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_sources_of_the_other_sample_apps_compile(swift: tuple[Path, Run]) -> None:
+    folder, run = swift
+    place = Path(tempfile.mkdtemp(dir=folder))
+    apps = SAMPLE_TESTS.parents[2]
+    sources = {name: HERE / "swift" / "Stubs" / name for name in ("CoreVideo", "CoreGraphics", "CoreML")}
+    sources["EdgeKitBundle"] = apps / "ios" / "Sources" / "EdgeKitBundle"
+    common = ["-parse-as-library", "-I", place_of(place)]
+    strict = [*common, "-swift-version", "6", "-warnings-as-errors"]
+    for name, origin in sources.items():
+        shutil.copytree(origin, place / name)
+        files = [place_of(file) for file in sorted((place / name).glob("*.swift"))]
+        module = ["-emit-module", "-emit-module-path", f"{place_of(place)}/{name}.swiftmodule", "-module-name", name]
+        done = run("swiftc", *(strict if name == "EdgeKitBundle" else common), *module, *files)
+        assert done.returncode == 0, done.stderr
+    for app, name in (("expressions", "ExpressionReader.swift"), ("super_resolution", "Upscaler.swift")):
+        shutil.copy(apps / app / "ios" / name, place)
+        done = run("swiftc", *strict, "-typecheck", place_of(place / name))
+        assert (done.returncode, done.stderr) == (0, "")

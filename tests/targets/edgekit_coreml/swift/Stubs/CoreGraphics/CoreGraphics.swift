@@ -10,6 +10,8 @@ public func CGColorSpaceCreateDeviceRGB() -> CGColorSpace { CGColorSpace() }
 public final class CGImage {
     public let width = 0
     public let height = 0
+
+    public func cropping(to rect: CGRect) -> CGImage? { self }
 }
 
 public final class CGColor {
@@ -36,4 +38,5 @@ public final class CGContext {
     public func setFillColor(_ color: CGColor) {}
     public func fill(_ rect: CGRect) {}
     public func draw(_ image: CGImage, in rect: CGRect) {}
+    public func makeImage() -> CGImage? { nil }
 }
