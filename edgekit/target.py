@@ -219,11 +219,12 @@ class Target(ABC):
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
         """The check that goes into the bundle: compares the golden outputs on the device, with its runtime alone."""
 
-    def app_package(self, models: Sequence[str]) -> Mapping[str, str]:
+    def app_package(self, name: str, builds: Mapping[str, str]) -> Mapping[str, str]:
         """What makes the bundle a package that an app's project takes in, beside the check; nothing by default.
 
         Args:
-            models: What devices load of this bundle, relative to it, the main build's first.
+            name: The bundle's.
+            builds: What devices load of this bundle, relative to it, the main build's first -> the profile's name.
 
         Returns:
             File name in the bundle -> its text.

@@ -106,7 +106,7 @@ class WriteBundle(Stage[Measured]):
         golden = self._golden(given, self._folder / GOLDEN)
         check = self._target.device_check(self._profile, given.artifact)
         self._write(check.files, self._folder)
-        package = self._app_package([given.artifact, *(build.verified.artifact for build in self._further)])
+        package = self._app_package(given.artifact)
         self._write(package, self._folder)
         graph = graph_record(infer_shapes(given.model, strict=False))
         validate_graph(graph)
@@ -154,10 +154,12 @@ class WriteBundle(Stage[Measured]):
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, encoding="utf-8", newline="\n")
 
-    def _app_package(self, artifacts: Sequence[Artifact]) -> Mapping[str, str]:
+    def _app_package(self, artifact: Artifact) -> Mapping[str, str]:
         """What the first of the targets that knows apps makes of the bundle."""
-        models = [self._relative(artifact.main) for artifact in artifacts]
-        packages = (target.app_package(models) for target in (self._target, *(one.target for one in self._further)))
+        builds = {self._relative(artifact.main): self._profile.name}
+        builds |= {self._relative(one.verified.artifact.main): one.profile.name for one in self._further}
+        targets = (self._target, *(one.target for one in self._further))
+        packages = (target.app_package(self._facts.name, builds) for target in targets)
         return next((files for files in packages if files), {})
 
     def _manifest(self, given: Measured) -> dict[str, Any]:

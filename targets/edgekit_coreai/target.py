@@ -65,8 +65,8 @@ class CoreAITarget(Target):
 
         return python_check("edgekit_coreai")
 
-    def app_package(self, models: Sequence[str]) -> Mapping[str, str]:
+    def app_package(self, name: str, builds: Mapping[str, str]) -> Mapping[str, str]:
         """A Swift package for Xcode."""
         from edgekit_mlprogram.app_package import app_package
 
-        return app_package(models)
+        return app_package(name, builds)

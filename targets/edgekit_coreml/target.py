@@ -69,8 +69,8 @@ class CoreMLTarget(Target):
         """A Python program for a Mac that needs NumPy and coremltools only, and asks Core ML itself."""
         return python_check("edgekit_coreml")
 
-    def app_package(self, models: Sequence[str]) -> Mapping[str, str]:
+    def app_package(self, name: str, builds: Mapping[str, str]) -> Mapping[str, str]:
         """A Swift package for Xcode."""
         from edgekit_mlprogram.app_package import app_package
 
-        return app_package(models)
+        return app_package(name, builds)

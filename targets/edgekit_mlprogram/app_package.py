@@ -2,27 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 FOLDER = "swift"
 """The folder of the sources, here and in a bundle; the package's own description lies beside it there."""
 DESCRIPTION = "Package.swift"
-_MODELS = '.copy("model.mlpackage")'
-"""What stands in the description for the resources that hold models."""
+_MODULE = "PackagedModel"
+"""What stands in the sources for the module's name."""
+_RESOURCE, _EXCLUDED = '.copy("model.mlpackage")', '"manifest.json", "model.mlpackage"'
+"""What stands in the description for the models: as resources of one target, and as what the other leaves out."""
+_PLATFORMS = '.iOS("16.0"), .macOS("13.0")'
+_NUMBERS_PARTED = 26
+"""From this version on iOS and macOS have the same number; before, macOS was three behind."""
 
 
-def app_package(models: Sequence[str]) -> Mapping[str, str]:
+def app_package(name: str, builds: Mapping[str, str]) -> Mapping[str, str]:
     """Path in the bundle and text of each file of the package.
 
     Args:
-        models: The models, relative to the bundle; one that lies in a folder ships with all that is in that folder.
+        name: The bundle's, which the package's module is called after.
+        builds: Model, relative to the bundle -> the device profile that it was built for; a model that lies in a folder
+            ships with all that is in that folder.
     """
     found = dict(_files_below(files("edgekit_mlprogram").joinpath(FOLDER), f"{FOLDER}/"))
-    resources = ", ".join(f'.copy("{model.partition("/")[0]}")' for model in models)
+    places = [model.partition("/")[0] for model in builds]
     description = found.pop(f"{FOLDER}/{DESCRIPTION}")
-    return {DESCRIPTION: description.replace(_MODELS, resources), **found}
+    description = description.replace(_RESOURCE, ", ".join(f'.copy("{place}")' for place in places))
+    description = description.replace(_EXCLUDED, ", ".join(f'"{place}"' for place in ("manifest.json", *places)))
+    description = description.replace(_PLATFORMS, _platforms(builds.values()))
+    module = module_name(name)
+    return {path: text.replace(_MODULE, module) for path, text in {DESCRIPTION: description, **found}.items()}
+
+
+def module_name(name: str) -> str:
+    """The name of a Swift module for a bundle of this name: ``digits-ios18`` becomes ``DigitsIos18Model``.
+
+    Modules of one app need names of their own, and so do the packages that hold them.
+    """
+    words = re.findall(r"[A-Za-z0-9]+", name)
+    joined = "".join(word[:1].upper() + word[1:] for word in words)
+    if len(words) != len(re.findall(r"\w+", name.replace("_", " "))) or not joined:  # some letters are none of ASCII's
+        joined += hashlib.sha256(name.encode()).hexdigest()[:8].upper()
+    return f"{joined if joined[0].isalpha() else f'Bundle{joined}'}".removesuffix("Model") + "Model"
+
+
+def _platforms(profiles: Iterable[str]) -> str:
+    """The oldest systems that load one of the builds."""
+    oldest = min(int(re.sub(r"\D", "", profile)) for profile in profiles)
+    return f'.iOS("{oldest}.0"), .macOS("{oldest if oldest >= _NUMBERS_PARTED else oldest - 3}.0")'
 
 
 def _files_below(folder: Traversable, path: str) -> Iterator[tuple[str, str]]:

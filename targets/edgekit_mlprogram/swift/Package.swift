@@ -1,26 +1,43 @@
 // swift-tools-version: 5.9
 
-// This bundle as a Swift package: `import EdgeKitBundle` reads and runs bundles, `PackagedBundle` holds this one, and
-// the tests run its golden check with Core AI or Core ML and write a results file for `edgekit verify --results`.
+// This bundle as a Swift package, under names of its own: an app may hold several. `PackagedModel` reads and runs the
+// model; `PackagedModelGolden` holds the golden samples, which an app need not ship; the tests run the golden check with
+// Core AI or Core ML and write a results file for `edgekit verify --results`.
 
 import PackageDescription
 
 let package = Package(
-    name: "EdgeKitCheck",
-    platforms: [.iOS(.v16), .macOS(.v13)],
-    products: [.library(name: "EdgeKitCheck", targets: ["EdgeKitBundle", "PackagedBundle"])],
+    name: "PackagedModel",
+    platforms: [.iOS("16.0"), .macOS("13.0")],
+    products: [
+        .library(name: "PackagedModel", targets: ["PackagedModel"]),
+        .library(name: "PackagedModelGolden", targets: ["PackagedModelGolden"]),
+    ],
     targets: [
-        .target(name: "EdgeKitBundle", path: "swift/EdgeKitBundle"),
         .target(
-            name: "PackagedBundle",
+            name: "PackagedModel",
             path: ".",
-            exclude: ["check.py", "check_service.py", "golden_check.py", "graph.json", "report.md"],
-            sources: ["swift/PackagedBundle"],
-            resources: [.copy("manifest.json"), .copy("golden"), .copy("model.mlpackage")]
+            exclude: [
+                "check.py", "check_service.py", "golden_check.py", "graph.json", "instruction_sets.py", "measurements.json",
+                "report.md", "golden", "swift/GoldenSamples", "swift/GoldenCheckTests",
+            ],
+            sources: ["swift/EdgeKitBundle", "swift/PackagedBundle"],
+            resources: [.copy("manifest.json"), .copy("model.mlpackage")]
+        ),
+        .target(
+            name: "PackagedModelGolden",
+            path: ".",
+            exclude: [
+                "check.py", "check_service.py", "golden_check.py", "graph.json", "instruction_sets.py", "measurements.json",
+                "report.md", "manifest.json", "model.mlpackage", "swift/EdgeKitBundle", "swift/PackagedBundle",
+                "swift/GoldenCheckTests",
+            ],
+            sources: ["swift/GoldenSamples"],
+            resources: [.copy("golden")]
         ),
         .testTarget(
-            name: "GoldenCheckTests",
-            dependencies: ["EdgeKitBundle", "PackagedBundle"],
+            name: "PackagedModelTests",
+            dependencies: ["PackagedModel", "PackagedModelGolden"],
             path: "swift/GoldenCheckTests"
         ),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from edgekit.bundle import Bundle
 from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
-from edgekit_mlprogram.app_package import app_package
+from edgekit_mlprogram.app_package import app_package, module_name
 
 
 @pytest.fixture
@@ -67,7 +68,21 @@ def test_layers_are_compared_inside_apples_runtime(model: Path, tmp_path: Path) 
 
 
 def test_the_swift_package_holds_what_each_system_loads() -> None:
-    files = app_package(["model.aimodel", "ios18/model.mlpackage"])
+    files = app_package("digits-ios18", {"model.aimodel": "ios27", "ios18/model.mlpackage": "ios18"})
     assert '.copy("model.aimodel"), .copy("ios18")]' in files["Package.swift"]
+    assert 'platforms: [.iOS("18.0"), .macOS("15.0")]' in files["Package.swift"]
+    assert 'name: "DigitsIos18Model"' in files["Package.swift"]
+    assert "import DigitsIos18ModelGolden" in files["swift/GoldenCheckTests/GoldenCheckTests.swift"]
+    assert "PackagedModel" not in "".join(files.values())
     assert "swift/EdgeKitBundle/CoreAIBuild.swift" in files
     assert "swift/Package.swift" not in files
+
+
+def test_a_module_has_a_name_of_its_own_that_swift_takes() -> None:
+    assert module_name("digits-ios18") == "DigitsIos18Model"
+    assert module_name("yolo11n_pose") == "Yolo11nPoseModel"
+    assert module_name("2nd try") == "Bundle2ndTryModel"
+    names = ["笑顔", "顔", "gesicht", "gesücht", "---"]
+    modules = [module_name(name) for name in names]
+    assert len(set(modules)) == len(names)
+    assert all(re.fullmatch(r"[A-Z][A-Za-z0-9]*Model", module) for module in modules)

@@ -18,7 +18,9 @@ from edgekit.bundle import read_bundle
 from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.devices.results import ResultsDevice
 from edgekit.pipeline import PackageRequest, package
+from edgekit.preprocessing.image import ImagePreprocessing
 from edgekit.progress import Progress
+from edgekit_mlprogram.app_package import module_name
 
 pytestmark = [pytest.mark.slow, pytest.mark.swift, pytest.mark.xdist_group("swift")]
 
@@ -64,13 +66,13 @@ def place_of(folder: Path) -> str:
     return f"/{folder.relative_to(ROOT)}" if folder.is_relative_to(ROOT) else str(folder)
 
 
-def packaged(folder: Path, target: str, *also: str) -> Path:
+def packaged(folder: Path, target: str, *also: str, name: str = "model") -> Path:
     model = onnx.parser.parse_model(
         '<ir_version: 9, opset_import: ["": 17]> g (float[1, 2, 3] x, float[4] u) => (float[1, 2, 3] y, float[4] v)'
         " { y = Neg(x) v = Neg(u) }"
     )
-    onnx.save(model, folder / "model.onnx")
-    request = PackageRequest(folder / "model.onnx", target, folder / "bundle", precision="float32", also=also)
+    onnx.save(model, folder / f"{name}.onnx")
+    request = PackageRequest(folder / f"{name}.onnx", target, folder / "bundle", precision="float32", also=also)
     return package(request, Progress()).path
 
 
@@ -84,6 +86,11 @@ def stubbed(bundle: Path, folder: Path, outputs: Sequence[str]) -> Path:
     package_folder = Path(tempfile.mkdtemp(dir=folder))
     shutil.copytree(HERE / "swift", package_folder, dirs_exist_ok=True)
     shutil.copytree(SAMPLE_TESTS, package_folder / "EdgeKitBundleTests")
+    module = module_name(read_bundle(bundle).name)
+    description = package_folder / "Package.swift"
+    description.write_text(description.read_text().replace('"BundleModel"', f'"{module}"'))
+    for tests in (package_folder / "EdgeKitBundleTests").iterdir():
+        tests.write_text(tests.read_text().replace("import EdgeKitBundle", f"import {module}"))
     shutil.copytree(bundle, package_folder / "bundle")
     for build in read_bundle(package_folder / "bundle").builds:
         inputs: list[object] = [feature.native_name for feature in build.inputs]
@@ -149,6 +156,54 @@ def test_a_system_that_loads_none_of_the_builds_says_so(swift: tuple[Path, Run],
     assert 'noBuild(["model.aimodel"])' in done.stdout
 
 
+CLASSIFIES = """
+import CoreGraphics
+import XCTest
+@testable import MODULE
+
+final class ClassifierTests: XCTestCase {
+    func testTheClassesOfAPictureTheMostProbableFirst() async throws {
+        let classifier = try await ModelBundle().classifier()
+        let classes = try await classifier.predict(CGImage())
+        XCTAssertEqual(classes.map(\\.label), ["cat", "dog", "bird"])
+        XCTAssertEqual(classes.map(\\.index), [2, 1, 0])
+        for (found, wanted) in zip(classes, [0.665241, 0.244728, 0.090031]) {
+            XCTAssertEqual(found.probability, wanted, accuracy: 1e-5)
+        }
+        XCTAssertEqual(probabilities(of: [0.25, 0.75]), [0.25, 0.75])
+    }
+}
+"""
+
+
+def test_a_picture_is_classified(swift: tuple[Path, Run], tmp_path: Path) -> None:
+    """A black picture, which the preprocessing makes -1, -2 and -3; the stub negates it; softmax by hand."""
+    folder, run = swift
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 17]> g (float[1, 3, 1, 1] x) => (float[1, 3] y)'
+        " { n = Neg(x) y = Flatten(n) }"
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    preprocessing = ImagePreprocessing(scale=1.0, size=(1, 1), mean=(1.0, 2.0, 3.0), resize="stretch", layout="NCHW")
+    (tmp_path / "labels.txt").write_text("bird\ndog\ncat\n")
+    request = PackageRequest(
+        tmp_path / "model.onnx",
+        "ios18",
+        tmp_path / "bundle",
+        precision="float32",
+        labels=tmp_path / "labels.txt",
+        preprocessing=preprocessing,
+        target_options={"image": "no"},
+    )
+    stub = stubbed(package(request, Progress()).path, folder, ["y"])
+    module = module_name(read_bundle(stub / "bundle").name)
+    (stub / "EdgeKitBundleTests" / "ClassifierTests.swift").write_text(CLASSIFIES.replace("MODULE", module))
+    filtered = ("--filter", "ClassifierTests")
+    done = run("swift", "test", "--package-path", place_of(stub), *filtered)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Test Suite 'ClassifierTests' passed" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("target", "also", "models"),
     [
@@ -170,12 +225,53 @@ def test_the_bundles_own_package_is_one(
     assert done.returncode == 0, done.stderr
     assert "warning" not in done.stderr
     targets = {target["name"]: target for target in json.loads(done.stdout)["targets"]}
-    assert set(targets) == {"EdgeKitBundle", "PackagedBundle", "GoldenCheckTests"}
-    resources = {Path(resource["path"]).name for resource in targets["PackagedBundle"]["resources"]}
-    assert resources == {"manifest.json", "golden", *models}
-    assert {file.name for file in (copy / "swift" / "EdgeKitBundle").iterdir()} == set(
-        targets["EdgeKitBundle"]["sources"]
-    )
+    module = module_name(read_bundle(bundle).name)
+    assert set(targets) == {module, f"{module}Golden", f"{module}Tests"}
+    resources = {
+        name: {Path(resource["path"]).name for resource in target.get("resources", ())}
+        for name, target in targets.items()
+    }
+    assert resources == {module: {"manifest.json", *models}, f"{module}Golden": {"golden"}, f"{module}Tests": set()}
+    folders = ("EdgeKitBundle", "PackagedBundle")
+    sources = {f"swift/{folder}/{file.name}" for folder in folders for file in (copy / "swift" / folder).iterdir()}
+    assert set(targets[module]["sources"]) == sources
+
+
+APP = """// swift-tools-version: 5.9
+import PackageDescription
+
+let package = Package(
+    name: "App",
+    platforms: [.iOS("18.0"), .macOS("15.0")],
+    dependencies: [.package(path: "cats"), .package(path: "dogs")],
+    targets: [
+        .target(name: "App", dependencies: [
+            .product(name: "CatsModel", package: "cats"), .product(name: "DogsModel", package: "dogs"),
+        ]),
+    ]
+)
+"""
+
+
+def test_an_app_holds_two_bundles(swift: tuple[Path, Run], tmp_path: Path) -> None:
+    """Packages whose targets have the same names are refused when Swift puts an app together."""
+    folder, run = swift
+    app = Path(tempfile.mkdtemp(dir=folder))
+    for name in ("cats", "dogs"):
+        (tmp_path / name).mkdir()
+        shutil.copytree(packaged(tmp_path / name, "ios18", name=name), app / name)
+    (app / "Package.swift").write_text(APP)
+    (app / "Sources" / "App").mkdir(parents=True)
+    (app / "Sources" / "App" / "App.swift").write_text("import CatsModel\nimport DogsModel\n")
+    done = run("swift", "package", "--package-path", place_of(app), "show-dependencies", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert [one["name"] for one in json.loads(done.stdout)["dependencies"]] == ["CatsModel", "DogsModel"]
+    planned = run("swift", "build", "--package-path", place_of(app), "--target", "App")
+    assert "conflict" not in planned.stdout + planned.stderr
+    assert "Emitting module CatsModel" in planned.stdout
+    assert "Emitting module DogsModel" in planned.stdout
+    missing = set(re.findall(r"no such module '(\w+)'", planned.stdout + planned.stderr))
+    assert missing <= {"CoreGraphics", "CoreML", "CoreVideo"}, "as far as a system without them comes"
 
 
 def test_the_sample_app_is_well_formed(swift: tuple[Path, Run]) -> None:

@@ -14,6 +14,9 @@ protocol ExecutableBuild {
 }
 
 extension Manifest.Feature {
+    /// How many elements an array of its shape has; an open dimension counts as one.
+    var elementCount: Int { nativeShape.reduce(1) { $0 * ($1 ?? 1) } }
+
     /// The shape that the model wants of an array: its own, or that of the array where a dimension is open.
     func shape(for array: NumPyArray) -> [Int] {
         nativeShape.contains(nil) ? array.shape : nativeShape.compactMap { $0 }

@@ -5,9 +5,14 @@ import Foundation
 public struct ModelBundle: Sendable {
     public let folder: URL
     public let manifest: Manifest
+    private let goldenSamples: URL
 
-    public init(folder: URL) throws {
+    /// Opens the bundle in `folder`.
+    ///
+    /// - Parameter goldenSamples: The folder that holds `golden`; the bundle's own where nothing is given.
+    public init(folder: URL, goldenSamples: URL? = nil) throws {
         self.folder = folder
+        self.goldenSamples = goldenSamples ?? folder
         manifest = try Manifest(folder: folder)
     }
 
@@ -50,6 +55,6 @@ public struct ModelBundle: Sendable {
 
     /// A golden sample's array: one of its inputs, or of the original model's outputs.
     func golden(sample: Int, kind: String, position: Int) throws -> NumPyArray {
-        try NumPyArray(contentsOf: folder.appendingPathComponent("golden/\(sample)/\(kind)/\(position).npy"))
+        try NumPyArray(contentsOf: goldenSamples.appendingPathComponent("golden/\(sample)/\(kind)/\(position).npy"))
     }
 }

@@ -12,6 +12,12 @@ public struct NumPyArray: Sendable {
     /// The elements, row by row. Integers beyond 2^53 lose their last digits.
     public let values: [Double]
 
+    /// An array of these elements, row by row.
+    public init(_ values: [Double], shape: [Int]) {
+        self.values = values
+        self.shape = shape
+    }
+
     public init(contentsOf url: URL) throws {
         try self.init(Data(contentsOf: url))
     }

@@ -1,6 +1,6 @@
-import EdgeKitBundle
 import Foundation
-import PackagedBundle
+import PackagedModel
+import PackagedModelGolden
 import XCTest
 
 /// Runs this bundle's golden check on the device that the tests run on.
@@ -9,7 +9,7 @@ final class GoldenCheckTests: XCTestCase {
     private static let variable = "EDGEKIT_RESULTS"
 
     func testThisDeviceComputesWhatTheOriginalModelComputes() async throws {
-        let bundle = try ModelBundle(folder: PackagedBundle.folder)
+        let bundle = try ModelBundle(goldenSamples: GoldenSamples.folder)
         let results = try await bundle.runGoldenSamples()
         let file = try write(results, of: bundle)
         print("edgekit verify BUNDLE --results \(file.path)")

@@ -11,6 +11,7 @@ public final class CGImage {
     public let width = 0
     public let height = 0
 
+    public init() {}
     public func cropping(to rect: CGRect) -> CGImage? { self }
 }
 
