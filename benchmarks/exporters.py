@@ -1,7 +1,8 @@
 """A matrix of exported models: makes them with the exporters that are installed, and packages each for three targets.
 
     python -m venv exporters && exporters/bin/pip install torch onnxscript skl2onnx onnxmltools xgboost lightgbm \
-        scikit-learn tensorflow-cpu tf2onnx onnx numpy
+        scikit-learn pandas onnx numpy    (others: tensorflow-cpu tf2onnx tflite2onnx; paddlepaddle paddle2onnx;
+        jax2onnx flax; transformers optimum-onnx; their requirements may need environments of their own)
     exporters/bin/python benchmarks/exporters.py make MODELS       (an exporter that is missing is left out and named)
     python benchmarks/exporters.py run MODELS --targets ios18,intel-cpu,onnxruntime --json result.jsonl
 
@@ -67,7 +68,7 @@ def make(folder: Path, only: str) -> None:
         try:
             with contextlib.redirect_stdout(sys.stderr):
                 maker(path)
-        except Exception as error:  # whatever an exporter raises: the others are made all the same
+        except (Exception, SystemExit) as error:  # whatever an exporter raises: the others are made all the same
             failed += 1
             _tell(f"{path.stem}: not exported: {type(error).__name__}: {' '.join(str(error).split())[:160]}")
             continue
