@@ -26,6 +26,7 @@ from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
 
 os.environ.setdefault("KERAS_BACKEND", "torch")  # TensorFlow is not among the packages for development
+os.environ.pop("COLUMNS", None)  # pytest-xdist sets it, and tables go by it
 
 SAMPLE_APPS = Path(__file__).parents[1] / "sample_apps"
 DIGITS = SAMPLE_APPS / "digits"

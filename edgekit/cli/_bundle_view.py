@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from edgekit.bundle import Bundle
 
 
+SHORT = 16
+"""Cells of a column that holds none longer than this stay on one line."""
+
+
 def show_summary(bundle: Bundle, out: RichConsole) -> None:
     """Prints what the bundle is and how good."""
     from edgekit.reporting.summary import summary_rows
@@ -30,7 +34,12 @@ def show_table(head: Sequence[str], rows: Iterable[Sequence[str]], out: RichCons
     from rich import box
     from rich.table import Column, Table
 
-    table = Table(*(Column(title, overflow="fold") for title in head), box=box.SIMPLE_HEAD)
-    for row in rows:
+    lines = [head, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    columns = [
+        Column(title, overflow="fold", no_wrap=width <= SHORT) for title, width in zip(head, widths, strict=True)
+    ]
+    table = Table(*columns, box=box.SIMPLE_HEAD)
+    for row in lines[1:]:
         table.add_row(*row)
     out.print(table)

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "intel" / "python")
 from classify import model_input  # a neighbour of this app
 
 REACH = 5
-"""So many pixels around one decide what becomes of it: 2 + 1 + 1 of the convolutions, 1 of the one after enlarging."""
+"""How far a pixel may be from one that it depends on: 2 + 1 + 1 by the convolutions, 1 by the one after enlarging."""
 
 
 class Span(NamedTuple):
@@ -61,7 +61,9 @@ class Upscaler:
         self._preprocessing: dict[str, Any] = manifest["preprocessing"]
         self._height, self._width = self._preprocessing["size"]
         self._factor = manifest["outputs"][0]["shape"][-1] // self._width
-        self._model = openvino.Core().compile_model(bundle / manifest["model"]["main"], device)
+        # The bundle was verified in float32; some processors would compute in bfloat16, a count or two apart.
+        precision = {"INFERENCE_PRECISION_HINT": "f32"} if device == "CPU" else {}
+        self._model = openvino.Core().compile_model(bundle / manifest["model"]["main"], device, precision)
 
     def __call__(self, picture: Image.Image) -> Image.Image:
         """The picture, enlarged; one smaller than a tile is enlarged with its last column and row repeated."""
