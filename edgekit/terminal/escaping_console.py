@@ -14,6 +14,11 @@ from edgekit.terminal.foreign_text import escaped
 class EscapingConsole(Console):
     """Rich's console, which escapes what steers a terminal in every text, and then adds its own colours."""
 
+    def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
+        """Prints; a line of text stays one, so that a path in it can be copied. Tables fit the console's width."""
+        only_text = all(isinstance(one, str) for one in objects)
+        super().print(*objects, soft_wrap=only_text if soft_wrap is None else soft_wrap, **options)
+
     def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """The segments of what is printed; cells of tables come through here one by one."""
         for segment in super().render(renderable, options):

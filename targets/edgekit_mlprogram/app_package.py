@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -15,8 +15,12 @@ _MODULE = "PackagedModel"
 """What stands in the sources for the module's name."""
 _RESOURCE, _EXCLUDED = '.copy("model.mlpackage")', '"manifest.json", "model.mlpackage"'
 """What stands in the description for the models: as resources of one target, and as what the other leaves out."""
+_REPORT = '"report.md"'
+"""What stands in the description for files that are none of the package's."""
 _PLATFORMS = '.iOS("16.0"), .macOS("13.0")'
-_NUMBERS_PARTED = 26
+_PROFILE = re.compile(r"(?:ios|macos)(\d+)")
+"""Profiles whose models an app loads; a bundle may hold builds for other devices."""
+_SAME_NUMBERS = 26
 """From this version on iOS and macOS have the same number; before, macOS was three behind."""
 
 
@@ -26,14 +30,20 @@ def app_package(name: str, builds: Mapping[str, str]) -> Mapping[str, str]:
     Args:
         name: The bundle's, which the package's module is called after.
         builds: Model, relative to the bundle -> the device profile that it was built for; a model that lies in a folder
-            ships with all that is in that folder.
+            ships with all that is in that folder, and one for other devices than Apple's not at all.
     """
     found = dict(_files_below(files("edgekit_mlprogram").joinpath(FOLDER), f"{FOLDER}/"))
-    places = [model.partition("/")[0] for model in builds]
+    apples = {model: int(match[1]) for model, profile in builds.items() if (match := _PROFILE.fullmatch(profile))}
+    resources = [model.partition("/")[0] for model in apples]
+    others = [model.partition("/")[0] for model in builds if model not in apples]
     description = found.pop(f"{FOLDER}/{DESCRIPTION}")
-    description = description.replace(_RESOURCE, ", ".join(f'.copy("{place}")' for place in places))
-    description = description.replace(_EXCLUDED, ", ".join(f'"{place}"' for place in ("manifest.json", *places)))
-    description = description.replace(_PLATFORMS, _platforms(builds.values()))
+    for placeholder, text in (
+        (_RESOURCE, ", ".join(f'.copy("{place}")' for place in resources)),
+        (_EXCLUDED, ", ".join(f'"{place}"' for place in ("manifest.json", *resources))),
+        (_REPORT, ", ".join(f'"{place}"' for place in ("report.md", *others))),
+        (_PLATFORMS, _platforms(min(apples.values()))),
+    ):
+        description = description.replace(placeholder, text)
     module = module_name(name)
     return {path: text.replace(_MODULE, module) for path, text in {DESCRIPTION: description, **found}.items()}
 
@@ -50,10 +60,9 @@ def module_name(name: str) -> str:
     return f"{joined if joined[0].isalpha() else f'Bundle{joined}'}".removesuffix("Model") + "Model"
 
 
-def _platforms(profiles: Iterable[str]) -> str:
-    """The oldest systems that load one of the builds."""
-    oldest = min(int(re.sub(r"\D", "", profile)) for profile in profiles)
-    return f'.iOS("{oldest}.0"), .macOS("{oldest if oldest >= _NUMBERS_PARTED else oldest - 3}.0")'
+def _platforms(version: int) -> str:
+    """The systems of one generation, by the version of iOS."""
+    return f'.iOS("{version}.0"), .macOS("{version if version >= _SAME_NUMBERS else version - 3}.0")'
 
 
 def _files_below(folder: Traversable, path: str) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,3 +50,11 @@ def test_a_table_fits_a_log_and_nothing_is_cut(edgekit: RunEdgeKit, monkeypatch:
     narrow = edgekit("targets").out.split("--device")[0]
     assert max(map(len, narrow.splitlines())) == 60
     assert "…" not in narrow
+
+
+def test_a_line_of_text_stays_one_however_narrow(
+    edgekit: RunEdgeKit, packaged_digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    output = tmp_path / "report.html"
+    assert edgekit("report", packaged_digits, "-o", output).out == f"{output}\n"

@@ -78,6 +78,14 @@ def test_the_swift_package_holds_what_each_system_loads() -> None:
     assert "swift/Package.swift" not in files
 
 
+def test_builds_for_other_devices_are_no_part_of_the_app() -> None:
+    files = app_package("digits", {"model.mlpackage": "ios16", "intel-cpu/model.xml": "intel-cpu"})
+    description = files["Package.swift"]
+    assert 'resources: [.copy("manifest.json"), .copy("model.mlpackage")]' in description
+    assert description.count('"report.md", "intel-cpu"') == 2
+    assert 'platforms: [.iOS("16.0"), .macOS("13.0")]' in description
+
+
 def test_a_module_has_a_name_of_its_own_that_swift_takes() -> None:
     assert module_name("digits-ios18") == "DigitsIos18Model"
     assert module_name("yolo11n_pose") == "Yolo11nPoseModel"
