@@ -15,7 +15,7 @@ MOST_NODES = 200_000
 
 GROWTH_BYTES = 4 << 10
 GROWTH_SHARE = 0.05
-"""What folding may add to a model: so many bytes, or this share of its tensors, whichever is more."""
+"""What folding may add to a model: this number of bytes, or this share of its tensors, whichever is more."""
 ELEMENTS = (1024, 256, 64)
 """Largest tensors that are folded where folding more would add too much; shapes and indices stay within the last."""
 
@@ -33,7 +33,7 @@ _UNBOUNDED = frozenset(
 
 
 def growth_allowed(weight_bytes: int) -> float:
-    """Bytes that folding may add to a model whose tensors have so many: tables that are computed stay computed."""
+    """Bytes that folding may add to a model whose tensors have N bytes: tables that are computed stay computed."""
     return max(GROWTH_BYTES, GROWTH_SHARE * weight_bytes)
 
 

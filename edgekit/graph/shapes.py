@@ -105,7 +105,7 @@ def fold_shapes(model: Model) -> Model:
 
 
 def _with_shapes_folded(model: Model, most: int) -> Model:
-    """The model with tensors of up to so many elements folded."""
+    """The model with tensors of up to N elements folded."""
     for _ in range(_FOLDING_ROUNDS):
         graph_model = model.graph_model.clone()
         changed = fold_constants(

@@ -11,7 +11,7 @@ const LEGIBLE = 0.5; // zoom from which on texts are drawn
 const LEGIBLE_TITLE = 0.3; // zoom from which on operators are, in larger letters
 
 // A view with its places on the canvas. Data flows down where the canvas is tall; else to the right, in rows as text
-// has lines, so many that the whole has about the shape of the canvas.
+// has lines; as many as give the whole about the shape of the canvas.
 class PlacedView {
   constructor(view, wide, units, aspect) {
     this.view = view;

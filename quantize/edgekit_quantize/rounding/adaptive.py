@@ -15,8 +15,8 @@ from edgekit_quantize.placement import Plan
 from edgekit_quantize.rounding.adaround import adaptive_rounding
 
 LONGEST_ROW = 1024
-"""Layers with more inputs than this to an output are rounded to nearest: a covariance of so many takes too much room,
-and the errors of so many terms even out."""
+"""Layers with more inputs than this to an output are rounded to nearest: their covariance takes too much room,
+and the errors of a sum of many terms even out."""
 
 
 def adaptively_rounded(

@@ -24,12 +24,12 @@ ROUNDS = 60
 DAMPING = 0.01
 """Part of the mean power of inputs that is added to every input's."""
 LARGEST_PEAK = 8.0
-"""Channels whose largest weight is so many times the root of their mean square, or less, are scaled by the latter."""
+"""Channels whose largest weight is at most this multiple of the root of their mean square are scaled by the latter."""
 FEW_BITS = 4
 """With more bits a palette is finer than 8-bit integers whose scale leaves room for other channels' peaks."""
 
 WHOLE_BITS = 8
-"""Integers of so many bits are rounded to nearest: there is nothing left to gain."""
+"""Integers of 8 bits are rounded to nearest: there is nothing left to gain."""
 
 HIGH = TYPES["int8"].high
 Nearest = Callable[[np.ndarray], np.ndarray]

@@ -32,7 +32,7 @@ from edgekit_quantize.writing.stored import (
 )
 
 LONGEST_ROW = 2048
-"""Weights with more inputs than this to an output are rounded to nearest: moments of so many take too much room."""
+"""Weights with more inputs than this to an output are rounded to nearest: their moments take too much room."""
 FLOAT_FORM = "float"
 """The name of the form of a weight that stays as it is."""
 

@@ -11,7 +11,7 @@ from edgekit.errors import InputError
 from edgekit_mil.core.mil import ct, get_new_symbol
 
 MOST_SHAPES = 128
-"""Core ML enumerates so many shapes of an input at most."""
+"""Core ML enumerates no more shapes of an input than these."""
 
 
 def symbols_of(dimensions: OpenDims) -> dict[str, Any]:
