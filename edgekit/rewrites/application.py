@@ -18,6 +18,7 @@ from onnx_ir.passes.common import (
 from edgekit.graph.building import NodeBuilder
 from edgekit.graph.shapes import infer_shapes
 from edgekit.model import Model, bodies, name_nodes, node_name, op_name
+from edgekit.processes import supervision
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.proof import Proof
 from edgekit.target import NodeVerdict, Support
@@ -120,9 +121,10 @@ class _Failed:
 
 
 def _one_by_one(model: Model, plan: Mapping[str, Rewrite], proof: Proof) -> Iterator[_Changed | _Failed]:
-    """Rewrites one node after the other."""
+    """Rewrites one node after the other; each that is proven, or is not, is a sign of progress."""
     for name, rewrite in plan.items():
         attempt = _applied(model, {name: rewrite}, proof)
+        supervision.tell_step()
         if isinstance(attempt, _Changed):
             model = attempt.model
             yield attempt

@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from edgekit.model import node_name
+from edgekit.processes import supervision
 from edgekit.registry import installed_rewrites
 from edgekit.rewrites.application import rewritten
 
@@ -245,3 +246,13 @@ def test_a_resize_to_computed_sizes_is_left_alone(model_of):
     assert list(result.dropped.values()) == [
         "the rewrite 'resize by tables' was dropped: its input 'sizes' is computed"
     ]
+
+
+def test_each_rewrite_that_is_tried_alone_is_a_sign_of_progress(model_of, monkeypatch):
+    """A model of hundreds of rewrites takes minutes; the process that watches it has to hear of each."""
+    heard = []
+    monkeypatch.setattr(supervision, "tell_step", lambda: heard.append(1))
+    feeds = {"x": floats(1, 1, 4, 4), "sizes": np.array([1, 1, 6, 6])}
+    model = model_of(single("Resize", feeds, order=["x", "", "", "sizes"], mode="linear"))
+    rewritten(model, lambda candidate: {node_name(candidate.graph[0])}, installed_rewrites())
+    assert len(heard) == 1
