@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgekit.errors import EdgeKitError, InputError
@@ -111,6 +111,8 @@ def _exchanged(one: Path, other: Path) -> bool:
 def temporary_folder() -> Iterator[Path]:
     """A folder for temporary files, gone afterwards; what processes that were killed have left of them is swept.
 
+    That happens before and after: a thread of a process that was killed just now may hold its folder a moment longer.
+
     Raises:
         OSError: There is nowhere to write.
     """
@@ -122,6 +124,8 @@ def temporary_folder() -> Iterator[Path]:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                remove_abandoned(parent, _TEMPORARY_PREFIX)
 
 
 @contextmanager

@@ -229,12 +229,9 @@ def name_nodes(graph_model: ir.Model) -> None:
 
     ONNX allows the same name twice, ONNX Runtime does not.
     """
-    taken: set[str] = set()
+    names = _FreeNames()
     for node in graph_model.graph.all_nodes():
-        name = node_name(node)
-        candidates = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
-        node.name = next(candidate for candidate in candidates if candidate not in taken)
-        taken.add(node.name)
+        node.name = names.next(node_name(node))
 
 
 def name_values(graph_model: ir.Model) -> None:
@@ -242,15 +239,26 @@ def name_values(graph_model: ir.Model) -> None:
 
     ONNX allows the same name in two branches of an If; its shape inference takes what it knows of one for the other.
     """
-    taken: set[str | None] = set()
+    names = _FreeNames()
     for graph in graph_model.graphs():
         values = [*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)]
         for value in dict.fromkeys(values):
-            name = value.name
-            if not name:
-                continue
-            candidates = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
-            fresh = next(candidate for candidate in candidates if candidate not in taken)
-            if fresh != name:
-                value.name = fresh
-            taken.add(fresh)
+            if value.name:
+                free = names.next(value.name)
+                if free != value.name:
+                    value.name = free
+
+
+class _FreeNames:
+    """Gives each name out once: the one that is asked for, or it with the next number."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._numbers: dict[str, Iterator[int]] = {}
+
+    def next(self, name: str) -> str:
+        free = name
+        while free in self._taken:
+            free = f"{name}_{next(self._numbers.setdefault(name, itertools.count(2)))}"
+        self._taken.add(free)
+        return free

@@ -41,7 +41,16 @@ def original_of(bundle: Bundle, model: Path) -> Model:
     if not model.is_file():
         raise InputError("there is no such file", subject=model, expected=sources[0]["path"])
     _require_same(model, sources[0], "the model")
-    for file, source in zip(model_files(model)[1:], sources[1:], strict=False):  # the model names the same files
+    files = model_files(model)
+    if len(files) != len(sources):
+        raise InputError(
+            "does not name the files that the bundle was made from",
+            subject=model,
+            expected=f"data files: {len(sources) - 1}",
+            found=len(files) - 1,
+            hint="the bundle's manifest.json was changed: package the model again",
+        )
+    for file, source in zip(files[1:], sources[1:], strict=True):
         _require_same(file, source, "the model's data file")
     options = bundle.manifest["options"]
     asked = ShapeRequest.declared(options["dims"], options["shapes"])

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.data.words import ANY_WORDS, Words, word_limits
+from edgekit.data.words import ANY_WORDS, KEEPS_VALUES, Words, word_limits
 from edgekit.errors import InputError
 from edgekit.model import Arrays, Model, ValueSpec
 
@@ -18,22 +18,6 @@ FLAG_LIMIT = 2
 
 MOST_ELEMENTS = 1 << 27
 """An input of more elements (half a gigabyte in single precision) is refused before it is allocated."""
-
-_KEEPS_VALUES = {
-    "Cast",
-    "Concat",
-    "Expand",
-    "Flatten",
-    "Identity",
-    "Reshape",
-    "Slice",
-    "Split",
-    "Squeeze",
-    "Tile",
-    "Transpose",
-    "Unsqueeze",
-}
-"""Operators whose outputs hold nothing but values of their (first) input."""
 
 Limit = int | tuple[int, ...] | Words
 Limits = Mapping[str, Limit]
@@ -202,5 +186,5 @@ def _sources(value: ir.Value | None) -> Iterator[ir.Value]:
         seen.add(current)
         yield current
         producer = current.producer()
-        if producer is not None and not producer.domain and producer.op_type in _KEEPS_VALUES:
+        if producer is not None and not producer.domain and producer.op_type in KEEPS_VALUES:
             open_values.extend(producer.inputs if producer.op_type == "Concat" else producer.inputs[:1])

@@ -16,21 +16,24 @@ ANY_WORDS = ("a", "b", "c")
 """For an input whose words the graph does not tell."""
 _WORD_LISTS = ("cats_strings", "classes_strings", "keys_strings", "keys_tensor", "pool_strings", "stopwords")
 """Attributes of words that an operator looks for in its first input."""
-_HAND_ON = {
-    "Cast",
-    "Concat",
-    "Expand",
-    "Flatten",
-    "Identity",
-    "Reshape",
-    "Slice",
-    "Split",
-    "Squeeze",
-    "StringNormalizer",
-    "Tile",
-    "Transpose",
-    "Unsqueeze",
-}
+KEEPS_VALUES = frozenset(
+    {
+        "Cast",
+        "Concat",
+        "Expand",
+        "Flatten",
+        "Identity",
+        "Reshape",
+        "Slice",
+        "Split",
+        "Squeeze",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+    }
+)
+"""Operators whose outputs hold nothing but values of their (first) input."""
+_HAND_ON = KEEPS_VALUES | {"StringNormalizer"}
 """Operators whose texts are those of their input."""
 _PICKS = {"ArrayFeatureExtractor", "Gather"}
 """Operators that take columns by number."""
@@ -124,6 +127,8 @@ def _sources(value: ir.Value | None, in_lines: set[str]) -> Iterator[tuple[str, 
             if cut and current.name:
                 in_lines.add(current.name)
             yield str(current.name), column
+        elif not node.inputs:
+            continue
         elif node.op_type in _PICKS:
             picked = _picked(node)
             columns = [column] if picked is None else picked
@@ -138,10 +143,11 @@ def _sources(value: ir.Value | None, in_lines: set[str]) -> Iterator[tuple[str, 
 
 def _picked(node: ir.Node) -> list[int] | None:
     """The columns that a node picks; None where it picks along another axis, or which ones is computed."""
-    texts, places = node.inputs[:2]
+    texts, places = [*node.inputs, None][:2]
     tensor = None if places is None else ir.convenience.get_const_tensor(places)
-    rank = None if texts is None or texts.shape is None else texts.shape.rank()
+    sizes = () if texts is None or texts.shape is None else tuple(texts.shape)
     axis = node.attributes.get_int("axis", 0) if node.op_type == "Gather" else -1
-    if tensor is None or rank is None or axis % rank != rank - 1:
+    if tensor is None or not sizes or axis % len(sizes) != len(sizes) - 1:
         return None
-    return [int(place) for place in tensor.numpy().ravel()]
+    last = sizes[-1]
+    return [int(place) % last if isinstance(last, int) and last else int(place) for place in tensor.numpy().ravel()]

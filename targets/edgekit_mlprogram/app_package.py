@@ -57,7 +57,8 @@ def module_name(name: str) -> str:
     joined = "".join(word[:1].upper() + word[1:] for word in words)
     if len(words) != len(re.findall(r"\w+", name.replace("_", " "))) or not joined:  # some letters are none of ASCII's
         joined += hashlib.sha256(name.encode()).hexdigest()[:8].upper()
-    return f"{joined if joined[0].isalpha() else f'Bundle{joined}'}".removesuffix("Model") + "Model"
+    named = joined if joined[0].isalpha() else f"Bundle{joined}"
+    return f"{named.removesuffix('Model')}Model"
 
 
 def _platforms(version: int) -> str:

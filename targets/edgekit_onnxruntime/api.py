@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +33,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     """
     import onnx_ir as ir
 
+    from edgekit.atomic import atomic_file, temporary_folder
     from edgekit.graph.ir_version import mark_loadable
     from edgekit.graph.shapes import infer_shapes
     from edgekit.model import Model
@@ -59,13 +59,14 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
         gaps = departing_nodes(infer_shapes(candidate, strict=False))
         if gaps:
             raise UnsupportedOpsError(gaps, subject=given.name)
-        with tempfile.TemporaryDirectory() as folder:
-            source = Path(folder) / f"{given.name}.onnx"
+        with temporary_folder() as folder:
+            source = folder / f"{given.name}.onnx"
             candidate.save(source)
-            write_ort_format(source, target)
+            write_ort_format(source, place)
         return target
 
-    return converted(given, write, installed_rewrites())
+    with atomic_file(target) as place:
+        return converted(given, write, installed_rewrites())
 
 
 def load(path: str | Path, *, threads: int = 1) -> SessionRunner:

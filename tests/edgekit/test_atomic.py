@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from edgekit.atomic import atomic_directory, atomic_file, remove_abandoned
+from edgekit.atomic import atomic_directory, atomic_file, remove_abandoned, temporary_folder
 from edgekit.errors import InputError
 
 NOBODY = 65534
@@ -262,3 +262,30 @@ def test_what_a_killed_process_left_is_removed_and_what_is_being_written_is_not(
         path.write_text("whole")
     assert names(tmp_path) == ["other.bin"]
     remove_abandoned(tmp_path / "no such folder")
+
+
+HOLDS_A_FOLDER = """
+import sys
+from pathlib import Path
+from edgekit.atomic import made_and_locked
+with made_and_locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_folder_that_was_still_held_at_first_is_swept_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / ".edgekit-tmp-left"
+    command = [sys.executable, "-c", HOLDS_A_FOLDER, str(left)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with temporary_folder() as folder:
+            assert left.is_dir()
+            assert folder.is_dir()
+            holder.kill()
+            holder.wait()
+    assert list(tmp_path.iterdir()) == []

@@ -176,6 +176,23 @@ def test_another_model_than_the_original(
     )
 
 
+def test_a_manifest_that_lists_further_data_files(
+    edgekit: RunEdgeKit, bundle: Path, labelled_digits: Path, digits: Path
+) -> None:
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    manifest["source"]["files"].append({"path": "more.data", "bytes": 1, "sha256": "0" * 64})
+    (bundle / "manifest.json").write_text(json.dumps(manifest))
+    model = digits.parent / manifest["source"]["files"][0]["path"]
+    finished = edgekit("verify", bundle, "--data", labelled_digits, "--model", model, "--quiet")
+    assert finished.code == 2
+    assert finished.err == (
+        f"error: {model}: does not name the files that the bundle was made from\n"
+        "expected: data files: 1\n"
+        "found: 0\n"
+        "hint: the bundle's manifest.json was changed: package the model again\n"
+    )
+
+
 @pytest.mark.parametrize("command", ["verify", "bench"])
 def test_another_data_file_than_the_original_s(
     edgekit: RunEdgeKit, onnx_model: Callable[..., onnx.ModelProto], tmp_path: Path, command: str

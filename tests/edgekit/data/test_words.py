@@ -4,12 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper
 
 from edgekit.api import package, verify
 from edgekit.data.words import ANY_WORDS, Words, word_limits
 from edgekit.errors import UnsupportedOpsError
+from edgekit.model import Model
 from edgekit.stages.load import Load
 
 COLOURS, SIZES = ["red", "green", "blue"], ["small", "large"]
@@ -122,3 +124,23 @@ def test_targets_without_texts_say_so(tmp_path: Path, target: str, reason: str) 
     with pytest.raises(UnsupportedOpsError) as caught:
         package(columns(tmp_path / "m.onnx"), target, tmp_path / "bundle")
     assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("node", "shape", "columns"),
+    [
+        (helper.make_node("Gather", ["x", "last"], ["p"], axis=-1), [2, 3], ((2, ("cat",)),)),
+        (helper.make_node("Gather", ["x", "last"], ["p"], axis=0), [2, 3], ((None, ("cat",)),)),
+        (helper.make_node("Gather", ["x", "last"], ["p"]), [], ((None, ("cat",)),)),
+    ],
+    ids=["a column from the end", "rows", "a scalar, which is not valid"],
+)
+def test_the_column_that_is_picked(node: onnx.NodeProto, shape: list[int], columns: object) -> None:
+    last = helper.make_tensor("last", TensorProto.INT64, [1], [-1])
+    encode = helper.make_node(
+        "LabelEncoder", ["p"], ["y"], domain="ai.onnx.ml", keys_strings=["cat"], values_int64s=[1]
+    )
+    taken = helper.make_tensor_value_info("x", TensorProto.STRING, shape)
+    graph = helper.make_graph([node, encode], "g", [taken], [helper.make_empty_tensor_value_info("y")], [last])
+    model = Model(ir.from_proto(helper.make_model(graph)))
+    assert word_limits(model)["x"] == Words(columns)

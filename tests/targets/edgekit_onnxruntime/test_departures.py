@@ -114,3 +114,12 @@ def test_dropout_in_training_is_refused(tmp_path, training):
     body = f"({inputs}) => (float[8] y) {training} {{ y = Dropout(x, , t) }}".replace("x, , t", 'x, "", t')
     with pytest.raises(UnsupportedOpsError, match="drawn at random"):
         edgekit_onnxruntime.convert(parsed(body, 13), tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_that_draws_numbers_leaves_no_file_and_keeps_an_older_one(tmp_path):
+    older = tmp_path / "model.ort"
+    older.write_text("older")
+    with pytest.raises(UnsupportedOpsError, match="drawn at random"):
+        edgekit_onnxruntime.convert(parsed("(float[8] x) => (float[8] y) { y = RandomNormalLike(x) }", 13), older)
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["older"]
