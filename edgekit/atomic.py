@@ -169,8 +169,9 @@ def remove_abandoned(folder: Path, prefix: str = _PREFIX) -> None:
         descriptor = None if unfinished.is_symlink() else _lock(unfinished, wait=False)
         if descriptor is not None:
             try:
-                _put_back(unfinished / _OLD, folder)
-                shutil.rmtree(unfinished, ignore_errors=True)
+                if _is_at(descriptor, unfinished):  # else it was removed, and its owner has made it anew
+                    _put_back(unfinished / _OLD, folder)
+                    shutil.rmtree(unfinished, ignore_errors=True)
             finally:
                 os.close(descriptor)
 
@@ -188,9 +189,11 @@ def made_and_locked(folder: Path) -> Iterator[None]:
     while True:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = _lock(folder, wait=True)
-        if descriptor is None or _is_at(descriptor, folder):
+        if folder.is_dir() if descriptor is None else _is_at(descriptor, folder):
             break
-        os.close(descriptor)  # somebody took it for abandoned before it was locked, and has removed it
+        if descriptor is not None:
+            os.close(descriptor)
+        # somebody took it for abandoned before it was locked, and has removed it
     try:
         yield
     finally:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from edgekit import atomic
 from edgekit.atomic import atomic_directory, atomic_file, remove_abandoned, temporary_folder
 from edgekit.errors import InputError
 
@@ -262,6 +264,56 @@ def test_what_a_killed_process_left_is_removed_and_what_is_being_written_is_not(
         path.write_text("whole")
     assert names(tmp_path) == ["other.bin"]
     remove_abandoned(tmp_path / "no such folder")
+
+
+@pytest.mark.parametrize("found", ["before it is opened", "after it is opened"])
+def test_a_folder_that_is_swept_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: str
+) -> None:
+    """The sweep of another process meets the folder between its making and its lock."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    lock, swept = atomic._lock, []
+
+    def lock_behind_a_sweep(folder: Path, *, wait: bool) -> int | None:
+        if not wait or swept:
+            return lock(folder, wait=wait)
+        swept.append(folder)
+        if found == "before it is opened":
+            remove_abandoned(tmp_path)
+            return lock(folder, wait=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+        remove_abandoned(tmp_path)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return descriptor
+
+    monkeypatch.setattr(atomic, "_lock", lock_behind_a_sweep)
+    with temporary_folder() as folder:
+        assert swept == [folder]
+        (folder / "file").write_text("whole")
+        remove_abandoned(tmp_path)
+        assert (folder / "file").read_text() == "whole"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sweep_that_comes_late_leaves_the_folder_that_was_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two sweeps open an abandoned folder; the first removes it, its owner makes it again, then the second is on."""
+    folder = tmp_path / ".edgekit-tmp-one"
+    folder.mkdir()
+    lock = atomic._lock
+
+    def lock_late(unfinished: Path, *, wait: bool) -> int | None:
+        monkeypatch.setattr(atomic, "_lock", lock)
+        descriptor = lock(unfinished, wait=wait)
+        folder.rmdir()
+        folder.mkdir()
+        (folder / "file").write_text("new")
+        return descriptor
+
+    monkeypatch.setattr(atomic, "_lock", lock_late)
+    remove_abandoned(tmp_path)
+    assert (folder / "file").read_text() == "new"
 
 
 HOLDS_A_FOLDER = """
