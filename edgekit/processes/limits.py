@@ -57,8 +57,13 @@ class Watch:
         self._folder = Path(f"/proc/{process}")
         self.progressed()
 
-    def progressed(self) -> None:
-        """Takes note of a sign of progress."""
+    def progressed(self, patience: float = 0.0) -> None:
+        """Takes note of a sign of progress.
+
+        Args:
+            patience: Seconds that the next sign may take, where that is more than the limit.
+        """
+        self._patience = patience
         self._since = time.monotonic()
         self._worked = self._processor_seconds()
 
@@ -72,18 +77,19 @@ class Watch:
                 found=f"{memory / 1e9:.1f} GB",
                 hint=f"`--max-memory {max(4, round(2 * limits.memory / 1e9))}GB` allows more, where the model needs it",
             )
+        seconds = max(limits.seconds, self._patience)
         passed = time.monotonic() - self._since
-        if passed < limits.seconds:
+        if passed < seconds:
             return None
         worked = self._processor_seconds()
         busy = passed if worked is None or self._worked is None else min(passed, worked - self._worked)
-        if busy < limits.seconds and (passed < IDLE_FACTOR * limits.seconds or busy > IDLE * passed):
+        if busy < seconds and (passed < IDLE_FACTOR * seconds or busy > IDLE * passed):
             return None
         return InputError(
             "makes no progress",
-            expected=f"a sign of it within {limits.seconds:.0f} s",
+            expected=f"a sign of it within {seconds:.0f} s",
             found="none",
-            hint=f"`--max-seconds {10 * limits.seconds:.0f}` allows longer, where the model needs it",
+            hint=f"`--max-seconds {10 * seconds:.0f}` allows longer, where the model needs it",
         )
 
     def end(self) -> None:

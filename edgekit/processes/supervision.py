@@ -62,6 +62,7 @@ class _Told:
     """Where it writes its output: what is unfinished there is removed."""
     limits: Limits = field(default_factory=Limits)
     subject: str | None = None
+    patience: float = 0.0
 
 
 _pipe: int | None = None
@@ -103,6 +104,18 @@ def tell_step() -> None:
     if _pipe is not None and now - _last_step > _SECONDS_BETWEEN_STEPS:
         _last_step = now
         tell()
+
+
+@contextmanager
+def slow_step(seconds: float) -> Iterator[None]:
+    """Wraps native code that works in one piece for up to this many seconds, with no sign of progress.
+
+    Where a limit was asked for (``--max-seconds``), that holds.
+    """
+    if _asked[1] is None:
+        tell(patience=seconds)
+    yield
+    tell()
 
 
 def set_limits(memory: int | None, seconds: float | None) -> None:
@@ -182,7 +195,7 @@ class _Supervisor:
         watch, broken, reading = Watch(self._child), None, [told, printed]
         while True:
             if told in self._read(reading, printed, _SECONDS_BETWEEN_LOOKS):
-                watch.progressed()
+                watch.progressed(self._told.patience)
             gone, status = os.waitpid(self._child, 0 if told not in reading and broken is None else os.WNOHANG)
             if gone:
                 while self._read(reading, printed, 0):  # what it wrote since the last look, before it ended
@@ -226,6 +239,7 @@ class _Supervisor:
             self._told.stage = message.get("stage", self._told.stage)
             self._told.exit_code = message.get("exit_code", self._told.exit_code)
             self._told.subject = message.get("subject", self._told.subject)
+            self._told.patience = message.get("patience", 0.0)
             if "folder" in message:
                 self._told.folders.append(Path(message["folder"]))
             if "limits" in message:

@@ -66,6 +66,7 @@ class _Running:
     start: float
     watch: Watch
     limits: Limits = field(default_factory=Limits)
+    patience: float = 0.0
     ended: bool = False
     failure: Failure | None = None
 
@@ -97,7 +98,7 @@ def run_jobs(jobs: Sequence[tuple[str, Job]], count: int, board: Board, explain:
             for connection in ready:
                 one = next(one for one in running if one.connection is connection)
                 if _heard(one, board):
-                    one.watch.progressed()
+                    one.watch.progressed(one.patience)
                     continue
                 running.remove(one)
                 results[one.name] = _result(one)
@@ -161,8 +162,10 @@ def _heard(one: _Running, board: Board) -> bool:
     if kind == "ended":
         one.ended, (one.failure,) = True, rest
         return False
+    one.patience = 0.0
     if kind == "told":
         (what,) = rest
+        one.patience = what.get("patience", 0.0)
         one.limits = Limits(**what["limits"]) if "limits" in what else one.limits
         return True
     getattr(board, kind)(one.name, *rest)

@@ -12,6 +12,7 @@ import numpy as np
 
 from edgekit.atomic import temporary_folder
 from edgekit.errors import InputError
+from edgekit.processes.supervision import slow_step
 from edgekit_coreai.availability import executed_by
 from edgekit_coreai.conversion import translate_package
 from edgekit_coreai.interface import INTERFACE_KEY, program_of, user_metadata
@@ -19,6 +20,10 @@ from edgekit_coreai.process import CoreAICrashError, Process, shared
 from edgekit_mlprogram.conversion import is_package
 from edgekit_mlruntime.border import IO_KEY, Port, border_of, state_types
 from edgekit_mlruntime.program import Array, TensorType
+
+EXECUTION_SECONDS = 600.0
+"""What one run may take: Apple's runtime emulates float16 on Linux (a Whisper encoder at 8 s of sound: 120 s of a
+processor in float16, 1 s in float32)."""
 
 
 class State:
@@ -134,7 +139,8 @@ class Runner:
         if generation != self._process.generation:
             self._open()
             number = self._opened[1]
-        results, after = self._process.ask(self._path, "run", number, fed, dict(buffers))
+        with slow_step(EXECUTION_SECONDS):
+            results, after = self._process.ask(self._path, "run", number, fed, dict(buffers))
         if state is not None:
             state.buffers = {name: after[name] for name in state.buffers}
         return self._border.results([results[name] for name in self._outputs])

@@ -113,6 +113,34 @@ def test_a_stage_without_progress_is_ended(tmp_path: Path, work: str) -> None:
     assert "`--max-seconds 10`" in finished.stderr
 
 
+def test_a_step_that_is_told_as_slow_may_take_longer_than_the_limit_and_the_next_may_not(tmp_path: Path) -> None:
+    body = """
+    supervision.tell(stage="verify", limits=vars(Limits(seconds=1.0)))
+    with supervision.slow_step(30.0):
+        end = time.process_time() + 2.5
+        while time.process_time() < end:
+            pass
+    supervision.tell(stage="compare")
+    while True:
+        pass
+    """
+    finished = run(body, tmp_path)
+    assert finished.returncode == 2
+    assert finished.stderr.startswith("error: stage compare: makes no progress\nexpected: a sign of it within 1 s\n")
+
+
+def test_a_slow_step_is_held_to_the_limit_that_was_asked_for(tmp_path: Path) -> None:
+    body = """
+    supervision.set_limits(None, 1.0)
+    supervision.tell(stage="verify", limits=vars(Limits(seconds=1.0)))
+    with supervision.slow_step(30.0):
+        while True:
+            pass
+    """
+    finished = run(body, tmp_path)
+    assert finished.stderr.startswith("error: stage verify: makes no progress\nexpected: a sign of it within 1 s\n")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="processor time is watched on Linux")
 def test_a_stage_is_not_idle_while_a_process_that_it_started_works(tmp_path: Path) -> None:
     """Its child works for three times what an idle stage may wait, though on a fifth of a processor."""

@@ -207,9 +207,15 @@ def work(progress):
         time.sleep(0.5)
         progress.step("a step", number, 8)
 
+def wait_for_native_code(progress):
+    supervision.tell(limits={"memory": 1 << 31, "seconds": 1.0})
+    with supervision.slow_step(30.0):
+        end = time.process_time() + 2.5
+        while time.process_time() < end: pass
+
 if __name__ == "__main__":
-    jobs = [("hangs", hang), ("swells", swell), ("works", work)]
-    for name, failure in sorted(run_jobs(jobs, 3, Board(), as_edgekit_error).items()):
+    jobs = [("hangs", hang), ("swells", swell), ("works", work), ("waits", wait_for_native_code)]
+    for name, failure in sorted(run_jobs(jobs, 4, Board(), as_edgekit_error).items()):
         print(name, failure and (failure.exit_code, failure.record["message"], failure.record["subject"]))
 """
 
@@ -222,5 +228,6 @@ def test_each_job_is_held_to_its_own_limits(tmp_path: Path) -> None:
     assert finished.stdout.splitlines() == [
         "hangs (2, 'makes no progress', 'hangs')",
         "swells (2, 'takes too much memory', 'swells')",
+        "waits None",
         "works None",
     ]
