@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         report,
         sign,
         targets,
+        throughput,
         verify,
     )
 
@@ -49,6 +50,7 @@ __all__ = [
     "report",
     "sign",
     "targets",
+    "throughput",
     "verify",
 ]
 

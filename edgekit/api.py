@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import overload
 
 from edgekit import project
 from edgekit.api_arguments import (
@@ -100,6 +99,7 @@ __all__ = [
     "report",
     "sign",
     "targets",
+    "throughput",
     "verify",
 ]
 
@@ -435,7 +435,6 @@ def verify(
     return found
 
 
-@overload
 def bench(
     bundle: StrPath | Bundle,
     *,
@@ -443,91 +442,70 @@ def bench(
     model: StrPath | None = None,
     device: str = LOCAL,
     device_timeout: float | None = None,
-    streams: None = None,
-    batch: None = None,
     progress: Progress | None = None,
-) -> list[Candidate]: ...
-@overload
-def bench(
-    bundle: StrPath | Bundle,
-    *,
-    against: StrPath | Bundle | None = None,
-    model: StrPath | None = None,
-    device: str = LOCAL,
-    device_timeout: float | None = None,
-    streams: int | str,
-    batch: int | None = None,
-    progress: Progress | None = None,
-) -> list[ThroughputCandidate]: ...
-@overload
-def bench(
-    bundle: StrPath | Bundle,
-    *,
-    against: StrPath | Bundle | None = None,
-    model: StrPath | None = None,
-    device: str = LOCAL,
-    device_timeout: float | None = None,
-    streams: int | str | None = None,
-    batch: int,
-    progress: Progress | None = None,
-) -> list[ThroughputCandidate]: ...
-def bench(
-    bundle: StrPath | Bundle,
-    *,
-    against: StrPath | Bundle | None = None,
-    model: StrPath | None = None,
-    device: str = LOCAL,
-    device_timeout: float | None = None,
-    streams: int | str | None = None,
-    batch: int | None = None,
-    progress: Progress | None = None,
-) -> list[Candidate] | list[ThroughputCandidate]:
-    """Measures a bundle's latency, load time and memory, or its throughput, in turns with others: ``edgekit bench``.
+) -> list[Candidate]:
+    """Measures a bundle's latency, load time and memory, in turns with others: ``edgekit bench``.
 
     Args:
         bundle: The bundle.
         against: A second bundle.
-        model: The ONNX file that the bundle was made from, executed on this machine; not for throughput.
+        model: The ONNX file that the bundle was made from, executed on this machine.
         device: URL of what executes the bundles; this machine by default.
         device_timeout: Seconds that the device may be silent; by default its own.
-        streams: How many inferences run at the same time, on all processors; ``auto`` for the runtime's own choice.
-            With it, or with ``batch``, throughput is measured.
-        batch: Samples in each inference; 1 by default.
         progress: Told of the stages and warnings; silent by default.
 
     Returns:
-        The bundle first, then the others. A :class:`Candidate` that is not :attr:`Candidate.of_device` was executed by
-        a stand-in, whose times say nothing about the device. For throughput a :class:`ThroughputCandidate` each.
+        The bundle first, then the others. One that is not :attr:`Candidate.of_device` was executed by a stand-in, whose
+        times say nothing about the device.
+
+    Raises:
+        InputError: The arguments do not fit the bundle, or the device cannot be reached.
+        RequirementError: A bundle's files are changed, or the device cannot run it.
+    """
+    told = progress or Progress()
+    where = open_device(device, device_timeout, told.step)
+    opened, other = bundle_of(bundle), None if against is None else bundle_of(against)
+    with told.stage("bench"):
+        return bench_bundle(opened, other, optional_path(model), told.step, where)
+
+
+def throughput(
+    bundle: StrPath | Bundle,
+    *,
+    against: StrPath | Bundle | None = None,
+    streams: int | str = "auto",
+    batch: int = 1,
+    device: str = LOCAL,
+    device_timeout: float | None = None,
+    progress: Progress | None = None,
+) -> list[ThroughputCandidate]:
+    """Measures how many samples a bundle gets done in a second: ``edgekit bench --streams N --batch N``.
+
+    Args:
+        bundle: The bundle.
+        against: A second bundle, measured in turns.
+        streams: How many inferences run at the same time, on all processors; ``auto`` for the runtime's own choice.
+        batch: Samples in each inference.
+        device: URL of what executes the bundles; this machine by default.
+        device_timeout: Seconds that the device may be silent; by default its own.
+        progress: Told of the stages and warnings; silent by default.
+
+    Returns:
+        The bundle first, then the other.
 
     Raises:
         InputError: The arguments do not fit the bundle, the device cannot be reached, or it runs no inferences at the
             same time.
         RequirementError: A bundle's files are changed, or the device cannot run it.
     """
-    together = streams is not None or batch is not None
-    if together and model is not None:
-        raise InputError("throughput is measured of bundles alone", subject="--model", hint="leave it out")
-    count = _count(streams)
+    if streams != "auto" and (not str(streams).isdecimal() or not int(streams)):
+        raise InputError("is no number of streams", subject=f"--streams {streams}", expected="a number, or auto")
+    count = None if streams == "auto" else int(streams)
     told = progress or Progress()
     where = open_device(device, device_timeout, told.step)
     opened, other = bundle_of(bundle), None if against is None else bundle_of(against)
     with told.stage("bench"):
-        if together:
-            return bench_throughput(opened, other, count, batch or 1, told.step, where)
-        return bench_bundle(opened, other, optional_path(model), told.step, where)
-
-
-def _count(streams: int | str | None) -> int | None:
-    """How many streams are asked for; None where the runtime chooses.
-
-    Raises:
-        InputError: It is no number above 0.
-    """
-    if streams is None or streams == "auto":
-        return None
-    if not str(streams).isdecimal() or not int(streams):
-        raise InputError("is no number of streams", subject=f"--streams {streams}", expected="a number, or auto")
-    return int(streams)
+        return bench_throughput(opened, other, count, batch, told.step, where)
 
 
 def init(

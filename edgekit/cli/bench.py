@@ -14,6 +14,7 @@ from edgekit.cli._bundle_view import show_rows, show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.devices import LOCAL
+from edgekit.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
@@ -63,12 +64,13 @@ def bench(
     from edgekit import api
 
     if streams is not None or batch is not None:
-        measured = api.bench(
+        if model is not None:
+            raise InputError("throughput is measured of bundles alone", subject="--model", hint="leave it out")
+        measured = api.throughput(
             bundle,
             against=against,
-            model=model,
             streams=streams or "auto",
-            batch=batch,
+            batch=batch or 1,
             device=device,
             device_timeout=device_timeout,
             progress=console.progress,

@@ -102,8 +102,8 @@ def test_refused(digits_bundle: DigitsBundle, tmp_path: Path, onnx_file: Callabl
 
     for streams in ("0", "two", -1):
         with pytest.raises(InputError, match="is no number of streams"):
-            api.bench(fixed, streams=streams)
+            api.throughput(fixed, streams=streams)
     with pytest.raises(InputError, match="this device runs one inference after another"):
-        api.bench(fixed, streams=2, device="isa:avx2")
+        api.throughput(fixed, streams=2, device="isa:avx2")
     with pytest.raises(InputError, match="is the bundle itself"):
-        api.bench(fixed, streams=2, against=fixed)
+        api.throughput(fixed, streams=2, against=fixed)
