@@ -202,6 +202,7 @@ def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conv
     """
     from edgekit_mil.passes.few_levels import store_few_levels
     from edgekit_mil.passes.pipeline import optimize
+    from edgekit_mil.passes.sparse_storage import store_sparse
     from edgekit_mil.passes.weight_compression import compress
     from edgekit_mil.program.build import build_program, export
     from edgekit_mil.program.description import describe, state_metadata
@@ -213,6 +214,7 @@ def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conv
     optimize(built.program, None if kept_float32 is None else lambda op: not _stays(op, kept_float32))
     compressed = () if job.compression is None else compress(built.program, job.compression, job.target)
     store_few_levels(built.program, job.target)
+    store_sparse(built.program, job.target)
     weights = package_writer.weights_folder(folder)
     specification = export(built.program, weights, job.target, job.interface.classes)
     describe(specification.description, built.inputs, built.outputs, job.interface, job.labels, job.texts, built.notes)

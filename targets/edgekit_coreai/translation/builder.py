@@ -553,7 +553,9 @@ def _ints(item: Any) -> Any:
 
 def tensor_type(shape: Sequence[int | None], dtype: Any) -> Any:
     """A tensor type in Apple's terms."""
-    return tensor_types.TensorType([-1 if size is None else size for size in shape], np.dtype(dtype).type)._to_mlir()
+    kind = np.dtype(dtype)
+    element = ir.IntegerType.get_unsigned(1) if kind == ml_dtypes.uint1 else kind.type  # it has no name for that one
+    return tensor_types.TensorType([-1 if size is None else size for size in shape], element)._to_mlir()
 
 
 def _constant(array: Array) -> Any:
@@ -566,7 +568,12 @@ def _constant(array: Array) -> Any:
     return dialect.ConstantOp(value=attribute).result
 
 
-_SUB_BYTE = {np.dtype(ml_dtypes.int4): 4, np.dtype(ml_dtypes.uint4): 4, np.dtype(ml_dtypes.uint2): 2}
+_SUB_BYTE = {
+    np.dtype(ml_dtypes.int4): 4,
+    np.dtype(ml_dtypes.uint4): 4,
+    np.dtype(ml_dtypes.uint2): 2,
+    np.dtype(ml_dtypes.uint1): 1,
+}
 
 
 def _packed(array: Array, bits: int) -> Array:
@@ -586,6 +593,7 @@ _SPELLED: dict[str, Any] = {
     "si16": np.int16,
     "si32": np.int32,
     "si4": ml_dtypes.int4,
+    "ui1": ml_dtypes.uint1,
     "ui2": ml_dtypes.uint2,
     "ui4": ml_dtypes.uint4,
     "ui8": np.uint8,

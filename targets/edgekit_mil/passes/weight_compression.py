@@ -124,7 +124,7 @@ def _compress(block: Any, scheme: Scheme, target: ct.target, compressed: list[st
         if operation.op_type != "const" or operation.outputs[0] in block.outputs:
             continue
         weight = operation.outputs[0]
-        axes = _axes(weight)
+        axes = weight_axes(weight)
         if axes is None or weight.val.size < LEAST_ELEMENTS or not np.isfinite(weight.val).all():
             continue
         if weight.val.size * (8 * weight.val.itemsize - scheme.bits) <= 8 * weight.val.itemsize * 2**scheme.bits:
@@ -136,7 +136,7 @@ def _compress(block: Any, scheme: Scheme, target: ct.target, compressed: list[st
             compressed.extend(users)
 
 
-def _axes(weight: Var) -> Axes | None:
+def weight_axes(weight: Var) -> Axes | None:
     """The axes of a constant that serves as a weight wherever it is used; None for any other."""
     if not isinstance(weight.val, np.ndarray) or weight.val.dtype not in (np.float16, np.float32):
         return None

@@ -16,8 +16,9 @@ from edgekit_coreai.conversion import translate_package
 RANDOM = np.random.default_rng(11)
 
 
-def product() -> onnx.ModelProto:
+def product(zeros: float = 0.0) -> onnx.ModelProto:
     weight = RANDOM.standard_normal((256, 192)).astype(np.float32)
+    weight[RANDOM.random(weight.shape) < zeros] = 0
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "w"], ["y"])],
         "test",
@@ -40,3 +41,14 @@ def test_weights_stay_small_and_mean_the_same(tmp_path: Path, scheme: str, bits:
     feeds = {"x": RANDOM.standard_normal((4, 256)).astype(np.float32)}
     theirs, ours = edgekit_coreai.load(model).run(feeds)["y"], edgekit_coreml.load(package).run(feeds)["y"]
     np.testing.assert_allclose(theirs, ours, atol=1e-3)
+
+
+@pytest.mark.parametrize("system", ["iOS17", "iOS18"])
+def test_weights_that_are_mostly_zeros_are_a_mask_and_numbers(tmp_path: Path, system: str) -> None:
+    model = product(zeros=0.9)
+    package = edgekit_coreml.convert(model, tmp_path / "model", precision="float32", deployment_target=system)
+    translated = translate_package(package, tmp_path / "model.aimodel")
+    assert size(translated) < 256 * 192 * (1 / 8 + 0.11 * 4) + 8192
+    x = RANDOM.standard_normal((4, 256)).astype(np.float32)
+    expected = x @ numpy_helper.to_array(model.graph.initializer[0])
+    np.testing.assert_allclose(edgekit_coreai.load(translated).run({"x": x})["y"], expected, atol=1e-4)

@@ -134,17 +134,26 @@ def _of_six_bits(b: Builder, levels: np.ndarray) -> Tensor:
 
 
 @lowering("constexpr_sparse_to_dense", opset=16)
-def constexpr_sparse_to_dense_packed(
-    b: Builder, call: Call, nonzero_data: Tensor, mask: Tensor, shape: Ints
-) -> tuple[Tensor, ...]:
+@_values_if_part
+def constexpr_sparse_to_dense_packed(b: Builder, call: Call, nonzero_data: Tensor, mask: Tensor, shape: Ints) -> Tensor:
     """Spread values over the elements whose bit is set in ``mask`` (packed, lowest bit first); zero elsewhere."""
-    return _computed(b, call, {"nonzero_data": nonzero_data, "mask": mask}, shape=shape)
+    assert mask.array is not None
+    bits = np.unpackbits(mask.array.reshape(-1), count=math.prod(shape), bitorder="little")
+    return _spread(b, nonzero_data, bits.reshape(shape))
 
 
 @lowering("constexpr_sparse_to_dense", opset=18)
-def constexpr_sparse_to_dense(b: Builder, call: Call, nonzero_data: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+@_values_if_part
+def constexpr_sparse_to_dense(b: Builder, call: Call, nonzero_data: Tensor, mask: Tensor) -> Tensor:
     """Spread values over the elements where ``mask`` is 1; zero elsewhere."""
-    return _computed(b, call, {"nonzero_data": nonzero_data, "mask": mask})
+    if mask.array is None:
+        raise CannotTranslate("its input mask is computed by the model")
+    return _spread(b, nonzero_data, mask.array)
+
+
+def _spread(b: Builder, nonzero_data: Tensor, mask: np.ndarray) -> Tensor:
+    sparse = b.op("build_sparse_with_bitmask", nonzero_data, b.constant(mask.astype(ml_dtypes.uint1)))
+    return b.op("sparse_with_bitmask_to_dense", sparse)
 
 
 @lowering("constexpr_lut_to_sparse", opset=18)
