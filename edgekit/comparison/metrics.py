@@ -176,9 +176,9 @@ class OutputComparison:
             self._scale = peak or 1.0  # keeps the squares of very large and very small outputs in range
         reference, built = reference.ravel() / self._scale, built.ravel() / self._scale
         noise = built - reference
-        self._powers.append((float(reference @ reference), math.inf if mismatches else float(noise @ noise)))
-        self._dot += float(reference @ built)
-        self._built_power += float(built @ built)
+        self._powers.append((_dot(reference, reference), math.inf if mismatches else _dot(noise, noise)))
+        self._dot += _dot(reference, built)
+        self._built_power += _dot(built, built)
 
     def _compare_exactly(self, reference: np.ndarray, built: np.ndarray) -> None:
         mismatches = int(np.count_nonzero(reference != built))
@@ -339,3 +339,8 @@ def class_output(outputs: Arrays) -> str | None:
         if array.dtype.kind in "iu" and array.size == 1:
             return name
     return None
+
+
+def _dot(one: np.ndarray, other: np.ndarray) -> float:
+    """The sum of the products; the same with any number of threads, which a BLAS library's is not."""
+    return float(np.sum(one * other))

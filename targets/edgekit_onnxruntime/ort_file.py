@@ -30,24 +30,42 @@ ALIGNMENT = 8
 
 
 def with_sorted_resolver(content: bytes) -> bytes:
-    """The file with its resolver in alphabetical order, at the end; zeros stand where it was."""
+    """The file with its resolver in alphabetical order, at the end, and nothing where it was."""
     session = Table(bytearray(content), number_types.UOffsetTFlags.py_type(struct.unpack_from("<I", content)[0]))
     resolver, model = _child(session, RESOLVER), _child(session, MODEL)
     if resolver is None or model is None:
         return content
     # ONNX Runtime writes the resolver after the model, hence before it: FlatBuffers grow towards their beginning.
-    model_start = min(model.Pos, _vtable(model))
-    if not session.Pos < resolver.Pos < model_start:
+    start, end = session.Pos + _table_size(session), min(model.Pos, _vtable(model))
+    if not start <= resolver.Pos < end or start <= _vtable(session) < end:
         return content
     buffer = session.Bytes
     entries = _entries(resolver)
-    buffer[resolver.Pos : model_start] = bytes(model_start - resolver.Pos)
+    _cut(session, start, end)
     buffer.extend(bytes(-len(buffer) % ALIGNMENT))
     block = _resolver_block(entries)
     slot = session.Pos + _field(session, RESOLVER)
     root = len(buffer) + struct.unpack_from("<I", block)[0]
     struct.pack_into("<I", buffer, slot, root - slot)
     return bytes(buffer + block)
+
+
+def _cut(session: Table, start: int, end: int) -> None:
+    """Takes bytes out of a file between its root table and what that refers to; what follows stays aligned.
+
+    How many bytes the resolver takes depends on its order, too: strings are padded.
+    """
+    size = (end - start) // ALIGNMENT * ALIGNMENT
+    buffer = session.Bytes
+    for number in range((_vtable_size(session) - 4) // 2):
+        slot = session.Pos + _field(session, number)
+        if slot > session.Pos:
+            (distance,) = struct.unpack_from("<I", buffer, slot)
+            if slot + distance >= end:
+                struct.pack_into("<I", buffer, slot, distance - size)
+    if _vtable(session) >= end:
+        struct.pack_into("<i", buffer, session.Pos, session.Pos - _vtable(session) + size)
+    buffer[start:end] = bytes(end - start - size)
 
 
 def _entries(resolver: Table) -> Entries:
@@ -103,6 +121,14 @@ def _resolver_block(entries: Entries) -> bytes:
 def _field(table: Table, number: int) -> int:
     """Where a field lies, counted from the table; 0 where it is left out."""
     return int(table.Offset(4 + 2 * number))
+
+
+def _vtable_size(table: Table) -> int:
+    return int(struct.unpack_from("<H", table.Bytes, _vtable(table))[0])
+
+
+def _table_size(table: Table) -> int:
+    return int(struct.unpack_from("<H", table.Bytes, _vtable(table) + 2)[0])
 
 
 def _vtable(table: Table) -> int:

@@ -1,5 +1,8 @@
 import json
 import math
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -251,3 +254,29 @@ class TestLabels:
 )
 def test_the_output_that_tells_the_class(outputs: dict[str, np.ndarray], expected: str | None) -> None:
     assert class_output(outputs) == expected
+
+
+COMPARES = """
+import numpy as np
+from edgekit.comparison.metrics import OutputComparison
+rng = np.random.default_rng(1)
+comparison = OutputComparison("y")
+one = rng.standard_normal((1, 100_003))
+comparison.add(one, one + 0.01 * rng.standard_normal(one.shape))
+found = comparison.result()
+print(found.sqnr_db.hex(), found.cosine.hex())
+"""
+
+
+def test_figures_do_not_depend_on_the_number_of_threads() -> None:
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", COMPARES],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for threads in ("1", "2")
+    }
+    assert len(printed) == 1

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 import edgekit_onnxruntime
 from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions
+from edgekit_onnxruntime.build import write_ort_format
 from edgekit_onnxruntime.target import ONNXRuntimeTarget
 
 TARGET = ONNXRuntimeTarget()
@@ -71,6 +72,40 @@ def test_the_same_model_gives_the_same_files(tmp_path: Path) -> None:
     builds = [built(many_operators(), tmp_path / str(number)) for number in range(4)]
     for name in ("model.onnx", "model.ort"):
         assert len({(build.main.parent / name).read_bytes() for build in builds}) == 1
+
+
+def test_the_size_of_the_file_does_not_depend_on_the_order_of_names_of_many_lengths(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 18]>
+        g (float[4, 1, 8] x, int64[2] k, bool[8] c) => (float[2, 1, 3] y, int64[2, 1, 3] z, float[8] p)
+        <float[1, 12, 8] w, float[1, 12, 3] r, float[8] v = {1, 2, 3, 4, 5, 6, 7, 8}> {
+          hs, h, s = LSTM <hidden_size = 3> (x, w, r)
+          u = Squeeze (hs, one)
+          y = Gather (u, k)
+          q, sc, zp = DynamicQuantizeLinear (y)
+          i = Cast <to = 7> (q)
+          z = Mod (i, seven)
+          p = Where (c, v, n)
+        }"""
+    )
+    rng = np.random.default_rng(0)
+    del model.graph.initializer[:]
+    for name, array in {
+        "w": rng.standard_normal((1, 12, 8)).astype(np.float32),
+        "r": rng.standard_normal((1, 12, 3)).astype(np.float32),
+        "v": np.arange(8, dtype=np.float32),
+        "n": -np.arange(8, dtype=np.float32),
+        "one": np.array([1]),
+        "seven": np.array(7),
+    }.items():
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+    onnx.save(model, tmp_path / "m.onnx")
+    written = set()
+    for number in range(12):
+        target = tmp_path / f"{number}.ort"
+        write_ort_format(tmp_path / "m.onnx", target)
+        written.add(target.read_bytes())
+    assert len(written) == 1
 
 
 def test_eight_bit_weights_stay_so_in_the_ort_file(tmp_path: Path) -> None:
