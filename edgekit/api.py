@@ -500,6 +500,8 @@ def throughput(
     """
     if streams != "auto" and (not str(streams).isdecimal() or not int(streams)):
         raise InputError("is no number of streams", subject=f"--streams {streams}", expected="a number, or auto")
+    if batch < 1:
+        raise InputError("is no number of samples", subject=f"--batch {batch}", expected="1 or more")
     count = None if streams == "auto" else int(streams)
     told = progress or Progress()
     where = open_device(device, device_timeout, told.step)

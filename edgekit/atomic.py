@@ -189,7 +189,8 @@ def made_and_locked(folder: Path) -> Iterator[None]:
     while True:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = _lock(folder, wait=True)
-        if folder.is_dir() if descriptor is None else _is_at(descriptor, folder):
+        is_ours = folder.is_dir() if descriptor is None else _is_at(descriptor, folder)
+        if is_ours:
             break
         if descriptor is not None:
             os.close(descriptor)

@@ -176,9 +176,10 @@ class OutputComparison:
             self._scale = peak or 1.0  # keeps the squares of very large and very small outputs in range
         reference, built = reference.ravel() / self._scale, built.ravel() / self._scale
         noise = built - reference
-        self._powers.append((_dot(reference, reference), math.inf if mismatches else _dot(noise, noise)))
-        self._dot += _dot(reference, built)
-        self._built_power += _dot(built, built)
+        lost = math.inf if mismatches else _sum_of_products(noise, noise)
+        self._powers.append((_sum_of_products(reference, reference), lost))
+        self._dot += _sum_of_products(reference, built)
+        self._built_power += _sum_of_products(built, built)
 
     def _compare_exactly(self, reference: np.ndarray, built: np.ndarray) -> None:
         mismatches = int(np.count_nonzero(reference != built))
@@ -341,6 +342,6 @@ def class_output(outputs: Arrays) -> str | None:
     return None
 
 
-def _dot(one: np.ndarray, other: np.ndarray) -> float:
+def _sum_of_products(one: np.ndarray, other: np.ndarray) -> float:
     """The sum of the products; the same with any number of threads, which a BLAS library's is not."""
     return float(np.sum(one * other))

@@ -103,6 +103,8 @@ def test_refused(digits_bundle: DigitsBundle, tmp_path: Path, onnx_file: Callabl
     for streams in ("0", "two", -1):
         with pytest.raises(InputError, match="is no number of streams"):
             api.throughput(fixed, streams=streams)
+    with pytest.raises(InputError, match="is no number of samples"):
+        api.throughput(fixed, batch=0)
     with pytest.raises(InputError, match="this device runs one inference after another"):
         api.throughput(fixed, streams=2, device="isa:avx2")
     with pytest.raises(InputError, match="is the bundle itself"):
