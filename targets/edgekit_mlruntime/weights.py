@@ -61,6 +61,15 @@ def _map_file(path: Path, _modified_ns: int) -> Array:
     return data
 
 
+def pack_bits(array: Array, bits: int) -> Array:
+    """Elements of 1, 2 or 4 bits, several to a byte, the first in the lowest bits: what :func:`unpack_bits` reads."""
+    levels = array.reshape(-1).astype(np.int8).view(np.uint8) & ((1 << bits) - 1)
+    each = 8 // bits
+    lined = np.pad(levels, (0, -len(levels) % each)).reshape(-1, each)
+    shifts = (np.arange(each) * bits).astype(np.uint8)
+    return np.asarray(np.bitwise_or.reduce(lined << shifts, axis=1), np.uint8)
+
+
 def unpack_bits(packed: Array, bits: int, count: int, *, signed: bool) -> Array:
     """Widen elements of 1 to 7 bits, packed lowest bit first, to a byte each.
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from edgekit_coreai.translation.apple import bindings, dialect, ir, tensor_types
 from edgekit_mlruntime.program import Array, DataType
+from edgekit_mlruntime.weights import pack_bits
 
 Size = "int | Tensor"
 """A dimension's size: known, or a tensor of rank 0 that holds it."""
@@ -564,7 +565,7 @@ def _constant(array: Array) -> Any:
         return dialect.constant(np.asarray(array, order="C"))
     # Apple's constructor takes one byte an element for what has to be packed, lowest bits first.
     kind = tensor_type(array.shape, array.dtype)
-    attribute = bindings.create_elements_attr(ir.Location.unknown(), kind, _packed(array, bits))
+    attribute = bindings.create_elements_attr(ir.Location.unknown(), kind, pack_bits(array, bits))
     return dialect.ConstantOp(value=attribute).result
 
 
@@ -574,15 +575,6 @@ _SUB_BYTE = {
     np.dtype(ml_dtypes.uint2): 2,
     np.dtype(ml_dtypes.uint1): 1,
 }
-
-
-def _packed(array: Array, bits: int) -> Array:
-    """Elements of fewer than 8 bits, several to a byte, the first in the lowest bits."""
-    levels = array.reshape(-1).astype(np.int8).view(np.uint8) & ((1 << bits) - 1)
-    each = 8 // bits
-    lined = np.pad(levels, (0, -len(levels) % each)).reshape(-1, each)
-    shifts = (np.arange(each) * bits).astype(np.uint8)
-    return np.asarray(np.bitwise_or.reduce(lined << shifts, axis=1), np.uint8)
 
 
 _SPELLED: dict[str, Any] = {
