@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from edgekit.data.inputs import FLAG_LIMIT, Limit, Limits, seeded_inputs
+from edgekit.data.inputs import FLAG_LIMIT, Interval, Limit, Limits, seeded_inputs
 from edgekit.data.words import Words
 from edgekit.model import Arrays, ValueSpec
 
@@ -58,8 +58,9 @@ and 1; ones; normal where one number in twenty is not zero; and -100 or 100.
 def battery_inputs(specs: Sequence[ValueSpec], kind: str, limits: Limits | None = None) -> Arrays:
     """Inputs of one kind, the same on every machine.
 
-    Integers stay within their limits (see :func:`edgekit.data.inputs.index_limits`); of what the kinds say, they take
-    zeros, ones, the least and the greatest, steps, and mostly zeros.
+    Integers stay within their limits (see :func:`edgekit.data.inputs.index_limits`), floating-point numbers need not: a
+    rewrite has to hold for all of them. Of what the kinds say, integers take zeros, ones, the least and the greatest,
+    steps, and mostly zeros.
 
     Args:
         specs: The inputs, with static shapes.
@@ -117,7 +118,7 @@ def _of_kind(kind: str, name: str, seeded: np.ndarray, limit: Limit | None) -> n
         return seeded
     if seeded.dtype.kind not in "iub":
         return numbers(kind, name, seeded.shape, seeded.dtype)
-    if isinstance(limit, tuple | Words):
+    if isinstance(limit, tuple | Interval | Words):
         return seeded
     low, high = _bounds(seeded.dtype, limit)
     if kind == "zeros":

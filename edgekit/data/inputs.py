@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -19,18 +20,27 @@ FLAG_LIMIT = 2
 MOST_ELEMENTS = 1 << 27
 """An input of more elements (half a gigabyte in single precision) is refused before it is allocated."""
 
-Limit = int | tuple[int, ...] | Words
+
+@dataclass(frozen=True)
+class Interval:
+    """Floating-point numbers from ``low`` to ``high``."""
+
+    low: float
+    high: float
+
+
+Limit = int | tuple[int, ...] | Interval | Words
 Limits = Mapping[str, Limit]
-"""By input: what its numbers stay below, the numbers to choose from, or the words of its texts."""
+"""By input: what its numbers stay below, the numbers to choose from, those between two, or the words of its texts."""
 
 
 def seeded_inputs(specs: Sequence[ValueSpec], seed: int, limits: Limits | None = None) -> Arrays:
     """Inputs that are the same for the same seed, on every machine.
 
-    Floating-point inputs are standard normal; bytes take their whole range; other integers, and inputs that have a
-    limit, are drawn from 0 up to below it, or from those that it lists; booleans are fair coins. Texts are words that
-    the graph looks for, or lines of them where it looks into a text. An input's values
-    depend on its own name, dtype and shape alone, so another input that comes or goes changes nothing.
+    Floating-point inputs are standard normal, or uniform in the interval that is their limit; bytes take their whole
+    range; other integers, and inputs that have a limit, are drawn from 0 up to below it, or from those that it lists;
+    booleans are fair coins. Texts are words that the graph looks for, or lines of them where it looks into a text. An
+    input's values depend on its own name, dtype and shape alone, so another input that comes or goes changes nothing.
 
     Args:
         specs: The inputs, with static shapes.
@@ -65,6 +75,8 @@ def _draw(spec: ValueSpec, seed: int, limit: Limit | None) -> np.ndarray:
         raise InputError("nothing can be drawn for this element type", subject=spec)
     if dtype == np.bool_:
         return rng.integers(0, 2, shape).astype(dtype)
+    if isinstance(limit, Interval):
+        return rng.uniform(limit.low, limit.high, shape).astype(dtype)
     if isinstance(limit, tuple):
         return rng.choice(limit, shape).astype(dtype)
     if isinstance(limit, int):
@@ -78,10 +90,13 @@ def _draw(spec: ValueSpec, seed: int, limit: Limit | None) -> np.ndarray:
 
 
 def index_limits(model: Model) -> dict[str, Limit]:
-    """The size of the smallest table that each input looks something up in, for the inputs that do.
+    """What the graph tells of the values that its inputs take, for the inputs of which it tells something.
 
-    An input that holds token ids must stay below the number of rows of the embedding that it feeds. A single integer
-    that the model compares with numbers (a sampling rate, say) is one of these. Texts are words that it looks for.
+    An input that holds token ids must stay below the number of rows of the smallest embedding that it feeds. A single
+    integer that the model compares with numbers (a sampling rate, say) is one of these. A single floating-point number
+    that bounds a list of numbers (the lowest pitch to look for, say) is between the least and the middle one where it
+    is their lower bound, between the middle and the greatest where it is the upper one. Texts are words that it looks
+    for.
     """
     limits: dict[str, int] = {}
     inputs = {value for value in model.graph.inputs if value.name not in model.graph.initializers}
@@ -90,7 +105,7 @@ def index_limits(model: Model) -> dict[str, Limit]:
             for source in _sources(indices):
                 if source in inputs and source.name:
                     limits[source.name] = min(size, limits.get(source.name, size))
-    return {**_switches(model, inputs), **limits, **word_limits(model)}
+    return {**_switches(model, inputs), **_bounds_of_lists(model, inputs), **limits, **word_limits(model)}
 
 
 def _switches(model: Model, inputs: Collection[ir.Value]) -> dict[str, tuple[int, ...]]:
@@ -107,6 +122,43 @@ def _switches(model: Model, inputs: Collection[ir.Value]) -> dict[str, tuple[int
                 if source in inputs and source.name and source.shape is not None and set(source.shape) <= {1}:
                     found.setdefault(source.name, set()).add(int(constant.numpy().item()))
     return {name: tuple(sorted(numbers)) for name, numbers in found.items() if max(numbers) >= FLAG_LIMIT}
+
+
+def _bounds_of_lists(model: Model, inputs: Collection[ir.Value]) -> dict[str, Interval]:
+    """The numbers between which single floating-point inputs are that a list of constants is compared with."""
+    sides: dict[str, list[Interval]] = {}
+    for node in model.graph.all_nodes():
+        if node.op_type not in _ORDERS or node.domain:
+            continue
+        first, second = node.inputs
+        for bound, listed, is_lower in (
+            (second, first, _ORDERS[node.op_type]),
+            (first, second, not _ORDERS[node.op_type]),
+        ):
+            constant = ir.convenience.get_const_tensor(listed) if listed is not None else None
+            if constant is None or constant.size < 2 or not constant.dtype.is_floating_point():
+                continue
+            numbers = constant.numpy().astype(np.float64)
+            if not np.isfinite(numbers).all():
+                continue
+            middle = float(np.median(numbers))
+            interval = Interval(float(numbers.min()), middle) if is_lower else Interval(middle, float(numbers.max()))
+            for source in _sources(bound):
+                if source in inputs and source.name and _is_one_float(source):
+                    sides.setdefault(source.name, []).append(interval)
+    return {
+        name: Interval(min(side.low for side in intervals), max(side.high for side in intervals))
+        for name, intervals in sides.items()
+    }
+
+
+_ORDERS = {"Greater": True, "GreaterOrEqual": True, "Less": False, "LessOrEqual": False}
+"""Operators that compare by order; whether the second input is the lower bound of the first."""
+
+
+def _is_one_float(value: ir.Value) -> bool:
+    floating = value.dtype is not None and value.dtype.is_floating_point()
+    return floating and value.shape is not None and set(value.shape) <= {1}
 
 
 def _lookups(node: ir.Node) -> Iterator[tuple[ir.Value, int]]:

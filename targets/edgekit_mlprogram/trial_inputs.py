@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgekit.data.inputs import Limits, index_limits, seeded_inputs
+from edgekit.data.inputs import Interval, Limits, index_limits, seeded_inputs
 from edgekit.dimensions import OpenDims, defaults
 from edgekit.graph.shape_request import at_sizes
 from edgekit.model import Model, ValueSpec
@@ -77,7 +77,7 @@ def _drawn(inputs: Sequence[ValueSpec], seed: int, limits: Limits, draw: Draw) -
     """One value for every input."""
     arrays = seeded_inputs(inputs, seed, limits)
     for name, array in arrays.items():
-        if array.dtype.kind == "f":
+        if array.dtype.kind == "f" and not isinstance(limits.get(name), Interval):
             rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
             arrays[name] = draw(rng, array.shape).astype(array.dtype)
     return arrays

@@ -7,7 +7,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from edgekit.data.inputs import index_limits, seeded_inputs
+from edgekit.data.inputs import Interval, index_limits, seeded_inputs
 from edgekit.data.words import ANY_WORDS
 from edgekit.errors import InputError
 from edgekit.model import Model, ValueSpec
@@ -119,6 +119,46 @@ def test_ids_inside_a_branch_count_too(onnx_model: OnnxModel) -> None:
 def test_what_is_computed_with_has_no_limit(onnx_model: OnnxModel) -> None:
     graph = "g (int64[4] x) => (float[4, 3] y) { i = Mul (x, x) y = Gather (table, i) }"
     assert index_limits(Model(ir.from_proto(onnx_model(graph, table=np.zeros((7, 3), np.float32))))) == {}
+
+
+@pytest.mark.parametrize(
+    ("comparison", "low", "high"),
+    [
+        ("GreaterOrEqual (pitches, x)", 50.0, 200.0),
+        ("Less (x, pitches)", 50.0, 200.0),
+        ("LessOrEqual (pitches, x)", 200.0, 800.0),
+        ("Greater (x, pitches)", 200.0, 800.0),
+    ],
+)
+def test_a_number_that_bounds_a_list_is_on_its_side_of_the_middle(
+    onnx_model: OnnxModel, comparison: str, low: float, high: float
+) -> None:
+    pitches = np.array([50, 100, 200, 400, 800], np.float32)
+    model = Model(ir.from_proto(onnx_model(f"g (float x) => (bool[5] y) {{ y = {comparison} }}", pitches=pitches)))
+    limits = index_limits(model)
+    assert limits == {"x": Interval(low, high)}
+    drawn = [float(seeded_inputs([ValueSpec("x", "float32", ())], seed, limits)["x"]) for seed in range(200)]
+    assert low <= min(drawn) < low + 0.1 * (high - low)
+    assert high - 0.1 * (high - low) < max(drawn) <= high
+
+
+@pytest.mark.parametrize(
+    ("graph", "listed"),
+    [
+        ("g (float[5] x) => (bool[5] y) { y = Less (listed, x) }", [1, 2, 3, 4, 5]),
+        ("g (float x) => (bool y) { y = Less (listed, x) }", 3),
+        ("g (float x) => (bool[2] y) { y = Less (listed, x) }", [-np.inf, 1]),
+    ],
+)
+def test_other_comparisons_tell_no_interval(onnx_model: OnnxModel, graph: str, listed: object) -> None:
+    model = onnx_model(graph, listed=np.array(listed, np.float32))
+    assert index_limits(Model(ir.from_proto(model))) == {}
+
+
+def test_a_number_that_bounds_lists_from_both_sides_takes_all_of_them(onnx_model: OnnxModel) -> None:
+    graph = "g (float x) => (bool[3] a, bool[3] b) { a = Less (listed, x) b = Greater (listed, x) }"
+    model = onnx_model(graph, listed=np.array([1, 2, 5], np.float32))
+    assert index_limits(Model(ir.from_proto(model))) == {"x": Interval(1.0, 5.0)}
 
 
 def test_a_single_integer_is_one_of_those_that_it_is_compared_with(onnx_model: OnnxModel) -> None:
