@@ -36,7 +36,7 @@ def perturbed_inputs(arrays: Arrays, seed: int) -> Arrays:
 
 
 def perturbed_weights(model: Model, seed: int) -> Model:
-    """The model, half of the floating-point numbers in its initializers moved in the same way.
+    """The model, half of the floating-point numbers in its initializers and Constant nodes moved in the same way.
 
     Args:
         model: It is not changed.
@@ -56,6 +56,13 @@ def perturbed_weights(model: Model, seed: int) -> Model:
             tensor = value.const_value
             if tensor is not None and tensor.dtype.is_floating_point() and value.name not in exact:
                 value.const_value = ir.Tensor(perturbed(tensor.numpy(), rng), dtype=tensor.dtype, name=tensor.name)
+    for node in graph_model.graph.all_nodes():
+        if node.op_type != "Constant" or node.domain or node.outputs[0].name in exact:
+            continue
+        tensor = ir.convenience.get_const_tensor(node.outputs[0])
+        if tensor is not None and tensor.dtype.is_floating_point():
+            node.attributes.clear()
+            node.attributes.add(ir.AttrTensor("value", ir.Tensor(perturbed(tensor.numpy(), rng), dtype=tensor.dtype)))
     return model.with_graph(graph_model)
 
 

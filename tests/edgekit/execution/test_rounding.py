@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from edgekit.execution.reference import Reference
+from edgekit.execution.rounding import perturbed_weights
+from edgekit.model import Model
+
+OnnxModel = Callable[..., onnx.ModelProto]
+
+WEIGHTS = np.random.default_rng(0).standard_normal(400).astype(np.float32)
+
+
+def constant(name: str, array: np.ndarray) -> onnx.NodeProto:
+    return onnx.helper.make_node("Constant", [], [name], value=onnx.numpy_helper.from_array(array))
+
+
+@pytest.mark.parametrize("stored", ["initializer", "Constant node"])
+def test_half_of_the_weights_move_to_a_neighbour_however_they_are_stored(onnx_model: OnnxModel, stored: str) -> None:
+    graph = "g (float[400] x) => (float[400] y) { y = Add (x, w) }"
+    proto = onnx_model(graph, **({"w": WEIGHTS} if stored == "initializer" else {}))
+    if stored == "Constant node":
+        proto.graph.node.insert(0, constant("w", WEIGHTS))
+    model = Model(ir.from_proto(proto))
+    zeros = {"x": np.zeros(400, np.float32)}
+    moved = Reference(perturbed_weights(model, 0)).run(zeros)["y"]
+    steps = np.abs(moved.view(np.int32).astype(np.int64) - WEIGHTS.view(np.int32))
+    assert set(steps) == {0, 1}
+    assert 150 < steps.sum() < 250
+    np.testing.assert_array_equal(Reference(model).run(zeros)["y"], WEIGHTS)
+
+
+def test_numbers_that_say_how_much_there_is_to_compute_stay(onnx_model: OnnxModel) -> None:
+    proto = onnx_model("g (float[1, 1, 3, 3] x) => (float[1, 1, 9, 9] y) { y = Resize (x, , scales) }")
+    proto.graph.node.insert(0, constant("scales", np.array([1, 1, 3.1, 3.1], np.float32)))
+    for seed in range(10):
+        (node, _) = perturbed_weights(Model(ir.from_proto(proto)), seed).graph
+        np.testing.assert_array_equal(node.attributes["value"].as_tensor().numpy(), np.float32([1, 1, 3.1, 3.1]))
