@@ -38,7 +38,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from edgekit.comparison.meaning import LEAST_OVERLAP, SEEN, Meaning, MeaningAccuracy, meaning_of
+from edgekit.comparison.meaning import LEAST_OVERLAP, SEEN, BoxMeaning, Meaning, MeaningAccuracy, meaning_of
 from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, TaskAccuracy, class_output, json_number
 from edgekit.data.samples import Samples
 from edgekit.execution.recurrence import restart
@@ -366,5 +366,9 @@ def meaning_on(samples: Samples, original: Executor, model: Model) -> Meaning | 
     """
     if model.states or model.open_dims:
         return None
-    answers = [original.run(sample.feeds) for sample in itertools.islice(samples, SEEN)]
-    return meaning_of(answers, model.fed_inputs, len(model.class_names) or None)
+    shown = [sample.feeds for sample in itertools.islice(samples, SEEN)]
+    answers = [original.run(feeds) for feeds in shown]
+    meaning = meaning_of(answers, model.fed_inputs, len(model.class_names) or None)
+    return (
+        meaning.placed(shown, answers, original.run, model.fed_inputs) if isinstance(meaning, BoxMeaning) else meaning
+    )

@@ -1,4 +1,4 @@
-"""Recognises a detector by the shapes and values of its outputs, and reads the boxes that they tell.
+"""Recognises a detector by the shapes and values of its outputs.
 
 What is known, for a model with one picture as its input:
 
@@ -15,15 +15,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import replace
 
 import numpy as np
 
-from edgekit.comparison.boxes import CONFIDENT, Boxes
+from edgekit.comparison.box_reading import CORNERS, Columns, Detector, Grid, OnGrids, Rows, table_of
+from edgekit.comparison.boxes import CONFIDENT
 from edgekit.model import Arrays, ValueSpec
 
-CORNERS = 4
 FEWEST_ROWS = 100
 """Rows that tell of boxes before suppression."""
 ROWS_OF_QUERIES = 1000
@@ -36,22 +35,8 @@ SLACK = 1e-3
 """What scores may lie outside of 0 to 1, and sizes below 0 as a share of the largest coordinate."""
 NEARLY_ALL = 0.99
 MOST_OFF_ONE = 1e-2
-LARGEST_EXPONENT = 20.0
-
-
-class Detector(Protocol):
-    """How boxes are read from outputs; can be pickled."""
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The outputs that tell of boxes."""
-
-    @property
-    def read_as(self) -> str:
-        """What they are, for people."""
-
-    def read(self, outputs: Arrays) -> Boxes:
-        """The boxes of a sample, suppressed, the largest score first."""
+LARGEST_SHARE = 2.0
+"""Up to which coordinate boxes are shares of the picture, over which they reach a little; a box of 2 pixels is none."""
 
 
 def recognised(answers: Sequence[Arrays], inputs: Sequence[ValueSpec], classes: int | None = None) -> Detector | None:
@@ -62,48 +47,51 @@ def recognised(answers: Sequence[Arrays], inputs: Sequence[ValueSpec], classes: 
         inputs: The model's inputs.
         classes: How many classes there are, where that is known.
     """
-    size = _picture_size(inputs)
-    if size is None or not answers:
+    picture = picture_among(inputs)
+    if picture is None or not answers:
         return None
+    size = _size_of(picture)
     known: tuple[Callable[[], Detector | None], ...] = (
         lambda: _in_one(answers, classes),
         lambda: _after_suppression(answers),
         lambda: _on_grids(answers, size),
         lambda: _side_by_side(answers),
     )
-    candidates = (find() for find in known)
-    return next((each for each in candidates if each is not None and any(len(each.read(a)) for a in answers)), None)
+    for find in known:
+        detector = find()
+        if detector is None:
+            continue
+        largest = [float(np.abs(boxes.corners).max()) for answer in answers if len(boxes := detector.read(answer))]
+        if largest and isinstance(detector, Rows):
+            return replace(detector, are_shares=max(largest) <= LARGEST_SHARE)
+        if largest:
+            return detector
+    return None
 
 
-def _picture_size(inputs: Sequence[ValueSpec]) -> tuple[int, int] | None:
-    """Height and width of the only picture among the inputs."""
-    sizes = []
-    for spec in inputs:
-        numbers = [size for size in spec.shape or () if isinstance(size, int)]
-        if len(numbers) == len(spec.shape or ()) == 4:
-            if numbers[1] in (1, 3):
-                sizes.append((numbers[2], numbers[3]))
-            elif numbers[3] in (1, 3):
-                sizes.append((numbers[1], numbers[2]))
-    return sizes[0] if len(sizes) == 1 else None
+def picture_among(inputs: Sequence[ValueSpec]) -> ValueSpec | None:
+    """The only input that is a picture: (1, channels, height, width) or (1, height, width, channels)."""
+    pictures = [spec for spec in inputs if _is_picture(spec)]
+    return pictures[0] if len(pictures) == 1 else None
 
 
-def _table(array: np.ndarray) -> np.ndarray:
-    """An output without the axes of size one in front, float64."""
-    while array.ndim > 2 and array.shape[0] == 1:
-        array = array[0]
-    return array.astype(np.float64)
+def _is_picture(spec: ValueSpec) -> bool:
+    shape = spec.shape or ()
+    return (
+        len(shape) == 4 and all(isinstance(size, int) for size in shape) and (shape[1] in (1, 3) or shape[3] in (1, 3))
+    )
+
+
+def _size_of(picture: ValueSpec) -> tuple[int, int]:
+    """Height and width."""
+    sizes = [size for size in picture.shape or () if isinstance(size, int)]
+    return (sizes[2], sizes[3]) if sizes[1] in (1, 3) else (sizes[1], sizes[2])
 
 
 def _tables(answers: Sequence[Arrays]) -> dict[str, list[np.ndarray]]:
     """The floating-point outputs that are tables, by name, those of all samples."""
-    names = [name for name, array in answers[0].items() if array.dtype.kind == "f" and _table(array).ndim == 2]
-    return {name: [_table(answer[name]) for answer in answers] for name in names}
-
-
-def _best_class(corners: np.ndarray, scores: np.ndarray) -> Boxes:
-    classes = scores.argmax(axis=1)
-    return Boxes(corners, scores[np.arange(len(scores)), classes], classes)
+    names = [name for name, array in answers[0].items() if array.dtype.kind == "f" and table_of(array).ndim == 2]
+    return {name: [table_of(answer[name]) for answer in answers] for name in names}
 
 
 def _is_sparse(scores: Sequence[np.ndarray]) -> bool:
@@ -136,48 +124,6 @@ def _have_corners(tables: Sequence[np.ndarray]) -> bool | None:
     return False if (numbers[:, 2:] >= least).mean() > NEARLY_ALL else None
 
 
-def _corners(rows: np.ndarray, *, have_corners: bool) -> np.ndarray:
-    if have_corners:
-        return rows
-    return np.hstack([rows[:, :2] - rows[:, 2:] / 2, rows[:, :2] + rows[:, 2:] / 2])
-
-
-@dataclass(frozen=True)
-class InOne:
-    """Boxes before suppression in a single output."""
-
-    name: str
-    turned: bool
-    """Whether a column is a box."""
-    has_objectness: bool
-    classes: int
-    have_corners: bool
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """See :class:`Detector`."""
-        return (self.name,)
-
-    @property
-    def read_as(self) -> str:
-        """See :class:`Detector`."""
-        form = "corners" if self.have_corners else "centre and size"
-        return f"{form} and {self.classes} class{'es' if self.classes != 1 else ''} of each box, in one output"
-
-    def scores(self, rows: np.ndarray) -> np.ndarray:
-        """(rows, classes)."""
-        first = CORNERS + self.has_objectness
-        found = rows[:, first : first + self.classes]
-        return found * rows[:, CORNERS:first] if self.has_objectness else found
-
-    def read(self, outputs: Arrays) -> Boxes:
-        """See :class:`Detector`."""
-        table = _table(outputs[self.name])
-        rows = table.T if self.turned else table
-        corners = _corners(rows[:, :CORNERS], have_corners=self.have_corners)
-        return _best_class(corners, self.scores(rows)).suppressed()
-
-
 def _in_one(answers: Sequence[Arrays], classes: int | None) -> Detector | None:
     for name, tables in _tables(answers).items():
         shape = tables[0].shape
@@ -197,8 +143,14 @@ def _in_one(answers: Sequence[Arrays], classes: int | None) -> Detector | None:
         have_corners = _have_corners([each[:, :CORNERS] for each in rows])
         if have_corners is None:
             continue
-        detector = InOne(name, turned, has_objectness, found - has_objectness, have_corners)
-        if _is_sparse([detector.scores(each) for each in rows]):
+        first = CORNERS + has_objectness
+        detector = Rows(
+            Columns(name, min(shape), 0, CORNERS, turned),
+            have_corners,
+            Columns(name, min(shape), first, found - has_objectness, turned),
+            objectness=Columns(name, min(shape), CORNERS, 1, turned) if has_objectness else None,
+        )
+        if _is_sparse([detector.all_scores(answer) for answer in answers]):
             return detector
     return None
 
@@ -211,93 +163,21 @@ def _columns_of_scores(tables: Sequence[np.ndarray]) -> int:
     return len(fits) if fits.all() else int(fits.argmin())
 
 
-@dataclass(frozen=True)
-class AfterSuppression:
-    """Boxes after suppression in a single output."""
-
-    name: str
-    corners: tuple[int, ...]
-    """The columns of left, top, right and bottom."""
-    score: int
-    kind: int
-    """The column of the class."""
-    read_as = "corners, score and class of each box, after suppression"
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """See :class:`Detector`."""
-        return (self.name,)
-
-    def read(self, outputs: Arrays) -> Boxes:
-        """See :class:`Detector`."""
-        rows = _table(outputs[self.name])
-        return Boxes(rows[:, list(self.corners)], rows[:, self.score], rows[:, self.kind].astype(int)).without_weak()
-
-
 def _after_suppression(answers: Sequence[Arrays]) -> Detector | None:
-    forms = {6: ((0, 1, 2, 3), 4, 5), 7: ((3, 4, 5, 6), 2, 1)}
+    forms = {6: (0, 4, 5), 7: (3, 2, 1)}
     for name, tables in _tables(answers).items():
         rows = np.concatenate(tables)
-        if rows.shape[1] not in forms or rows.size == 0:
+        width = rows.shape[1]
+        if width not in forms or rows.size == 0:
             continue
-        corners, score, kind = forms[rows.shape[1]]
-        have_corners = (rows[:, corners[2:]] >= rows[:, corners[:2]]).all()
+        first, score, kind = forms[width]
+        have_corners = (rows[:, first + 2 : first + CORNERS] >= rows[:, first : first + 2]).all()
         if have_corners and _are_scores(rows[:, score]) and _are_classes(rows[:, kind]):
-            return AfterSuppression(name, corners, score, kind)
+            coordinates, scores, classes = (
+                Columns(name, width, at, n) for at, n in ((first, CORNERS), (score, 1), (kind, 1))
+            )
+            return Rows(coordinates, True, scores, classes=classes)
     return None
-
-
-@dataclass(frozen=True)
-class SideBySide:
-    """Boxes and scores before suppression in outputs of their own."""
-
-    boxes: str
-    scores: str
-    turned: bool
-    """Whether a column of the scores is a box."""
-    are_logits: bool
-    background: int | None
-    """The class that stands for nothing."""
-    have_corners: bool
-    read_as = "boxes and scores, in an output each"
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """See :class:`Detector`."""
-        return (self.boxes, self.scores)
-
-    def shares(self, table: np.ndarray) -> np.ndarray:
-        """(rows, classes) without the background."""
-        found = table.T if self.turned else table
-        found = 1 / (1 + np.exp(-found)) if self.are_logits else found
-        return found if self.background is None else np.delete(found, self.background, axis=1)
-
-    def read(self, outputs: Arrays) -> Boxes:
-        """See :class:`Detector`."""
-        corners = _corners(_table(outputs[self.boxes]), have_corners=self.have_corners)
-        return _best_class(corners, self.shares(_table(outputs[self.scores]))).suppressed()
-
-
-@dataclass(frozen=True)
-class WithClasses:
-    """Boxes, scores and classes after suppression in outputs of their own."""
-
-    boxes: str
-    scores: str
-    classes: str
-    have_corners: bool
-    read_as = "boxes, scores and classes, in an output each, after suppression"
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """See :class:`Detector`."""
-        return (self.boxes, self.scores, self.classes)
-
-    def read(self, outputs: Arrays) -> Boxes:
-        """See :class:`Detector`."""
-        corners = _corners(_table(outputs[self.boxes]), have_corners=self.have_corners)
-        kinds = outputs[self.classes].ravel().astype(int)
-        return Boxes(corners, outputs[self.scores].ravel().astype(np.float64), kinds).without_weak()
 
 
 def _side_by_side(answers: Sequence[Arrays]) -> Detector | None:
@@ -311,35 +191,37 @@ def _side_by_side(answers: Sequence[Arrays]) -> Detector | None:
     have_corners = _have_corners(tables[boxes[0]])
     if have_corners is None:
         return None
-    final = _with_classes(boxes[0], rows, answers, have_corners=have_corners)
+    coordinates = Columns(boxes[0], CORNERS, 0, CORNERS)
+    final = _with_classes(coordinates, rows, answers, have_corners=have_corners)
     if final is not None:
         return final
     for name, found in tables.items():
         if name == boxes[0] or rows not in found[0].shape or rows < FEWEST_ROWS:
             continue
         turned = found[0].shape[0] != rows
-        are_logits = not _are_scores(np.concatenate(found))
-        whole = SideBySide(boxes[0], name, turned, are_logits, None, have_corners)
-        background = _background([whole.shares(each) for each in found])
-        detector = SideBySide(boxes[0], name, turned, are_logits, background, have_corners)
-        shares = [detector.shares(each) for each in found]
+        classes = found[0].shape[0 if turned else 1]
+        scores = Columns(name, classes, 0, classes, turned)
+        whole = Rows(coordinates, have_corners, scores, are_logits=not _are_scores(np.concatenate(found)), order=None)
+        detector = replace(whole, background=_background([whole.all_scores(answer) for answer in answers]))
+        shares = [detector.all_scores(answer) for answer in answers]
         if shares[0].shape[1] and _is_sparse(shares):
             return detector
     return None
 
 
-def _with_classes(boxes: str, rows: int, answers: Sequence[Arrays], *, have_corners: bool) -> Detector | None:
+def _with_classes(boxes: Columns, rows: int, answers: Sequence[Arrays], *, have_corners: bool) -> Detector | None:
     """Boxes after suppression: scores and classes stand in vectors."""
     flat = {
         name: np.concatenate([answer[name].ravel() for answer in answers])
         for name, array in answers[0].items()
-        if name != boxes and array.size == rows
+        if name != boxes.output and array.size == rows
     }
     classes = [name for name, numbers in flat.items() if _are_classes(numbers)]
     scores = [name for name, numbers in flat.items() if name not in classes and _are_scores(numbers)]
     if len(scores) != 1 or len(classes) != 1:
         return None
-    return WithClasses(boxes, scores[0], classes[0], have_corners)
+    kinds = Columns(classes[0], 1, 0, 1)
+    return Rows(boxes, have_corners, Columns(scores[0], 1, 0, 1), classes=kinds, order=None)
 
 
 def _background(scores: Sequence[np.ndarray]) -> int | None:
@@ -349,68 +231,6 @@ def _background(scores: Sequence[np.ndarray]) -> int | None:
         return None
     best = np.bincount(numbers.argmax(axis=1)[numbers.max(axis=1) > 0.5], minlength=numbers.shape[1])
     return int(best.argmax()) if best.max() > 0.5 * len(numbers) else None
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The outputs of one grid of the picture."""
-
-    stride: int
-    """Pixels from cell to cell."""
-    width: int
-    """Cells in a row."""
-    anchors: int
-    """Boxes a cell."""
-    boxes: str
-    scores: tuple[str, ...]
-    """Outputs whose product is the score: one a class, one that says whether there is anything."""
-
-    def read(self, outputs: Arrays, *, are_distances: bool) -> Boxes:
-        """The boxes in pixels: a cell tells distances of their sides, or an offset and the logarithm of their size."""
-        offsets = _table(outputs[self.boxes])
-        y, x = np.divmod(np.arange(len(offsets)) // self.anchors, self.width)
-        cells = np.stack([x, y], axis=1).astype(np.float64)
-        if are_distances:
-            corners = np.hstack([cells - offsets[:, :2], cells + offsets[:, 2:]])
-        else:
-            centres = cells + offsets[:, :2]
-            half = np.exp(np.clip(offsets[:, 2:], -LARGEST_EXPONENT, LARGEST_EXPONENT)) / 2
-            corners = np.hstack([centres - half, centres + half])
-        scores = np.ones(1)
-        for name in self.scores:
-            scores = scores * np.clip(_table(outputs[name]), 0, 1)
-        return _best_class(corners * self.stride, scores ** (1 / len(self.scores)))
-
-
-@dataclass(frozen=True)
-class OnGrids:
-    """Offsets from the cells of several grids, with scores of the same rows."""
-
-    grids: tuple[Grid, ...]
-    are_distances: bool
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """See :class:`Detector`."""
-        return tuple(name for grid in self.grids for name in (grid.boxes, *grid.scores))
-
-    @property
-    def read_as(self) -> str:
-        """See :class:`Detector`."""
-        return f"offsets from {len(self.grids)} grids of the picture"
-
-    def all_of(self, outputs: Arrays) -> Boxes:
-        """The boxes before suppression."""
-        parts = [grid.read(outputs, are_distances=self.are_distances) for grid in self.grids]
-        return Boxes(
-            np.concatenate([part.corners for part in parts]),
-            np.concatenate([part.scores for part in parts]),
-            np.concatenate([part.classes for part in parts]),
-        )
-
-    def read(self, outputs: Arrays) -> Boxes:
-        """See :class:`Detector`."""
-        return self.all_of(outputs).suppressed()
 
 
 def _on_grids(answers: Sequence[Arrays], size: tuple[int, int]) -> Detector | None:

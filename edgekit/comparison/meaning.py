@@ -7,14 +7,16 @@ that no ratio of powers sees what becomes of those.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from edgekit.comparison import ctc, detectors
+from edgekit.comparison.box_reading import Detector, Rows
 from edgekit.comparison.boxes import partners
+from edgekit.comparison.mirroring import with_order
 from edgekit.model import Arrays, ValueSpec
 
 BOXES = "boxes"
@@ -43,6 +45,8 @@ class MeaningAccuracy:
     """Boxes that one of the models lacks; characters to put in, leave out or exchange."""
     overlap: float | None
     """Intersection over union of the boxes that both have, on average; None for text, and where there are none."""
+    boxes: Mapping[str, Any] | None = None
+    """How another program reads the boxes: :meth:`edgekit.comparison.box_reading.Detector.as_record`; None for text."""
 
     @property
     def agreement(self) -> float:
@@ -75,7 +79,7 @@ class Meaning(Protocol):
 class BoxMeaning:
     """Counts boxes that only one of two models finds."""
 
-    def __init__(self, detector: detectors.Detector) -> None:
+    def __init__(self, detector: Detector) -> None:
         self._detector = detector
         self._count = self._wrong = 0
         self._overlaps: list[float] = []
@@ -93,11 +97,25 @@ class BoxMeaning:
         """See :class:`Meaning`."""
         overlap = sum(self._overlaps) / len(self._overlaps) if self._overlaps else None
         detector = self._detector
-        return MeaningAccuracy(BOXES, detector.outputs, detector.read_as, self._count, self._wrong, overlap)
+        told = (self._count, self._wrong, overlap, detector.as_record())
+        return MeaningAccuracy(BOXES, detector.outputs, detector.read_as, *told)
 
     def anew(self) -> BoxMeaning:
         """See :class:`Meaning`."""
         return BoxMeaning(self._detector)
+
+    def placed(
+        self,
+        shown: Sequence[Mapping[str, np.ndarray]],
+        answers: Sequence[Arrays],
+        run: Callable[[Mapping[str, np.ndarray]], Arrays],
+        inputs: Sequence[ValueSpec],
+    ) -> BoxMeaning:
+        """The same, anew, where a few samples show which coordinate comes first; see :func:`with_order`."""
+        picture = detectors.picture_among(inputs)
+        if picture is None or not isinstance(self._detector, Rows):
+            return self
+        return BoxMeaning(with_order(self._detector, shown, answers, run, picture))
 
 
 class TextMeaning:

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import json
+import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 
+import edgekit
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind
 from edgekit.comparison.boxes import Boxes, overlap, partners
 from edgekit.comparison.ctc import edits, spelled
@@ -19,7 +25,12 @@ CLASSES = 3
 OBJECTS = [(10.0, 12.0, 30.0, 40.0, 0.9, 0), (40.0, 8.0, 60.0, 24.0, 0.8, 2), (5.0, 44.0, 25.0, 60.0, 0.7, 1)]
 """Left, top, right, bottom, score, class."""
 
-Shifted = tuple[float, float]
+Form = Callable[[np.ndarray, np.ndarray], Arrays]
+SCHEMA = json.loads((Path(edgekit.__file__).parent / "manifest.schema.json").read_text())
+CENTRED = {"yolo8", "with_keypoints", "yolo5", "logits_of_queries"}
+SHARES = {"boxes_and_scores", "logits_of_queries"}
+SUPPRESSED = {"after_suppression", "in_vectors"}
+OF_THEIR_OWN = {"boxes_and_scores", "logits_of_queries", "in_vectors"}
 
 
 def dense(rng: np.random.Generator, move: float = 0.0, forget: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -81,7 +92,7 @@ def in_vectors(corners: np.ndarray, scores: np.ndarray) -> Arrays:
     return {"boxes": rows[..., :4], "scores": rows[..., 4], "classes": rows[..., 5].astype(np.int64)}
 
 
-FORMS: list[Callable[[np.ndarray, np.ndarray], Arrays]] = [
+FORMS: list[Form] = [
     yolo8,
     with_keypoints,
     yolo5,
@@ -93,7 +104,7 @@ FORMS: list[Callable[[np.ndarray, np.ndarray], Arrays]] = [
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_boxes_are_read_and_matched_whatever_the_form(form: Callable[[np.ndarray, np.ndarray], Arrays]) -> None:
+def test_boxes_are_read_and_matched_whatever_the_form(form: Form) -> None:
     answers = [form(*dense(np.random.default_rng(seed))) for seed in range(3)]
     meaning = meaning_of(answers, PICTURE)
     assert meaning is not None
@@ -135,6 +146,97 @@ def test_offsets_from_grids_are_boxes(distances: bool) -> None:
     found = meaning.result()
     assert set(found.outputs) == {"a8", "b8", "c8", "a16", "b16", "c16"}
     assert (found.count, found.wrong) == (8, 4)
+
+
+def record_of(form: Form) -> dict[str, Any]:
+    meaning = meaning_of([form(*dense(np.random.default_rng(seed))) for seed in range(3)], PICTURE)
+    assert meaning is not None
+    record = meaning.result().as_record()
+    validator = jsonschema.Draft202012Validator({"$defs": SCHEMA["$defs"], **meaning_schema()})
+    assert [error.message for error in validator.iter_errors(record)] == []
+    boxes = json.loads(json.dumps(record))["boxes"]
+    assert isinstance(boxes, dict)
+    return boxes
+
+
+def meaning_schema() -> dict[str, Any]:
+    found: dict[str, Any] = SCHEMA["$defs"]["accuracy"]["properties"]["meaning"]
+    return found
+
+
+def numbers(columns: Mapping[str, Any], flat: Mapping[str, list[float]], row: int) -> list[float]:
+    """A row of columns, by the schema's words alone."""
+    found, width = flat[columns["output"]], columns["width"]
+    rows = len(found) // width
+    places = range(columns["first"], columns["first"] + columns["count"])
+    return [found[place * rows + row] if columns["turned"] else found[row * width + place] for place in places]
+
+
+def strong(record: Mapping[str, Any], outputs: Arrays) -> list[tuple[float, ...]]:
+    """Left, top, right and bottom in pixels, score and class of all boxes of a score from 0.5 on."""
+    flat = {name: [float(each) for each in array.ravel()] for name, array in outputs.items()}
+    boxes = []
+    for row in range(len(flat[record["coordinates"]["output"]]) // record["coordinates"]["width"]):
+        scores = numbers(record["scores"], flat, row)
+        if record["logits"]:
+            scores = [1 / (1 + math.exp(-score)) for score in scores]
+        if record["objectness"] is not None:
+            (there,) = numbers(record["objectness"], flat, row)
+            scores = [score * there for score in scores]
+        if record["background"] is not None:
+            del scores[record["background"]]
+        kind = scores.index(max(scores))
+        if record["classes"] is not None:
+            kind = int(numbers(record["classes"], flat, row)[0])
+        one, two, three, four = (
+            each * (64 if record["unit"] == "share" else 1) for each in numbers(record["coordinates"], flat, row)
+        )
+        if record["coordinates_are"] == "centre_and_size":
+            one, two, three, four = one - three / 2, two - four / 2, one + three / 2, two + four / 2
+        if max(scores) >= 0.5:
+            boxes.append((one, two, three, four, max(scores), kind))
+    return boxes
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_record_is_all_that_a_reader_needs(form: Form) -> None:
+    record, name = record_of(form), form.__name__
+    assert record["coordinates_are"] == ("centre_and_size" if name in CENTRED else "corners")
+    assert record["unit"] == ("share" if name in SHARES else "pixel")
+    assert record["suppressed"] == (name in SUPPRESSED)
+    assert record["order"] == (None if name in OF_THEIR_OWN else "xy")
+    found = strong(record, form(*dense(np.random.default_rng(7))))
+    for *box, score, kind in OBJECTS:
+        near = [each for each in found if each[5] == kind]
+        assert len(near) == (1 if name in SUPPRESSED else 15 if name == "yolo5" else 5)
+        for each in near:
+            assert np.abs(np.array(each[:4]) - box).max() <= 0.501
+            assert score - 0.1 <= each[4] + 1e-6 <= score + 2e-6
+    assert len({each[5] for each in found}) == len(OBJECTS)
+
+
+def test_offsets_from_grids_are_recorded() -> None:
+    def table(cells: int, numbers: list[float]) -> np.ndarray:
+        found = np.tile(np.array(numbers, np.float32), (1, cells, 1))
+        found[0, 3] = 0.9
+        return found
+
+    outputs = {
+        f"{kind}{stride}": table((64 // stride) ** 2, [0.1] * count)
+        for stride in (8, 16)
+        for kind, count in (("box", 4), ("score", 1))
+    }
+    meaning = meaning_of([outputs], PICTURE)
+    assert meaning is not None
+    assert meaning.result().as_record()["boxes"] == {
+        "form": "grids",
+        "suppressed": False,
+        "offsets": "distances",
+        "grids": [
+            {"stride": 8, "width": 8, "anchors": 1, "boxes": "box8", "scores": ["score8"]},
+            {"stride": 16, "width": 4, "anchors": 1, "boxes": "box16", "scores": ["score16"]},
+        ],
+    }
 
 
 def other_outputs() -> dict[str, tuple[Arrays, tuple[ValueSpec, ...]]]:

@@ -1,0 +1,218 @@
+"""How a detector's outputs are read as boxes, and how a manifest tells it to readers in other languages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from edgekit.comparison.boxes import Boxes
+from edgekit.model import Arrays
+
+CORNERS = 4
+LARGEST_EXPONENT = 20.0
+
+Order = Literal["xy", "yx"]
+
+
+class Detector(Protocol):
+    """How boxes are read from outputs; can be pickled."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The outputs that tell of boxes."""
+
+    @property
+    def read_as(self) -> str:
+        """What they are, for people."""
+
+    def read(self, outputs: Arrays) -> Boxes:
+        """The boxes of a sample, suppressed, the largest score first; in the outputs' own unit and order of axes."""
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain data for the manifest, by which another program can read the same boxes."""
+
+
+def table_of(array: np.ndarray) -> np.ndarray:
+    """An output without the axes of size one in front, float64."""
+    while array.ndim > 2 and array.shape[0] == 1:
+        array = array[0]
+    return array.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Neighbouring columns of the table that an output is."""
+
+    output: str
+    width: int
+    """How many numbers a row has."""
+    first: int
+    count: int
+    turned: bool = False
+    """Whether the output holds column after column in place of row after row."""
+
+    def of(self, outputs: Arrays) -> np.ndarray:
+        """(rows, count) float64."""
+        numbers = outputs[self.output].astype(np.float64)
+        table = numbers.reshape(self.width, -1).T if self.turned else numbers.reshape(-1, self.width)
+        return table[:, self.first : self.first + self.count]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A row a box, in one output or in the same row of several."""
+
+    coordinates: Columns
+    have_corners: bool
+    """Left, top, right and bottom; else centre and size."""
+    scores: Columns
+    """One a class; a single one where :attr:`classes` tells the class."""
+    are_logits: bool = False
+    background: int | None = None
+    """The class that stands for nothing, which is left out before the others are counted."""
+    objectness: Columns | None = None
+    """Whether there is anything: a factor of all scores."""
+    classes: Columns | None = None
+    """The class of each box after suppression; None before it, where the largest score tells the class."""
+    are_shares: bool = False
+    """Whether coordinates are shares of the input's width and height; else they are its pixels."""
+    order: Order | None = "xy"
+    """Which coordinate comes first; None where that is not known."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """See :class:`Detector`."""
+        parts = (self.coordinates, self.scores, self.objectness, self.classes)
+        return tuple(dict.fromkeys(part.output for part in parts if part is not None))
+
+    @property
+    def read_as(self) -> str:
+        """See :class:`Detector`."""
+        form = "corners" if self.have_corners else "centre and size"
+        placed = f"{form} {'as shares' if self.are_shares else 'in pixels'} of the input"
+        if self.order == "yx":
+            placed += ", y first,"
+        if self.classes is not None:
+            told = f"{placed}, score and class of each box"
+            return f"{told}, {'after' if len(self.outputs) == 1 else 'in an output each, after'} suppression"
+        count = self.scores.count - (self.background is not None)
+        classes = f"{count} class{'es' if count != 1 else ''}"
+        place = "in one output" if len(self.outputs) == 1 else "in an output each"
+        return f"{placed} and {classes} of each box, {place}"
+
+    def all_scores(self, outputs: Arrays) -> np.ndarray:
+        """(rows, classes) 0 to 1, without the background."""
+        found = self.scores.of(outputs)
+        found = 1 / (1 + np.exp(-found)) if self.are_logits else found
+        found = found if self.objectness is None else found * self.objectness.of(outputs)
+        return found if self.background is None else np.delete(found, self.background, axis=1)
+
+    def read(self, outputs: Arrays) -> Boxes:
+        """See :class:`Detector`."""
+        placed = self.coordinates.of(outputs)
+        if not self.have_corners:
+            placed = np.hstack([placed[:, :2] - placed[:, 2:] / 2, placed[:, :2] + placed[:, 2:] / 2])
+        scores = self.all_scores(outputs)
+        if self.classes is None:
+            return best_class(placed, scores).suppressed()
+        return Boxes(placed, scores[:, 0], self.classes.of(outputs)[:, 0].astype(int)).without_weak()
+
+    def as_record(self) -> dict[str, Any]:
+        """See :class:`Detector`."""
+        return {
+            "form": "rows",
+            "suppressed": self.classes is not None,
+            "coordinates": asdict(self.coordinates),
+            "coordinates_are": "corners" if self.have_corners else "centre_and_size",
+            "unit": "share" if self.are_shares else "pixel",
+            "order": self.order,
+            "scores": asdict(self.scores),
+            "logits": self.are_logits,
+            "background": self.background,
+            "objectness": None if self.objectness is None else asdict(self.objectness),
+            "classes": None if self.classes is None else asdict(self.classes),
+        }
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The outputs of one grid of the picture."""
+
+    stride: int
+    """Pixels from cell to cell."""
+    width: int
+    """Cells in a row."""
+    anchors: int
+    """Boxes a cell."""
+    boxes: str
+    scores: tuple[str, ...]
+    """Outputs whose geometric mean is the score: one a class, one that says whether there is anything."""
+
+    def read(self, outputs: Arrays, *, are_distances: bool) -> Boxes:
+        """The boxes in pixels: a cell tells distances of their sides, or an offset and the logarithm of their size."""
+        offsets = table_of(outputs[self.boxes])
+        y, x = np.divmod(np.arange(len(offsets)) // self.anchors, self.width)
+        cells = np.stack([x, y], axis=1).astype(np.float64)
+        if are_distances:
+            corners = np.hstack([cells - offsets[:, :2], cells + offsets[:, 2:]])
+        else:
+            centres = cells + offsets[:, :2]
+            half = np.exp(np.clip(offsets[:, 2:], -LARGEST_EXPONENT, LARGEST_EXPONENT)) / 2
+            corners = np.hstack([centres - half, centres + half])
+        scores = np.ones(1)
+        for name in self.scores:
+            scores = scores * np.clip(table_of(outputs[name]), 0, 1)
+        return best_class(corners * self.stride, scores ** (1 / len(self.scores)))
+
+
+@dataclass(frozen=True)
+class OnGrids:
+    """Offsets from the cells of several grids, with scores of the same rows."""
+
+    grids: tuple[Grid, ...]
+    are_distances: bool
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """See :class:`Detector`."""
+        return tuple(name for grid in self.grids for name in (grid.boxes, *grid.scores))
+
+    @property
+    def read_as(self) -> str:
+        """See :class:`Detector`."""
+        return f"offsets from {len(self.grids)} grids of the picture"
+
+    def all_of(self, outputs: Arrays) -> Boxes:
+        """The boxes before suppression."""
+        return joined([grid.read(outputs, are_distances=self.are_distances) for grid in self.grids])
+
+    def read(self, outputs: Arrays) -> Boxes:
+        """See :class:`Detector`."""
+        return self.all_of(outputs).suppressed()
+
+    def as_record(self) -> dict[str, Any]:
+        """See :class:`Detector`."""
+        return {
+            "form": "grids",
+            "suppressed": False,
+            "offsets": "distances" if self.are_distances else "centre_and_log_size",
+            "grids": [{**asdict(grid), "scores": list(grid.scores)} for grid in self.grids],
+        }
+
+
+def best_class(corners: np.ndarray, scores: np.ndarray) -> Boxes:
+    """A box a row, of the class with the largest score: corners (n, 4) and scores (n, classes)."""
+    classes = scores.argmax(axis=1)
+    return Boxes(corners, scores[np.arange(len(scores)), classes], classes)
+
+
+def joined(parts: Sequence[Boxes]) -> Boxes:
+    """The boxes of all parts, one part after the other."""
+    return Boxes(
+        np.concatenate([part.corners for part in parts]),
+        np.concatenate([part.scores for part in parts]),
+        np.concatenate([part.classes for part in parts]),
+    )
