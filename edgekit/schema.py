@@ -14,6 +14,8 @@ FOLDER = Path(__file__).parent
 def find_flaw(instance: object, schema: str, definition: str | None = None) -> str | None:
     """The most telling thing that is wrong with ``instance``, where it stands and what it is; None if it is valid.
 
+    3.0 is no integer here, though it is one for JSON Schema: Python takes no such number for a place in a list.
+
     Args:
         instance: Plain data, as JSON or TOML give it.
         schema: File name of the schema beside this module.
@@ -50,9 +52,12 @@ def not_finite(instance: object, where: str = "") -> str | None:
 
 @functools.cache
 def _validator(schema: str, definition: str | None) -> Any:
-    from jsonschema import Draft202012Validator
+    from jsonschema import Draft202012Validator, validators
 
     document = json.loads((FOLDER / schema).read_text(encoding="utf-8"))
     if definition is not None:
         document = {"$ref": f"#/$defs/{definition}", "$defs": document["$defs"]}
-    return Draft202012Validator(document)
+    types = Draft202012Validator.TYPE_CHECKER.redefine(
+        "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
+    )
+    return validators.extend(Draft202012Validator, type_checker=types)(document)

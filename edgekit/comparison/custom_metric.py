@@ -93,15 +93,10 @@ class Evaluation:
                 ) from error
         try:
             number = float(value)
-        except (TypeError, ValueError):
-            number = math.nan
+        except Exception as error:  # foreign code as well: of a class that defines what float() does
+            raise _no_number(self.name, f"a value of type {type(value).__name__}") from error
         if not math.isfinite(number):
-            raise InputError(
-                "the evaluation function did not give a number",
-                subject=self.name,
-                expected="a finite number, higher where the model is better",
-                found=repr(value),
-            )
+            raise _no_number(self.name, str(number))
         return number
 
     def of_original(self, run: Run, samples: Samples) -> float:
@@ -119,6 +114,15 @@ class Evaluation:
                 found=value,
             )
         return value
+
+
+def _no_number(name: str, found: str) -> InputError:
+    return InputError(
+        "the evaluation function did not give a number",
+        subject=name,
+        expected="a finite number, higher where the model is better",
+        found=found,
+    )
 
 
 def share_lost(original: float, value: float) -> float:

@@ -42,11 +42,11 @@ def read_class_names(file: Path) -> tuple[str, ...]:
     """The classes' names by index, one a line; an empty last line is passed over.
 
     Raises:
-        InputError: The file cannot be read, or names are missing or twice there.
+        InputError: The file cannot be read, or names are missing, hold a NUL, or are twice there.
     """
     names = _lines(file)
     first = {name: number for number, name in reversed(list(enumerate(names, 1)))}
-    flawed = [number for number, name in enumerate(names, 1) if not name or first[name] != number]
+    flawed = [number for number, name in enumerate(names, 1) if not name or "\0" in name or first[name] != number]
     if not names or flawed:
         raise InputError(
             "is no list of class names",

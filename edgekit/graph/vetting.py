@@ -71,6 +71,25 @@ def check_equations(proto: onnx.ModelProto, path: Path) -> None:
                 )
 
 
+def check_references(proto: onnx.ModelProto, path: Path) -> None:
+    """Looks for attributes that stand for those of a function, outside of functions.
+
+    Raises:
+        InputError: There is one: it has no value (ONNX's specification, "Attribute Reference").
+    """
+    for node in _all_nodes(proto.graph.node):
+        for attribute in node.attribute:
+            if attribute.ref_attr_name:
+                name = node.name or ", ".join(node.output)
+                raise InputError(
+                    f"node {name!r} ({node.op_type}) refers to an attribute of a function",
+                    subject=path,
+                    expected=f"a value of its attribute {attribute.name!r}: the node is in no function",
+                    found=f"a reference to {attribute.ref_attr_name[:_LONGEST_TEXT]!r}",
+                    hint="export the model again",
+                )
+
+
 _TERM = r"[A-Za-z ]*+(?:\.\.\.)?+[A-Za-z ]*+"
 _EQUATION = re.compile(rf"{_TERM}(?:,{_TERM})*+(?:->{_TERM})?")
 """As the operator's documentation has it."""

@@ -29,7 +29,13 @@ from edgekit.graph.onnx_file import (
     read_proto,
     sha256,
 )
-from edgekit.graph.vetting import check_depth, check_equations, check_expansion, unreadable_as_input_error
+from edgekit.graph.vetting import (
+    check_depth,
+    check_equations,
+    check_expansion,
+    check_references,
+    unreadable_as_input_error,
+)
 from edgekit.model import Model, name_nodes, name_values, node_name
 from edgekit.rewrites.adaptation import in_known_opset
 from edgekit.rewrites.opset import OLDEST_OPSET
@@ -71,6 +77,7 @@ class Load(Stage[Path]):
         check_depth(proto, given)
         check_expansion(proto, given)
         check_equations(proto, given)
+        check_references(proto, given)
         check_versions(proto, given)
         check_features(proto, given)
         data_files = external_files(proto, given)

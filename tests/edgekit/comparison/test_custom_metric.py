@@ -30,6 +30,9 @@ def failing(run, samples):
 def nothing(run, samples):
     pass
 
+def far_too_large(run, samples):
+    return 10**5000
+
 def not_a_number(run, samples):
     return float("nan")
 
@@ -108,7 +111,8 @@ def test_what_cannot_be_called_is_refused_before_any_work(name: str, message: st
     ("function", "message"),
     [
         ("failing", r"the evaluation function failed\nfound: KeyError: 'absent' \({}, line 12\)"),
-        ("nothing", "did not give a number\nexpected: a finite number, higher .*\nfound: None"),
+        ("nothing", "did not give a number\nexpected: a finite number, higher .*\nfound: a value of type NoneType"),
+        ("far_too_large", "did not give a number\nexpected: a finite number, higher .*\nfound: a value of type int"),
         ("not_a_number", "found: nan"),
     ],
 )

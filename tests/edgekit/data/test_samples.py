@@ -277,7 +277,7 @@ def test_class_names(tmp_path: Path) -> None:
     assert read_class_names(file) == ("ant", "horse fly")
 
 
-@pytest.mark.parametrize(("text", "where"), [("", ""), ("a\n\nb\n", ":2"), ("a\nb\na\n", ":3")])
+@pytest.mark.parametrize(("text", "where"), [("", ""), ("a\n\nb\n", ":2"), ("a\nb\na\n", ":3"), ("a\nb\0\n", ":2")])
 def test_class_names_that_are_none(tmp_path: Path, text: str, where: str) -> None:
     file = tmp_path / "names.txt"
     file.write_text(text)

@@ -13,6 +13,7 @@ from edgekit.graph.vetting import (
     check_depth,
     check_equations,
     check_expansion,
+    check_references,
     unreadable_as_input_error,
 )
 
@@ -137,4 +138,20 @@ def test_branches_that_double_with_every_level_are_refused_before_they_are_deep(
     assert str(raised.value) == (
         "m.onnx: has too many subgraphs inside each other\nexpected: 100 side by side at level 7 at most\n"
         "found: 128\nhint: compute the branches once, and choose between their results with Where"
+    )
+
+
+def test_a_reference_to_an_attribute_outside_of_functions_is_refused() -> None:
+    proto = nested(2, 2)
+    for node in proto.functions[0].node:
+        node.attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name="slope")
+    check_references(proto, PATH)
+    proto.graph.node[0].attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name="slope")
+    with pytest.raises(InputError) as caught:
+        check_references(proto, PATH)
+    assert str(caught.value) == (
+        "m.onnx: node 'y' (f1) refers to an attribute of a function\n"
+        "expected: a value of its attribute 'alpha': the node is in no function\n"
+        "found: a reference to 'slope'\n"
+        "hint: export the model again"
     )
