@@ -40,11 +40,7 @@ public struct Classifier {
 
     /// The classes that the picture may show, the most probable first.
     public func predict(_ picture: CGImage) async throws -> [Classification] {
-        let feature = executable.build.inputs[0]
-        let values = try preprocessing.input(for: picture)
-        let shape = feature.nativeShape.map { $0 ?? 1 }
-        let run = try await executable.run([NumPyArray(values, shape: shape)])
-        let scores = run.outputs[output]
+        let scores = try await executable.run(picture, by: preprocessing)[output]
         guard scores.count == labels.count else {
             throw ClassifierError.givesNoClasses
         }

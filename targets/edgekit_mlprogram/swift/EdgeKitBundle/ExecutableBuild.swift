@@ -1,3 +1,5 @@
+import CoreGraphics
+
 /// A build that is loaded and ready to run.
 protocol ExecutableBuild {
     var build: Manifest.Build { get }
@@ -11,6 +13,16 @@ protocol ExecutableBuild {
     /// - Parameter inputs: In the manifest's order.
     /// - Returns: The elements of each output, row by row, in the manifest's order, and how long the model took.
     func run(_ inputs: [NumPyArray]) async throws -> (outputs: [[Double]], elapsed: Duration)
+}
+
+extension ExecutableBuild {
+    /// Runs the model, whose only input is a picture.
+    ///
+    /// - Returns: The elements of each output, row by row, in the manifest's order.
+    func run(_ picture: CGImage, by preprocessing: ImagePreprocessing) async throws -> [[Double]] {
+        let shape = build.inputs[0].nativeShape.map { $0 ?? 1 }
+        return try await run([NumPyArray(try preprocessing.input(for: picture), shape: shape)]).outputs
+    }
 }
 
 extension Manifest.Feature {

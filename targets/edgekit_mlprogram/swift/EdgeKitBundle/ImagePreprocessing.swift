@@ -91,6 +91,19 @@ public struct ImagePreprocessing: Decodable, Sendable {
         }
     }
 
+    /// Where something on the input's canvas lies in the picture, whose size is given; null where it lies outside.
+    func inPicture(_ corners: Corners, pictureWidth: Double, pictureHeight: Double) throws -> CGRect {
+        let frame = try frame(pictureWidth: pictureWidth, pictureHeight: pictureHeight)
+        let (horizontal, vertical) = (pictureWidth / frame.width, pictureHeight / frame.height)
+        let top = Double(size[0]) - frame.maxY
+        let left = max((corners.left - frame.minX) * horizontal, 0)
+        let upper = max((corners.top - top) * vertical, 0)
+        let right = min((corners.right - frame.minX) * horizontal, pictureWidth)
+        let lower = min((corners.bottom - top) * vertical, pictureHeight)
+        guard right > left, lower > upper else { return .null }
+        return CGRect(x: left, y: upper, width: right - left, height: lower - upper)
+    }
+
     /// 8-bit pixels of the picture on the input's canvas: one channel, or four of which the last is unused.
     private func drawn(_ picture: CGImage, height: Int, width: Int) throws -> [UInt8] {
         let gray = color == .gray

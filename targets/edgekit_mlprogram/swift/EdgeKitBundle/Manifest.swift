@@ -69,6 +69,18 @@ public struct Manifest: Decodable, Sendable {
         public let outputs: [Output]
     }
 
+    /// What was found when the model was judged.
+    struct Accuracy: Decodable, Sendable {
+        /// What outputs tell beyond numbers.
+        struct Meaning: Decodable, Sendable {
+            /// nil where they tell something else.
+            let boxes: DeclaredBoxes?
+        }
+
+        /// nil where that is not known.
+        let meaning: Meaning?
+    }
+
     /// A kind of device.
     public struct Target: Decodable, Sendable {
         public let profile: String
@@ -110,6 +122,8 @@ public struct Manifest: Decodable, Sendable {
     public let labels: [String]?
     public let preprocessing: Preprocessing?
     public let golden: Golden
+    /// nil in a bundle that says nothing of it.
+    let accuracy: Accuracy?
 
     /// All builds of the model, the main one first.
     public var builds: [Build] {

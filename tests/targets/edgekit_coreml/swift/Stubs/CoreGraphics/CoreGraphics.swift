@@ -8,10 +8,13 @@ public func CGColorSpaceCreateDeviceGray() -> CGColorSpace { CGColorSpace() }
 public func CGColorSpaceCreateDeviceRGB() -> CGColorSpace { CGColorSpace() }
 
 public final class CGImage {
-    public let width = 0
-    public let height = 0
+    public let width: Int
+    public let height: Int
 
-    public init() {}
+    public init(width: Int = 0, height: Int = 0) {
+        (self.width, self.height) = (width, height)
+    }
+
     public func cropping(to rect: CGRect) -> CGImage? { self }
 }
 

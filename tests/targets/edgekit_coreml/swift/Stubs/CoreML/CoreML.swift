@@ -1,7 +1,7 @@
 // As much of Core ML's interface as EdgeKit's Swift sources use, so that they compile and run without a Mac.
 //
 // The model is no model: its package holds `stub.json`, which names inputs and outputs, and every output is the negated
-// input in the same place.
+// input in the same place, or what `constants` holds for it.
 
 import CoreVideo
 import Foundation
@@ -155,6 +155,8 @@ public final class MLModel {
 
         let inputs: [Input]
         let outputs: [String]
+        /// Elements of outputs, by name.
+        let constants: [String: [Double]]?
     }
 
     private let stub: Stub
@@ -188,6 +190,9 @@ public final class MLModel {
                 results[output] = MLMultiArray(
                     values: array.values.map { -$0 }, shape: array.shape.map(\.intValue), dataType: array.dataType)
             }
+        }
+        for (output, values) in stub.constants ?? [:] {
+            results[output] = MLMultiArray(values: values, shape: [values.count], dataType: .float32)
         }
         return try MLDictionaryFeatureProvider(dictionary: results)
     }

@@ -1,0 +1,176 @@
+import CoreGraphics
+import XCTest
+
+@testable import EdgeKitBundle
+
+/// Boxes computed by hand, on an input 100 pixels wide and 50 high.
+final class BoxReadingTests: XCTestCase {
+    private func boxes(
+        _ declared: String, _ outputs: [String: [Double]], confidence: Double = 0.25
+    ) throws -> [ScoredBox] {
+        let reading = try reading(declared)
+        return try reading.boxes(in: outputs, width: 100, height: 50, confidence: confidence)
+    }
+
+    private func reading(_ declared: String) throws -> any BoxReading {
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        return try decoder.decode(DeclaredBoxes.self, from: Data(declared.utf8)).reading()
+    }
+
+    private func columns(
+        _ output: String, width: Int, first: Int = 0, count: Int = 1, turned: Bool = false
+    ) -> String {
+        """
+        {"output": "\(output)", "width": \(width), "first": \(first), "count": \(count), "turned": \(turned)}
+        """
+    }
+
+    private func rows(
+        coordinates: String, are: String = "corners", unit: String = "pixel", order: String = "\"xy\"",
+        scores: String, logits: Bool = false, background: String = "null", objectness: String = "null",
+        classes: String = "null"
+    ) -> String {
+        """
+        {"form": "rows", "suppressed": \(classes != "null"), "coordinates": \(coordinates),
+        "coordinates_are": "\(are)", "unit": "\(unit)", "order": \(order), "scores": \(scores), "logits": \(logits),
+        "background": \(background), "objectness": \(objectness), "classes": \(classes)}
+        """
+    }
+
+    func testColumnsOfCentreAndSize() throws {
+        let declared = rows(
+            coordinates: columns("y", width: 6, count: 4, turned: true), are: "centre_and_size",
+            scores: columns("y", width: 6, first: 4, count: 2, turned: true))
+        // Three boxes: centre x, centre y, widths, heights, scores of either class.
+        let outputs = ["y": [10, 30, 50, 20, 20, 20, 8, 10, 12, 4, 6, 8, 0.1, 0.3, 0.2, 0.9, 0.2, 0.2]]
+        XCTAssertEqual(
+            try boxes(declared, outputs),
+            [
+                ScoredBox(corners: Corners(left: 6, top: 18, right: 14, bottom: 22), score: 0.9, index: 1),
+                ScoredBox(corners: Corners(left: 25, top: 17, right: 35, bottom: 23), score: 0.3, index: 0),
+            ])
+        XCTAssertEqual(try boxes(declared, outputs, confidence: 0.2).count, 3)
+    }
+
+    func testAFactorOfAllScores() throws {
+        let declared = rows(
+            coordinates: columns("y", width: 7, count: 4), scores: columns("y", width: 7, first: 5, count: 2),
+            objectness: columns("y", width: 7, first: 4))
+        let outputs = ["y": [1, 2, 3, 4, 0.5, 0.25, 1, 1, 2, 3, 4, 0.2, 1, 1]]
+        XCTAssertEqual(
+            try boxes(declared, outputs),
+            [ScoredBox(corners: Corners(left: 1, top: 2, right: 3, bottom: 4), score: 0.5, index: 1)])
+    }
+
+    func testRowsAfterSuppressionInSharesWithTheImageFirst() throws {
+        let declared = rows(
+            coordinates: columns("y", width: 7, first: 3, count: 4), unit: "share",
+            scores: columns("y", width: 7, first: 2), classes: columns("y", width: 7, first: 1))
+        let outputs = ["y": [0, 7, 0.8, 0.1, 0.2, 0.5, 0.6, 0, -1, 0.9, 0, 0, 1, 1, 0, 3, 0, 0, 0, 1, 1]]
+        XCTAssertEqual(
+            try boxes(declared, outputs),
+            [ScoredBox(corners: Corners(left: 10, top: 10, right: 50, bottom: 30), score: 0.8, index: 7)])
+        XCTAssertEqual(try reading(declared).names(of: ["a"]), ["a"])
+    }
+
+    func testLogitsBesideBoxesWithYFirstAndABackground() throws {
+        let declared = rows(
+            coordinates: columns("b", width: 4, count: 4), unit: "share", order: "\"yx\"",
+            scores: columns("s", width: 3, count: 3), logits: true, background: "1")
+        // The logistic function is 0.5 at 0, and 0.75 at the logarithm of 3.
+        let outputs = ["b": [0.2, 0.1, 0.6, 0.5, 0, 0, 1, 1], "s": [0, 9, log(3), -9, 9, -9]]
+        let found = try boxes(declared, outputs)
+        XCTAssertEqual(found.map(\.corners), [Corners(left: 10, top: 10, right: 50, bottom: 30)])
+        XCTAssertEqual(found.map(\.index), [1])
+        XCTAssertEqual(found[0].score, 0.75, accuracy: 1e-12)
+        XCTAssertEqual(try reading(declared).names(of: ["cat", "nothing", "dog"]), ["cat", "dog"])
+        XCTAssertEqual(try reading(declared).names(of: ["cat", "dog"]), ["cat", "dog"])
+        XCTAssertNil(try reading(declared).names(of: ["cat"]))
+    }
+
+    func testOffsetsFromGrids() throws {
+        func grids(_ offsets: String) -> String {
+            """
+            {"form": "grids", "suppressed": false, "offsets": "\(offsets)", "grids":
+            [{"stride": 10, "width": 2, "anchors": 1, "boxes": "b", "scores": ["c", "o"]}]}
+            """
+        }
+        // Four cells, two in a row; the third one is the first of the second row.
+        let none = [0.0, 0, 0, 0]
+        let scores = ["c": [0, 0, 0, 0, 0.5, 1.5, 0, 0], "o": [0, 0, 0.25, 0]]
+        let distances = ["b": none + none + [0.5, 0.25, 1, 2] + none].merging(scores) { $1 }
+        XCTAssertEqual(
+            try boxes(grids("distances"), distances),
+            [ScoredBox(corners: Corners(left: -5, top: 7.5, right: 10, bottom: 30), score: 0.5, index: 1)])
+        let sizes = ["b": none + none + [0.5, 0.25, log(2), log(4)] + none].merging(scores) { $1 }
+        let corners = try boxes(grids("centre_and_log_size"), sizes)[0].corners
+        for (found, wanted) in zip([corners.left, corners.top, corners.right, corners.bottom], [-5, -7.5, 15, 32.5]) {
+            XCTAssertEqual(found, wanted, accuracy: 1e-9)
+        }
+    }
+
+    func testWhatTheManifestLeavesOpenIsRefused() throws {
+        let table = columns("y", width: 5, count: 4)
+        let score = columns("y", width: 5, first: 4)
+        XCTAssertThrowsError(try reading(rows(coordinates: table, order: "null", scores: score))) {
+            XCTAssertEqual($0 as? DetectorError, .unknownOrder)
+        }
+        XCTAssertThrowsError(try reading("{\"form\": \"polygons\"}")) {
+            XCTAssertEqual($0 as? DetectorError, .unknownForm("polygons"))
+        }
+        let declared = rows(coordinates: table, scores: score)
+        XCTAssertThrowsError(try boxes(declared, ["y": [1, 2, 3]])) {
+            XCTAssertEqual($0 as? ValueError, .otherSize("y", expected: 5, found: 3))
+        }
+        XCTAssertThrowsError(try boxes(declared, [:])) {
+            XCTAssertEqual($0 as? ValueError, .noSuchFeature("y"))
+        }
+    }
+
+    func testSuppressionIsByClassAndByOverlap() {
+        func box(_ left: Double, _ score: Double, _ index: Int = 0) -> ScoredBox {
+            ScoredBox(
+                corners: Corners(left: left, top: 0, right: left + 10, bottom: 10), score: score, index: index)
+        }
+        // A box that is moved by 2 shares 8 of 12 parts with the first; by 5, 5 of 15.
+        let boxes = [box(5, 0.5), box(2, 0.6), box(0, 0.9), box(0, 0.8, 1), box(0, 0.9)]
+        XCTAssertEqual(boxes[2].corners.overlap(boxes[1].corners), 8.0 / 12, accuracy: 1e-12)
+        XCTAssertEqual(ScoredBox.suppressed(boxes, overlap: 0.5), [box(0, 0.9), box(0, 0.8, 1), box(5, 0.5)])
+        XCTAssertEqual(
+            ScoredBox.suppressed(boxes, overlap: 0.7), [box(0, 0.9), box(0, 0.8, 1), box(2, 0.6), box(5, 0.5)])
+        XCTAssertEqual(ScoredBox.suppressed(boxes, overlap: 0.3), [box(0, 0.9), box(0, 0.8, 1)])
+        XCTAssertEqual(Corners(left: 1, top: 1, right: 1, bottom: 1).overlap(boxes[0].corners), 0)
+    }
+
+    private func place(_ resize: String, align: String = "center", fraction: Double = 1) throws -> CGRect {
+        let declared = """
+            {"scale": 1, "mean": [0], "std": [1], "color": "RGB", "size": [50, 100], "resize": "\(resize)",
+            "cropFraction": \(fraction), "padValue": 0, "padAlign": "\(align)", "layout": "NCHW"}
+            """
+        let preprocessing = try JSONDecoder().decode(ImagePreprocessing.self, from: Data(declared.utf8))
+        let corners = Corners(left: 40, top: 10, right: 60, bottom: 20)
+        return try preprocessing.inPicture(corners, pictureWidth: 200, pictureHeight: 200)
+    }
+
+    func testWhereABoxLiesInThePicture() throws {
+        XCTAssertEqual(try place("stretch"), CGRect(x: 80, y: 40, width: 40, height: 40))
+        // The picture is 50 pixels wide and high: from 25 to 75, or from 0 to 50.
+        XCTAssertEqual(try place("pad"), CGRect(x: 60, y: 40, width: 80, height: 40))
+        XCTAssertEqual(try place("pad", align: "start"), CGRect(x: 160, y: 40, width: 40, height: 40))
+        // 100 pixels wide and high, of which 25 are cut off above; 125 and 37.5 where 80 % are kept.
+        XCTAssertEqual(try place("crop"), CGRect(x: 80, y: 70, width: 40, height: 20))
+        XCTAssertEqual(try place("crop", fraction: 0.8), CGRect(x: 84, y: 76, width: 32, height: 16))
+        XCTAssertThrowsError(try place("none"))
+    }
+
+    func testABoxBesideThePictureIsNowhere() throws {
+        let declared = """
+            {"scale": 1, "mean": [0], "std": [1], "color": "RGB", "size": [50, 100], "resize": "pad",
+            "cropFraction": 1, "padValue": 0, "padAlign": "center", "layout": "NCHW"}
+            """
+        let preprocessing = try JSONDecoder().decode(ImagePreprocessing.self, from: Data(declared.utf8))
+        let beside = Corners(left: 0, top: 0, right: 20, bottom: 20)
+        XCTAssertTrue(try preprocessing.inPicture(beside, pictureWidth: 200, pictureHeight: 200).isNull)
+    }
+}
