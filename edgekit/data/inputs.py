@@ -92,20 +92,26 @@ def _draw(spec: ValueSpec, seed: int, limit: Limit | None) -> np.ndarray:
 def index_limits(model: Model) -> dict[str, Limit]:
     """What the graph tells of the values that its inputs take, for the inputs of which it tells something.
 
-    An input that holds token ids must stay below the number of rows of the smallest embedding that it feeds. A single
+    An input that holds token ids must stay below the number of rows of the smallest embedding that it feeds. Integers
+    that places along an axis are compared with are lengths or places themselves, and stay within the axis. A single
     integer that the model compares with numbers (a sampling rate, say) is one of these. A single floating-point number
     that bounds a list of numbers (the lowest pitch to look for, say) is between the least and the middle one where it
     is their lower bound, between the middle and the greatest where it is the upper one. Texts are words that it looks
     for.
     """
     limits: dict[str, int] = {}
+    lengths: dict[str, int] = {}
     inputs = {value for value in model.graph.inputs if value.name not in model.graph.initializers}
     for node in model.graph.all_nodes():
         for indices, size in _lookups(node):
             for source in _sources(indices):
                 if source in inputs and source.name:
                     limits[source.name] = min(size, limits.get(source.name, size))
-    return {**_switches(model, inputs), **_bounds_of_lists(model, inputs), **limits, **word_limits(model)}
+        for counts, size in _masks(node):
+            for source in _sources(counts):
+                if source in inputs and source.name and source.dtype is not None and source.dtype.is_integer():
+                    lengths[source.name] = min(size, lengths.get(source.name, size))
+    return {**lengths, **_switches(model, inputs), **_bounds_of_lists(model, inputs), **limits, **word_limits(model)}
 
 
 def _switches(model: Model, inputs: Collection[ir.Value]) -> dict[str, tuple[int, ...]]:
@@ -159,6 +165,45 @@ _ORDERS = {"Greater": True, "GreaterOrEqual": True, "Less": False, "LessOrEqual"
 def _is_one_float(value: ir.Value) -> bool:
     floating = value.dtype is not None and value.dtype.is_floating_point()
     return floating and value.shape is not None and set(value.shape) <= {1}
+
+
+_SWAPPED = {
+    "Less": "Greater",
+    "Greater": "Less",
+    "LessOrEqual": "GreaterOrEqual",
+    "GreaterOrEqual": "LessOrEqual",
+}
+_OF_LENGTHS = {"Less", "GreaterOrEqual"}
+"""How places are compared with a length: those within it, or those behind it. Else it is with a place."""
+
+
+def _masks(node: ir.Node) -> Iterator[tuple[ir.Value, int]]:
+    """What places along an axis are compared with by order, and what it stays below."""
+    if node.domain or node.op_type not in _SWAPPED:
+        return
+    first, second = node.inputs
+    for places, compared, order in ((first, second, node.op_type), (second, first, _SWAPPED[node.op_type])):
+        count = None if places is None or compared is None else _places_from_zero(places)
+        if compared is not None and count is not None:
+            yield compared, count + (order in _OF_LENGTHS)
+
+
+def _places_from_zero(value: ir.Value) -> int | None:
+    """How many whole numbers from 0 the value is, in some shape and type; None where it is something else."""
+    for source in _sources(value):
+        constant = ir.convenience.get_const_tensor(source)
+        if constant is not None:
+            numbers = constant.numpy().reshape(-1)
+            return len(numbers) if len(numbers) > 1 and np.array_equal(numbers, np.arange(len(numbers))) else None
+        producer = source.producer()
+        if producer is None or producer.op_type != "Range" or producer.domain:
+            continue
+        start, _, step = (ir.convenience.get_const_tensor(given) if given else None for given in producer.inputs)
+        count = None if source.shape is None else source.shape[0]
+        if start is None or step is None or start.numpy().item() != 0 or step.numpy().item() != 1:
+            return None
+        return count if isinstance(count, int) and count > 1 else None
+    return None
 
 
 def _lookups(node: ir.Node) -> Iterator[tuple[ir.Value, int]]:

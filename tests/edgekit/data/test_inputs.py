@@ -116,6 +116,37 @@ def test_ids_inside_a_branch_count_too(onnx_model: OnnxModel) -> None:
     assert index_limits(Model(ir.from_proto(onnx_model(graph, **tables)))) == {"x": 4}
 
 
+@pytest.mark.parametrize(
+    ("body", "limit"),
+    [
+        ("m = Less (places, x)", 7),
+        ("m = Greater (x, places)", 7),
+        ("m = GreaterOrEqual (places, x)", 7),
+        ("m = LessOrEqual (places, x)", 6),
+        ("m = Less (x, places)", 6),
+        ("u = Unsqueeze (x, axis) m = Less (places, u)", 7),
+        ("c = Cast <to = 1> (x) p = Cast <to = 1> (places) m = Less (p, c)", 7),
+        ("r = Range (zero, nine, one) u = Unsqueeze (r, axis) m = Less (u, x)", 10),
+        ("r = Range (one, nine, one) m = Less (r, x)", None),
+        ("m = Less (others, x)", None),
+    ],
+)
+def test_lengths_stay_within_the_axis_whose_places_they_are_compared_with(
+    onnx_model: OnnxModel, body: str, limit: int | None
+) -> None:
+    proto = onnx_model(
+        f"g (int64[1] x) => (bool[A, B] m) {{ {body} }}",
+        places=np.arange(6),
+        others=np.array([0, 1, 3, 4]),
+        axis=np.array([0]),
+        zero=np.array(0),
+        one=np.array(1),
+        nine=np.array(9),
+    )
+    model = Model(ir.from_proto(onnx.shape_inference.infer_shapes(proto, data_prop=True)))
+    assert index_limits(model) == ({} if limit is None else {"x": limit})
+
+
 def test_what_is_computed_with_has_no_limit(onnx_model: OnnxModel) -> None:
     graph = "g (int64[4] x) => (float[4, 3] y) { i = Mul (x, x) y = Gather (table, i) }"
     assert index_limits(Model(ir.from_proto(onnx_model(graph, table=np.zeros((7, 3), np.float32))))) == {}
