@@ -32,6 +32,33 @@ def mend(proto: onnx.ModelProto) -> list[str]:
     ]
 
 
+def write_out_defaults(proto: onnx.ModelProto) -> bool:
+    """Writes out, in place, defaults that ONNX's shape inference takes for others.
+
+    STFT is one-sided where it does not say; onnx 1.23 infers the shape of a two-sided one, and every product behind it
+    seems to contradict itself.
+
+    Returns:
+        Whether there was one.
+    """
+    found = False
+    for node in _nodes(proto):
+        if node.op_type == "STFT" and not node.domain and all(given.name != "onesided" for given in node.attribute):
+            node.attribute.append(onnx.helper.make_attribute("onesided", 1))
+            found = True
+    return found
+
+
+def _nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    waiting = [*proto.graph.node, *(node for function in proto.functions for node in function.node)]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for attribute in node.attribute:
+            graphs = [attribute.g] if attribute.HasField("g") else attribute.graphs
+            waiting += [inner for graph in graphs for inner in graph.node]
+
+
 def _documented(proto: onnx.ModelProto) -> Iterator[Any]:
     """Every message that may have a doc string."""
     yield proto

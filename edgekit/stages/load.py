@@ -19,7 +19,7 @@ from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.graph.class_labels import Classes, with_labels_as_numbers, with_labels_as_texts, without_maps
 from edgekit.graph.inlining import inline_functions
 from edgekit.graph.ir_version import mark_loadable, newest_ir_version
-from edgekit.graph.mending import mend
+from edgekit.graph.mending import mend, write_out_defaults
 from edgekit.graph.onnx_file import (
     check_features,
     check_in_memory,
@@ -88,10 +88,11 @@ class Load(Stage[Path]):
                 hint="export the model again; an exporter folds what does not depend on the inputs into constants",
             )
         mended = mend(proto)
+        changed = write_out_defaults(proto) or bool(mended)
         scores = without_maps(proto, given)
         model = Model(_graph_model(proto, given), source=given)
         mark_loadable(model.graph_model)
-        warnings = [*mended, *_check(given, model, as_read=not mended)]
+        warnings = [*mended, *_check(given, model, as_read=not changed)]
         function_count = len(model.graph_model.functions)
         original_opset = model.opset
         inline_functions(model.graph_model)
