@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import openvino
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "intel" / "python"))
-from classify import Classifier, model_input
+from classify import Classifier, compiled, model_input
 
 STRIDES = (8, 16, 32)
 LEAST_SCORE = 0.7
@@ -55,7 +54,7 @@ class FaceDetector:
         manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
         self._preprocessing: dict[str, Any] = manifest["preprocessing"]
         self._native = {output["name"]: output["native_name"] for output in manifest["outputs"]}
-        self._model = openvino.Core().compile_model(bundle / manifest["model"]["main"], device)
+        self._model = compiled(bundle / manifest["model"]["main"], device)
 
     def find(self, picture: Image.Image) -> list[Box]:
         """The faces, the surest first."""

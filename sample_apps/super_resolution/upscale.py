@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import openvino
 from PIL import Image, ImageOps
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "intel" / "python"))
-from classify import model_input  # a neighbour of this app
+from classify import compiled, model_input  # a neighbour of this app
 
 REACH = 5
 """How far a pixel may be from one that it depends on: 2 + 1 + 1 by the convolutions, 1 by the one after enlarging."""
@@ -61,9 +60,7 @@ class Upscaler:
         self._preprocessing: dict[str, Any] = manifest["preprocessing"]
         self._height, self._width = self._preprocessing["size"]
         self._factor = manifest["outputs"][0]["shape"][-1] // self._width
-        # The bundle was verified in float32; some processors would compute in bfloat16, a count or two apart.
-        precision = {"INFERENCE_PRECISION_HINT": "f32"} if device == "CPU" else {}
-        self._model = openvino.Core().compile_model(bundle / manifest["model"]["main"], device, precision)
+        self._model = compiled(bundle / manifest["model"]["main"], device)
 
     def __call__(self, picture: Image.Image) -> Image.Image:
         """The picture, enlarged; one smaller than a tile is enlarged with its last column and row repeated."""

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import openvino
 import pytest
 
 if TYPE_CHECKING:
@@ -72,3 +73,31 @@ def fetched_app(sample_apps: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         return copy / name
 
     return fetched
+
+
+@pytest.fixture(scope="session")
+def cpp(sample_apps: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Compiles a C++ program by its name, and gives its file; what the programs share is compiled once."""
+    headers = {
+        "nlohmann-json3-dev": Path("/usr/include/nlohmann/json.hpp"),
+        "libstb-dev": Path("/usr/include/stb/stb_image.h"),
+    }
+    missing = [tool for tool in ("cmake", "c++") if not shutil.which(tool)]
+    missing += [name for name, header in headers.items() if not header.is_file()]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)} (`make tools` installs what the sample apps need)")
+    build = tmp_path_factory.mktemp("cpp")
+
+    def cmake(*arguments: object) -> None:
+        done = subprocess.run(["cmake", *map(str, arguments)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "warning:" not in done.stderr
+
+    package = f"-DOpenVINO_DIR={Path(openvino.__file__).parent / 'cmake'}"
+    cmake("-S", sample_apps / "intel" / "cpp", "-B", build, package, "-DCMAKE_BUILD_TYPE=Release")
+
+    def compiled(program: str) -> Path:
+        cmake("--build", build, "--target", program)
+        return build / program
+
+    return compiled

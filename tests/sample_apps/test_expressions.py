@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnxruntime
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -145,18 +145,102 @@ def pictured(url: str) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))).convert("RGB")
 
 
-def test_the_program_for_intel_finds_the_face_and_tells_what_it_expresses(
-    app: Path, declared_bundle: Declared, tmp_path: Path
-) -> None:
-    bundles = [
+ANSWER = re.compile(r"face at (\d+), (\d+), (\d+), (\d+): (\S+) \(([\d.]+)%, [\d.]+ ms\)")
+
+
+@pytest.fixture(scope="module")
+def intel_bundles(app: Path, declared_bundle: Declared) -> list[Path]:
+    """Those of the faces and of the expressions."""
+    return [
         declared_bundle(app / "edgekit.toml", f"{name}-intel-cpu", "none", app / f"{name}-intel-cpu")
         for name in ("faces", "expressions")
     ]
-    program = [sys.executable, app / "recognize.py", *bundles, app / "fetched" / "pictures" / "astronaut.png"]
-    command = [*map(str, program), str(tmp_path / "out.png")]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    answer = re.fullmatch(r"face at (\d+), (\d+), (\d+), (\d+): happy \([\d.]+%, [\d.]+ ms\)\n", done.stdout)
-    assert answer is not None, done.stdout
-    left, top, width, height = map(float, answer.groups())
+
+
+def recognize(*command: object) -> list[tuple[tuple[float, ...], str, float]]:
+    """What a program prints: left, top, width and height of each face, its label and the label's probability."""
+    done = subprocess.run([str(part) for part in command], check=True, capture_output=True, text=True)
+    answers = [ANSWER.fullmatch(line) for line in done.stdout.splitlines()]
+    assert all(answers), done.stdout
+    return [(tuple(map(float, answer.groups()[:4])), answer[5], float(answer[6]) / 100) for answer in answers if answer]
+
+
+def test_the_program_for_intel_finds_the_face_and_tells_what_it_expresses(
+    app: Path, intel_bundles: list[Path], tmp_path: Path
+) -> None:
+    picture, out = app / "fetched" / "pictures" / "astronaut.png", tmp_path / "out.png"
+    (((left, top, width, height), label, _),) = recognize(
+        sys.executable, app / "recognize.py", *intel_bundles, picture, out
+    )
+    assert label == "happy"
     assert overlap((left, top, left + width, top + height), FACE) > 0.7
-    assert Image.open(tmp_path / "out.png").size == (512, 512)
+    assert Image.open(out).size == (512, 512)
+
+
+@pytest.mark.cxx
+def test_the_cpp_program_recognizes_what_the_python_program_recognizes(
+    app: Path,
+    intel_bundles: list[Path],
+    cpp: Callable[[str], Path],
+    logits: Callable[[np.ndarray], np.ndarray],
+    tmp_path: Path,
+) -> None:
+    pictures = app / "fetched" / "pictures"
+    astronaut = Image.open(pictures / "astronaut.png").convert("RGB")
+    two = Image.open(pictures / "coffee.png").convert("RGB").resize((901, 500))
+    two.paste(astronaut.crop((100, 20, 360, 260)), (13, 7))
+    two.paste(ImageOps.mirror(astronaut).resize((390, 390)).crop((60, 0, 320, 250)), (520, 180))
+    two.save(tmp_path / "two.png")
+    tall = ImageOps.expand(astronaut.crop((185, 60, 330, 400)), (0, 0, 0, 90), (0, 40, 200))  # the face at its border
+    tall.save(tmp_path / "tall.png")
+    everything = ((pictures / "astronaut.png", 1), (tmp_path / "two.png", 2), (tmp_path / "tall.png", 1))
+    for file, count in (*everything, (pictures / "coffee.png", 0)):
+        out = tmp_path / f"{file.stem}-out.png"
+        found = recognize(cpp("recognize"), *intel_bundles, file, out)
+        others = recognize(sys.executable, app / "recognize.py", *intel_bundles, file, tmp_path / "python.png")
+        assert len(found) == len(others) == count
+        original = Image.open(file).convert("RGB")
+        for (box, label, probability), (other_box, other_label, other_probability) in zip(found, others, strict=True):
+            np.testing.assert_allclose(box, other_box, atol=1)  # printed as whole pixels
+            assert label == other_label
+            assert abs(probability - other_probability) < 0.01
+            left, top, width, height = box
+            side = 1.2 * max(width, height)
+            x, y = left + (width - side) / 2, top + (height - side) / 2
+            face = original.crop((round(x), round(y), round(x + side), round(y + side)))
+            pixels = np.asarray(face.convert("L").resize((64, 64), Image.Resampling.BILINEAR))
+            assert abs(probabilities(logits(pixels[np.newaxis]))[0].max() - probability) < 0.02  # cut a pixel off
+        changed = np.asarray(Image.open(out)) != np.asarray(original)
+        assert changed.any() == bool(count)
+    (((left, top, width, height), _, _),) = recognize(
+        cpp("recognize"), *intel_bundles, pictures / "astronaut.png", tmp_path / "out.png"
+    )
+    assert overlap((left, top, left + width, top + height), FACE) > 0.7
+    marked = np.asarray(Image.open(tmp_path / "out.png"))
+    gold = (marked == (255, 215, 0)).all(axis=2)
+    rows, columns = np.flatnonzero(gold.sum(axis=1) > 80), np.flatnonzero(gold.sum(axis=0) > 90)
+    np.testing.assert_allclose((columns[0], columns[-1], rows[-1]), (left, left + width, top + height), atol=2)
+
+
+@pytest.mark.cxx
+def test_the_cpp_program_says_what_is_wrong(
+    app: Path, intel_bundles: list[Path], web_bundles: list[Path], cpp: Callable[[str], Path], tmp_path: Path
+) -> None:
+    picture, out = app / "fetched" / "pictures" / "astronaut.png", tmp_path / "out.png"
+    faces, expressions = intel_bundles
+    web = web_bundles[0]
+    for arguments, code, complaint in (
+        ([tmp_path, expressions, picture, out], 1, f"{tmp_path} is no bundle: there is no manifest.json in it"),
+        (
+            [faces, web, picture, out],
+            1,
+            f"{web} is a bundle for web, this program takes those for intel-cpu, intel-gpu and intel-npu",
+        ),
+        ([expressions, faces, picture, out], 1, f"{expressions} has no output cls_8"),
+        ([faces, expressions, tmp_path / "none.png", out], 1, f"{tmp_path / 'none.png'}: can't fopen"),
+        ([faces, expressions, app / "export.py", out], 1, f"{app / 'export.py'}: unknown image type"),
+    ):
+        command = [str(part) for part in (cpp("recognize"), *arguments)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert (done.returncode, done.stderr, done.stdout) == (code, f"recognize: {complaint}\n", "")
+    assert not out.exists()

@@ -14,7 +14,6 @@ from types import ModuleType
 
 import numpy as np
 import onnx
-import openvino
 import pytest
 from PIL import Image
 
@@ -43,32 +42,8 @@ def python_program(sample_apps: Path) -> list[object]:
 
 
 @pytest.fixture(scope="session")
-def cpp_program(sample_apps: Path, tmp_path_factory: pytest.TempPathFactory) -> list[object]:
-    headers = {
-        "nlohmann-json3-dev": Path("/usr/include/nlohmann/json.hpp"),
-        "libstb-dev": Path("/usr/include/stb/stb_image.h"),
-    }
-    missing = [tool for tool in ("cmake", "c++") if not shutil.which(tool)]
-    missing += [name for name, header in headers.items() if not header.is_file()]
-    if missing:
-        pytest.skip(f"not installed: {', '.join(missing)} (`make tools` installs what the sample apps need)")
-    build = tmp_path_factory.mktemp("cpp")
-    package_folder = Path(openvino.__file__).parent / "cmake"
-    for arguments in (
-        [
-            "-S",
-            sample_apps / "intel" / "cpp",
-            "-B",
-            build,
-            f"-DOpenVINO_DIR={package_folder}",
-            "-DCMAKE_BUILD_TYPE=Release",
-        ],
-        ["--build", build],
-    ):
-        done = subprocess.run(["cmake", *map(str, arguments)], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "warning:" not in done.stderr
-    return [build / "classify"]
+def cpp_program(cpp: Callable[[str], Path]) -> list[object]:
+    return [cpp("classify")]
 
 
 @pytest.fixture(scope="session")

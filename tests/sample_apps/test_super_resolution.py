@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
+import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -155,13 +157,81 @@ def test_the_slider_divides_before_and_after(app: Path, web_bundle: Path, page: 
     assert np.abs(both - after)[:, :left].max() > 30
 
 
+@pytest.fixture(scope="module")
+def intel_bundle(app: Path, declared_bundle: Declared) -> Path:
+    return declared_bundle(app / "edgekit.toml", "espcn-intel-cpu", "none", app / "espcn-intel-cpu")
+
+
 def test_the_program_for_intel_enlarges_as_onnx_runtime_does(
-    app: Path, declared_bundle: Declared, whole: Callable[[Image.Image], np.ndarray], tmp_path: Path
+    app: Path, intel_bundle: Path, whole: Callable[[Image.Image], np.ndarray], tmp_path: Path
 ) -> None:
-    bundle = declared_bundle(app / "edgekit.toml", "espcn-intel-cpu", "none", app / "espcn-intel-cpu")
     file = app / "fetched" / "small" / "coffee.png"
-    program = [sys.executable, app / "upscale.py", bundle, file, tmp_path / "out.png"]
+    program = [sys.executable, app / "upscale.py", intel_bundle, file, tmp_path / "out.png"]
     done = subprocess.run(list(map(str, program)), check=True, capture_output=True, text=True)
     assert done.stdout == "300 × 200 became 600 × 400 pixels\n"
     found = np.asarray(Image.open(tmp_path / "out.png"))
     assert difference(found, whole(Image.open(file))).max() <= 1
+
+
+@pytest.mark.cxx
+@pytest.mark.parametrize(
+    ("box", "size"),
+    [((20, 10, 270, 160), "250 × 150 became 500 × 300"), ((20, 10, 80, 150), "60 × 140 became 120 × 280")],
+)
+def test_the_cpp_program_enlarges_as_onnx_runtime_and_the_python_program_do(
+    box: tuple[int, int, int, int],
+    size: str,
+    app: Path,
+    intel_bundle: Path,
+    cpp: Callable[[str], Path],
+    whole: Callable[[Image.Image], np.ndarray],
+    tmp_path: Path,
+) -> None:
+    picture = Image.open(app / "fetched" / "small" / "coffee.png").crop(box)
+    picture.save(tmp_path / "picture.png")
+    results = {}
+    programs: dict[str, list[object]] = {"python": [sys.executable, app / "upscale.py"], "cpp": [cpp("upscale")]}
+    for name, program in programs.items():
+        out = tmp_path / f"{name}.png"
+        command = [str(part) for part in (*program, intel_bundle, tmp_path / "picture.png", out)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        assert done.stdout == f"{size} pixels\n"
+        results[name] = np.asarray(Image.open(out))
+    found = results["cpp"]
+    assert difference(found, results["python"]).max() <= 1
+    assert np.mean(found != results["python"]) < 1e-3  # a value in the middle of two counts
+    # A picture narrower than a tile ends in repeated pixels instead of zeros.
+    expected = whole(picture)
+    right = -BORDER if picture.width < 128 else None
+    assert difference(found[:, :right], expected[:, :right]).max() <= 1
+
+
+@pytest.mark.cxx
+def test_the_cpp_program_says_what_is_wrong(
+    app: Path, intel_bundle: Path, web_bundle: Path, cpp: Callable[[str], Path], tmp_path: Path
+) -> None:
+    picture, text, out = app / "fetched" / "small" / "coffee.png", app / "fetch.py", tmp_path / "out.png"
+    classifier = tmp_path / "classifier"
+    shutil.copytree(intel_bundle, classifier)
+    manifest = json.loads((classifier / "manifest.json").read_text(encoding="utf-8"))
+    manifest["preprocessing"] |= {"size": [256, 256], "resize": "stretch"}
+    (classifier / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    unwritable = tmp_path / "nowhere" / "out.png"
+    for arguments, code, complaint in (
+        ([tmp_path, picture, out], 1, f"upscale: {tmp_path} is no bundle: there is no manifest.json in it"),
+        (
+            [web_bundle, picture, out],
+            1,
+            f"upscale: {web_bundle} is a bundle for web, this program takes those for "
+            "intel-cpu, intel-gpu and intel-npu",
+        ),
+        ([classifier, picture, out], 1, f"upscale: {classifier} does not enlarge pictures"),
+        ([intel_bundle, tmp_path / "none.png", out], 1, f"upscale: {tmp_path / 'none.png'}: can't fopen"),
+        ([intel_bundle, text, out], 1, f"upscale: {text}: unknown image type"),
+        ([intel_bundle, picture, unwritable], 1, f"upscale: {unwritable} cannot be written"),
+        ([intel_bundle, picture], 2, "usage: upscale [--device NAME] BUNDLE PICTURE OUT.png"),
+    ):
+        command = [str(part) for part in (cpp("upscale"), *arguments)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert (done.returncode, done.stderr, done.stdout) == (code, f"{complaint}\n", "")
+    assert not out.exists()

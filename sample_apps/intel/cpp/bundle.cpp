@@ -5,7 +5,6 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <openvino/core/preprocess/pre_post_process.hpp>
 #include <stdexcept>
 
@@ -22,6 +21,11 @@ json read_manifest(const std::string& folder) {
         throw std::runtime_error(folder + " is no bundle: there is no manifest.json in it");
     }
     const json manifest = json::parse(file);
+    const auto& target = manifest.at("target");
+    if (target.at("name") != "openvino") {
+        throw std::runtime_error(folder + " is a bundle for " + target.at("profile").get<std::string>() +
+                                 ", this program takes those for intel-cpu, intel-gpu and intel-npu");
+    }
     const auto& declared = manifest.at("preprocessing");
     if (declared.is_null() || declared.at("kind") != "image") {
         throw std::runtime_error(folder + " does not say how a picture becomes its input");
@@ -54,58 +58,83 @@ ResizeAlgorithm algorithm(const std::string& interpolation) {
 }
 
 // Numbers for every channel: the manifest has one for all, or one each.
-std::vector<float> per_channel(const json& numbers, std::size_t channels, double scale) {
-    std::vector<float> values;
+std::vector<double> per_channel(const json& numbers, std::size_t channels) {
+    std::vector<double> values;
     for (std::size_t channel = 0; channel < channels; ++channel) {
-        values.push_back(static_cast<float>(numbers.at(channel % numbers.size()).get<double>() / scale));
+        values.push_back(numbers.at(channel % numbers.size()));
     }
     return values;
 }
 
-// The model with what the manifest declares in front of it: it takes 8-bit pixels (NHWC) of any height and width.
-// (pixel * scale - mean) / std is (pixel - mean / scale) / (std / scale).
+Preprocessing preprocessing_of(const json& declared) {
+    Preprocessing found;
+    found.height = declared.at("size").at(0);
+    found.width = declared.at("size").at(1);
+    found.channels = declared.at("color") == "GRAY" ? 1 : 3;
+    found.normalization = {declared.at("scale"), per_channel(declared.at("mean"), found.channels),
+                           per_channel(declared.at("std"), found.channels)};
+    found.resize = declared.at("resize");
+    found.crop_fraction = declared.at("crop_fraction");
+    found.pad_value = declared.at("pad_value");
+    found.centered = declared.at("pad_align") == "center";
+    return found;
+}
+
+std::vector<float> divided(const std::vector<double>& numbers, double divisor) {
+    std::vector<float> values;
+    for (const double number : numbers) values.push_back(static_cast<float>(number / divisor));
+    return values;
+}
+
+// The model with what the manifest declares in front of it: it takes 8-bit pixels (NHWC) of any height and width, and
+// gives 32-bit floats. (pixel * scale - mean) / std is (pixel - mean / scale) / (std / scale).
 std::shared_ptr<ov::Model> with_preprocessing(const std::shared_ptr<ov::Model>& model, const json& declared,
-                                              std::size_t channels) {
-    const double scale = declared.at("scale");
+                                              const Preprocessing& preprocessing) {
     ov::preprocess::PrePostProcessor processor(model);
     auto& input = processor.input();
-    input.tensor().set_element_type(ov::element::u8).set_layout("NHWC").set_spatial_dynamic_shape();
+    input.tensor().set_element_type(ov::element::u8).set_layout("NHWC");
     input.model().set_layout(ov::Layout(declared.at("layout").get<std::string>()));
     auto& steps = input.preprocess();
-    steps.convert_element_type(ov::element::f32).resize(algorithm(declared.at("interpolation")));
+    steps.convert_element_type(ov::element::f32);
+    if (preprocessing.resize != "none") {
+        input.tensor().set_spatial_dynamic_shape();
+        steps.resize(algorithm(declared.at("interpolation")));
+    }
     if (declared.at("color") == "BGR") {
         steps.reverse_channels();
     }
-    steps.mean(per_channel(declared.at("mean"), channels, scale));
-    steps.scale(per_channel(declared.at("std"), channels, scale));
+    const auto& [scale, mean, deviation] = preprocessing.normalization;
+    steps.mean(divided(mean, scale)).scale(divided(deviation, scale));
+    for (std::size_t position = 0; position < model->outputs().size(); ++position) {
+        processor.output(position).tensor().set_element_type(ov::element::f32);
+    }
     return processor.build();
 }
 
 }  // namespace
 
-Classifier::Classifier(const std::string& folder, const std::string& device) {
+Bundle::Bundle(const std::string& folder, const std::string& device) : folder_(folder) {
     const json manifest = read_manifest(folder);
     require_unchanged(folder, manifest);
-    const json& declared = manifest.at("preprocessing");
-    preprocessing_.height = declared.at("size").at(0);
-    preprocessing_.width = declared.at("size").at(1);
-    preprocessing_.channels = declared.at("color") == "GRAY" ? 1 : 3;
-    preprocessing_.resize = declared.at("resize");
-    preprocessing_.crop_fraction = declared.at("crop_fraction");
-    preprocessing_.pad_value = declared.at("pad_value");
-    preprocessing_.centered = declared.at("pad_align") == "center";
+    preprocessing_ = preprocessing_of(manifest.at("preprocessing"));
     if (!manifest.at("labels").is_null()) {
         labels_ = manifest.at("labels").get<std::vector<std::string>>();
     }
+    for (const auto& output : manifest.at("outputs")) {
+        native_names_[output.at("name")] = output.at("native_name");
+    }
     ov::Core core;
     const auto file = folder + "/" + manifest.at("model").at("main").get<std::string>();
-    const auto model = with_preprocessing(core.read_model(file), declared, preprocessing_.channels);
-    request_ = core.compile_model(model, device).create_infer_request();
+    const auto model = with_preprocessing(core.read_model(file), manifest.at("preprocessing"), preprocessing_);
+    // The bundle was verified in float32; some processors would compute in bfloat16.
+    const ov::AnyMap precision{ov::hint::inference_precision(ov::element::f32)};
+    request_ = core.compile_model(model, device, device == "CPU" ? precision : ov::AnyMap{}).create_infer_request();
 }
 
 // The picture in the proportions of the model's input; OpenVINO scales it from there.
-Picture Classifier::fitted(const Picture& picture) const {
-    const auto& [height, width, channels, resize, crop_fraction, pad_value, centered] = preprocessing_;
+Picture Bundle::fitted(const Picture& picture) const {
+    const std::size_t height = preprocessing_.height, width = preprocessing_.width;
+    const std::string& resize = preprocessing_.resize;
     if (resize == "none" && (picture.height != height || picture.width != width)) {
         throw std::runtime_error("the picture has not the size that the model wants");
     }
@@ -115,31 +144,32 @@ Picture Classifier::fitted(const Picture& picture) const {
     const double rows = static_cast<double>(picture.height) / static_cast<double>(height);
     const double columns = static_cast<double>(picture.width) / static_cast<double>(width);
     // Pixels of the picture that one pixel of the input stands for.
-    const double step = resize == "crop" ? std::min(rows, columns) * crop_fraction : std::max(rows, columns);
+    const double step = resize == "crop" ? std::min(rows, columns) * preprocessing_.crop_fraction : std::max(rows, columns);
     const auto new_height = static_cast<std::size_t>(std::lround(step * static_cast<double>(height)));
     const auto new_width = static_cast<std::size_t>(std::lround(step * static_cast<double>(width)));
-    const bool in_the_middle = resize == "crop" || centered;
+    const bool in_the_middle = resize == "crop" || preprocessing_.centered;
     const auto gap = [in_the_middle](std::size_t outer, std::size_t inner) {
         return in_the_middle ? (static_cast<std::ptrdiff_t>(outer) - static_cast<std::ptrdiff_t>(inner)) / 2 : 0;
     };
     return picture.placed(new_height, new_width, gap(new_height, picture.height), gap(new_width, picture.width),
-                          pad_value);
+                          preprocessing_.pad_value);
 }
 
-Answer Classifier::classify(const std::string& file) {
-    Picture picture = fitted(Picture::read(file, preprocessing_.channels));
-    const ov::Shape shape{1, picture.height, picture.width, picture.channels};
-    request_.set_input_tensor(ov::Tensor(ov::element::u8, shape, picture.pixels.data()));
+double Bundle::run(const Picture& picture) {
+    Picture input = fitted(preprocessing_.channels == 1 ? picture.grey() : picture);
+    const ov::Shape shape{1, input.height, input.width, input.channels};
+    request_.set_input_tensor(ov::Tensor(ov::element::u8, shape, input.pixels.data()));
     const auto start = std::chrono::steady_clock::now();
     request_.infer();
-    const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
 
-    const ov::Tensor output = request_.get_output_tensor(0);
-    const auto* scores = output.data<const float>();
-    const std::size_t classes = output.get_size();
-    const std::size_t best = static_cast<std::size_t>(std::max_element(scores, scores + classes) - scores);
-    const float total = std::accumulate(scores, scores + classes, 0.0F, [&](float sum, float score) {
-        return sum + std::exp(score - scores[best]);
-    });
-    return {best < labels_.size() ? labels_[best] : std::to_string(best), 1 / total, elapsed.count()};
+ov::Tensor Bundle::output() { return request_.get_output_tensor(0); }
+
+ov::Tensor Bundle::output(const std::string& name) {
+    const auto found = native_names_.find(name);
+    if (found == native_names_.end()) {
+        throw std::runtime_error(folder_ + " has no output " + name);
+    }
+    return request_.get_tensor(found->second);
 }

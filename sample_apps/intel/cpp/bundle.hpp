@@ -1,41 +1,60 @@
 // A bundle's model in OpenVINO, fed with pictures as the bundle's manifest declares.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <openvino/openvino.hpp>
 #include <string>
 #include <vector>
 
 #include "picture.hpp"
 
-struct Answer {
-    std::string label;
-    float probability = 0;
-    double milliseconds = 0;
+// A value of the model's input is (pixel · scale - mean) / deviation.
+struct Normalization {
+    double scale = 1;
+    std::vector<double> mean;  // a number for each channel
+    std::vector<double> deviation;
 };
 
-class Classifier {
+// How a picture becomes the model's input.
+struct Preprocessing {
+    std::size_t height = 0;
+    std::size_t width = 0;
+    std::size_t channels = 0;  // 1 or 3
+    Normalization normalization;
+    std::string resize;
+    double crop_fraction = 1;
+    std::uint8_t pad_value = 0;
+    bool centered = true;
+};
+
+class Bundle {
 public:
     // Compiles the model of the bundle in `folder` for a device (CPU, GPU, NPU), with resizing and normalization in it.
-    // Throws std::exception where the bundle cannot be read, where a file of the model is not as the manifest has it
-    // (SHA-256), or where it does not say how a picture becomes its input.
-    Classifier(const std::string& folder, const std::string& device);
+    // Throws std::exception where the bundle cannot be read or is for another runtime, where a file of the model is not
+    // as the manifest has it (SHA-256), or where it does not say how a picture becomes its input.
+    Bundle(const std::string& folder, const std::string& device);
 
-    Answer classify(const std::string& picture);
+    const std::string& folder() const { return folder_; }
+    const Preprocessing& preprocessing() const { return preprocessing_; }
+    const std::vector<std::string>& labels() const { return labels_; }
+
+    // Runs the model on a picture in RGB, and tells the milliseconds that the inference took. Throws std::runtime_error
+    // where the model takes one size alone and the picture has another.
+    double run(const Picture& picture);
+
+    // What the last `run` computed, as 32-bit floats: the first output, or one by its name in the original model. Throws
+    // std::runtime_error where the model has none of this name.
+    ov::Tensor output();
+    ov::Tensor output(const std::string& name);
 
 private:
-    struct Preprocessing {
-        std::size_t height = 0;
-        std::size_t width = 0;
-        std::size_t channels = 0;
-        std::string resize;
-        double crop_fraction = 1;
-        std::uint8_t pad_value = 0;
-        bool centered = true;
-    };
-
     Picture fitted(const Picture& picture) const;
 
+    std::string folder_;
     Preprocessing preprocessing_;
     std::vector<std::string> labels_;
+    std::map<std::string, std::string> native_names_;
     ov::InferRequest request_;
 };

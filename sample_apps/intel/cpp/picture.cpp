@@ -6,30 +6,54 @@
 
 #define STB_IMAGE_IMPLEMENTATION
 #include <stb_image.h>
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#include <stb_image_write.h>
 
-Picture Picture::read(const std::string& file, std::size_t channels) {
+namespace {
+
+constexpr int RGB = 3;
+
+}  // namespace
+
+Picture::Picture(std::size_t height, std::size_t width, std::size_t channels)
+    : height(height), width(width), channels(channels), pixels(height * width * channels) {}
+
+Picture Picture::read(const std::string& file) {
     int width = 0;
     int height = 0;
     const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> data(
-        stbi_load(file.c_str(), &width, &height, nullptr, static_cast<int>(channels)), stbi_image_free);
+        stbi_load(file.c_str(), &width, &height, nullptr, RGB), stbi_image_free);
     if (!data) {
         throw std::runtime_error(file + ": " + stbi_failure_reason());
     }
-    Picture picture;
-    picture.height = static_cast<std::size_t>(height);
-    picture.width = static_cast<std::size_t>(width);
-    picture.channels = channels;
-    picture.pixels.assign(data.get(), data.get() + picture.height * picture.width * channels);
+    Picture picture(static_cast<std::size_t>(height), static_cast<std::size_t>(width), RGB);
+    std::copy_n(data.get(), picture.pixels.size(), picture.pixels.begin());
     return picture;
+}
+
+void Picture::write(const std::string& file) const {
+    const auto in_a_row = static_cast<int>(width * channels);
+    if (stbi_write_png(file.c_str(), static_cast<int>(width), static_cast<int>(height), static_cast<int>(channels),
+                       pixels.data(), in_a_row) == 0) {
+        throw std::runtime_error(file + " cannot be written");
+    }
+}
+
+Picture Picture::grey() const {
+    Picture result(height, width, 1);
+    for (std::size_t place = 0; place < result.pixels.size(); ++place) {
+        const std::uint8_t* pixel = pixels.data() + place * channels;
+        // 0.299, 0.587 and 0.114 of 2^16.
+        result.pixels[place] = static_cast<std::uint8_t>(
+            (19595U * pixel[0] + 38470U * pixel[1] + 7471U * pixel[2] + 0x8000U) >> 16);
+    }
+    return result;
 }
 
 Picture Picture::placed(std::size_t new_height, std::size_t new_width, std::ptrdiff_t top, std::ptrdiff_t left,
                         std::uint8_t border) const {
-    Picture canvas;
-    canvas.height = new_height;
-    canvas.width = new_width;
-    canvas.channels = channels;
-    canvas.pixels.assign(new_height * new_width * channels, border);
+    Picture canvas(new_height, new_width, channels);
+    std::fill(canvas.pixels.begin(), canvas.pixels.end(), border);
     const auto first_column = std::max<std::ptrdiff_t>(0, left);
     const auto last_column =
         std::min(static_cast<std::ptrdiff_t>(new_width), left + static_cast<std::ptrdiff_t>(width));
@@ -44,4 +68,17 @@ Picture Picture::placed(std::size_t new_height, std::size_t new_width, std::ptrd
         std::copy_n(source, static_cast<std::size_t>(last_column - first_column) * channels, target);
     }
     return canvas;
+}
+
+void Picture::fill(std::ptrdiff_t left, std::ptrdiff_t top, std::ptrdiff_t right, std::ptrdiff_t bottom,
+                   const std::array<std::uint8_t, 3>& colour) {
+    const auto within = [](std::ptrdiff_t place, std::size_t length) {
+        return std::clamp<std::ptrdiff_t>(place, 0, static_cast<std::ptrdiff_t>(length));
+    };
+    for (auto row = within(top, height); row < within(bottom, height); ++row) {
+        for (auto column = within(left, width); column < within(right, width); ++column) {
+            const auto place = (static_cast<std::size_t>(row) * width + static_cast<std::size_t>(column)) * channels;
+            std::copy(colour.begin(), colour.end(), pixels.begin() + static_cast<std::ptrdiff_t>(place));
+        }
+    }
 }

@@ -1,6 +1,7 @@
 // Pictures as arrays of 8-bit pixels.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,11 +13,25 @@ struct Picture {
     std::size_t channels = 0;
     std::vector<std::uint8_t> pixels;  // row by row, channels together
 
-    // Reads a PNG, JPEG, BMP or PGM file with 1 (grey) or 3 (RGB) channels. Throws std::runtime_error.
-    static Picture read(const std::string& file, std::size_t channels);
+    // A picture of zeros.
+    Picture(std::size_t height, std::size_t width, std::size_t channels);
+
+    // Reads a PNG, JPEG, BMP or PGM file as RGB. Throws std::runtime_error.
+    static Picture read(const std::string& file);
+
+    // Writes a PNG file. Throws std::runtime_error.
+    void write(const std::string& file) const;
+
+    // An RGB picture's luma by ITU-R BT.601, rounded as Pillow does: one channel.
+    Picture grey() const;
 
     // The same on a canvas of another size, with its left upper corner at (left, top); what lies outside is cut off,
     // what is free has the value `border`.
     Picture placed(std::size_t new_height, std::size_t new_width, std::ptrdiff_t top, std::ptrdiff_t left,
                    std::uint8_t border) const;
+
+    // Gives an RGB picture's pixels from (left, top) to before (right, bottom) a colour; the rectangle may lie partly
+    // outside.
+    void fill(std::ptrdiff_t left, std::ptrdiff_t top, std::ptrdiff_t right, std::ptrdiff_t bottom,
+              const std::array<std::uint8_t, 3>& colour);
 };

@@ -31,7 +31,7 @@ class Classifier:
             sys.exit(f"{bundle} does not say how a picture becomes its input")
         self._preprocessing: dict[str, Any] = manifest["preprocessing"]
         self._labels: list[str] | None = manifest["labels"]
-        self._model = openvino.Core().compile_model(bundle / manifest["model"]["main"], device)
+        self._model = compiled(bundle / manifest["model"]["main"], device)
 
     def classify(self, picture: Image.Image) -> tuple[str, float, float]:
         """The class of a picture, its probability, and the milliseconds that the inference took."""
@@ -44,6 +44,12 @@ class Classifier:
         best = int(probabilities.argmax())
         label = str(best) if self._labels is None else self._labels[best]
         return label, float(probabilities[best]), milliseconds
+
+
+def compiled(file: Path, device: str) -> openvino.CompiledModel:
+    """The model on a device. On the CPU in float32, as its bundle was verified; some would compute in bfloat16."""
+    precision = {"INFERENCE_PRECISION_HINT": "f32"} if device == "CPU" else {}
+    return openvino.Core().compile_model(file, device, precision)
 
 
 def model_input(picture: Image.Image, declared: dict[str, Any]) -> np.ndarray:
