@@ -48,8 +48,8 @@ public:
     // The faces in a picture in RGB, the surest first.
     std::vector<Box> find(const Picture& picture) {
         const auto& input = bundle_.preprocessing();
-        const double factor = std::min(static_cast<double>(input.width) / static_cast<double>(picture.width),
-                                       static_cast<double>(input.height) / static_cast<double>(picture.height));
+        const double factor = std::min(static_cast<double>(input.width()) / static_cast<double>(picture.width),
+                                       static_cast<double>(input.height()) / static_cast<double>(picture.height));
         bundle_.run(picture);
         std::vector<Box> found;
         for (const std::size_t stride : STRIDES) add_boxes(stride, found);
@@ -70,8 +70,8 @@ private:
     // probability that a cell's class is right, `obj` that it holds an object; `bbox` has the centre's place in the cell,
     // and the logarithms of width and height in strides.
     void add_boxes(std::size_t stride, std::vector<Box>& found) {
-        const std::size_t columns = bundle_.preprocessing().width / stride;
-        const std::size_t cells = bundle_.preprocessing().height / stride * columns;
+        const std::size_t columns = bundle_.preprocessing().width() / stride;
+        const std::size_t cells = bundle_.preprocessing().height() / stride * columns;
         const ov::Tensor cls = values("cls", stride, cells), obj = values("obj", stride, cells);
         const ov::Tensor bbox = values("bbox", stride, 4 * cells);
         const double size = static_cast<double>(stride);

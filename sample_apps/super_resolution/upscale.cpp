@@ -52,10 +52,10 @@ class Upscaler {
 public:
     // Throws as Bundle does, and where the model does not turn pictures into larger ones.
     Upscaler(const std::string& folder, const std::string& device)
-        : bundle_(folder, device), height_(bundle_.preprocessing().height), width_(bundle_.preprocessing().width) {
+        : bundle_(folder, device), height_(bundle_.preprocessing().height()), width_(bundle_.preprocessing().width()) {
         const ov::Shape shape = bundle_.output().get_shape();
         factor_ = shape.back() / width_;
-        if (bundle_.preprocessing().channels != 3 || shape != ov::Shape{1, 3, height_ * factor_, width_ * factor_} ||
+        if (bundle_.preprocessing().channels() != 3 || shape != ov::Shape{1, 3, height_ * factor_, width_ * factor_} ||
             factor_ < 2 || std::min(height_, width_) <= 2 * REACH) {
             throw std::runtime_error(folder + " does not enlarge pictures");
         }
@@ -75,7 +75,7 @@ public:
 private:
     // Writes what is kept of a tile. The preprocessing, backwards, makes pixels of the network's values.
     void keep(const Span& y, const Span& x, Picture& enlarged) {
-        const auto& [scale, mean, deviation] = bundle_.preprocessing().normalization;
+        const auto& [scale, mean, deviation] = bundle_.preprocessing().normalization();
         const ov::Tensor output = bundle_.output();
         const auto* values = output.data<const float>();
         std::uint8_t* pixels = enlarged.pixels.data();

@@ -1,37 +1,17 @@
 // A bundle's model in OpenVINO, fed with pictures as the bundle's manifest declares.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <map>
 #include <openvino/openvino.hpp>
 #include <string>
 #include <vector>
 
 #include "picture.hpp"
-
-// A value of the model's input is (pixel · scale - mean) / deviation.
-struct Normalization {
-    double scale = 1;
-    std::vector<double> mean;  // a number for each channel
-    std::vector<double> deviation;
-};
-
-// How a picture becomes the model's input.
-struct Preprocessing {
-    std::size_t height = 0;
-    std::size_t width = 0;
-    std::size_t channels = 0;  // 1 or 3
-    Normalization normalization;
-    std::string resize;
-    double crop_fraction = 1;
-    std::uint8_t pad_value = 0;
-    bool centered = true;
-};
+#include "preprocessing.hpp"
 
 class Bundle {
 public:
-    // Compiles the model of the bundle in `folder` for a device (CPU, GPU, NPU), with resizing and normalization in it.
+    // Compiles the model of the bundle in `folder` for a device (CPU, GPU, NPU).
     // Throws std::exception where the bundle cannot be read or is for another runtime, where a file of the model is not
     // as the manifest has it (SHA-256), or where it does not say how a picture becomes its input.
     Bundle(const std::string& folder, const std::string& device);
@@ -50,8 +30,6 @@ public:
     ov::Tensor output(const std::string& name);
 
 private:
-    Picture fitted(const Picture& picture) const;
-
     std::string folder_;
     Preprocessing preprocessing_;
     std::vector<std::string> labels_;

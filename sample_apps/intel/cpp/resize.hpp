@@ -1,0 +1,11 @@
+// Pictures in another size, to the bit as Pillow 13 makes them.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "picture.hpp"
+
+// The picture with `height` × `width` pixels, by Pillow's filter of this name: nearest, box, bilinear, bicubic or lanczos.
+// Throws std::runtime_error where the filter is another, or a side would have no pixels.
+Picture resized(const Picture& picture, std::size_t height, std::size_t width, const std::string& interpolation);
