@@ -52,8 +52,8 @@ def recognised(answers: Sequence[Arrays], inputs: Sequence[ValueSpec], classes: 
         return None
     size = _size_of(picture)
     known: tuple[Callable[[], Detector | None], ...] = (
+        lambda: _after_suppression(answers),  # first: a class is a share too, where it is 0 or 1
         lambda: _in_one(answers, classes),
-        lambda: _after_suppression(answers),
         lambda: _on_grids(answers, size),
         lambda: _side_by_side(answers),
     )

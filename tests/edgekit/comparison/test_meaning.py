@@ -29,7 +29,7 @@ Form = Callable[[np.ndarray, np.ndarray], Arrays]
 SCHEMA = json.loads((Path(edgekit.__file__).parent / "manifest.schema.json").read_text())
 CENTRED = {"yolo8", "with_keypoints", "yolo5", "logits_of_queries"}
 SHARES = {"boxes_and_scores", "logits_of_queries"}
-SUPPRESSED = {"after_suppression", "in_vectors"}
+SUPPRESSED = {"after_suppression", "many_after_suppression", "in_vectors"}
 OF_THEIR_OWN = {"boxes_and_scores", "logits_of_queries", "in_vectors"}
 
 
@@ -87,6 +87,11 @@ def after_suppression(corners: np.ndarray, scores: np.ndarray) -> Arrays:
     return {"output0": rows}
 
 
+def many_after_suppression(corners: np.ndarray, scores: np.ndarray) -> Arrays:
+    rows = after_suppression(corners, scores)["output0"]
+    return {"output0": np.pad(rows, ((0, 0), (0, 280), (0, 0)))}
+
+
 def in_vectors(corners: np.ndarray, scores: np.ndarray) -> Arrays:
     rows = after_suppression(corners, scores)["output0"]
     return {"boxes": rows[..., :4], "scores": rows[..., 4], "classes": rows[..., 5].astype(np.int64)}
@@ -99,6 +104,7 @@ FORMS: list[Form] = [
     boxes_and_scores,
     logits_of_queries,
     after_suppression,
+    many_after_suppression,
     in_vectors,
 ]
 
