@@ -37,7 +37,7 @@ from edgekit.bundle_checks.benchmark import Candidate, bench_bundle
 from edgekit.bundle_checks.throughput import ThroughputCandidate, bench_throughput
 from edgekit.bundle_checks.verification import Verification, verify_bundle
 from edgekit.candidates import Choice
-from edgekit.config import declared_preprocessing, find_config, read_config
+from edgekit.config import declared_outputs, declared_preprocessing, find_config, read_config
 from edgekit.data.recording import record
 from edgekit.devices import LOCAL
 from edgekit.devices.opening import open_device
@@ -191,6 +191,7 @@ def package(
         shapes=shape_request(dims, shapes),
         labels=optional_path(labels),
         preprocessing=declared_preprocessing(optional_path(config), optional_path(data), source),
+        outputs=declared_outputs(optional_path(config), optional_path(data), source),
         states=states or {},
         target_options=options or {},
         instruction_sets=instruction_set_names(isa),
@@ -383,6 +384,7 @@ def quantize(
         instruction_sets=instruction_set_names(isa),
         labels=optional_path(labels),
         preprocessing=None if data is None else declared_preprocessing(optional_path(config), Path(data), source),
+        outputs=None if data is None else declared_outputs(optional_path(config), Path(data), source),
     )
     with open_executor(workers, cluster) as executor:
         return quantize_model(order, progress or Progress(), executor)

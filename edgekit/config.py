@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgekit.data.labels import CONFIG_FILE
+from edgekit.declared_boxes import DeclaredBoxes
 from edgekit.errors import InputError
 from edgekit.graph.shape_request import ShapeRequest
 from edgekit.preprocessing import Preprocessing, parse_preprocessing
@@ -29,7 +30,7 @@ _GROWTH = "would allow {:.0%} more"
 _LOSSES = {"accuracy_drop": _DROP, "accuracy_fall": _DROP, "size_growth": _GROWTH, "latency_growth": _GROWTH}
 """The budgets that say what may be lost, and what a surprisingly great share would allow."""
 _TARGETS = {"target", "targets"}
-_OWN_KEYS = {"name", "output", "preprocessing", "budget"}
+_OWN_KEYS = {"name", "output", "preprocessing", "outputs", "budget"}
 """What a bundle does not get from ``[defaults]``."""
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 
@@ -134,6 +135,8 @@ class DeclaredBundle:
     verify_data: Path | None = None
     labels: Path | None = None
     preprocessing: Preprocessing | None = None
+    outputs: DeclaredBoxes | None = None
+    """How boxes are read from the outputs."""
     quantize: str | None = None
     quantizer: str | None = None
     max_drop: float | None = None
@@ -163,12 +166,22 @@ class Config:
     budget: Budget
     bundles: tuple[DeclaredBundle, ...]
     gate: GateSettings = GateSettings()
+    outputs: DeclaredBoxes | None = None
 
     def preprocessing_of(self, model: Path | None) -> Preprocessing | None:
         """How data become the model's input: as its bundle declares, where the model is one of the project's."""
+        bundle = self._bundle_of(model)
+        return self.preprocessing if bundle is None else bundle.preprocessing
+
+    def outputs_of(self, model: Path | None) -> DeclaredBoxes | None:
+        """How boxes are read from the model's outputs: as its bundle declares, where the model is the project's."""
+        bundle = self._bundle_of(model)
+        return self.outputs if bundle is None else bundle.outputs
+
+    def _bundle_of(self, model: Path | None) -> DeclaredBundle | None:
+        """The first bundle that is made from the model."""
         place = None if model is None else real_path(model)
-        fitting = [bundle.preprocessing for bundle in self.bundles if real_path(bundle.model) == place]
-        return fitting[0] if fitting else self.preprocessing
+        return next((bundle for bundle in self.bundles if real_path(bundle.model) == place), None)
 
     def declared(self, bundle: Path, name: str) -> DeclaredBundle | None:
         """What is declared for a bundle: for its folder or, failing that, under its name; None if nothing is."""
@@ -203,15 +216,16 @@ def read_config(path: Path) -> Config:
         raise InputError(
             "cannot be used", subject=path, found=flaw, hint="EdgeKit's config.schema.json describes every key"
         )
-    preprocessing = _preprocessing(document, path, None)
+    preprocessing, outputs = _preprocessing(document, path, None), _outputs(document, path, None)
     budget = Budget.parse(document.get("budget", {}), f"{path} [budget]")
-    bundles = tuple(_bundle(table, path, preprocessing, budget) for table in _completed_bundles(document, path))
+    tables = _completed_bundles(document, path)
+    bundles = tuple(_bundle(table, path, preprocessing, outputs, budget) for table in tables)
     for what in ("name", "output"):
         values = [getattr(bundle, what) for bundle in bundles]
         twice = next((value for value in values if values.count(value) > 1), None)
         if twice is not None:
             raise InputError(f"two bundles have the same {what}", subject=path, found=twice)
-    return Config(path, preprocessing, budget, bundles, _gate(document.get("gate", {}), path.parent))
+    return Config(path, preprocessing, budget, bundles, _gate(document.get("gate", {}), path.parent), outputs)
 
 
 def find_config(start: Path) -> Path | None:
@@ -231,8 +245,28 @@ def declared_preprocessing(config: Path | None, data: Path | None, model: Path |
     Raises:
         InputError: The project file cannot be used.
     """
+    found = _declaring(config, data)
+    return None if found is None else found.preprocessing_of(model)
+
+
+def declared_outputs(config: Path | None, data: Path | None, model: Path | None) -> DeclaredBoxes | None:
+    """How boxes are read from a model's outputs, as a project file declares it.
+
+    Args:
+        config: The project file; None: the nearest to the data.
+        data: The folder of samples.
+        model: The ONNX file.
+
+    Raises:
+        InputError: The project file cannot be used.
+    """
+    found = _declaring(config, data)
+    return None if found is None else found.outputs_of(model)
+
+
+def _declaring(config: Path | None, data: Path | None) -> Config | None:
     path = config or (find_config(data) if data is not None else None)
-    return None if path is None else read_config(path).preprocessing_of(model)
+    return None if path is None else read_config(path)
 
 
 def parse_fraction(value: float | str) -> float:
@@ -339,7 +373,11 @@ def _completed_bundles(document: Mapping[str, Any], path: Path) -> Iterator[dict
 
 
 def _bundle(
-    table: Mapping[str, Any], path: Path, preprocessing: Preprocessing | None, budget: Budget
+    table: Mapping[str, Any],
+    path: Path,
+    preprocessing: Preprocessing | None,
+    outputs: DeclaredBoxes | None,
+    budget: Budget,
 ) -> DeclaredBundle:
     values = dict(table)
     folder = path.parent
@@ -350,6 +388,7 @@ def _bundle(
     values["output"] = folder / values.get("output", f"{BUNDLES_FOLDER}/{values['name']}")
     values["budget"] = Budget.parse(values.get("budget", {}), f"{path} bundle {values['name']} budget").over(budget)
     values["preprocessing"] = _preprocessing(table, path, preprocessing)
+    values["outputs"] = _outputs(table, path, outputs)
     if "max_drop" in values:
         values["max_drop"] = parse_max_drop(values["max_drop"], f"{path} max_drop")
     values["also"] = tuple(values.get("also", ()))
@@ -384,3 +423,8 @@ def _check_shares(document: Mapping[str, Any], path: Path) -> None:
 def _preprocessing(table: Mapping[str, Any], path: Path, default: Preprocessing | None) -> Preprocessing | None:
     declared = table.get("preprocessing")
     return default if declared is None else parse_preprocessing(declared, f"{path} [preprocessing]")
+
+
+def _outputs(table: Mapping[str, Any], path: Path, default: DeclaredBoxes | None) -> DeclaredBoxes | None:
+    declared = table.get("outputs")
+    return default if declared is None else DeclaredBoxes.parse(declared, f"{path} [outputs]")

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.declared_boxes import DeclaredBoxes
+
 if TYPE_CHECKING:
     import onnx
 
@@ -71,7 +73,9 @@ class Model:
     states: Mapping[str, str] = field(default_factory=dict)
     """Inputs that the built model is to keep from one run to the next, each with the output that replaces it."""
     class_names: tuple[str, ...] = ()
-    """Names of the classes by index, where the file tells them."""
+    """Names of the classes by index, where the file tells them, or the user."""
+    boxes: DeclaredBoxes | None = None
+    """What the user says of boxes that the outputs tell."""
 
     @property
     def graph(self) -> ir.Graph:
@@ -143,6 +147,16 @@ class Model:
         for key, text in self.metadata.items():
             graph_model.metadata_props.setdefault(key, text)
         return replace(self, graph_model=graph_model)
+
+    def with_boxes(self, declared: DeclaredBoxes | None) -> Model:
+        """The same model, with what the user says of boxes.
+
+        Raises:
+            InputError: The model lacks an output that is named.
+        """
+        if declared is not None:
+            declared.require([spec.name for spec in self.outputs])
+        return replace(self, boxes=declared)
 
     def proto(self) -> onnx.ModelProto:
         """The model as one protobuf message, tensors included.

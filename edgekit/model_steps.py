@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.samples import open_samples
+from edgekit.declared_boxes import DeclaredBoxes
 from edgekit.devices.instruction_set import require_executable
 from edgekit.dimensions import defaults
 from edgekit.errors import InputError
@@ -238,6 +239,8 @@ class QuantizeOrder:
     shapes: ShapeRequest = field(default_factory=ShapeRequest)
     preprocessing: Preprocessing | None = None
     """How pictures or sounds become the model's input, as it was declared."""
+    outputs: DeclaredBoxes | None = None
+    """How boxes are read from the outputs; None: as it is recognised."""
     smallest: bool = False
     """Whether the smallest model that holds the budget is wanted, rather than the fastest."""
     max_bytes: int | None = None
@@ -395,7 +398,7 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
         quantizer=order.quantizer,
     )
     walk = Walk(progress)
-    fixed = _fixed(walk, order.model, order.shapes)
+    fixed = _fixed(walk, order.model, order.shapes).with_boxes(order.outputs)
     samples = None
     if order.data is not None:
         at_defaults = at_sizes(fixed.inputs, defaults(fixed.open_dims))
@@ -404,6 +407,7 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
         class_names = fixed.class_names if order.labels is None else read_class_names(order.labels)
         if order.labels is not None:
             check_class_names(class_names, order.labels, fixed.outputs)
+        fixed = replace(fixed, class_names=class_names)
         samples = open_samples(order.data, fixed.inputs, preprocessing, class_names, fixed.open_dims)
     simplified = _simplified(walk, fixed)
     before = simplified.weight_bytes

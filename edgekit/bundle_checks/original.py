@@ -8,12 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from edgekit.bundle import Bundle, read_bundle
+from edgekit.declared_boxes import DeclaredBoxes
 from edgekit.device import SILENCE_SECONDS, Session
 from edgekit.device_check.check_service import OpenModel, serve
 from edgekit.devices.channel import Channel
@@ -54,7 +56,12 @@ def original_of(bundle: Bundle, model: Path) -> Model:
         _require_same(file, source, "the model's data file")
     options = bundle.manifest["options"]
     asked = ShapeRequest.declared(options["dims"], options["shapes"])
-    fixed = FixShapes(asked, defaults=True)(Load()(model).model).model
+    loaded = Load()(model).model
+    labels = tuple(bundle.manifest["labels"] or ())
+    declared = options.get("outputs")
+    boxes = None if declared is None else DeclaredBoxes.parse(declared, bundle.path)
+    loaded = replace(loaded, class_names=labels or loaded.class_names, boxes=boxes)
+    fixed = FixShapes(asked, defaults=True)(loaded).model
     if stage_record(bundle.manifest, TakeBranch.name):
         fixed = TakeBranch()(fixed).model
     return with_states(fixed, bundle.states)

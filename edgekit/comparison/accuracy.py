@@ -363,12 +363,15 @@ def meaning_on(samples: Samples, original: Executor, model: Model) -> Meaning | 
         samples: What to look at.
         original: Executes the model.
         model: The float model.
+
+    Raises:
+        edgekit.errors.InputError: The user names outputs that are not read as boxes.
     """
     if model.states or model.open_dims:
         return None
     shown = [sample.feeds for sample in itertools.islice(samples, SEEN)]
     answers = [original.run(feeds) for feeds in shown]
-    meaning = meaning_of(answers, model.fed_inputs, len(model.class_names) or None)
+    meaning = meaning_of(answers, model.fed_inputs, len(model.class_names) or None, model.boxes)
     return (
         meaning.placed(shown, answers, original.run, model.fed_inputs) if isinstance(meaning, BoxMeaning) else meaning
     )

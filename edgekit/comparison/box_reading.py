@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from edgekit.comparison.boxes import Boxes
+from edgekit.declared_boxes import Order
 from edgekit.model import Arrays
 
 CORNERS = 4
 LARGEST_EXPONENT = 20.0
-
-Order = Literal["xy", "yx"]
 
 
 class Detector(Protocol):

@@ -21,6 +21,7 @@ import numpy as np
 
 from edgekit.comparison.box_reading import CORNERS, Columns, Detector, Grid, OnGrids, Rows, table_of
 from edgekit.comparison.boxes import CONFIDENT
+from edgekit.declared_boxes import DeclaredBoxes
 from edgekit.model import Arrays, ValueSpec
 
 FEWEST_ROWS = 100
@@ -39,23 +40,35 @@ LARGEST_SHARE = 2.0
 """Up to which coordinate boxes are shares of the picture, over which they reach a little; a box of 2 pixels is none."""
 
 
-def recognised(answers: Sequence[Arrays], inputs: Sequence[ValueSpec], classes: int | None = None) -> Detector | None:
+UNDECLARED = DeclaredBoxes()
+
+
+def recognised(
+    answers: Sequence[Arrays],
+    inputs: Sequence[ValueSpec],
+    classes: int | None = None,
+    declared: DeclaredBoxes = UNDECLARED,
+) -> Detector | None:
     """How the boxes of a model are read; None where it is no detector, as far as can be seen.
 
     Args:
         answers: The model's outputs on a few samples.
         inputs: The model's inputs.
         classes: How many classes there are, where that is known.
+        declared: What the user says. Outputs that are named need not look like a detector's: there may be few rows, or
+            large scores in most of them.
     """
     picture = picture_among(inputs)
-    if picture is None or not answers:
+    if (picture is None and not declared.boxes) or not answers or declared.are_none:
         return None
-    size = _size_of(picture)
+    if declared.boxes is not None:
+        answers = [{name: answer[name] for name in declared.boxes} for answer in answers]
+    size = None if picture is None else _size_of(picture)
     known: tuple[Callable[[], Detector | None], ...] = (
-        lambda: _after_suppression(answers),  # first: a class is a share too, where it is 0 or 1
-        lambda: _in_one(answers, classes),
-        lambda: _on_grids(answers, size),
-        lambda: _side_by_side(answers),
+        lambda: _after_suppression(answers, declared),  # first: a class is a share too, where it is 0 or 1
+        lambda: _in_one(answers, classes, declared),
+        lambda: None if size is None else _on_grids(answers, size),
+        lambda: _side_by_side(answers, declared),
     )
     for find in known:
         detector = find()
@@ -63,7 +76,8 @@ def recognised(answers: Sequence[Arrays], inputs: Sequence[ValueSpec], classes: 
             continue
         largest = [float(np.abs(boxes.corners).max()) for answer in answers if len(boxes := detector.read(answer))]
         if largest and isinstance(detector, Rows):
-            return replace(detector, are_shares=max(largest) <= LARGEST_SHARE)
+            are_shares = max(largest) <= LARGEST_SHARE if declared.unit is None else declared.unit == "share"
+            return replace(detector, are_shares=are_shares, order=declared.order or detector.order)
         if largest:
             return detector
     return None
@@ -113,8 +127,10 @@ def _are_shares(table: np.ndarray) -> bool:
     return any(bool((np.abs(table.sum(axis=axis) - 1) < MOST_OFF_ONE).all()) for axis in (0, 1))
 
 
-def _have_corners(tables: Sequence[np.ndarray]) -> bool | None:
+def _have_corners(tables: Sequence[np.ndarray], declared: DeclaredBoxes) -> bool | None:
     """Whether four columns are corners; False for centre and size, None where they are neither."""
+    if declared.coordinates is not None:
+        return declared.coordinates == "corners"
     numbers = np.concatenate(tables)
     if not np.isfinite(numbers).all() or (np.ptp(numbers, axis=0) == 0).any():
         return None
@@ -124,35 +140,44 @@ def _have_corners(tables: Sequence[np.ndarray]) -> bool | None:
     return False if (numbers[:, 2:] >= least).mean() > NEARLY_ALL else None
 
 
-def _in_one(answers: Sequence[Arrays], classes: int | None) -> Detector | None:
+def _in_one(answers: Sequence[Arrays], classes: int | None, declared: DeclaredBoxes) -> Detector | None:
     for name, tables in _tables(answers).items():
-        shape = tables[0].shape
-        if max(shape) < FEWEST_ROWS or min(shape) <= CORNERS or any(map(_are_shares, tables)):
-            continue
-        turned = shape[0] < shape[1]
+        turned = _is_turned(tables[0], classes)
         rows = [table.T if turned else table for table in tables]
-        after = min(shape) - CORNERS
+        count, width = rows[0].shape
+        unlike = count < FEWEST_ROWS or any(map(_are_shares, tables))
+        if width <= CORNERS or (unlike and not declared.boxes):
+            continue
+        after = width - CORNERS
         if classes is not None and after in (classes, 1 + classes):
             has_objectness = after == 1 + classes
         else:
-            has_objectness = not turned and max(shape) > ROWS_OF_QUERIES
+            has_objectness = not turned and count > ROWS_OF_QUERIES
         shares = _columns_of_scores(rows)
         found = min(shares, classes + has_objectness) if classes is not None else shares
         if found - has_objectness < 1:
             continue
-        have_corners = _have_corners([each[:, :CORNERS] for each in rows])
+        have_corners = _have_corners([each[:, :CORNERS] for each in rows], declared)
         if have_corners is None:
             continue
         first = CORNERS + has_objectness
         detector = Rows(
-            Columns(name, min(shape), 0, CORNERS, turned),
+            Columns(name, width, 0, CORNERS, turned),
             have_corners,
-            Columns(name, min(shape), first, found - has_objectness, turned),
-            objectness=Columns(name, min(shape), CORNERS, 1, turned) if has_objectness else None,
+            Columns(name, width, first, found - has_objectness, turned),
+            objectness=Columns(name, width, CORNERS, 1, turned) if has_objectness else None,
         )
-        if _is_sparse([detector.all_scores(answer) for answer in answers]):
+        if declared.boxes or _is_sparse([detector.all_scores(answer) for answer in answers]):
             return detector
     return None
+
+
+def _is_turned(table: np.ndarray, classes: int | None) -> bool:
+    """Whether a column is a box: as the number of classes tells, else where there are more columns than rows."""
+    for turned, width in enumerate(table.shape[::-1]):
+        if classes is not None and width - CORNERS in (classes, 1 + classes):
+            return bool(turned)
+    return bool(table.shape[0] < table.shape[1])
 
 
 def _columns_of_scores(tables: Sequence[np.ndarray]) -> int:
@@ -163,7 +188,7 @@ def _columns_of_scores(tables: Sequence[np.ndarray]) -> int:
     return len(fits) if fits.all() else int(fits.argmin())
 
 
-def _after_suppression(answers: Sequence[Arrays]) -> Detector | None:
+def _after_suppression(answers: Sequence[Arrays], declared: DeclaredBoxes) -> Detector | None:
     forms = {6: (0, 4, 5), 7: (3, 2, 1)}
     for name, tables in _tables(answers).items():
         rows = np.concatenate(tables)
@@ -171,16 +196,16 @@ def _after_suppression(answers: Sequence[Arrays]) -> Detector | None:
         if width not in forms or rows.size == 0:
             continue
         first, score, kind = forms[width]
-        have_corners = (rows[:, first + 2 : first + CORNERS] >= rows[:, first : first + 2]).all()
-        if have_corners and _are_scores(rows[:, score]) and _are_classes(rows[:, kind]):
+        ordered = (rows[:, first + 2 : first + CORNERS] >= rows[:, first : first + 2]).all()
+        if (ordered or declared.coordinates) and _are_scores(rows[:, score]) and _are_classes(rows[:, kind]):
             coordinates, scores, classes = (
                 Columns(name, width, at, n) for at, n in ((first, CORNERS), (score, 1), (kind, 1))
             )
-            return Rows(coordinates, True, scores, classes=classes)
+            return Rows(coordinates, declared.coordinates != "centre_and_size", scores, classes=classes)
     return None
 
 
-def _side_by_side(answers: Sequence[Arrays]) -> Detector | None:
+def _side_by_side(answers: Sequence[Arrays], declared: DeclaredBoxes) -> Detector | None:
     tables = _tables(answers)
     boxes = [
         name for name, found in tables.items() if found[0].shape[1] == CORNERS and not all(map(_are_shares, found))
@@ -188,7 +213,7 @@ def _side_by_side(answers: Sequence[Arrays]) -> Detector | None:
     if len(boxes) != 1:
         return None
     rows = len(tables[boxes[0]][0])
-    have_corners = _have_corners(tables[boxes[0]])
+    have_corners = _have_corners(tables[boxes[0]], declared)
     if have_corners is None:
         return None
     coordinates = Columns(boxes[0], CORNERS, 0, CORNERS)
@@ -196,7 +221,7 @@ def _side_by_side(answers: Sequence[Arrays]) -> Detector | None:
     if final is not None:
         return final
     for name, found in tables.items():
-        if name == boxes[0] or rows not in found[0].shape or rows < FEWEST_ROWS:
+        if name == boxes[0] or rows not in found[0].shape or (rows < FEWEST_ROWS and not declared.boxes):
             continue
         turned = found[0].shape[0] != rows
         classes = found[0].shape[0 if turned else 1]
@@ -204,7 +229,7 @@ def _side_by_side(answers: Sequence[Arrays]) -> Detector | None:
         whole = Rows(coordinates, have_corners, scores, are_logits=not _are_scores(np.concatenate(found)), order=None)
         detector = replace(whole, background=_background([whole.all_scores(answer) for answer in answers]))
         shares = [detector.all_scores(answer) for answer in answers]
-        if shares[0].shape[1] and _is_sparse(shares):
+        if shares[0].shape[1] and (declared.boxes or _is_sparse(shares)):
             return detector
     return None
 

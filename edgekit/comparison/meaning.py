@@ -15,8 +15,10 @@ import numpy as np
 
 from edgekit.comparison import ctc, detectors
 from edgekit.comparison.box_reading import Detector, Rows
-from edgekit.comparison.boxes import partners
+from edgekit.comparison.boxes import DOUBTFUL, partners
 from edgekit.comparison.mirroring import with_order
+from edgekit.declared_boxes import DeclaredBoxes
+from edgekit.errors import InputError
 from edgekit.model import Arrays, ValueSpec
 
 BOXES = "boxes"
@@ -141,13 +143,22 @@ class TextMeaning:
         return TextMeaning(self._recognizer)
 
 
-def meaning_of(answers: Sequence[Arrays], inputs: Sequence[ValueSpec], classes: int | None = None) -> Meaning | None:
+def meaning_of(
+    answers: Sequence[Arrays],
+    inputs: Sequence[ValueSpec],
+    classes: int | None = None,
+    declared: DeclaredBoxes | None = None,
+) -> Meaning | None:
     """What a model's outputs tell; None where that is not known.
 
     Args:
         answers: The original's outputs on a few samples.
         inputs: Its inputs.
         classes: How many classes it has, where that is known.
+        declared: What the user says of boxes.
+
+    Raises:
+        InputError: The user names outputs that are not read as boxes.
     """
     shapes = [{name: array.shape for name, array in answer.items()} for answer in answers]
     same = all(each == shapes[0] for each in shapes)
@@ -155,8 +166,21 @@ def meaning_of(answers: Sequence[Arrays], inputs: Sequence[ValueSpec], classes: 
     finite = all(np.isfinite(array).all() for array in floats)
     if not same or not finite:
         return None
-    detector = detectors.recognised(answers, inputs, classes)
+    detector = detectors.recognised(answers, inputs, classes, declared or detectors.UNDECLARED)
     if detector is not None:
         return BoxMeaning(detector)
+    if declared is not None and declared.boxes:
+        raise _unread(answers, declared.boxes)
     recognizer = ctc.recognised(answers, inputs)
     return None if recognizer is None else TextMeaning(recognizer)
+
+
+def _unread(answers: Sequence[Arrays], boxes: Sequence[str]) -> InputError:
+    found = (f"{name}: {'×'.join(map(str, answers[0][name].shape))}" for name in boxes) if answers else ("no samples",)
+    return InputError(
+        "boxes are not read from these outputs",
+        subject="[outputs] boxes",
+        expected=f"a row or a column a box, with four coordinates and scores, one of {DOUBTFUL} or more on the samples",
+        found=", ".join(found),
+        hint="name all outputs that tell of boxes, and no others; boxes = false judges outputs as numbers",
+    )

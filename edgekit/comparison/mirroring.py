@@ -11,8 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgekit.comparison.box_reading import Order, Rows
+from edgekit.comparison.box_reading import Rows
 from edgekit.comparison.boxes import Boxes, partners
+from edgekit.declared_boxes import Order
 from edgekit.model import Arrays, ValueSpec
 
 CLEARLY = 2

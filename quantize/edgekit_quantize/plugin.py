@@ -115,7 +115,8 @@ def _without_samples(request: QuantizationRequest, model: ir.Model, placement: P
 def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Samples) -> Scorer:
     if request.evaluation is None:
         answers = [reference.outputs for reference in islice(calibration.references.answers(), SEEN)]
-        meaning = meaning_of(answers, request.model.fed_inputs, len(request.model.class_names) or None)
+        model = request.model
+        meaning = meaning_of(answers, model.fed_inputs, len(model.class_names) or None, model.boxes)
         return Scorer.by_references(calibration.references, classes=decides(request.model.graph), meaning=meaning)
     original = SessionRunner(request.model.graph_model)
     return Scorer.by_evaluation(calibration.references, request.evaluation, samples, original.run)

@@ -71,6 +71,7 @@ def test_the_manifest_tells_the_bundle_s_history(packaged_digits: Path, digits: 
         "precision": "auto",
         "dims": {"batch": 1},
         "shapes": {},
+        "outputs": None,
         "states": {},
         "target": {},
     }

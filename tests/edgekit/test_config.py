@@ -13,6 +13,7 @@ from edgekit.config import (
     parse_max_drop,
     read_config,
 )
+from edgekit.declared_boxes import DeclaredBoxes
 from edgekit.errors import InputError
 from edgekit.preprocessing import AudioPreprocessing, ImagePreprocessing
 from edgekit.project import request_for
@@ -150,8 +151,8 @@ def test_targets_as_a_matrix_and_defaults(config: Path) -> None:
         ),
         ('[[bundle]]\nname = "a"\ntarget = "t"', "bundle a: has no model\nexpected: model, in the bundle or in"),
         (
-            '[defaults]\nname = "a"\nbudget = {}',
-            "[defaults]: belongs to a bundle or to the whole file\nfound: budget, name",
+            '[defaults]\nname = "a"\nbudget = {}\noutputs = {}',
+            "[defaults]: belongs to a bundle or to the whole file\nfound: budget, name, outputs",
         ),
         (
             '[[bundle]]\nname = "a"\nmodel = "m"\ntargets = ["t"]\n[[bundle]]\nname = "a-t"\nmodel = "m"\ntarget = "t"',
@@ -254,6 +255,8 @@ def test_the_nearest_project_file_counts(tmp_path: Path) -> None:
         ("[gate]\ntime_limit = 0", "found: gate.time_limit: 0 is less than or equal to the minimum of 0"),
         ('[[bundle]]\nmodel = "m"', "found: bundle[0]: 'name' is a required property"),
         ('[[bundle]]\nname = "../a"\nmodel = "m"\ntarget = "t"', "found: bundle[0].name: '../a' does not match"),
+        ("[outputs]\nboxes = true", "found: outputs.boxes: True is not valid under any of the given schemas"),
+        ('[outputs]\norder = "yxy"', "found: outputs.order: 'yxy' is not one of ['xy', 'yx']"),
         ('[preprocessing]\nkind = "video"', "found: preprocessing.kind: 'video' is not one of ['image', 'audio']"),
         ('[preprocessing]\nkind = "audio"\nscale = 1', "found: preprocessing: 'sample_rate' is a required property"),
         (
@@ -273,6 +276,37 @@ def test_a_project_file_that_is_none(tmp_path: Path, text: str, found: str) -> N
     with pytest.raises(InputError, match=re.escape(found)) as failure:
         read_config(path)
     assert str(failure.value).startswith(f"{path}: ")
+
+
+def test_how_boxes_are_read_is_declared_for_all_bundles_or_for_one(config: Path) -> None:
+    bundle = '[[bundle]]\nname = "{}"\nmodel = "{}.onnx"\ntarget = "t"\n'
+    config.write_text(
+        '[outputs]\nboxes = "y"\norder = "yx"\n'
+        + bundle.format("a", "a")
+        + bundle.format("b", "b")
+        + '[bundle.outputs]\nboxes = ["places", "chances"]\ncoordinates = "corners"\n'
+        + bundle.format("c", "c")
+        + "[bundle.outputs]\nboxes = false\n"
+    )
+    read = read_config(config)
+    of_all = DeclaredBoxes(("y",), order="yx")
+    of_b = DeclaredBoxes(("places", "chances"), "corners")
+    assert [request_for(each).outputs for each in read.bundles] == [of_all, of_b, DeclaredBoxes(())]
+    assert read.outputs_of(config.parent / "b.onnx") == of_b
+    assert read.outputs_of(config.parent / "other.onnx") == of_all
+    assert request_for(read.bundles[0]).options()["outputs"] == {"boxes": ["y"], "order": "yx"}
+    assert DeclaredBoxes.parse(DeclaredBoxes(()).as_record(), "") == DeclaredBoxes(())
+
+
+def test_boxes_that_are_none_and_how_they_are_read(config: Path) -> None:
+    config.write_text('[outputs]\nboxes = false\nunit = "pixel"\norder = "xy"')
+    with pytest.raises(InputError) as failure:
+        read_config(config)
+    assert str(failure.value) == (
+        f"{config} [outputs]: says how boxes are read, and that there are none\n"
+        "expected: boxes = false alone\n"
+        "found: order, unit"
+    )
 
 
 def test_a_missing_project_file(tmp_path: Path) -> None:

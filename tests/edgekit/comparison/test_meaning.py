@@ -17,6 +17,8 @@ from edgekit.comparison.boxes import Boxes, overlap, partners
 from edgekit.comparison.ctc import edits, spelled
 from edgekit.comparison.meaning import meaning_of
 from edgekit.comparison.metrics import OutputAccuracy
+from edgekit.declared_boxes import DeclaredBoxes
+from edgekit.errors import InputError
 from edgekit.model import Arrays, ValueSpec
 
 PICTURE = (ValueSpec("image", "float32", (1, 3, 64, 64)),)
@@ -243,6 +245,41 @@ def test_offsets_from_grids_are_recorded() -> None:
             {"stride": 16, "width": 4, "anchors": 1, "boxes": "box16", "scores": ["score16"]},
         ],
     }
+
+
+FEW = {"y": np.array([[[10, 10, 4, 4, 0.9, 0.1], [30, 20, 40, 30, 0.1, 0.8], [5, 5, 9, 9, 0.7, 0.6]]], np.float32)}
+
+
+def test_outputs_that_the_user_names_need_not_look_like_a_detectors() -> None:
+    assert meaning_of([FEW], PICTURE) is None
+    meaning = meaning_of([FEW], PICTURE, 2, DeclaredBoxes(("y",), "centre_and_size"))
+    assert meaning is not None
+    boxes = meaning.result().boxes
+    assert boxes is not None
+    assert (boxes["coordinates"]["width"], boxes["scores"]["count"], boxes["coordinates"]["turned"]) == (6, 2, False)
+
+
+def test_what_the_user_says_of_boxes_wins() -> None:
+    answers = [boxes_and_scores(*dense(np.random.default_rng(seed))) for seed in range(3)]
+    said = DeclaredBoxes(("boxes", "scores"), "centre_and_size", "pixel", "yx")
+    meaning = meaning_of(answers, PICTURE, None, said)
+    assert meaning is not None
+    boxes = meaning.result().boxes
+    assert boxes is not None
+    assert (boxes["coordinates_are"], boxes["unit"], boxes["order"]) == ("centre_and_size", "pixel", "yx")
+    assert meaning_of(answers, PICTURE, None, DeclaredBoxes(())) is None
+
+
+def test_outputs_that_are_not_read_as_boxes_are_an_error() -> None:
+    outputs = {"y": np.zeros((1, 10), np.float32), "z": np.zeros((2, 3, 4), np.float32)}
+    with pytest.raises(InputError) as failure:
+        meaning_of([outputs], PICTURE, None, DeclaredBoxes(("y", "z")))
+    assert str(failure.value) == (
+        "[outputs] boxes: boxes are not read from these outputs\n"
+        "expected: a row or a column a box, with four coordinates and scores, one of 0.125 or more on the samples\n"
+        "found: y: 1×10, z: 2×3×4\n"
+        "hint: name all outputs that tell of boxes, and no others; boxes = false judges outputs as numbers"
+    )
 
 
 def other_outputs() -> dict[str, tuple[Arrays, tuple[ValueSpec, ...]]]:
