@@ -30,7 +30,8 @@ import onnx_ir as ir
 import onnxruntime
 
 import edgekit_coreml
-from edgekit.data.inputs import index_limits, seeded_inputs
+from edgekit.data.inputs import seeded_inputs
+from edgekit.data.limits import index_limits
 from edgekit.model import Model
 from edgekit.timing.latency import measure_in_turns
 

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from edgekit.data.inputs import FLAG_LIMIT, Interval, Limit, Limits, seeded_inputs
+from edgekit.data.inputs import seeded_inputs
+from edgekit.data.limits import FLAG_LIMIT, Interval, Limit, Limits
 from edgekit.data.words import Words
 from edgekit.model import Arrays, ValueSpec
 
@@ -58,7 +59,7 @@ and 1; ones; normal where one number in twenty is not zero; and -100 or 100.
 def battery_inputs(specs: Sequence[ValueSpec], kind: str, limits: Limits | None = None) -> Arrays:
     """Inputs of one kind, the same on every machine.
 
-    Integers stay within their limits (see :func:`edgekit.data.inputs.index_limits`), floating-point numbers need not: a
+    Integers stay within their limits (see :func:`edgekit.data.limits.index_limits`), floating-point numbers need not: a
     rewrite has to hold for all of them. Of what the kinds say, integers take zeros, ones, the least and the greatest,
     steps, and mostly zeros.
 

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from edgekit.data.inputs import index_limits, seeded_inputs
+from edgekit.data.inputs import seeded_inputs
 from edgekit.data.labels import CONFIG_FILE, LABEL_FILES, check_label, find_labels
+from edgekit.data.limits import index_limits
 from edgekit.data.npz import LABEL_ARRAY, OUTPUT_PREFIX, hold_labels, read_npz
 from edgekit.dimensions import OpenDims, defaults
 from edgekit.errors import InputError

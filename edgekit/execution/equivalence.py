@@ -10,7 +10,7 @@ from typing import Any
 import onnx_ir as ir
 
 from edgekit.data.battery import KINDS, battery_inputs
-from edgekit.data.inputs import index_limits
+from edgekit.data.limits import index_limits
 from edgekit.dimensions import trials
 from edgekit.errors import InputError
 from edgekit.execution.local_proof import UnprovenError, local_difference

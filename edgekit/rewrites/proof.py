@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import onnx.reference
 
-from edgekit.data.inputs import index_limits, seeded_inputs
+from edgekit.data.inputs import seeded_inputs
+from edgekit.data.limits import index_limits
 from edgekit.errors import InputError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference

@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from edgekit.data.inputs import index_limits
+from edgekit.data.limits import index_limits
 from edgekit.dimensions import as_record
 from edgekit.errors import InputError
 from edgekit.execution.equivalence import Equivalence

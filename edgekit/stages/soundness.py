@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from edgekit.data.inputs import index_limits, seeded_inputs
+from edgekit.data.inputs import seeded_inputs
+from edgekit.data.limits import index_limits
 from edgekit.dimensions import defaults
 from edgekit.errors import EdgeKitError, InputError, InternalError
 from edgekit.execution.reference import Reference

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgekit.data.inputs import Interval, Limits, index_limits, seeded_inputs
+from edgekit.data.inputs import seeded_inputs
+from edgekit.data.limits import Interval, Limits, index_limits
 from edgekit.dimensions import OpenDims, defaults
 from edgekit.graph.shape_request import at_sizes
 from edgekit.model import Model, ValueSpec

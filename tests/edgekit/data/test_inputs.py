@@ -7,7 +7,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from edgekit.data.inputs import Interval, index_limits, seeded_inputs
+from edgekit.data.inputs import seeded_inputs
+from edgekit.data.limits import Interval, index_limits
 from edgekit.data.words import ANY_WORDS
 from edgekit.errors import InputError
 from edgekit.model import Model, ValueSpec
@@ -87,6 +88,8 @@ def test_what_is_no_number_is_refused(dtype: str) -> None:
         ("c = Cast <to = 7> (x) r = Reshape (c, shape) y = Gather (table, r)", 7),
         ("c = Concat <axis = 0> (one, x) y = Gather (table, c)", 7),
         ("y = OneHot (x, depth, values)", 11),
+        ("p = Add (x, shape) y = Gather (table, p)", 5),
+        ("p = Sub (x, one) y = Gather (table, p)", 8),
         ("e = Equal (x, entries) y = Cast <to = 1> (e)", 5),
         ("a = Gather (table, x) b = Gather <axis = 1> (table, x) y = Einsum <equation = 'ab,cd->ac'> (a, b)", 3),
     ],
@@ -129,6 +132,9 @@ def test_ids_inside_a_branch_count_too(onnx_model: OnnxModel) -> None:
         ("r = Range (zero, nine, one) u = Unsqueeze (r, axis) m = Less (u, x)", 10),
         ("r = Range (one, nine, one) m = Less (r, x)", None),
         ("m = Less (others, x)", None),
+        ("f = Div (x, nine) n = Add (one, f) m = Less (places, n)", 54),
+        ("t = Mul (x, two) n = Sub (t, one) m = LessOrEqual (places, n)", 4),
+        ("n = Sub (nine, x) m = Less (places, n)", None),
     ],
 )
 def test_lengths_stay_within_the_axis_whose_places_they_are_compared_with(
@@ -141,6 +147,7 @@ def test_lengths_stay_within_the_axis_whose_places_they_are_compared_with(
         axis=np.array([0]),
         zero=np.array(0),
         one=np.array(1),
+        two=np.array(2),
         nine=np.array(9),
     )
     model = Model(ir.from_proto(onnx.shape_inference.infer_shapes(proto, data_prop=True)))
