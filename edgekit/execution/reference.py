@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from edgekit.errors import RequirementError
 from edgekit.execution.loop_limit import require_an_end, with_limited_loops
+from edgekit.execution.transforms import with_exact_transforms
 from edgekit.model import PROTOBUF_LIMIT, Arrays, Model
 from edgekit.processes.supervision import asked_limits
 
@@ -35,6 +36,7 @@ class NotRunnableError(RequirementError):
 class Reference:
     """A session on the CPU, with the graph executed node by node as it is written: no fusions, no rewrites.
 
+    Fourier transforms alone are computed in double precision (:mod:`edgekit.execution.transforms`).
     Loops end with an error after the steps of :mod:`edgekit.execution.loop_limit`, unless ``--max-seconds`` was given.
 
     Args:
@@ -55,8 +57,9 @@ class Reference:
         options.intra_op_num_threads = 1 if fast else 0
         options.log_severity_level = _SILENT
         self._model = model
+        exact = model if fast else with_exact_transforms(model)
         limited = not fast and asked_limits()[1] is None
-        self._session = open_session(with_limited_loops(model) if limited else model, options)
+        self._session = open_session(with_limited_loops(exact) if limited else exact, options)
         self.inputs = tuple(each.name for each in self._session.get_inputs())
         self._outputs = [output.name for output in self._session.get_outputs()]
         self._how = "optimized, 1 thread" if fast else "node by node"

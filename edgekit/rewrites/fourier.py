@@ -47,6 +47,35 @@ class TabledTransform(Rewrite):
         return [build("Transpose", result, perm=[int(place) for place in np.argsort(order)]) if is_moved else result]
 
 
+class FramedTransform(Rewrite):
+    """``STFT`` as a convolution with a table that the window is part of, in steps from frame to frame."""
+
+    name: ClassVar[str] = "short-time Fourier transform as a convolution"
+    op_types: ClassVar[Sequence[str]] = ("STFT",)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Of a signal of a known size, with a constant window in constant steps."""
+        signal = node.inputs[0]
+        sizes = shape_of(signal)
+        if signal is None or signal.dtype is None:
+            raise InapplicableError("the type of its input is not known")
+        batch, size, parts = (*sizes, 1)[:3]
+        step, window = constant_of(node, 1), constant_of(node, 2)
+        if step is None or (window is None and len(node.inputs) > 2 and node.inputs[2] is not None):
+            raise InapplicableError("its step or its window is computed")
+        length = _number(node, 3, size if window is None else len(window))
+        frames = 1 + (size - length) // int(step.item())
+        onesided = node.attributes.get_int("onesided", 1) == 1
+        table = _table(length, parts, length, inverse=False, onesided=onesided)
+        if window is not None:
+            table *= window.astype(np.float64)[:, None, None, None]
+        bins, out_parts = table.shape[2:]
+        kernels = table.transpose(2, 3, 1, 0).reshape(bins * out_parts, parts, length).astype(signal.dtype.numpy())
+        first = build("Reshape", signal, [batch, 1, size]) if parts == 1 else build("Transpose", signal, perm=[0, 2, 1])
+        found = build("Conv", first, kernels, strides=[int(step.item())])
+        return [build("Reshape", build("Transpose", found, perm=[0, 2, 1]), [batch, frames, bins, out_parts])]
+
+
 def _number(node: ir.Node, place: int, default: int) -> int:
     value = node.inputs[place] if place < len(node.inputs) else None
     found = constant_of(node, place)

@@ -72,6 +72,7 @@ class StandardRewrites(RewriteSet):
             sampling.GatheredGrid(),
             sampling.GatheredRegions(),
             fourier.TabledTransform(),
+            fourier.FramedTransform(),
             ngrams.ComparedNgrams(),
             Definition(),
         )

@@ -27,6 +27,7 @@ NO_RULE = re.compile(r"^-- No conversion rule found for operations: (?P<ops>.+)$
 RULE_FAILED = re.compile(r"^-- Conversion is failed for: (?P<ops>.+)$", re.MULTILINE)
 MESSAGE = re.compile(r"^-- (?P<op>\S+) with a message:\n(?P<text>.*?)(?:\n\s*\n|\Z)", re.MULTILINE | re.DOTALL)
 FAILED_NODE = re.compile(r"<Node\([^)]*\): (?P<names>[^>]*)>")
+UNTYPED = "input type dynamic"
 VERSION = re.compile(r"-\d+$")
 SOURCE_PLACE = re.compile(r"failed at \S+:\d+:?$|^Exception from \S+:\d+:?$")
 
@@ -34,19 +35,25 @@ SOURCE_PLACE = re.compile(r"failed at \S+:\d+:?$|^Exception from \S+:\d+:?$")
 def gaps_in(report: str, model: ir.Model) -> list[OpGap]:
     """The nodes that the frontend could not convert, in graph order; none where the report is about something else.
 
-    Of the nodes whose conversion failed the frontend tells one per operator.
+    Of the nodes whose conversion failed the frontend tells one per operator. One that lacks the type of what another
+    of them would have made is left out.
     """
     missing = set(_operators(NO_RULE, report))
     failed = {operator: _failure(operator, report) for operator in _operators(RULE_FAILED, report)}
-    gaps = []
+    gaps: list[OpGap] = []
+    untyped: set[ir.Value] = set()
     for node in model.graph.all_nodes():
+        known = len(gaps)
         operator = op_name(node)
         if operator in missing:
             gaps.append(OpGap(operator, node_name(node), "OpenVINO's ONNX frontend has no conversion for it"))
         elif operator in failed:
             names, reason = failed[operator]
-            if not names or names & {node.name, *(value.name for value in node.outputs)}:
+            told = not names or names & {node.name, *(value.name for value in node.outputs)}
+            if told and not (UNTYPED in reason and untyped.intersection(node.inputs)):
                 gaps.append(OpGap(operator, node_name(node), f"OpenVINO's ONNX frontend cannot convert it: {reason}"))
+        if len(gaps) > known or untyped.intersection(node.inputs):
+            untyped.update(node.outputs)
     return gaps
 
 

@@ -220,6 +220,25 @@ def test_fourier_transform(assert_rewritten, shape, axis, length, attributes):
     assert_rewritten(single("DFT", x, constants, opset=20, order=order, **attributes), x, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("shape", "window", "length", "attributes"),
+    [
+        ((2, 37), True, None, {}),
+        ((2, 40, 1), True, 8, {"onesided": 1}),
+        ((1, 41), False, 7, {}),
+        ((2, 40, 1), True, None, {"onesided": 0}),
+        ((2, 40, 2), True, None, {"onesided": 0}),
+    ],
+)
+def test_short_time_fourier_transform(assert_rewritten, shape, window, length, attributes):
+    x = {"x": floats(*shape)}
+    constants = {"step": np.array(3)}
+    constants |= {"window": np.hamming(8).astype(np.float32)} if window else {}
+    constants |= {} if length is None else {"length": np.array(length)}
+    order = ["x", "step", "window" if window else "", *([] if length is None else ["length"])]
+    assert_rewritten(single("STFT", x, constants, opset=17, order=order, **attributes), x, atol=1e-5)
+
+
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
 @pytest.mark.parametrize("skips", [0, 5])
 def test_ngrams(assert_rewritten, mode, skips):

@@ -118,3 +118,32 @@ def test_a_graph_that_contradicts_itself_is_told_as_such() -> None:
     model = parsed("g (float[2] x, float[3] z) => (float[3] y) { y = Add(x, z) }")
     with pytest.raises((InputError, UnsupportedOpsError), match=r"[Bb]roadcast|inconsistent|shape"):
         convert_model(Model(ir.from_proto(model)))
+
+
+def refused(body: str, opset: int, **initializers: np.ndarray) -> list[str]:
+    """The nodes for which a model is refused."""
+    proto = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : {opset}]> g {body}')
+    proto.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in initializers.items())
+    with pytest.raises(UnsupportedOpsError) as caught:
+        convert_model(Model(ir.from_proto(onnx.shape_inference.infer_shapes(proto, data_prop=True))))
+    return [gap.node for gap in caught.value.gaps]
+
+
+def test_what_follows_a_misread_node_is_not_blamed_on_its_shape() -> None:
+    body = """(float[1, 4, 512, 1] x) => (float[1, 4, 3] y) {
+        [spectrum] s = DFT <axis = 2, onesided = 1> (x)
+        [power] p = ReduceSumSquare <axes = [-1], keepdims = 0> (s)
+        [bands] b = MatMul (p, w)
+        [least] c = Clip (b, low)
+        y = Log (c)
+    }"""
+    weights = {"w": np.ones((257, 3), np.float32), "low": np.float32(1e-6).reshape(())}
+    assert refused(body, 17, **weights) == ["spectrum"]
+
+
+def test_a_node_that_lacks_a_type_because_another_failed_is_not_told() -> None:
+    body = """(float[1, 64] x) => (float[1, F, B] y) {
+        [spectrum] s = STFT (x, step, window)
+        [power] y = ReduceSumSquare <axes = [-1], keepdims = 0> (s)
+    }"""
+    assert refused(body, 17, step=np.array(4), window=np.hanning(8).astype(np.float32)) == ["spectrum"]
