@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import re
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from types import ModuleType
 import numpy as np
 import onnx
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image
 
 from edgekit.model import ValueSpec
 from edgekit.pipeline import PackageRequest, package
@@ -137,6 +138,28 @@ def test_the_cpp_program_prepares_photos_as_the_python_program_does(
     for file, (label, probability) in others.items():
         assert mine[file][0] == label
         assert mine[file][1] == pytest.approx(probability, abs=0.0011)  # printed with a digit after the point
+
+
+@pytest.mark.cxx
+def test_the_cpp_program_turns_photos_upright_as_the_python_program_does(
+    python_program: list[object], cpp_program: list[object], tmp_path: Path
+) -> None:
+    bundle = weighing_bundle(tmp_path, "float32", (1, 3, 24, 32), {"resize": "stretch", **COLOURS})
+    pixels = Image.fromarray(np.random.default_rng(4).integers(0, 256, (20, 30, 3), np.uint8))
+    pictures = []
+    for kind, endian, orientation in itertools.product(("png", "jpg"), "<>", range(1, 9)):
+        exif = Image.Exif()
+        exif.endian = endian
+        exif[ExifTags.Base.Make] = "a camera"
+        exif[ExifTags.Base.Orientation] = orientation
+        pictures.append(tmp_path / f"{orientation}{'little' if endian == '<' else 'big'}.{kind}")
+        pixels.save(pictures[-1], exif=exif.tobytes(), quality=100, subsampling=0)
+    mine, others = (classify(program, bundle, pictures) for program in (cpp_program, python_program))
+    assert len({answer for file, answer in others.items() if file.suffix == ".png"}) == 8  # each way gives another
+    for file, (label, probability) in others.items():
+        assert mine[file][0] == label
+        # Two decoders of JPEG differ by a count or two.
+        assert mine[file][1] == pytest.approx(probability, abs=0.0011 if file.suffix == ".png" else 0.02)
 
 
 @pytest.mark.cxx

@@ -9,6 +9,8 @@
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #include <stb_image_write.h>
 
+#include "orientation.hpp"
+
 namespace {
 
 constexpr int RGB = 3;
@@ -28,7 +30,7 @@ Picture Picture::read(const std::string& file) {
     }
     Picture picture(static_cast<std::size_t>(height), static_cast<std::size_t>(width), RGB);
     std::copy_n(data.get(), picture.pixels.size(), picture.pixels.begin());
-    return picture;
+    return picture.upright(orientation_of_file(file));
 }
 
 void Picture::write(const std::string& file) const {
@@ -46,6 +48,22 @@ Picture Picture::grey() const {
         // 0.299, 0.587 and 0.114 of 2^16.
         result.pixels[place] = static_cast<std::uint8_t>(
             (19595U * pixel[0] + 38470U * pixel[1] + 7471U * pixel[2] + 0x8000U) >> 16);
+    }
+    return result;
+}
+
+Picture Picture::upright(int orientation) const {
+    const bool is_turned = orientation >= 5;  // rows have become columns
+    const bool is_upside_down = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+    const bool is_mirrored = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+    Picture result(is_turned ? width : height, is_turned ? height : width, channels);
+    for (std::size_t row = 0; row < result.height; ++row) {
+        for (std::size_t column = 0; column < result.width; ++column) {
+            const std::size_t y = is_turned ? column : row, x = is_turned ? row : column;
+            const std::size_t source = (is_upside_down ? height - 1 - y : y) * width + (is_mirrored ? width - 1 - x : x);
+            std::copy_n(pixels.data() + source * channels, channels,
+                        result.pixels.data() + (row * result.width + column) * channels);
+        }
     }
     return result;
 }

@@ -16,7 +16,7 @@ struct Picture {
     // A picture of zeros.
     Picture(std::size_t height, std::size_t width, std::size_t channels);
 
-    // Reads a PNG, JPEG, BMP or PGM file as RGB. Throws std::runtime_error.
+    // Reads a PNG, JPEG, BMP or PGM file as RGB, upright as its Exif data tells. Throws std::runtime_error.
     static Picture read(const std::string& file);
 
     // Writes a PNG file. Throws std::runtime_error.
@@ -24,6 +24,9 @@ struct Picture {
 
     // An RGB picture's luma by ITU-R BT.601, rounded as Pillow does: one channel.
     Picture grey() const;
+
+    // The same turned and mirrored as a value of Exif's tag Orientation (1 to 8) asks for.
+    Picture upright(int orientation) const;
 
     // The same on a canvas of another size, with its left upper corner at (left, top); what lies outside is cut off,
     // what is free has the value `border`.
