@@ -39,7 +39,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from edgekit.comparison.meaning import LEAST_OVERLAP, SEEN, BoxMeaning, Meaning, MeaningAccuracy, meaning_of
-from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, TaskAccuracy, class_output, json_number
+from edgekit.comparison.metrics import (
+    Comparison,
+    LabelCount,
+    OtherFormError,
+    OutputAccuracy,
+    TaskAccuracy,
+    class_output,
+    json_number,
+)
 from edgekit.data.samples import Samples
 from edgekit.execution.recurrence import restart
 from edgekit.model import Arrays, Model
@@ -331,7 +339,8 @@ def compare(
         class (see :func:`edgekit.comparison.metrics.class_output`).
 
     Raises:
-        edgekit.errors.RequirementError: The built model lacks an output, or an output's shape or dtype is another one.
+        edgekit.errors.RequirementError: The built model lacks an output.
+        edgekit.comparison.metrics.OtherFormError: An output's shape or dtype is another one; it knows the sample.
         edgekit.errors.InputError: A sample cannot be read, or its label is no class.
     """
     comparison = Comparison(outputs)
@@ -340,7 +349,11 @@ def compare(
     counts: tuple[LabelCount, LabelCount] | None = None
     for done, sample in enumerate(samples, 1):
         wanted, got = original.run(sample.feeds), built.run(sample.feeds)
-        comparison.add(wanted, got)
+        try:
+            comparison.add(wanted, got)
+        except OtherFormError as error:
+            error.sample = done - 1
+            raise
         if meaning is not None:
             meaning.add(wanted, got)
         if sample.label is not None:

@@ -88,6 +88,13 @@ class OutputAccuracy:
         return record
 
 
+class OtherFormError(RequirementError):
+    """A built model's output has another shape or element type than the original's."""
+
+    sample: int = 0
+    """On which sample, counted from 0; whoever walks the samples sets it."""
+
+
 class OutputComparison:
     """Gathers what :class:`OutputAccuracy` tells about the output called ``name``."""
 
@@ -111,7 +118,7 @@ class OutputComparison:
         """Compares the output for one more sample.
 
         Raises:
-            RequirementError: Shape or dtype are not the original's.
+            OtherFormError: Shape or dtype are not the original's.
         """
         reference, built = np.asarray(reference), np.asarray(built)
         for what, expected, found in (
@@ -119,7 +126,7 @@ class OutputComparison:
             ("element type", reference.dtype, built.dtype),
         ):
             if expected != found:
-                raise RequirementError(
+                raise OtherFormError(
                     f"the built model's output has another {what} than the original's",
                     subject=f"output {self._name!r}",
                     expected=expected,

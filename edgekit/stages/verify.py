@@ -18,7 +18,7 @@ from edgekit.comparison.accuracy import (
 )
 from edgekit.comparison.conditioning import conditioning
 from edgekit.comparison.custom_metric import Evaluation, share_lost
-from edgekit.comparison.metrics import json_number
+from edgekit.comparison.metrics import OtherFormError, json_number
 from edgekit.comparison.recorded import ExportCheck, check_export
 from edgekit.data.samples import Samples, SeededSamples
 from edgekit.data.sized_samples import SizedSamples
@@ -160,7 +160,17 @@ class Verify(Stage[Built]):
         """
         names = tuple(output.name for output in self._original.returned_outputs)
         meaning = None if self._seeded else meaning_on(samples, reference, self._original)
-        outputs, task = compare(samples, reference, runner, names, self._progress, meaning)
+        try:
+            outputs, task = compare(samples, reference, runner, names, self._progress, meaning)
+        except OtherFormError as error:  # how long an output is may depend on what the model computes
+            raise InaccurateError(
+                error.message,
+                precision=given.artifact.precision,
+                worst_samples=(error.sample,),
+                subject=error.subject,
+                expected=error.expected,
+                found=f"{error.found}, on sample {error.sample + 1}",
+            ) from error
         measured = Accuracy(
             executed_by=runner.executed_by,
             reference=reference.executed_by,

@@ -7,7 +7,6 @@ import pytest
 
 from edgekit.comparison.accuracy import Kind
 from edgekit.data.samples import SeededSamples
-from edgekit.errors import RequirementError
 from edgekit.model import Model
 from edgekit.registry import find_profile
 from edgekit.stages.build import Build
@@ -79,10 +78,13 @@ def test_a_build_with_another_shape(verified: Callable[..., Verified], onnx_file
     other = onnx_file(
         "f (float[1, 8] x) => (float[1, 8, 1] y) { e = Exp(x) y = Unsqueeze(e, a) }", name="other.onnx", a=np.array([2])
     )
-    with pytest.raises(
-        RequirementError, match=r"another shape than the original's\nexpected: \(1, 8\)\nfound: \(1, 8, 1\)"
-    ):
+    with pytest.raises(InaccurateError) as caught:
         verified(original, other)
+    assert str(caught.value) == (
+        "output 'y': the built model's output has another shape than the original's\n"
+        "expected: (1, 8)\nfound: (1, 8, 1), on sample 1"
+    )
+    assert (caught.value.precision, caught.value.worst_samples) == ("float32", (0,))
 
 
 class TestWhatTheOriginalDoesNotReproduce:
