@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from edgekit.model import Arrays
 
 CORNERS = 4
 LARGEST_EXPONENT = 20.0
+
+Activation = Literal["none", "logistic", "softmax"]
 
 
 class Detector(Protocol):
@@ -69,7 +71,8 @@ class Rows:
     """Left, top, right and bottom; else centre and size."""
     scores: Columns
     """One a class; a single one where :attr:`classes` tells the class."""
-    are_logits: bool = False
+    activation: Activation = "none"
+    """What makes scores from 0 to 1 of the numbers: the logistic function of each, or softmax over a row's."""
     background: int | None = None
     """The class that stands for nothing, which is left out before the others are counted."""
     objectness: Columns | None = None
@@ -105,7 +108,11 @@ class Rows:
     def all_scores(self, outputs: Arrays) -> np.ndarray:
         """(rows, classes) 0 to 1, without the background."""
         found = self.scores.of(outputs)
-        found = 1 / (1 + np.exp(-found)) if self.are_logits else found
+        if self.activation == "logistic":
+            found = 1 / (1 + np.exp(-found))
+        elif self.activation == "softmax":
+            powers = np.exp(found - found.max(axis=1, keepdims=True))
+            found = powers / powers.sum(axis=1, keepdims=True)
         found = found if self.objectness is None else found * self.objectness.of(outputs)
         return found if self.background is None else np.delete(found, self.background, axis=1)
 
@@ -129,7 +136,7 @@ class Rows:
             "unit": "share" if self.are_shares else "pixel",
             "order": self.order,
             "scores": asdict(self.scores),
-            "logits": self.are_logits,
+            "activation": self.activation,
             "background": self.background,
             "objectness": None if self.objectness is None else asdict(self.objectness),
             "classes": None if self.classes is None else asdict(self.classes),

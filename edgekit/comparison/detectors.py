@@ -207,15 +207,13 @@ def _after_suppression(answers: Sequence[Arrays], declared: DeclaredBoxes) -> De
 
 def _side_by_side(answers: Sequence[Arrays], declared: DeclaredBoxes) -> Detector | None:
     tables = _tables(answers)
-    boxes = [
-        name for name, found in tables.items() if found[0].shape[1] == CORNERS and not all(map(_are_shares, found))
-    ]
-    if len(boxes) != 1:
+    fours = [found for found in tables.items() if found[1][0].shape[1] == CORNERS]
+    forms = {name: _have_corners(found, declared) for name, found in fours if not all(map(_are_shares, found))}
+    boxes = [name for name, form in forms.items() if form is not None]
+    if not boxes or (len(boxes) > 1 and not declared.boxes):
         return None
     rows = len(tables[boxes[0]][0])
-    have_corners = _have_corners(tables[boxes[0]], declared)
-    if have_corners is None:
-        return None
+    have_corners = forms[boxes[0]] is True
     coordinates = Columns(boxes[0], CORNERS, 0, CORNERS)
     final = _with_classes(coordinates, rows, answers, have_corners=have_corners)
     if final is not None:
@@ -226,8 +224,11 @@ def _side_by_side(answers: Sequence[Arrays], declared: DeclaredBoxes) -> Detecto
         turned = found[0].shape[0] != rows
         classes = found[0].shape[0 if turned else 1]
         scores = Columns(name, classes, 0, classes, turned)
-        whole = Rows(coordinates, have_corners, scores, are_logits=not _are_scores(np.concatenate(found)), order=None)
+        are_logits = not _are_scores(np.concatenate(found))
+        whole = Rows(coordinates, have_corners, scores, "logistic" if are_logits else "none", order=None)
         detector = replace(whole, background=_background([whole.all_scores(answer) for answer in answers]))
+        if are_logits and detector.background is not None:
+            detector = replace(detector, activation="softmax")  # nothing is a class among others: they add up to one
         shares = [detector.all_scores(answer) for answer in answers]
         if shares[0].shape[1] and (declared.boxes or _is_sparse(shares)):
             return detector

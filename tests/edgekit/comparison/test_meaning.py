@@ -29,10 +29,10 @@ OBJECTS = [(10.0, 12.0, 30.0, 40.0, 0.9, 0), (40.0, 8.0, 60.0, 24.0, 0.8, 2), (5
 
 Form = Callable[[np.ndarray, np.ndarray], Arrays]
 SCHEMA = json.loads((Path(edgekit.__file__).parent / "manifest.schema.json").read_text())
-CENTRED = {"yolo8", "with_keypoints", "yolo5", "logits_of_queries"}
-SHARES = {"boxes_and_scores", "logits_of_queries"}
+CENTRED = {"yolo8", "with_keypoints", "yolo5", "logits_of_queries", "softmax_of_queries"}
+SHARES = {"boxes_and_scores", "logits_of_queries", "softmax_of_queries"}
 SUPPRESSED = {"after_suppression", "many_after_suppression", "in_vectors"}
-OF_THEIR_OWN = {"boxes_and_scores", "logits_of_queries", "in_vectors"}
+OF_THEIR_OWN = {"boxes_and_scores", "logits_of_queries", "softmax_of_queries", "in_vectors"}
 
 
 def dense(rng: np.random.Generator, move: float = 0.0, forget: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -82,6 +82,11 @@ def logits_of_queries(corners: np.ndarray, scores: np.ndarray) -> Arrays:
     }
 
 
+def softmax_of_queries(corners: np.ndarray, scores: np.ndarray) -> Arrays:
+    outputs = boxes_and_scores(corners, scores)
+    return {"logits": np.log(outputs["scores"]) + 4, "pred_boxes": centred(corners / 64).astype(np.float32)[np.newaxis]}
+
+
 def after_suppression(corners: np.ndarray, scores: np.ndarray) -> Arrays:
     found = Boxes(corners, scores.max(axis=1), scores.argmax(axis=1)).suppressed()
     rows = np.zeros((1, 20, 6), np.float32)
@@ -105,6 +110,7 @@ FORMS: list[Form] = [
     yolo5,
     boxes_and_scores,
     logits_of_queries,
+    softmax_of_queries,
     after_suppression,
     many_after_suppression,
     in_vectors,
@@ -186,8 +192,10 @@ def strong(record: Mapping[str, Any], outputs: Arrays) -> list[tuple[float, ...]
     boxes = []
     for row in range(len(flat[record["coordinates"]["output"]]) // record["coordinates"]["width"]):
         scores = numbers(record["scores"], flat, row)
-        if record["logits"]:
+        if record["activation"] == "logistic":
             scores = [1 / (1 + math.exp(-score)) for score in scores]
+        if record["activation"] == "softmax":
+            scores = [math.exp(score) / sum(map(math.exp, scores)) for score in scores]
         if record["objectness"] is not None:
             (there,) = numbers(record["objectness"], flat, row)
             scores = [score * there for score in scores]
@@ -257,6 +265,16 @@ def test_outputs_that_the_user_names_need_not_look_like_a_detectors() -> None:
     boxes = meaning.result().boxes
     assert boxes is not None
     assert (boxes["coordinates"]["width"], boxes["scores"]["count"], boxes["coordinates"]["turned"]) == (6, 2, False)
+
+
+def test_of_two_outputs_that_may_be_coordinates_the_user_names_these_first() -> None:
+    corners, scores = dense(np.random.default_rng(0))
+    four = np.hstack([scores, scores[:, :1] / 2])[np.newaxis].astype(np.float32)
+    answer = {"scores": four, "boxes": corners[np.newaxis].astype(np.float32)}
+    assert meaning_of([answer], PICTURE) is None
+    meaning = meaning_of([answer], PICTURE, None, DeclaredBoxes(("boxes", "scores")))
+    assert meaning is not None
+    assert meaning.result().outputs == ("boxes", "scores")
 
 
 def test_what_the_user_says_of_boxes_wins() -> None:

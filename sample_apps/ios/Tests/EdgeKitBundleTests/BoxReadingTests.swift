@@ -28,12 +28,13 @@ final class BoxReadingTests: XCTestCase {
 
     private func rows(
         coordinates: String, are: String = "corners", unit: String = "pixel", order: String = "\"xy\"",
-        scores: String, logits: Bool = false, background: String = "null", objectness: String = "null",
+        scores: String, activation: String = "none", background: String = "null", objectness: String = "null",
         classes: String = "null"
     ) -> String {
         """
         {"form": "rows", "suppressed": \(classes != "null"), "coordinates": \(coordinates),
-        "coordinates_are": "\(are)", "unit": "\(unit)", "order": \(order), "scores": \(scores), "logits": \(logits),
+        "coordinates_are": "\(are)", "unit": "\(unit)", "order": \(order), "scores": \(scores),
+        "activation": "\(activation)",
         "background": \(background), "objectness": \(objectness), "classes": \(classes)}
         """
     }
@@ -74,16 +75,28 @@ final class BoxReadingTests: XCTestCase {
         XCTAssertEqual(try reading(declared).names(of: ["a"]), ["a"])
     }
 
-    func testLogitsBesideBoxesWithYFirstAndABackground() throws {
+    func testLogitsBesideBoxes() throws {
+        let declared = rows(
+            coordinates: columns("b", width: 4, count: 4),
+            scores: columns("s", width: 2, count: 2, turned: true), activation: "logistic")
+        // The logistic function is 0.75 at the logarithm of 3.
+        let outputs: [String: [Double]] = ["b": [1, 2, 3, 4, 5, 6, 7, 8], "s": [0, -9, log(3), -2]]
+        let found = try boxes(declared, outputs)
+        XCTAssertEqual(found.map(\.corners), [Corners(left: 1, top: 2, right: 3, bottom: 4)])
+        XCTAssertEqual(found.map(\.index), [1])
+        XCTAssertEqual(found[0].score, 0.75, accuracy: 1e-12)
+    }
+
+    func testExclusiveClassesBesideBoxesWithYFirst() throws {
         let declared = rows(
             coordinates: columns("b", width: 4, count: 4), unit: "share", order: "\"yx\"",
-            scores: columns("s", width: 3, count: 3), logits: true, background: "1")
-        // The logistic function is 0.5 at 0, and 0.75 at the logarithm of 3.
-        let outputs = ["b": [0.2, 0.1, 0.6, 0.5, 0, 0, 1, 1], "s": [0, 9, log(3), -9, 9, -9]]
+            scores: columns("s", width: 3, count: 3), activation: "softmax", background: "1")
+        // One, two and five parts of eight; then nearly all of it for nothing.
+        let outputs: [String: [Double]] = ["b": [0.2, 0.1, 0.6, 0.5, 0, 0, 1, 1], "s": [0, log(2), log(5), 1, 9, 2]]
         let found = try boxes(declared, outputs)
         XCTAssertEqual(found.map(\.corners), [Corners(left: 10, top: 10, right: 50, bottom: 30)])
         XCTAssertEqual(found.map(\.index), [1])
-        XCTAssertEqual(found[0].score, 0.75, accuracy: 1e-12)
+        XCTAssertEqual(found[0].score, 0.625, accuracy: 1e-12)
         XCTAssertEqual(try reading(declared).names(of: ["cat", "nothing", "dog"]), ["cat", "dog"])
         XCTAssertEqual(try reading(declared).names(of: ["cat", "dog"]), ["cat", "dog"])
         XCTAssertNil(try reading(declared).names(of: ["cat"]))

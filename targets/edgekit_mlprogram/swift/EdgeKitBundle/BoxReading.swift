@@ -96,6 +96,11 @@ struct BoxRows: BoxReading, Decodable {
         case xy, yx
     }
 
+    /// What makes scores from 0 to 1 of a row's numbers.
+    enum Activation: String, Decodable, Sendable {
+        case none, logistic, softmax
+    }
+
     let suppressed: Bool
     let coordinates: Columns
     let coordinatesAre: Coordinates
@@ -104,8 +109,7 @@ struct BoxRows: BoxReading, Decodable {
     let order: Order?
     /// One a class, or a single one where `classes` tell the class.
     let scores: Columns
-    /// Whether the logistic function makes scores of them.
-    let logits: Bool
+    let activation: Activation
     /// The class that stands for nothing, left out before the others are counted.
     let background: Int?
     /// The factor of all scores of a box.
@@ -141,15 +145,16 @@ struct BoxRows: BoxReading, Decodable {
 
     /// The class with the largest score, the first of several, and that score.
     private func best(of table: Table, row: Int, factor: Double) -> (index: Int, score: Double) {
-        var (index, score) = (-1, -Double.infinity)
-        for place in 0..<scores.count where place != background {
-            let number = table[row, place]
-            let found = (logits ? 1 / (1 + exp(-number)) : number) * factor
-            if found > score {
-                (index, score) = (background.map { place > $0 ? place - 1 : place } ?? place, found)
-            }
+        let places = (0..<scores.count).filter { $0 != background }
+        guard let best = places.max(by: { table[row, $0] < table[row, $1] }) else { return (-1, 0) }
+        let number = table[row, best]
+        let score: Double
+        switch activation {
+        case .none: score = number
+        case .logistic: score = 1 / (1 + exp(-number))
+        case .softmax: score = 1 / (0..<scores.count).reduce(0) { $0 + exp(table[row, $1] - number) }
         }
-        return (index, score)
+        return (background.map { best > $0 ? best - 1 : best } ?? best, score * factor)
     }
 
     private func corners(of table: Table, row: Int, width: Double, height: Double) -> Corners {
