@@ -1,4 +1,4 @@
-"""Judges nodes by the table of a device's file."""
+"""Judges nodes by the table of a device's file: of the operators that it takes, or of cases that were measured."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import onnx_ir as ir
 from edgekit.graph.shapes import infer_shapes
 from edgekit.model import Model
 from edgekit.operators.hints import replacement_hint
+from edgekit.operators.measured import MeasuredTable
 from edgekit.target import Evidence, NodeVerdict, Support
 from edgekit_onnxruntime.conditions import unmet_conditions
 from edgekit_onnxruntime.devices import Device, Table
-from edgekit_onnxruntime.fates import CONSTANT, fallen_back
+from edgekit_onnxruntime.fates import CONSTANT, fallen_back, unknown
 
 
 def table_verdicts(model: Model, local: list[NodeVerdict], device: Device, table: Table) -> list[NodeVerdict]:
@@ -38,5 +39,36 @@ def table_verdicts(model: Model, local: list[NodeVerdict], device: Device, table
             return fallen_back(on_cpu, device, Evidence.TABLE, reason, hint)
         detail = f"{operator.note} (not tested here)" if operator.note else ""
         return NodeVerdict(on_cpu.node, on_cpu.op_type, Support.SUPPORTED, Evidence.TABLE, device.unit, detail)
+
+    return [verdict(*pair) for pair in zip(local, typed.graph.all_nodes(), strict=True)]
+
+
+def measured_verdicts(
+    model: Model, local: list[NodeVerdict], device: Device, table: MeasuredTable
+) -> list[NodeVerdict]:
+    """A verdict for every node by the cases that are like it; what the device left there, its fallback takes.
+
+    Args:
+        model: The model.
+        local: What the CPU provider does with each node.
+        device: The device.
+        table: What was measured of its compiler.
+    """
+    typed = infer_shapes(model, strict=False)
+    opsets = typed.graph_model.opset_imports
+    hint = f"beside the hardware, in an installation of ONNX Runtime with the {device.provider}, check asks it"
+
+    def verdict(on_cpu: NodeVerdict, node: ir.Node) -> NodeVerdict:
+        if on_cpu.op_type == CONSTANT:
+            return on_cpu
+        cases = table.cases_like(node, opsets.get(node.domain, 1))
+        if cases is None:
+            return unknown(on_cpu, f"{on_cpu.op_type} was not measured ({table.version})", hint)
+        told = table.told(cases)
+        if cases.is_taken is None:
+            return unknown(on_cpu, told, hint)
+        if not cases.is_taken:
+            return fallen_back(on_cpu, device, Evidence.TABLE, told, "")
+        return NodeVerdict(on_cpu.node, on_cpu.op_type, Support.SUPPORTED, Evidence.TABLE, device.unit, told)
 
     return [verdict(*pair) for pair in zip(local, typed.graph.all_nodes(), strict=True)]

@@ -15,7 +15,7 @@ from edgekit.target import Evidence, NodeVerdict, Profile, Support
 from edgekit_onnxruntime import qnn
 from edgekit_onnxruntime.assignment import is_available, with_unique_names
 from edgekit_onnxruntime.by_session import session_verdicts
-from edgekit_onnxruntime.by_table import table_verdicts
+from edgekit_onnxruntime.by_table import measured_verdicts, table_verdicts
 from edgekit_onnxruntime.devices import devices
 from edgekit_onnxruntime.fates import CONSTANT, unknown
 from edgekit_onnxruntime.loading import open_session
@@ -44,6 +44,8 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
         return [unknown(v, reason, f"pip install '{qnn.EXTRA}' brings it") for v in local]
     if device.table is not None:
         return table_verdicts(model, local, device, device.table)
+    if device.measured is not None:
+        return measured_verdicts(model, local, device, device.measured)
     hint = f"beside the hardware, in an installation of ONNX Runtime with the {device.provider}, check asks it"
     return [unknown(v, device.unknown_because, hint) for v in local]
 

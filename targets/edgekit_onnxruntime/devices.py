@@ -8,6 +8,7 @@
       "architecture": "arm64", where builds for it differ,
       "simulator": {…} options of QNN's simulator, which compiles for the device here; or
       "unknown_because": why nothing is known of its operators; or
+      "measured": the file of the folder ``measured`` that has what was measured of its compiler; or
       "source", "version", "date": where the table comes from, what it describes, and when it was taken from there,
       "fixed_shapes": whether the provider takes only nodes whose shapes are fixed,
       "operators": {operator with its domain in front where that is not the standard one: {
@@ -31,9 +32,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from edgekit.operators.measured import MeasuredTable
 from edgekit.target import Profile
 
 FOLDER = Path(__file__).with_name("devices")
+MEASURED = Path(__file__).with_name("measured")
+KNOWLEDGE = ("operators", "simulator", "measured", "unknown_because")
+"""What a device file has one of."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,7 @@ class Device:
     fallback: str
     table: Table | None
     simulator: Mapping[str, str] | None
+    measured: MeasuredTable | None
     unknown_because: str
 
 
@@ -97,9 +103,9 @@ def read_device(file: Path) -> Device:
         ValueError: The file does not have the form that this module tells, or claims two kinds of knowledge at once.
     """
     data = json.loads(file.read_text(encoding="utf-8"))
-    known = [kind for kind in ("operators", "simulator", "unknown_because") if kind in data]
+    known = [kind for kind in KNOWLEDGE if kind in data]
     if len(known) != 1:
-        raise ValueError(f"{file.name}: has to have one of operators, simulator and unknown_because, has {known}")
+        raise ValueError(f"{file.name}: has to have one of {', '.join(KNOWLEDGE)}, has {known}")
     try:
         named = data["profile"]
         options = {"provider": data["provider"], "device": named["name"]}
@@ -120,6 +126,7 @@ def read_device(file: Path) -> Device:
             data["fallback"],
             table,
             data.get("simulator"),
+            MeasuredTable.read(MEASURED / data["measured"]) if "measured" in data else None,
             data.get("unknown_because", ""),
         )
     except KeyError as error:

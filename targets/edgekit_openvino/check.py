@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
 
 from edgekit.errors import OpGap, UnsupportedOpsError
+from edgekit.graph.shapes import infer_shapes
 from edgekit.model import Model, node_name, op_name
 from edgekit.operators.hints import replacement_hint
+from edgekit.operators.measured import MeasuredTable
 from edgekit.target import Evidence, NodeVerdict, Profile, Support
+
+MEASURED = Path(__file__).with_name("measured")
+"""Tables of devices, by the names that OpenVINO has for them."""
 
 
 def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
@@ -31,9 +37,7 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
         return [_by_frontend(node, gaps, model.opset) for node in nodes]
     core = openvino.Core()
     if device not in core.available_devices:
-        detail = f"OpenVINO converts it; the {device} plugin compiles beside the hardware only, and there is none here"
-        hint = f"run `edgekit check` on a machine with the {device}"
-        return [_verdict(node, Support.UNKNOWN, Evidence.UNKNOWN, detail=detail, hint=hint) for node in nodes]
+        return _by_table(model, device)
     refused = _refused(core.query_model(conversion.network, device), conversion.network)
     if not refused:
         try:
@@ -47,6 +51,31 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
         else _by_plugin(node, refused, device, model.opset)
         for node in nodes
     ]
+
+
+def _by_table(model: Model, device: str) -> list[NodeVerdict]:
+    """What is known of every node for a device that is not here: how often cases like it were compiled elsewhere."""
+    converts = f"OpenVINO converts it; the {device} plugin compiles beside the hardware only, and there is none here"
+    hint = f"run `edgekit check` on a machine with the {device}"
+    file = MEASURED / f"{device}.json"
+    table = MeasuredTable.read(file) if file.is_file() else None
+    typed = infer_shapes(model, strict=False)
+    found = []
+    for node in typed.graph.all_nodes():
+        if node.op_type == "Constant":
+            found.append(_verdict(node, Support.SUPPORTED, Evidence.COMPILED, device, "becomes a constant"))
+            continue
+        cases = None if table is None else table.cases_like(node, typed.graph_model.opset_imports.get(node.domain, 1))
+        told = "" if table is None or cases is None else table.told(cases)
+        if cases is None or cases.is_taken is None:
+            detail = f"{converts}; {told}" if told else converts
+            found.append(_verdict(node, Support.UNKNOWN, Evidence.UNKNOWN, detail=detail, hint=hint))
+        elif cases.is_taken:
+            found.append(_verdict(node, Support.SUPPORTED, Evidence.TABLE, device, told))
+        else:
+            rest = f"OpenVINO's device HETERO:{device},CPU runs on the CPU what the {device} leaves"
+            found.append(_verdict(node, Support.FALLS_BACK, Evidence.TABLE, "CPU", told, rest))
+    return found
 
 
 def _by_frontend(node: ir.Node, gaps: dict[str, OpGap], opset: int) -> NodeVerdict:

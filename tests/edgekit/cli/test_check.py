@@ -88,7 +88,7 @@ def test_an_unsupported_node_is_one_json_document(edgekit: RunEdgeKit, unsupport
 
 
 def test_what_is_unknown_shares_a_row_whatever_the_operator(edgekit: RunEdgeKit, model: Path) -> None:
-    out = edgekit("check", model, "--target", "tensorrt", "--dim", "N=1").out
+    out = edgekit("check", model, "--target", "migraphx", "--dim", "N=1").out
     assert "product and 1 more   2 operators   unknown" in out
     assert out.endswith("2 unknown\nGPU: no node's unit is known; fit unknown\n")
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -140,9 +141,27 @@ def test_what_neither_the_table_nor_the_cpu_has_is_unsupported() -> None:
     assert "cast its inputs" in found.hint
 
 
-@pytest.mark.parametrize("profile", ["tensorrt", "migraphx"])
-def test_what_no_table_tells_is_unknown_for_a_reason(profile: str) -> None:
-    found = verdicts(PLAIN, profile)
+@pytest.mark.parametrize(
+    ("dtype", "support", "unit"), [("float", Support.SUPPORTED, "GPU"), ("double", Support.FALLS_BACK, "CPU")]
+)
+def test_measured_cases_tell_what_tensorrt_takes(dtype: str, support: Support, unit: str) -> None:
+    """The wheel of winml-cli has 24 cases of Relu at opset 6, and those of doubles were not compiled."""
+    (found,) = verdicts(f"({dtype}[3] x) => ({dtype}[3] y) {{ y = Relu(x) }}", "tensorrt")
+    assert (found.support, found.evidence, found.unit) == (support, Evidence.TABLE, unit)
+    assert re.fullmatch(
+        r"compiled in \d+ of \d+ cases like it, measured with ONNX Runtime's provider for TensorRT for RTX "
+        r"\(winml-cli 0\.4\.0\)",
+        found.detail,
+    )
+
+
+def test_what_was_not_measured_is_unknown() -> None:
+    (found,) = verdicts("(float[3, 3] x) => (float y) { y = Det(x) }", "tensorrt")
+    assert (found.support, found.detail) == (Support.UNKNOWN, "Det was not measured (winml-cli 0.4.0)")
+
+
+def test_what_no_table_tells_is_unknown_for_a_reason() -> None:
+    found = verdicts(PLAIN, "migraphx")
     assert {(verdict.support, verdict.evidence, verdict.unit) for verdict in found} == {
         (Support.UNKNOWN, Evidence.UNKNOWN, "")
     }

@@ -26,9 +26,21 @@ def test_the_cpu_plugin_answers_for_every_node() -> None:
 
 @pytest.mark.parametrize("profile", ["intel-gpu", "intel-npu"])
 def test_what_cannot_be_known_here_is_said_to_be_unknown(profile: str) -> None:
-    (verdict,) = verdicts("(float[3] x) => (float[3] y) { y = Relu(x) }", profile)
-    assert (verdict.support, verdict.evidence) == (Support.UNKNOWN, Evidence.UNKNOWN)
-    assert profile.removeprefix("intel-").upper() in verdict.detail
+    device = profile.removeprefix("intel-").upper()
+    body = "(float[3] x) => (float[3] z) { [measured] y = Relu(x) [other] z = Max(y, y) }"
+    measured, other = verdicts(body, profile)
+    assert (measured.support, measured.evidence, measured.unit) == (Support.SUPPORTED, Evidence.TABLE, device)
+    assert "measured with ONNX Runtime's OpenVINO provider" in measured.detail
+    assert (other.support, other.evidence) == (Support.UNKNOWN, Evidence.UNKNOWN)
+    assert device in other.detail
+
+
+def test_what_was_not_compiled_elsewhere_falls_back() -> None:
+    """The wheel of winml-cli has Relu on the NPU compiled with one to five dimensions, and not with six."""
+    body = "(float[1, 1, 1, 1, 1, 3] x) => (float[1, 1, 1, 1, 1, 3] y) { y = Relu(x) }"
+    (verdict,) = verdicts(body, "intel-npu")
+    assert (verdict.support, verdict.evidence, verdict.unit) == (Support.FALLS_BACK, Evidence.TABLE, "CPU")
+    assert verdict.hint == "OpenVINO's device HETERO:NPU,CPU runs on the CPU what the NPU leaves"
 
 
 def test_nodes_that_the_frontend_cannot_convert_are_unsupported_on_every_device() -> None:

@@ -1,0 +1,125 @@
+"""Tables of measured cases: how many of the nodes like one a device's compiler took, as somebody else measured it.
+
+A table is a JSON file::
+
+    {
+      "source": …, "version": …, "date": when it was taken from there,
+      "measured": what compiled the cases,
+      "operators": {operator with its domain in front where that is not the standard one: TREE}
+    }
+
+A TREE is ``[compiled, cases]``, or ``{"by": feature, "of": {value: TREE}}`` where cases differ by a feature: ``type``
+and ``rank`` of the first input, ``constants`` (for each input that ``inputs`` lists: ``C`` for a constant, ``-`` for a
+computed one, ``.`` for none), or the name of an attribute that is a text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import onnx
+import onnx_ir as ir
+
+from edgekit.model import op_name
+
+TAKEN = 0.8
+"""From which share of cases on a node counts as taken."""
+LEFT = 0.2
+"""Up to which share it counts as left."""
+
+
+class Cases(NamedTuple):
+    """Measured cases that are like a node."""
+
+    compiled: int
+    total: int
+
+    @property
+    def is_taken(self) -> bool | None:
+        """Whether the compiler takes such a node; None where cases differ."""
+        share = self.compiled / self.total
+        return True if share >= TAKEN else False if share <= LEFT else None
+
+
+@dataclass(frozen=True)
+class MeasuredTable:
+    """What was measured of a device's compiler."""
+
+    source: str
+    version: str
+    date: str
+    measured: str
+    operators: Mapping[str, Any]
+
+    @classmethod
+    @cache
+    def read(cls, file: Path) -> MeasuredTable:
+        """The table in a file of the form that this module tells."""
+        return cls(**json.loads(file.read_text(encoding="utf-8")))
+
+    def cases_like(self, node: ir.Node, opset: int) -> Cases | None:
+        """The cases that share most with a node; None where its operator was not measured.
+
+        Args:
+            node: A node; types and shapes of its inputs are known as far as they can be inferred.
+            opset: The version of its domain's operators.
+        """
+        tree = self.operators.get(op_name(node))
+        if tree is None:
+            return None
+        while isinstance(tree, dict):
+            value = feature(node, tree["by"], opset, tree.get("inputs", ()))
+            if value not in tree["of"]:
+                break
+            tree = tree["of"][value]
+        return _all_of(tree)
+
+    def told(self, cases: Cases) -> str:
+        """What a verdict says of the cases."""
+        share = f"{cases.compiled} of {cases.total}"
+        return f"compiled in {share} cases like it, measured with {self.measured} ({self.version})"
+
+
+def feature(node: ir.Node, name: str, opset: int, inputs: tuple[int, ...] = ()) -> str | None:
+    """The value of a feature by which tables tell cases apart; None where it is not known."""
+    first = node.inputs[0] if node.inputs else None
+    if name == "type":
+        return None if first is None or first.dtype is None else first.dtype.name
+    if name == "rank":
+        return None if first is None or first.shape is None else str(first.shape.rank())
+    if name == "constants":
+        return "".join(_kind_of(node, place) for place in inputs)
+    given = node.attributes.get(name)
+    if given is not None:
+        return given.as_string() if given.type == ir.AttributeType.STRING else None
+    return default_text(node.op_type, node.domain, opset, name)
+
+
+def default_text(op_type: str, domain: str, opset: int, attribute: str) -> str | None:
+    """The default of an operator's attribute that is a text; None where there is none."""
+    try:
+        schema = onnx.defs.get_schema(op_type, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+    known = schema.attributes.get(attribute)
+    return None if known is None else known.default_value.s.decode() or None
+
+
+def _kind_of(node: ir.Node, place: int) -> str:
+    value = node.inputs[place] if place < len(node.inputs) else None
+    if value is None:
+        return "."
+    return "-" if ir.convenience.get_const_tensor(value) is None else "C"
+
+
+def _all_of(tree: Any) -> Cases:
+    """All cases of a tree."""
+    if not isinstance(tree, dict):
+        return Cases(*tree)
+    parts = [_all_of(part) for part in tree["of"].values()]
+    return Cases(sum(part.compiled for part in parts), sum(part.total for part in parts))
