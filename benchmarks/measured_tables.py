@@ -31,7 +31,7 @@ import onnx
 from edgekit.graph.shape_request import ShapeRequest
 from edgekit.graph.shapes import infer_shapes
 from edgekit.model import Model
-from edgekit.operators.measured import MeasuredTable, default_text
+from edgekit.operators.measured import MeasuredTable, default_of
 from edgekit.registry import find_profile
 from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load
@@ -61,6 +61,9 @@ PURE = 0.02
 LEAST_GAIN = 0.002
 """Bits a case that a split has to save."""
 
+SCALARS = (onnx.defs.OpSchema.AttrType.STRING, onnx.defs.OpSchema.AttrType.INT)
+"""Types of attributes that tell cases apart."""
+
 Case = tuple[Mapping[str, str], bool]
 """The values of a case's features, and whether it was compiled."""
 
@@ -77,10 +80,10 @@ def cases_of(files: Sequence[Path]) -> tuple[list[Case], list[int]]:
         columns = parquet.read_schema(file).names
         names = [given.name for given in schema.inputs]
         places = [at for at, name in enumerate(names) if f"{name}_is_constant" in columns]
-        texts = [
+        attributes = [
             name
             for name, attribute in schema.attributes.items()
-            if attribute.type == onnx.defs.OpSchema.AttrType.STRING and f"attr_{name}" in columns
+            if attribute.type in SCALARS and f"attr_{name}" in columns
         ]
         for row in parquet.read_table(file).to_pylist():
             values = {
@@ -90,13 +93,15 @@ def cases_of(files: Sequence[Path]) -> tuple[list[Case], list[int]]:
             }
             if any(value is False for name, value in values.items() if name.endswith("_is_fixed_shape")):
                 continue
-            features = {"constants": "".join(_kind(values, names[place]) for place in places)}
-            if names:
-                features["type"] = values.get(f"{schema.inputs[0].type_str}_{operator}")
-                rank = values.get(f"{names[0]}_dim")
-                features["rank"] = None if rank is None else str(rank)
-            for name in texts:
-                features[name] = values[f"attr_{name}"] or default_text(operator, "", opset, name)
+            features = {"constants": "".join(_kind(values, names[place]) for place in places), "version": str(opset)}
+            for place, given in enumerate(schema.inputs):
+                if not values.get(f"{given.name}_is_none"):
+                    features[f"type:{place}"] = values.get(f"{given.type_str}_{operator}")
+                    rank = values.get(f"{given.name}_dim")
+                    features[f"rank:{place}"] = None if rank is None else str(rank)
+            for name in attributes:
+                value = values[f"attr_{name}"]
+                features[name] = default_of(operator, "", opset, name) if value is None else str(value)
             found.append(
                 ({key: value for key, value in features.items() if value}, bool(row["compile_run_success"][0]))
             )
@@ -152,7 +157,7 @@ def _entropy(cases: Sequence[Case]) -> float:
 def table(folder: Path, provider: str, measured: str) -> dict[str, Any]:
     """A provider's table, as its file holds it."""
     by_operator: dict[str, list[Path]] = defaultdict(list)
-    for file in sorted((folder / RULES / provider).glob("*_ai.onnx_*.parquet")):
+    for file in sorted((folder / RULES / provider).glob("*_ai.onnx_opset*[0-9].parquet")):
         operator, _ = named(file)
         if not operator.endswith("Pattern"):
             by_operator[operator].append(file)
@@ -184,6 +189,8 @@ def calibrated(document: Mapping[str, Any], profile_name: str, models: Path) -> 
     for file in sorted(models.glob("*.onnx")):
         model = infer_shapes(_fixed(file), strict=False)
         for node, verdict in zip(model.graph.all_nodes(), target.check(model, profile), strict=True):
+            if verdict.support is Support.UNKNOWN or node.op_type == "Constant":
+                continue
             cases = measured.cases_like(node, model.graph_model.opset_imports.get(node.domain, 1))
             if cases is None or cases.is_taken is None:
                 found["not told"] += 1

@@ -164,6 +164,9 @@ class Accuracy:
     """None without labels."""
     self_agreement_db: Mapping[str, float] = field(default_factory=dict)
     """Least SQNR between executions of the original, of the outputs on which that limits what can be asked."""
+    vanished: tuple[str, ...] = ()
+    """Outputs between 0 and 1 that the original does not determine either, and that differ by rounding of 1 alone: a
+    detector's probabilities where there is nothing to find."""
     accepted: tuple[str, ...] = ()
     """The floors that are missed, where the user takes it all the same."""
     sizes: tuple[SizeAccuracy, ...] = ()
@@ -201,13 +204,17 @@ class Accuracy:
             "task": None if self.task is None else self.task.as_record(),
             "meaning": None if self.meaning is None else self.meaning.as_record(),
             "self_agreement_db": {name: json_number(value) for name, value in self.self_agreement_db.items()},
+            **({"vanished": list(self.vanished)} if self.vanished else {}),
             "accepted": list(self.accepted),
             "sizes": [size.as_record() for size in self.sizes],
         }
 
     def is_broken(self) -> bool:
         """Whether an output no longer follows its input, or is infinite or NaN where the original's is not."""
-        return any(output.stuck or (output.sqnr_db is not None and output.mismatch > 0) for output in self.outputs)
+        return any(
+            (output.stuck and output.name not in self.vanished) or (output.sqnr_db is not None and output.mismatch > 0)
+            for output in self.outputs
+        )
 
     def shortfalls(self) -> list[str]:
         """What is not reached, a text each; empty where the built model passes."""
@@ -242,6 +249,8 @@ class Accuracy:
 
     def _flaws(self, output: OutputAccuracy) -> list[str]:
         subject = f"output {output.name!r}"
+        if output.name in self.vanished and not output.mismatch:
+            return []
         if output.stuck:
             return [f"{subject} is the same for all samples, the original's is not"]
         if output.sqnr_db is None:

@@ -8,9 +8,10 @@ A table is a JSON file::
       "operators": {operator with its domain in front where that is not the standard one: TREE}
     }
 
-A TREE is ``[compiled, cases]``, or ``{"by": feature, "of": {value: TREE}}`` where cases differ by a feature: ``type``
-and ``rank`` of the first input, ``constants`` (for each input that ``inputs`` lists: ``C`` for a constant, ``-`` for a
-computed one, ``.`` for none), or the name of an attribute that is a text.
+A TREE is ``[compiled, cases]``, or ``{"by": feature, "of": {value: TREE}}`` where cases differ by a feature: ``type:N``
+and ``rank:N`` of input N, ``version`` of the operator (a node's, or the greatest below), ``constants`` (for each input
+that ``inputs`` lists: ``C`` for a constant, ``-`` for a computed one, ``.`` for none), or the name of an attribute that
+is a text or an integer.
 """
 
 from __future__ import annotations
@@ -26,11 +27,14 @@ import onnx
 import onnx_ir as ir
 
 from edgekit.model import op_name
+from edgekit.operators.hints import since_version
 
 TAKEN = 0.8
 """From which share of cases on a node counts as taken."""
 LEFT = 0.2
 """Up to which share it counts as left."""
+
+VERSION = "version"
 
 
 class Cases(NamedTuple):
@@ -74,6 +78,8 @@ class MeasuredTable:
             return None
         while isinstance(tree, dict):
             value = feature(node, tree["by"], opset, tree.get("inputs", ()))
+            if tree["by"] == VERSION and value is not None:
+                value = max((version for version in tree["of"] if int(version) <= int(value)), key=int, default=None)
             if value not in tree["of"]:
                 break
             tree = tree["of"][value]
@@ -87,27 +93,37 @@ class MeasuredTable:
 
 def feature(node: ir.Node, name: str, opset: int, inputs: tuple[int, ...] = ()) -> str | None:
     """The value of a feature by which tables tell cases apart; None where it is not known."""
-    first = node.inputs[0] if node.inputs else None
-    if name == "type":
-        return None if first is None or first.dtype is None else first.dtype.name
-    if name == "rank":
-        return None if first is None or first.shape is None else str(first.shape.rank())
+    if name == VERSION:
+        version = since_version(node, opset)
+        return None if version is None else str(version)
     if name == "constants":
         return "".join(_kind_of(node, place) for place in inputs)
+    kind, colon, place = name.partition(":")
+    if colon:
+        value = node.inputs[int(place)] if int(place) < len(node.inputs) else None
+        if value is None:
+            return None
+        known = value.dtype if kind == "type" else value.shape
+        return None if known is None else known.name if isinstance(known, ir.DataType) else str(known.rank())
     given = node.attributes.get(name)
-    if given is not None:
-        return given.as_string() if given.type == ir.AttributeType.STRING else None
-    return default_text(node.op_type, node.domain, opset, name)
+    if given is None:
+        return default_of(node.op_type, node.domain, opset, name)
+    if given.type not in (ir.AttributeType.STRING, ir.AttributeType.INT):
+        return None
+    return given.as_string() if given.type == ir.AttributeType.STRING else str(given.as_int())
 
 
-def default_text(op_type: str, domain: str, opset: int, attribute: str) -> str | None:
-    """The default of an operator's attribute that is a text; None where there is none."""
+def default_of(op_type: str, domain: str, opset: int, attribute: str) -> str | None:
+    """The default of an operator's attribute that is a text or an integer; None where there is none."""
     try:
         schema = onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:
         return None
     known = schema.attributes.get(attribute)
-    return None if known is None else known.default_value.s.decode() or None
+    if known is None or known.default_value.type not in (onnx.AttributeProto.STRING, onnx.AttributeProto.INT):
+        return None
+    value = onnx.helper.get_attribute_value(known.default_value)
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def _kind_of(node: ir.Node, place: int) -> str:

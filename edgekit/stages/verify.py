@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from edgekit.comparison.accuracy import (
+    LEAST_DB,
     MAX_DROP,
     SELF_MARGIN_DB,
     Accuracy,
@@ -16,6 +17,7 @@ from edgekit.comparison.accuracy import (
     compare,
     meaning_on,
 )
+from edgekit.comparison.bounded import ROUNDING, bounded_outputs
 from edgekit.comparison.conditioning import conditioning
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.metrics import OtherFormError, json_number
@@ -119,6 +121,11 @@ class Verify(Stage[Built]):
             f"output {name!r} is determined to {limit:.0f} dB only on these inputs: so far do executions of the "
             "original agree whose inputs and weights differ by half a unit in the last place"
             for name, limit in accuracy.self_agreement_db.items()
+        ]
+        warnings += [
+            f"output {name!r} is too small on these inputs to compare: it differs by at most {ROUNDING:.1g} of the 1 "
+            "that it may be; give samples in which there is something to find"
+            for name in accuracy.vanished
         ]
         if self._samples.has_labels and accuracy.task is None:
             warnings.append("the samples have labels, but no output of the model tells a class: they were not used")
@@ -270,7 +277,14 @@ def with_self_agreement(accuracy: Accuracy, original: Model, samples: Samples) -
     limited = {
         name: limit for name, limit in limits.sqnr_db.items() if limit - SELF_MARGIN_DB < accuracy.floors.sqnr_db
     }
-    return replace(accuracy, self_agreement_db=limited)
+    undetermined = {name for name, limit in limited.items() if limit - SELF_MARGIN_DB < LEAST_DB}
+    bounded = undetermined & bounded_outputs(original)
+    vanished = tuple(
+        output.name
+        for output in accuracy.outputs
+        if output.name in bounded and output.max_abs_error is not None and output.max_abs_error <= ROUNDING
+    )
+    return replace(accuracy, self_agreement_db=limited, vanished=vanished)
 
 
 def require_accuracy(accuracy: Accuracy, kind: Kind, precision: str, subject: object) -> None:

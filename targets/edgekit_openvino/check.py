@@ -34,7 +34,11 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
         conversion = convert_model(model)
     except UnsupportedOpsError as error:
         gaps = {gap.node: gap for gap in error.gaps}
-        return [_by_frontend(node, gaps, model.opset) for node in nodes]
+        judged = [_by_frontend(node, gaps, model.opset) for node in nodes]
+        if device in openvino.Core().available_devices:
+            return judged
+        known = zip(judged, _by_table(model, device), strict=True)
+        return [verdict if verdict.support is Support.UNSUPPORTED else told for verdict, told in known]
     core = openvino.Core()
     if device not in core.available_devices:
         return _by_table(model, device)

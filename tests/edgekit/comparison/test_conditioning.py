@@ -115,3 +115,64 @@ def test_a_wrong_conversion_is_refused(onnx_model: OnnxModel, fault: str) -> Non
     assert right in GRAPH
     found = accuracy(model(onnx_model, GRAPH), Reference(model(onnx_model, GRAPH.replace(right, wrong))))
     assert found.shortfalls()
+
+
+LONG = 60
+"""Steps after which the logistic map has nothing left of its start but the rounding of whoever computes it."""
+
+
+def nothing_to_find(step: str) -> str:
+    steps = " ".join(f"n{n} = Sub (one, s{n}) {step.format(n=n, next=n + 1)}" for n in range(LONG))
+    return f"""g (float[1, 64] x) => (float[1, 64] y) {{
+        s0 = Sigmoid (x)
+        {steps}
+        d = Sub (s{LONG}, seventeen)
+        p = Sigmoid (d)
+        y = Reshape (p, shape)
+    }}"""
+
+
+NOTHING_TO_FIND = nothing_to_find("p{n} = Mul (s{n}, n{n}) s{next} = Mul (four, p{n})")
+REORDERED = nothing_to_find("p{n} = Mul (four, s{n}) s{next} = Mul (p{n}, n{n})")
+NUMBERS = {
+    "one": np.array(1, np.float32),
+    "four": np.array(3.99, np.float32),
+    "seventeen": np.array(17, np.float32),
+    "eighteen": np.array(18, np.float32),
+    "shape": np.array([1, 64]),
+    "tenth": np.array(0.1, np.float32),
+}
+
+
+def judged(onnx_model: OnnxModel, original: str, built: str) -> Accuracy:
+    def of(graph: str) -> Model:
+        used = {name: array for name, array in NUMBERS.items() if name in graph}
+        return Model(ir.from_proto(onnx_model(graph, **used)))
+
+    return accuracy(of(original), Reference(of(built)))
+
+
+def test_probabilities_that_vanish_are_no_evidence_against_a_build(onnx_model: OnnxModel) -> None:
+    found = judged(onnx_model, NOTHING_TO_FIND, REORDERED)
+    assert (found.vanished, found.shortfalls()) == (("y",), [])
+    assert not found.is_broken()
+
+
+@pytest.mark.parametrize(
+    ("change", "by"),
+    [
+        ("y = Reshape (p, shape)", "q = Add (p, tenth) y = Reshape (q, shape)"),
+        ("p = Sigmoid (d)", f"p = Sigmoid (s{LONG})"),
+    ],
+)
+def test_a_build_that_finds_what_is_not_there_is_refused(onnx_model: OnnxModel, change: str, by: str) -> None:
+    found = judged(onnx_model, NOTHING_TO_FIND, REORDERED.replace(change, by))
+    assert found.vanished == ()
+    assert found.shortfalls()
+
+
+def test_small_probabilities_that_the_original_determines_have_to_be_right(onnx_model: OnnxModel) -> None:
+    small = "g (float[1, 64] x) => (float[1, 64] y) { c = Sub (x, seventeen) y = Sigmoid (c) }"
+    found = judged(onnx_model, small, small.replace("seventeen", "eighteen"))
+    assert found.vanished == ()
+    assert found.shortfalls()

@@ -14,13 +14,16 @@ from edgekit.operators.measured import Cases, MeasuredTable
 OnnxModel = Callable[..., onnx.ModelProto]
 
 OPERATORS = {
-    "Relu": {"by": "type", "of": {"FLOAT": [9, 10], "DOUBLE": [0, 4]}},
+    "Relu": {"by": "type:0", "of": {"FLOAT": [9, 10], "DOUBLE": [0, 4]}},
     "Add": {
         "by": "constants",
         "inputs": [0, 1],
-        "of": {"--": {"by": "rank", "of": {"1": [0, 5], "2": [5, 5]}}, "-C": [3, 6]},
+        "of": {"--": {"by": "rank:0", "of": {"1": [0, 5], "2": [5, 5]}}, "-C": [3, 6]},
     },
     "Pad": {"by": "mode", "of": {"constant": [7, 7], "wrap": [0, 2]}},
+    "Sub": {"by": "version", "of": {"7": [0, 3], "13": [3, 3]}},
+    "MatMul": {"by": "rank:1", "of": {"1": [0, 9], "2": [9, 9]}},
+    "Softmax": {"by": "axis", "of": {"-1": [4, 4], "0": [0, 4]}},
     "Clip": {"by": "constants", "inputs": [1, 2], "of": {"C.": [1, 1], "..": [0, 1]}},
 }
 
@@ -46,6 +49,11 @@ def table(tmp_path: Path) -> MeasuredTable:
         ("g (float[2] x) => (float[4] y) { y = Pad (x, ones) }", Cases(7, 7), True),
         ('g (float[2] x) => (float[4] y) { y = Pad <mode = "wrap"> (x, ones) }', Cases(0, 2), False),
         ("g (float[2] x) => (float[2] y) { y = Clip (x, two) }", Cases(1, 1), True),
+        ("g (float[2] x) => (float[2] y) { y = Sub (x, x) }", Cases(3, 3), True),
+        ("g (float[2] x, float[2, 3] z) => (float[3] y) { y = MatMul (x, z) }", Cases(9, 9), True),
+        ("g (float[2, 3] x) => (float[2, 3] y) { y = Softmax (x) }", Cases(4, 4), True),
+        ("g (float[2, 3] x) => (float[2, 3] y) { y = Softmax <axis = 0> (x) }", Cases(0, 4), False),
+        ("g (float[2, 3] x) => (float[2, 3] y) { y = Softmax <axis = 1> (x) }", Cases(4, 8), None),
         ("g (float[2] x) => (float[2] y) { y = Sin (x) }", None, None),
     ],
 )
