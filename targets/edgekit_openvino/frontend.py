@@ -126,7 +126,9 @@ def _without(model: Model, names: Collection[str]) -> Model:
     graph = graph_model.graph
     for node in [node for node in graph if node_name(node) in names]:
         for value in node.outputs:
-            stand_in = ir.Value(name=f"{value.name}_given", shape=value.shape, type=value.type)
+            if not value.uses() and not value.is_graph_output():
+                continue  # such as the outputs that are left out, which have no names
+            stand_in = ir.Value(name=f"edgekit/given/{value.name}", shape=value.shape, type=value.type)
             ir.convenience.replace_all_uses_with(value, stand_in, replace_graph_outputs=True)
             graph.inputs.append(stand_in)
         graph.remove(node, safe=True)

@@ -141,6 +141,16 @@ def test_what_follows_a_misread_node_is_not_blamed_on_its_shape() -> None:
     assert refused(body, 17, **weights) == ["spectrum"]
 
 
+def test_outputs_that_a_misread_node_leaves_out_are_no_inputs() -> None:
+    model = parsed(
+        "g (float[1, 2, 4, 8] q, float[1, 2, 4, 8] k, float[1, 2, 4, 8] v)"
+        " => (float[1, 2, 4, 8] y, float[1, 2, 4, 4] p)"
+        " { y, , , p = Attention <left_window_size = 1> (q, k, v) }",
+        opset=26,
+    )
+    assert convert_model(Model(ir.from_proto(model))).expanded == ("Attention",)
+
+
 def test_a_node_that_lacks_a_type_because_another_failed_is_not_told() -> None:
     body = """(float[1, 64] x) => (float[1, F, B] y) {
         [spectrum] s = STFT (x, step, window)
