@@ -14,6 +14,8 @@ from edgekit.model import Model
 
 FLAG_LIMIT = 2
 """Below what integers stay where the graph does not tell: most such inputs are masks of zeros and ones."""
+_GREATEST_LIMIT = 2**31
+"""A limit beyond that tells nothing: no axis is as long."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,16 @@ def _switches(model: Model, inputs: Collection[ir.Value]) -> dict[str, tuple[int
     for node in model.graph.all_nodes():
         if node.op_type != "Equal" or node.domain:
             continue
-        for compared, number in (node.inputs, reversed(node.inputs)):
-            constant = ir.convenience.get_const_tensor(number) if number is not None else None
+        for compared, other in (node.inputs, reversed(node.inputs)):
+            constant = ir.convenience.get_const_tensor(other) if other is not None else None
             if constant is None or constant.size != 1 or not constant.dtype.is_integer():
+                continue
+            number = int(constant.numpy().item())
+            if abs(number) > _GREATEST_LIMIT:
                 continue
             for source in _sources(compared):
                 if source in inputs and source.name and source.shape is not None and set(source.shape) <= {1}:
-                    found.setdefault(source.name, set()).add(int(constant.numpy().item()))
+                    found.setdefault(source.name, set()).add(number)
     return {name: tuple(sorted(numbers)) for name, numbers in found.items() if max(numbers) >= FLAG_LIMIT}
 
 
@@ -75,14 +80,8 @@ def _bounds_of_lists(model: Model, inputs: Collection[ir.Value]) -> dict[str, In
     """The numbers between which single floating-point inputs are that a list of constants is compared with."""
     sides: dict[str, list[Interval]] = {}
     for node in model.graph.all_nodes():
-        if node.op_type not in _ORDERS or node.domain:
-            continue
-        first, second = node.inputs
-        for bound, listed, is_lower in (
-            (second, first, _ORDERS[node.op_type]),
-            (first, second, not _ORDERS[node.op_type]),
-        ):
-            constant = ir.convenience.get_const_tensor(listed) if listed is not None else None
+        for listed, bound, is_lower, _ in _ordered(node):
+            constant = ir.convenience.get_const_tensor(listed)
             if constant is None or constant.size < 2 or not constant.dtype.is_floating_point():
                 continue
             numbers = constant.numpy().astype(np.float64)
@@ -99,34 +98,39 @@ def _bounds_of_lists(model: Model, inputs: Collection[ir.Value]) -> dict[str, In
     }
 
 
-_ORDERS = {"Greater": True, "GreaterOrEqual": True, "Less": False, "LessOrEqual": False}
-"""Operators that compare by order; whether the second input is the lower bound of the first."""
-
-
 def _is_one_float(value: ir.Value) -> bool:
     floating = value.dtype is not None and value.dtype.is_floating_point()
     return floating and value.shape is not None and set(value.shape) <= {1}
 
 
-_SWAPPED = {
-    "Less": "Greater",
-    "Greater": "Less",
-    "LessOrEqual": "GreaterOrEqual",
-    "GreaterOrEqual": "LessOrEqual",
-}
-_OF_LENGTHS = {"Less", "GreaterOrEqual"}
-"""How places are compared with a length: those within it, or those behind it. Else it is with a place."""
-
-
 def _masks(node: ir.Node) -> Iterator[tuple[ir.Value, int]]:
-    """What places along an axis are compared with by order, and what it stays below."""
-    if node.domain or node.op_type not in _SWAPPED:
+    """What places along an axis are compared with by order, and what it stays below.
+
+    It is a length where the places are those within it or those behind it, else a place.
+    """
+    for places, compared, is_lower, or_equal in _ordered(node):
+        count = _places_from_zero(places)
+        if count is not None:
+            yield compared, count + (is_lower == or_equal)
+
+
+def _ordered(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value, bool, bool]]:
+    """For a comparison by order, each operand with the other one: whether that is its lower bound, or may equal it."""
+    first, second = (*node.inputs, None, None)[:2]
+    if node.domain or node.op_type not in _ORDERS or first is None or second is None:
         return
-    first, second = node.inputs
-    for places, compared, order in ((first, second, node.op_type), (second, first, _SWAPPED[node.op_type])):
-        count = None if places is None or compared is None else _places_from_zero(places)
-        if compared is not None and count is not None:
-            yield compared, count + (order in _OF_LENGTHS)
+    is_lower, or_equal = _ORDERS[node.op_type]
+    yield first, second, is_lower, or_equal
+    yield second, first, not is_lower, or_equal
+
+
+_ORDERS = {
+    "Greater": (True, False),
+    "GreaterOrEqual": (True, True),
+    "Less": (False, False),
+    "LessOrEqual": (False, True),
+}
+"""Operators that compare by order: whether the second input is the lower bound of the first, and may equal it."""
 
 
 _ARITHMETIC: Mapping[str, Callable[[float, np.ndarray], float]] = {
@@ -140,7 +144,7 @@ _ARITHMETIC: Mapping[str, Callable[[float, np.ndarray], float]] = {
 
 def _counted(value: ir.Value, limit: float) -> Iterator[tuple[ir.Value, int]]:
     """The values that ``value`` is counted from by constants, one frame every 160 samples say, and their limits."""
-    open_values = [(value, limit)]
+    open_values = [(value, limit)] if abs(limit) <= _GREATEST_LIMIT else []
     seen: set[ir.Value] = set()
     while open_values:
         current, limit = open_values.pop()
@@ -160,7 +164,7 @@ def _counted(value: ir.Value, limit: float) -> Iterator[tuple[ir.Value, int]]:
                 if operand is None or number is None or not number.size or not is_left:
                     continue
                 of_operand = inverse(limit, number.numpy())
-                if math.isfinite(of_operand):
+                if abs(of_operand) <= _GREATEST_LIMIT:
                     open_values.append((operand, of_operand))
 
 
@@ -175,14 +179,14 @@ def _places_from_zero(value: ir.Value) -> int | None:
         if producer is None or producer.op_type != "Range" or producer.domain:
             continue
         start, _, step = (ir.convenience.get_const_tensor(given) if given else None for given in producer.inputs)
-        count = None if source.shape is None else source.shape[0]
-        if start is None or step is None or start.numpy().item() != 0 or step.numpy().item() != 1:
+        count = source.shape[0] if source.shape is not None and source.shape.rank() else None
+        if start is None or step is None or not (np.all(start.numpy() == 0) and np.all(step.numpy() == 1)):
             return None
         return count if isinstance(count, int) and count > 1 else None
     return None
 
 
-def _lookups(node: ir.Node) -> Iterator[tuple[ir.Value, int]]:
+def _lookups(node: ir.Node) -> Iterator[tuple[ir.Value, float]]:
     """The indices or lengths that the node reads, and what they stay below."""
     if node.domain or len(node.inputs) < 2:
         return
@@ -193,8 +197,8 @@ def _lookups(node: ir.Node) -> Iterator[tuple[ir.Value, int]]:
         return
     if node.op_type == "OneHot":
         depth = ir.convenience.get_const_tensor(second)
-        if depth is not None:
-            yield first, int(depth.numpy().item())
+        if depth is not None and depth.size == 1:
+            yield first, float(depth.numpy().item())
     elif node.op_type == "Equal":  # a one-hot encoding written out: every id compared with every entry
         for indices, entries in ((first, second), (second, first)):
             constant = ir.convenience.get_const_tensor(entries)

@@ -211,3 +211,28 @@ def test_a_single_integer_is_one_of_those_that_it_is_compared_with(onnx_model: O
     assert limits == {"rate": (8000, 16000)}
     specs = [ValueSpec("rate", "int64", ())]
     assert {int(seeded_inputs(specs, seed, limits)["rate"]) for seed in range(20)} == {8000, 16000}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "longer = Div (x, n) y = Gather (table, longer)",
+        "y = Equal (x, n)",
+        "y = OneHot (x, inf, pair)",
+        "y = OneHot (x, four, pair)",
+        "places = Range (row, n, row) y = Less (places, x)",
+    ],
+)
+def test_what_no_axis_reaches_tells_nothing(onnx_model: OnnxModel, body: str) -> None:
+    model = onnx_model(
+        f"agraph (int64[1] x) => (float y) {{ {body} }}",
+        table=np.zeros((3, 2), np.float32),
+        n=np.array([10**18]),
+        inf=np.array(np.inf, np.float32),
+        four=np.zeros((2, 2), np.int64),
+        row=np.zeros((1, 2), np.int64),
+        pair=np.array([0, 1], np.float32),
+    )
+    limits = index_limits(Model(ir.from_proto(model)))
+    drawn = seeded_inputs([ValueSpec("x", "int64", (1,))], 0, limits)["x"]
+    assert drawn in (0, 1)
