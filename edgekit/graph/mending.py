@@ -8,6 +8,8 @@ from typing import Any
 
 import onnx
 
+from edgekit.graph.vetting import nodes_inside, written_nodes
+
 GRAPH_NAME = "graph"
 
 
@@ -42,21 +44,11 @@ def write_out_defaults(proto: onnx.ModelProto) -> bool:
         Whether there was one.
     """
     found = False
-    for node in _nodes(proto):
+    for node in nodes_inside(written_nodes(proto)):
         if node.op_type == "STFT" and not node.domain and all(given.name != "onesided" for given in node.attribute):
             node.attribute.append(onnx.helper.make_attribute("onesided", 1))
             found = True
     return found
-
-
-def _nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    waiting = [*proto.graph.node, *(node for function in proto.functions for node in function.node)]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for attribute in node.attribute:
-            graphs = [attribute.g] if attribute.HasField("g") else attribute.graphs
-            waiting += [inner for graph in graphs for inner in graph.node]
 
 
 def _documented(proto: onnx.ModelProto) -> Iterator[Any]:

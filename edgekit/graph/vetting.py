@@ -36,7 +36,7 @@ def check_expansion(proto: onnx.ModelProto, path: Path) -> None:
     functions = {(function.domain, function.name, function.overload): function for function in proto.functions}
     if not functions:
         return
-    written = len(proto.graph.node) + sum(len(function.node) for function in functions.values())
+    written = len(written_nodes(proto))
     most = MOST_NODES + NODES_PER_NODE * written
     counts: dict[_Key, int] = {}
     for key in _in_order(functions, path):
@@ -59,7 +59,7 @@ def check_equations(proto: onnx.ModelProto, path: Path) -> None:
     Raises:
         InputError: An equation is none.
     """
-    for node in _all_nodes([*proto.graph.node, *(node for function in proto.functions for node in function.node)]):
+    for node in nodes_inside(written_nodes(proto)):
         for attribute in node.attribute if node.op_type == "Einsum" else ():
             text = attribute.s.decode(errors="replace")
             if attribute.name == "equation" and _EQUATION.fullmatch(text) is None:
@@ -77,7 +77,7 @@ def check_references(proto: onnx.ModelProto, path: Path) -> None:
     Raises:
         InputError: There is one: it has no value (ONNX's specification, "Attribute Reference").
     """
-    for node in _all_nodes(proto.graph.node):
+    for node in nodes_inside(proto.graph.node):
         for attribute in node.attribute:
             if attribute.ref_attr_name:
                 name = node.name or ", ".join(node.output)
@@ -101,7 +101,7 @@ def check_depth(proto: onnx.ModelProto, path: Path) -> None:
     Raises:
         InputError: Deeper than :data:`MOST_LEVELS`, or more than :data:`MOST_DEEP` side by side that are deep.
     """
-    level, depth = [*proto.graph.node, *(node for function in proto.functions for node in function.node)], 0
+    level, depth = written_nodes(proto), 0
     while graphs := [graph for outer in level for graph in _graphs_of(outer)]:
         depth += 1
         level = [node for graph in graphs for node in graph.node]
@@ -149,7 +149,7 @@ def _in_order(functions: Mapping[_Key, onnx.FunctionProto], path: Path) -> Itera
                 raise InputError(f"function {key[1]!r} calls itself", subject=path)
             open_calls.add(key)
             waiting.append((key, True))
-            called = {_key(node) for node in _all_nodes(functions[key].node)} & functions.keys()
+            called = {_key(node) for node in nodes_inside(functions[key].node)} & functions.keys()
             for other in called:
                 if other in open_calls:
                     raise InputError(f"function {other[1]!r} calls itself", subject=path)
@@ -157,10 +157,16 @@ def _in_order(functions: Mapping[_Key, onnx.FunctionProto], path: Path) -> Itera
 
 
 def _expanded(nodes: Iterable[onnx.NodeProto], counts: Mapping[_Key, int]) -> int:
-    return sum(counts.get(_key(node), 1) for node in _all_nodes(nodes))
+    return sum(counts.get(_key(node), 1) for node in nodes_inside(nodes))
 
 
-def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+def written_nodes(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """The nodes of a model's graph and of its functions, without those of subgraphs."""
+    return [*proto.graph.node, *(node for function in proto.functions for node in function.node)]
+
+
+def nodes_inside(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Nodes with those of their subgraphs, in no order."""
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()

@@ -34,6 +34,17 @@ def shape_of(value: ir.Value | None) -> tuple[int, ...]:
     return tuple(int(size) for size in value.shape.numpy())
 
 
+def typed(value: ir.Value | None) -> tuple[ir.Value, ir.DataType]:
+    """A value with its type.
+
+    Raises:
+        InapplicableError: Its type is not known.
+    """
+    if value is None or value.dtype is None:
+        raise InapplicableError("the type of its input is not known")
+    return value, value.dtype
+
+
 class FloatRemainder(Rewrite):
     """``Mod`` of floating-point numbers with the divisor's sign (``fmod`` 0): the dividend less whole divisors."""
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.arithmetic import constant_of, shape_of
+from edgekit.rewrites.arithmetic import constant_of, shape_of, typed
 
 MOST_CELLS = 1 << 23
 """Of the table: a transform of 1024 complex numbers has 4 M."""
@@ -25,17 +25,15 @@ class TabledTransform(Rewrite):
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """Along a constant axis of a known size, to a constant length."""
-        x = node.inputs[0]
+        x, dtype = typed(node.inputs[0])
         sizes = shape_of(x)
-        if x is None or x.dtype is None:
-            raise InapplicableError("the type of its input is not known")
         inverse = node.attributes.get_int("inverse", 0) == 1
         onesided = node.attributes.get_int("onesided", 0) == 1
         axis = _number(node, 2, -2) if build.opset >= AXIS_IS_AN_INPUT else node.attributes.get_int("axis", 1)
         axis %= len(sizes)
         given, parts = sizes[axis], sizes[-1]
         length = _number(node, 1, 2 * (given - 1) if inverse and onesided else given)
-        table = _table(given, parts, length, inverse=inverse, onesided=onesided).astype(x.dtype.numpy())
+        table = _table(given, parts, length, inverse=inverse, onesided=onesided).astype(dtype.numpy())
         outs, out_parts = table.shape[2:]
         order = [place for place in range(len(sizes)) if place not in (axis, len(sizes) - 1)] + [axis, len(sizes) - 1]
         is_moved = order != list(range(len(sizes)))
@@ -55,10 +53,8 @@ class FramedTransform(Rewrite):
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """Of a signal of a known size, with a constant window in constant steps."""
-        signal = node.inputs[0]
+        signal, dtype = typed(node.inputs[0])
         sizes = shape_of(signal)
-        if signal is None or signal.dtype is None:
-            raise InapplicableError("the type of its input is not known")
         batch, size, parts = (*sizes, 1)[:3]
         step, window = constant_of(node, 1), constant_of(node, 2)
         if step is None or (window is None and len(node.inputs) > 2 and node.inputs[2] is not None):
@@ -70,7 +66,7 @@ class FramedTransform(Rewrite):
         if window is not None:
             table *= window.astype(np.float64)[:, None, None, None]
         bins, out_parts = table.shape[2:]
-        kernels = table.transpose(2, 3, 1, 0).reshape(bins * out_parts, parts, length).astype(signal.dtype.numpy())
+        kernels = table.transpose(2, 3, 1, 0).reshape(bins * out_parts, parts, length).astype(dtype.numpy())
         first = build("Reshape", signal, [batch, 1, size]) if parts == 1 else build("Transpose", signal, perm=[0, 2, 1])
         found = build("Conv", first, kernels, strides=[int(step.item())])
         return [build("Reshape", build("Transpose", found, perm=[0, 2, 1]), [batch, frames, bins, out_parts])]

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.arithmetic import typed
 from edgekit.rewrites.ml_scores import DOMAIN, F, width
 
 
@@ -58,11 +59,9 @@ class Binarizer(Rewrite):
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """In the input's type."""
-        x = node.inputs[0]
-        if x is None or x.dtype is None:
-            raise InapplicableError("the type of its input is not known")
+        x, dtype = typed(node.inputs[0])
         threshold = F(node.attributes.get_float("threshold", 0.0))
-        return [build.cast(build("Greater", build.cast(x, ir.DataType.FLOAT), threshold), x.dtype)]
+        return [build.cast(build("Greater", build.cast(x, ir.DataType.FLOAT), threshold), dtype)]
 
 
 class Imputer(Rewrite):

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.arithmetic import constant_of, shape_of
+from edgekit.rewrites.arithmetic import constant_of, shape_of, typed
 
 
 class WrappedPad(Rewrite):
@@ -85,10 +85,8 @@ class ScatteredUnpool(Rewrite):
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """Places count in the tensor that pooling would have begun with; ``output_shape`` adds zeros behind."""
-        x, places = node.inputs[:2]
+        (x, dtype), places = typed(node.inputs[0]), node.inputs[1]
         sizes = shape_of(x)
-        if x is None or x.dtype is None:
-            raise InapplicableError("the type of its input is not known")
         kernel = list(node.attributes["kernel_shape"].as_ints())
         strides = list(node.attributes.get_ints("strides", [1] * len(kernel)))
         pads = list(node.attributes.get_ints("pads", [0] * 2 * len(kernel)))
@@ -99,7 +97,7 @@ class ScatteredUnpool(Rewrite):
             )
         ]
         whole = [*sizes[:2], *pooled]
-        zeros = np.zeros(int(np.prod(whole)), x.dtype.numpy())
+        zeros = np.zeros(int(np.prod(whole)), dtype.numpy())
         flat = build("ScatterElements", zeros, build("Reshape", places, [-1]), build("Reshape", x, [-1]), axis=0)
         result = build("Reshape", flat, whole)
         if len(node.inputs) < 3 or node.inputs[2] is None:

@@ -22,7 +22,7 @@ from edgekit.graph.resize_tables import (
     output_sizes,
 )
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.arithmetic import constant_of, shape_of
+from edgekit.rewrites.arithmetic import constant_of, shape_of, typed
 
 MOST_CELLS = 1 << 22
 """Of one table; a larger one takes more room than most models."""
@@ -51,9 +51,8 @@ class TabledResize(Rewrite):
             raise InapplicableError(str(error)) from error
         outside = _outside(plan, grids, len(lengths))
         if transformation == "tf_crop_and_resize" and outside.any():
-            if x.dtype is None:
-                raise InapplicableError("the type of its input is not known")
-            value = np.asarray(node.attributes.get_float("extrapolation_value", 0.0), x.dtype.numpy())
+            _, dtype = typed(x)
+            value = np.asarray(node.attributes.get_float("extrapolation_value", 0.0), dtype.numpy())
             result = build("Where", outside, value, result)
         return [result]
 
