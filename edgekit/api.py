@@ -31,16 +31,14 @@ from edgekit.api_arguments import (
     optional_path,
     shape_request,
 )
-from edgekit.atomic import atomic_file
-from edgekit.bundle import Bundle, check_integrity
-from edgekit.bundle_checks.benchmark import Candidate, bench_bundle
-from edgekit.bundle_checks.throughput import ThroughputCandidate, bench_throughput
-from edgekit.bundle_checks.verification import Verification, verify_bundle
+from edgekit.api_bundles import bench, gate, load, report, sign, throughput, verify
+from edgekit.bundle import Bundle
+from edgekit.bundle_checks.benchmark import Candidate
+from edgekit.bundle_checks.throughput import ThroughputCandidate
+from edgekit.bundle_checks.verification import Verification
 from edgekit.candidates import Choice
-from edgekit.config import declared_outputs, declared_preprocessing, find_config, read_config
+from edgekit.config import Declared, declared_for, find_config, read_config
 from edgekit.data.recording import record
-from edgekit.devices import LOCAL
-from edgekit.devices.opening import open_device
 from edgekit.errors import InputError
 from edgekit.faults import as_edgekit_error
 from edgekit.loading import LoadedBundle, Prediction
@@ -63,10 +61,8 @@ from edgekit.processes.executors import open_executor
 from edgekit.progress import Progress
 from edgekit.project import ProjectBundle
 from edgekit.project_draft import Draft, draft_project
-from edgekit.quality_gate.gating import GateOrder, GateResult, judge_bundles
-from edgekit.registry import InstalledTargets, canonical_of, find_profile, find_witness, installed_targets
-from edgekit.signature import check_signature
-from edgekit.signature import sign as sign_bundle
+from edgekit.quality_gate.gating import GateResult
+from edgekit.registry import InstalledTargets, find_profile, installed_targets
 from edgekit.terminal.board import Board
 
 __all__ = [
@@ -172,6 +168,7 @@ def package(
     """
     source = Path(model)
     _, profile = find_profile(target)
+    declared = declared_for(source, optional_path(data), optional_path(config))
     request = PackageRequest(
         model=source,
         target=target,
@@ -190,8 +187,8 @@ def package(
         precision=precision,
         shapes=shape_request(dims, shapes),
         labels=optional_path(labels),
-        preprocessing=declared_preprocessing(optional_path(config), optional_path(data), source),
-        outputs=declared_outputs(optional_path(config), optional_path(data), source),
+        preprocessing=declared.preprocessing,
+        outputs=declared.outputs,
         states=states or {},
         target_options=options or {},
         instruction_sets=instruction_set_names(isa),
@@ -368,6 +365,7 @@ def quantize(
         edgekit.quantizer.BudgetError: No candidate holds the accuracy budget.
     """
     source = Path(model)
+    declared = Declared() if data is None else declared_for(source, Path(data), optional_path(config))
     order = QuantizeOrder(
         model=source,
         output=Path(output),
@@ -383,133 +381,11 @@ def quantize(
         shapes=shape_request(dims, shapes),
         instruction_sets=instruction_set_names(isa),
         labels=optional_path(labels),
-        preprocessing=None if data is None else declared_preprocessing(optional_path(config), Path(data), source),
-        outputs=None if data is None else declared_outputs(optional_path(config), Path(data), source),
+        preprocessing=declared.preprocessing,
+        outputs=declared.outputs,
     )
     with open_executor(workers, cluster) as executor:
         return quantize_model(order, progress or Progress(), executor)
-
-
-def verify(
-    bundle: StrPath | Bundle,
-    *,
-    data: StrPath | None = None,
-    model: StrPath | None = None,
-    config: StrPath | None = None,
-    device: str = LOCAL,
-    device_timeout: float | None = None,
-    layers: bool = False,
-    results: StrPath | None = None,
-    witness: str | None = None,
-    signers: StrPath | None = None,
-    progress: Progress | None = None,
-) -> Verification:
-    """Verifies a bundle's files, golden outputs and accuracy: ``edgekit verify``.
-
-    Args:
-        bundle: The bundle.
-        data: Folder of samples to measure the accuracy on; they need labels where ``model`` is not given.
-        model: The ONNX file that the bundle was made from, to compare with.
-        config: Project file whose preprocessing is used where the bundle holds none; by default nearest to ``data``.
-        device: URL of what executes the bundle; this machine by default.
-        device_timeout: Seconds that the device may be silent; by default its own.
-        layers: Compare intermediate values too.
-        results: File that the bundle's check wrote on a device that is not reached from here.
-        witness: Name of an installed witness that executes the bundle too.
-        signers: Who may sign: OpenSSH's file of allowed signers; the bundle then needs a signature by one of them.
-        progress: Told of the stages and warnings; silent by default.
-
-    Raises:
-        InputError: The arguments do not fit the bundle, or the device cannot be reached.
-        RequirementError: A file is changed, the outputs are wrong, or the device cannot run the bundle.
-    """
-    told = progress or Progress()
-    second = None if witness is None else find_witness(witness)
-    where = open_device(device, device_timeout, told.step, optional_path(results))
-    opened, source, folder = bundle_of(bundle), optional_path(model), optional_path(data)
-    if signers is not None:
-        check_signature(opened, Path(signers))
-    with told.stage("verify"):
-        declared = None if folder is None else declared_preprocessing(optional_path(config), folder, source)
-        found = verify_bundle(opened, folder, source, told.step, declared, where, layers=layers, witness=second)
-    if found.accuracy is not None and found.accuracy.label_doubt is not None:
-        told.warn(found.accuracy.label_doubt)
-    return found
-
-
-def bench(
-    bundle: StrPath | Bundle,
-    *,
-    against: StrPath | Bundle | None = None,
-    model: StrPath | None = None,
-    device: str = LOCAL,
-    device_timeout: float | None = None,
-    progress: Progress | None = None,
-) -> list[Candidate]:
-    """Measures a bundle's latency, load time and memory, in turns with others: ``edgekit bench``.
-
-    Args:
-        bundle: The bundle.
-        against: A second bundle.
-        model: The ONNX file that the bundle was made from, executed on this machine.
-        device: URL of what executes the bundles; this machine by default.
-        device_timeout: Seconds that the device may be silent; by default its own.
-        progress: Told of the stages and warnings; silent by default.
-
-    Returns:
-        The bundle first, then the others. One that is not :attr:`Candidate.of_device` was executed by a stand-in, whose
-        times say nothing about the device.
-
-    Raises:
-        InputError: The arguments do not fit the bundle, or the device cannot be reached.
-        RequirementError: A bundle's files are changed, or the device cannot run it.
-    """
-    told = progress or Progress()
-    where = open_device(device, device_timeout, told.step)
-    opened, other = bundle_of(bundle), None if against is None else bundle_of(against)
-    with told.stage("bench"):
-        return bench_bundle(opened, other, optional_path(model), told.step, where)
-
-
-def throughput(
-    bundle: StrPath | Bundle,
-    *,
-    against: StrPath | Bundle | None = None,
-    streams: int | str = "auto",
-    batch: int = 1,
-    device: str = LOCAL,
-    device_timeout: float | None = None,
-    progress: Progress | None = None,
-) -> list[ThroughputCandidate]:
-    """Measures how many samples a bundle gets done in a second: ``edgekit bench --streams N --batch N``.
-
-    Args:
-        bundle: The bundle.
-        against: A second bundle, measured in turns.
-        streams: How many inferences run at the same time, on all processors; ``auto`` for the runtime's own choice.
-        batch: Samples in each inference.
-        device: URL of what executes the bundles; this machine by default.
-        device_timeout: Seconds that the device may be silent; by default its own.
-        progress: Told of the stages and warnings; silent by default.
-
-    Returns:
-        The bundle first, then the other.
-
-    Raises:
-        InputError: The arguments do not fit the bundle, the device cannot be reached, or it runs no inferences at the
-            same time.
-        RequirementError: A bundle's files are changed, or the device cannot run it.
-    """
-    if streams != "auto" and (not str(streams).isdecimal() or not int(streams)):
-        raise InputError("is no number of streams", subject=f"--streams {streams}", expected="a number, or auto")
-    if batch < 1:
-        raise InputError("is no number of samples", subject=f"--batch {batch}", expected="1 or more")
-    count = None if streams == "auto" else int(streams)
-    told = progress or Progress()
-    where = open_device(device, device_timeout, told.step)
-    opened, other = bundle_of(bundle), None if against is None else bundle_of(against)
-    with told.stage("bench"):
-        return bench_throughput(opened, other, count, batch, told.step, where)
 
 
 def init(
@@ -539,119 +415,6 @@ def init(
         return draft_project(Path(model), optional_path(data), tuple(targets), Path(output))
 
 
-def gate(
-    *bundles: StrPath,
-    config: StrPath | None = None,
-    baseline: StrPath | None = None,
-    against: StrPath | None = None,
-    update: bool = False,
-    model: StrPath | None = None,
-    time_limit: float | None = None,
-    device: str | None = None,
-    device_timeout: float | None = None,
-    results: StrPath | None = None,
-    isa: str | None = None,
-    signers: StrPath | None = None,
-    progress: Progress | None = None,
-) -> GateResult:
-    """Judges bundles by the budgets of the project file: ``edgekit gate``.
-
-    Args:
-        bundles: The bundles; by default every one that the project declares.
-        config: The project file; by default the nearest ``edgekit.toml`` here or in a folder above.
-        baseline: File with the figures of an earlier build; by default the one that the project file names.
-        against: An earlier bundle, or a folder that holds one for each, by its name.
-        update: Write the figures to the baseline instead of comparing with it.
-        model: The ONNX file that the only bundle was made from.
-        time_limit: Seconds that one measurement may take; by default as the project file says, or 60.
-        device: URL of where milliseconds and memory are measured; by default as the project file says, or this machine.
-        device_timeout: Seconds that the device may be silent; by default its own.
-        results: File that the only bundle's check wrote on a device that is not reached from here.
-        isa: Instruction sets with which they have to compute their golden outputs, such as ``"avx2,vnni"``.
-        signers: Who may sign: OpenSSH's file of allowed signers; every bundle then needs a signature by one of them.
-        progress: Told of the bundles and warnings; silent by default.
-
-    Returns:
-        The verdicts; :attr:`GateResult.passed` says whether all bundles keep their budgets.
-
-    Raises:
-        InputError: There is nothing to judge, or nothing to judge by; or arguments contradict each other.
-    """
-    order = GateOrder(
-        tuple(map(Path, bundles)),
-        optional_path(config) or find_config(Path.cwd()),
-        optional_path(baseline),
-        optional_path(against),
-        update,
-        optional_path(model),
-        time_limit,
-        device,
-        device_timeout,
-        optional_path(results),
-        optional_path(signers),
-        instruction_set_names(isa),
-    )
-    return judge_bundles(order, progress or Progress())
-
-
-def report(bundle: StrPath | Bundle, output: StrPath, *, against: StrPath | Bundle | None = None) -> Path:
-    """Writes what a bundle holds as one HTML file: ``edgekit report``.
-
-    Args:
-        bundle: The bundle.
-        output: The HTML file to write.
-        against: A second bundle, shown beside it.
-
-    Returns:
-        The file.
-
-    Raises:
-        InputError: There is no bundle, or the file cannot be written.
-        RequirementError: A bundle's files are changed.
-    """
-    from edgekit.reporting.html import html_report
-
-    bundles = [bundle_of(one) for one in (bundle, against) if one is not None]
-    for opened in bundles:
-        check_integrity(opened, canonical_of(opened.profile_name))
-    text = html_report(*bundles)
-    with atomic_file(Path(output)) as place:
-        place.write_text(text, encoding="utf-8", newline="\n")
-    return Path(output)
-
-
-def sign(bundle: StrPath | Bundle, key: StrPath) -> Path:
-    """Signs a bundle with an OpenSSH key: ``edgekit sign``.
-
-    Args:
-        bundle: The bundle.
-        key: A private key of OpenSSH, or the public half of one that the SSH agent holds.
-
-    Returns:
-        The file of the signature.
-
-    Raises:
-        InputError: There is no bundle, or the key cannot be used.
-        RequirementError: The bundle's files are changed.
-    """
-    return sign_bundle(bundle_of(bundle), Path(key))
-
-
 def targets() -> InstalledTargets:
     """The targets of this installation with their device profiles: ``edgekit targets``."""
     return installed_targets()
-
-
-def load(bundle: StrPath | Bundle) -> LoadedBundle:
-    """Opens a bundle to run it in this process, with its preprocessing and its classes' names.
-
-    ``edgekit.load("model-intel")("cat.png")`` gives the classes, the most likely first; an array gives the outputs.
-
-    Args:
-        bundle: The bundle.
-
-    Raises:
-        InputError: There is no bundle, or the target that built it is not installed.
-        RequirementError: Its files are changed.
-    """
-    return LoadedBundle(bundle_of(bundle))

@@ -234,39 +234,30 @@ def find_config(start: Path) -> Path | None:
     return next((file for folder in (start, *start.parents) if (file := folder / CONFIG_FILE).is_file()), None)
 
 
-def declared_preprocessing(config: Path | None, data: Path | None, model: Path | None) -> Preprocessing | None:
-    """How the pictures or sounds of a data folder become a model's input, as a project file declares it.
+@dataclass(frozen=True)
+class Declared:
+    """What a project file says of a model, whether or not it declares bundles."""
+
+    preprocessing: Preprocessing | None = None
+    outputs: DeclaredBoxes | None = None
+
+
+def declared_for(model: Path | None, data: Path | None, config: Path | None) -> Declared:
+    """How a data folder's pictures or sounds become a model's input, and boxes are read from its outputs.
 
     Args:
-        config: The project file; None: the nearest to the data.
-        data: The folder of samples.
         model: The ONNX file.
+        data: The folder of samples.
+        config: The project file; None: the nearest to the data.
 
     Raises:
         InputError: The project file cannot be used.
     """
-    found = _declaring(config, data)
-    return None if found is None else found.preprocessing_of(model)
-
-
-def declared_outputs(config: Path | None, data: Path | None, model: Path | None) -> DeclaredBoxes | None:
-    """How boxes are read from a model's outputs, as a project file declares it.
-
-    Args:
-        config: The project file; None: the nearest to the data.
-        data: The folder of samples.
-        model: The ONNX file.
-
-    Raises:
-        InputError: The project file cannot be used.
-    """
-    found = _declaring(config, data)
-    return None if found is None else found.outputs_of(model)
-
-
-def _declaring(config: Path | None, data: Path | None) -> Config | None:
     path = config or (find_config(data) if data is not None else None)
-    return None if path is None else read_config(path)
+    if path is None:
+        return Declared()
+    found = read_config(path)
+    return Declared(found.preprocessing_of(model), found.outputs_of(model))
 
 
 def parse_fraction(value: float | str) -> float:
