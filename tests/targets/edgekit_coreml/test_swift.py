@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -382,6 +383,64 @@ def test_a_picture_shows_boxes(swift: tuple[Path, Run], bundle: Path, tmp_path: 
         np.testing.assert_allclose(bird[2:] - bird[:2], (48, 32), atol=0.1)
 
 
+HOLDS_AGAINST_THE_MANIFEST = """
+import Foundation
+import XCTest
+import MODULE
+
+final class IntegrityTests: XCTestCase {
+    func testWritesWhatIsWrongWithEachCopy() throws {
+        let folder = URL(fileURLWithPath: try XCTUnwrap(ProcessInfo.processInfo.environment["COPIES"]))
+        var found: [String: [String: String]] = [:]
+        for copy in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil) {
+            let digest = try? String(contentsOf: copy.appendingPathComponent("digest.txt"), encoding: .utf8)
+            do {
+                try ModelBundle(folder: copy).checkIntegrity(manifestDigest: digest)
+                found[copy.lastPathComponent] = [:]
+            } catch let error as IntegrityError {
+                found[copy.lastPathComponent] = error.flaws.mapValues(\\.rawValue)
+            }
+        }
+        try JSONSerialization.data(withJSONObject: found).write(to: folder.appendingPathExtension("json"))
+    }
+}
+"""
+
+
+def test_files_are_held_against_the_manifest(swift: tuple[Path, Run], bundle: Path) -> None:
+    folder, run = swift
+    stub = stubbed(bundle, folder, ["y", "v"])
+    digest = hashlib.sha256((bundle / "manifest.json").read_bytes()).hexdigest()
+    weights = "model.mlpackage/Data/com.apple.CoreML/model.mlmodel"
+    expected: dict[str, dict[str, str]] = {
+        "whole": {},
+        "known": {},
+        "beside": {},
+        "other": {"manifest.json": "changed"},
+        "changed": {weights: "changed"},
+        "missing": {weights: "missing"},
+        "added": {"model.mlpackage/Data/more.bin": "not in the manifest"},
+    }
+    copies = stub / "copies"
+    for name in expected:
+        shutil.copytree(bundle, copies / name)
+    (copies / "known" / "digest.txt").write_text(digest.upper())
+    (copies / "other" / "digest.txt").write_text(digest[::-1])
+    (copies / "beside" / "report.md").write_text("is none of the model's")
+    data = bytearray((copies / "changed" / weights).read_bytes())
+    data[-1] ^= 1
+    (copies / "changed" / weights).write_bytes(data)
+    (copies / "missing" / weights).unlink()
+    (copies / "added" / "model.mlpackage" / "Data" / "more.bin").write_text("")
+    module = module_name(read_bundle(bundle).name)
+    tests = HOLDS_AGAINST_THE_MANIFEST.replace("MODULE", module)
+    (stub / "EdgeKitBundleTests" / "IntegrityTests.swift").write_text(tests)
+    given = {"COPIES": place_of(copies)}
+    done = run("swift", "test", "--package-path", place_of(stub), "--filter", "IntegrityTests", **given)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((stub / "copies.json").read_text()) == expected
+
+
 @pytest.mark.parametrize(
     ("target", "also", "models"),
     [
@@ -449,7 +508,7 @@ def test_an_app_holds_two_bundles(swift: tuple[Path, Run], tmp_path: Path) -> No
     assert "Emitting module CatsModel" in planned.stdout
     assert "Emitting module DogsModel" in planned.stdout
     missing = set(re.findall(r"no such module '(\w+)'", planned.stdout + planned.stderr))
-    assert missing <= {"CoreGraphics", "CoreML", "CoreVideo"}, "as far as a system without them comes"
+    assert missing <= {"CoreGraphics", "CoreML", "CoreVideo", "CryptoKit"}, "as far as a system without them comes"
 
 
 def test_the_sample_app_is_well_formed(swift: tuple[Path, Run]) -> None:
@@ -467,7 +526,7 @@ def test_the_sources_of_the_other_sample_apps_compile(swift: tuple[Path, Run]) -
     folder, run = swift
     place = Path(tempfile.mkdtemp(dir=folder))
     apps = SAMPLE_TESTS.parents[2]
-    sources = {name: HERE / "swift" / "Stubs" / name for name in ("CoreVideo", "CoreGraphics", "CoreML")}
+    sources = {name: HERE / "swift" / "Stubs" / name for name in ("CoreVideo", "CoreGraphics", "CoreML", "CryptoKit")}
     sources["EdgeKitBundle"] = apps / "ios" / "Sources" / "EdgeKitBundle"
     common = ["-parse-as-library", "-I", place_of(place)]
     strict = [*common, "-swift-version", "6", "-warnings-as-errors"]

@@ -5,6 +5,16 @@ public struct Manifest: Decodable, Sendable {
     public struct Model: Decodable, Sendable {
         /// The model's file or folder, relative to the bundle.
         public let main: String
+        /// Files and folders that the model consists of.
+        let files: [String]
+    }
+
+    /// A file of the bundle.
+    struct File: Decodable, Sendable {
+        /// Relative to the bundle.
+        let path: String
+        /// In lower-case hexadecimal digits.
+        let sha256: String
     }
 
     /// An input or output by its ONNX name, and what the built model calls it.
@@ -122,6 +132,8 @@ public struct Manifest: Decodable, Sendable {
     public let labels: [String]?
     public let preprocessing: Preprocessing?
     public let golden: Golden
+    /// All files but the manifest itself, its signature and the measured times.
+    let files: [File]
     /// nil in a bundle that says nothing of it.
     let accuracy: Accuracy?
 

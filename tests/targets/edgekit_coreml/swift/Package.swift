@@ -7,7 +7,7 @@ import PackageDescription
 let environment = Context.environment
 /// Whether this system has Core AI.
 let coreAI: [Target] = environment["STUB_CORE_AI"] == nil ? [] : [.target(name: "CoreAI", path: "Stubs/CoreAI")]
-let stubs: [Target.Dependency] = ["CoreML", "CoreVideo", "CoreGraphics"] + coreAI.map { .byName(name: $0.name) }
+let stubs: [Target.Dependency] = ["CoreML", "CoreVideo", "CoreGraphics", "CryptoKit"] + coreAI.map { .byName(name: $0.name) }
 let mainModel = environment["MAIN_MODEL"] ?? "model.mlpackage"
 /// The test puts the bundle's module here.
 let module = "BundleModel"
@@ -38,6 +38,7 @@ let package = Package(
     targets: coreAI + [
         .target(name: "CoreVideo", path: "Stubs/CoreVideo"),
         .target(name: "CoreGraphics", path: "Stubs/CoreGraphics"),
+        .target(name: "CryptoKit", path: "Stubs/CryptoKit"),
         .target(name: "CoreML", dependencies: ["CoreVideo"], path: "Stubs/CoreML"),
         .target(
             name: module,
