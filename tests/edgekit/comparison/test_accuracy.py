@@ -151,5 +151,15 @@ def test_an_output_that_the_original_does_not_reproduce_is_asked_for_less() -> N
     assert shortfalls(Kind.FLOAT32, replace(GOOD, worst_sample_db=30.0), own={"y": 36.0}) == []
     assert len(shortfalls(Kind.FLOAT32, replace(GOOD, worst_sample_db=29.0), own={"y": 36.0})) == 1
     assert len(shortfalls(Kind.FLOAT32, replace(GOOD, worst_sample_db=30.0), own={"z": 36.0})) == 1
-    assert len(shortfalls(Kind.FLOAT32, replace(GOOD, worst_sample_db=9.0), own={"y": 3.0})) == 1
+    assert len(shortfalls(Kind.FLOAT32, replace(GOOD, sqnr_db=19.0, worst_sample_db=9.0), own={"y": 3.0})) == 1
     assert len(shortfalls(Kind.FLOAT32, replace(GOOD, worst_sample_db=49.0), own={"y": 90.0})) == 1
+
+
+def test_a_sample_that_the_original_does_not_determine_is_weighed_with_the_others() -> None:
+    """A logit near zero among large ones: executions of the original agree to 3 dB on it, and to 25 dB over all."""
+    near_zero = replace(GOOD, sqnr_db=25.0, worst_sample_db=7.0)
+    assert shortfalls(Kind.FLOAT32, near_zero, own={"y": 3.0}) == []
+    assert len(shortfalls(Kind.FLOAT32, near_zero, own={"z": 3.0})) == 1
+    assert len(shortfalls(Kind.FLOAT32, near_zero, own={"y": 13.5})) == 1
+    assert len(shortfalls(Kind.FLOAT32, replace(near_zero, worst_sample_db=-4.0), own={"y": 3.0})) == 1
+    assert len(shortfalls(Kind.FLOAT32, replace(near_zero, sqnr_db=19.9), own={"y": 3.0})) == 1
