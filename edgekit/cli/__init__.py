@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -27,6 +28,7 @@ from edgekit.cli import (
     targets,
     verify,
 )
+from edgekit.cli._console import results_alone_on_stdout
 from edgekit.cli._plugin_texts import fill_help
 from edgekit.cli._signals import interrupted_by_signals
 
@@ -97,9 +99,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with interrupted_by_signals() as interruption:
             group = typer.main.get_group(app)
-            if not {"-h", "--help"}.isdisjoint(arguments):
+            asks_for_help = not {"-h", "--help"}.isdisjoint(arguments)
+            if asks_for_help:
                 fill_help(group, arguments[0])
-            code = group.main(arguments, prog_name="edgekit", standalone_mode=False) or 0
+            with results_alone_on_stdout() if "--json" in arguments and not asks_for_help else nullcontext():
+                code = group.main(arguments, prog_name="edgekit", standalone_mode=False) or 0
             if code and interruption.told is not None:  # Typer makes an exit code of Ctrl-C, without a word
                 raise KeyboardInterrupt
             return code

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import typer
 
@@ -22,6 +24,20 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 100
 """Columns of a table in a pipe, as logs are read: longer cells are wrapped, not cut. ``COLUMNS`` says otherwise."""
+
+
+_RESULTS: ContextVar[TextIO] = ContextVar("results")
+
+
+@contextmanager
+def results_alone_on_stdout() -> Iterator[None]:
+    """Sends to stderr what others print, a function of ``--metric`` or a plugin: a program reads the result."""
+    token = _RESULTS.set(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _RESULTS.reset(token)
 
 
 class Console:
@@ -45,10 +61,12 @@ class Console:
         """
         if self.as_json:
             document = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
-            sys.stdout.write(escaped_json(document) + "\n")
+            results = _RESULTS.get(sys.stdout)
+            results.write(escaped_json(document) + "\n")
+            results.flush()
         else:
             render(_rich_console())
-        sys.stdout.flush()
+            sys.stdout.flush()
 
     def note(self, text: str) -> None:
         """Says what is not the result, such as which file was written; silent with ``--json`` and ``--quiet``."""

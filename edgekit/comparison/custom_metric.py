@@ -8,7 +8,7 @@ It looks like this::
 
 ``run`` executes a model: it takes inputs by name and gives outputs by name, NumPy arrays of the ONNX model's shapes and
 element types. ``samples`` are those of ``--data`` (:class:`edgekit.data.samples.Samples`), which can be walked more
-than once. The result is a finite number, and a higher one is better.
+than once. The result is a finite number of a magnitude up to 1e100, and a higher one is better.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import math
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +31,8 @@ from edgekit.data.samples import Samples
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.model import Arrays
 
+_LARGEST = 1e100
+"""What such a number and shares of it are in the manifest stays finite."""
 Run = Callable[[Mapping[str, np.ndarray]], Arrays]
 
 
@@ -79,7 +80,7 @@ class Evaluation:
         """What the function finds.
 
         Raises:
-            InputError: It fails, or its result is no finite number.
+            InputError: It fails, or its result is no finite number or larger than 1e100.
         """
         _, function = _function(self.name, self.folder)
         with _first_in(self.folder):
@@ -95,7 +96,7 @@ class Evaluation:
             number = float(value)
         except Exception as error:  # foreign code as well: of a class that defines what float() does
             raise _no_number(self.name, f"a value of type {type(value).__name__}") from error
-        if not math.isfinite(number):
+        if not abs(number) <= _LARGEST:
             raise _no_number(self.name, str(number))
         return number
 
@@ -106,7 +107,7 @@ class Evaluation:
             InputError: It fails, or gives 0, of which there is no share.
         """
         value = self(run, samples)
-        if value == 0:
+        if abs(value) < 1 / _LARGEST:
             raise InputError(
                 "the evaluation function gives 0 for the float model",
                 subject=self.name,
@@ -120,7 +121,7 @@ def _no_number(name: str, found: str) -> InputError:
     return InputError(
         "the evaluation function did not give a number",
         subject=name,
-        expected="a finite number, higher where the model is better",
+        expected=f"a finite number, higher where the model is better, of a magnitude up to {_LARGEST:g}",
         found=found,
     )
 

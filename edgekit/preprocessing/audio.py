@@ -16,6 +16,8 @@ from edgekit.model import ValueSpec
 from edgekit.preprocessing._values import as_dtype, factor, resolve_dtype
 from edgekit.regular_file import SAMPLE_BYTES, open_regular
 
+_WIDEST = 4
+"""Bytes of a sample."""
 SUFFIXES = frozenset({".wav", ".wave"})
 
 
@@ -85,6 +87,8 @@ class AudioDecoder:
                 channels, width, rate, count = sound.getparams()[:4]
                 data = sound.readframes(min(count, SAMPLE_BYTES))
                 data = data[: len(data) // (channels * width) * channels * width]
+                if width > _WIDEST:
+                    raise wave.Error(f"samples of {8 * width} bits")
         except InputError:
             raise
         except Exception as error:  # what the wave module raises for odd headers differs from version to version

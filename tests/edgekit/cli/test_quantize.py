@@ -196,6 +196,19 @@ def test_a_measure_of_ones_own(
     assert text.startswith(f"error: {name}:nothing: the evaluation function did not give a number\n")
 
 
+def test_what_a_measure_prints_is_no_part_of_the_record(
+    edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"loud_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text("print('imported')\ndef one(*_):\n    print('called')\n    return 1.0\n")
+    monkeypatch.chdir(tmp_path)
+    options = ["--data", data, "--scheme", "int8", "--dim", "N=1", "-o", tmp_path / "int8.onnx"]
+    loud = edgekit("quantize", model, *options, "--metric", f"{name}:one", "--json")
+    assert loud.json["curve"][0]["value"] == 1.0
+    assert {"imported", "called"} <= set(loud.err.splitlines())
+    assert "called\n" in edgekit("quantize", model, *options, "--metric", f"{name}:one").out
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -36,6 +36,9 @@ def far_too_large(run, samples):
 def not_a_number(run, samples):
     return float("nan")
 
+def too_large_for_shares(run, samples):
+    return 3e300
+
 def array(run, samples):
     import numpy
     return numpy.float32(0.5)
@@ -114,6 +117,7 @@ def test_what_cannot_be_called_is_refused_before_any_work(name: str, message: st
         ("nothing", "did not give a number\nexpected: a finite number, higher .*\nfound: a value of type NoneType"),
         ("far_too_large", "did not give a number\nexpected: a finite number, higher .*\nfound: a value of type int"),
         ("not_a_number", "found: nan"),
+        ("too_large_for_shares", r"of a magnitude up to 1e\+100\nfound: 3e\+300"),
     ],
 )
 def test_what_goes_wrong_in_it_is_told_under_its_name(function: str, message: str, scores: Path) -> None:

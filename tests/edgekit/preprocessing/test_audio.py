@@ -90,6 +90,15 @@ def test_a_file_that_is_no_sound(tmp_path: Path) -> None:
         decode(tmp_path / "a.wav")
 
 
+def test_samples_of_an_odd_width_are_refused(tmp_path: Path) -> None:
+    file = sound(tmp_path, bytes(14))
+    content = bytearray(file.read_bytes())
+    content[32:36] = struct.pack("<HH", 7, 56)  # bytes of a frame, bits of a sample
+    file.write_bytes(content)
+    with pytest.raises(InputError, match="samples of 56 bits\nexpected: PCM samples of 8, 16, 24 or 32 bits"):
+        decode(file)
+
+
 @pytest.mark.parametrize(
     ("spec", "declared", "expected"),
     [
