@@ -13,10 +13,11 @@ from edgekit.device_check.instruction_sets import NAMES, own_set
 from edgekit.devices.instruction_set import SCHEME, cannot_execute, held_here
 from edgekit.devices.opening import open_device
 from edgekit.devices.own_check import draft_bundle
+from edgekit.errors import RequirementError
 from edgekit.model import Model
 from edgekit.stages import Stage
 from edgekit.stages.build import extend
-from edgekit.stages.verify import Verified, Verify
+from edgekit.stages.verify import InaccurateError, Verified, Verify
 from edgekit.target import Profile, Target
 
 INTEGER_OPERATORS = frozenset(
@@ -80,10 +81,13 @@ class VerifyInstructionSets(Stage[Verified]):
 
         Raises:
             edgekit.stages.verify.InaccurateError: With one of them it is not accurate enough.
+            RequirementError: It does not run with one that was asked for; or with one of the devices', where it is no
+                float32 build, after which no other form is tried.
         """
         own = own_set()
         verified = {} if own is None else {own: _record(given.accuracy)}
         missing: dict[str, str] = {}
+        unable: set[str] = set()
         for name in self._wanted:
             why = cannot_execute(self._target, name)
             if name == own:
@@ -93,10 +97,17 @@ class VerifyInstructionSets(Stage[Verified]):
             elif self._asked is None and held_here(self._target, name) is None:
                 missing[name] = f"an emulator alone executes it: --isa {name} asks for it"
             else:
-                verified[name] = _record(self._accuracy(given, name))
-        warnings = [
-            f"not executed with {name}: {why}" for name, why in missing.items() if self._asked and name in self._asked
-        ]
+                try:
+                    verified[name] = _record(self._accuracy(given, name))
+                except InaccurateError:
+                    raise
+                except RequirementError as error:
+                    if self._asked is not None or given.accuracy.floors.agreement is not None:
+                        raise  # who asks is answered, and another form of the model may run
+                    missing[name] = f"the runtime held to it does not run the model: {error.found or error.message}"
+                    unable.add(name)
+        told = unable if self._asked is None else set(self._asked)
+        warnings = [f"not executed with {name}: {why}" for name, why in missing.items() if name in told]
         record = {
             "verified": {name: verified[name] for name in NAMES if name in verified},
             "not_executed": missing,

@@ -17,7 +17,8 @@ from edgekit.device_check import instruction_sets
 from edgekit.device_check.instruction_sets import FLAGS, note_on, own_set, processor_flags
 from edgekit.devices.opening import open_device
 from edgekit.devices.qemu import FOLDER_VARIABLE, x86_emulator
-from edgekit.errors import InputError
+from edgekit.errors import InputError, RequirementError
+from edgekit.stages.instruction_sets import VerifyInstructionSets
 
 RunEdgeKit = Callable[..., Any]
 
@@ -287,3 +288,26 @@ def test_the_check_says_when_a_bundle_was_verified_with_other_instructions() -> 
     assert note_on(manifest, "vnni") is None
     assert note_on(manifest, None) is None
     assert note_on({}, "avx2") is None
+
+
+@needs_vnni
+def test_a_float_form_that_does_not_run_with_one_of_the_devices_sets_ships_with_a_warning(
+    edgekit: RunEdgeKit, saturating: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other form could ship; oneDNN held to AVX2 has no kernel for some layers of quantized transformers."""
+
+    def refuse(*_: Any) -> Any:
+        raise RequirementError("the bundle's check ended before it answered", found="no primitive descriptor")
+
+    monkeypatch.setattr(VerifyInstructionSets, "_accuracy", refuse)
+    arguments = ("package", saturating, "--target", "intel-cpu", "--data", data, "--quantize", "none")
+    shipped = edgekit(*arguments, "-o", tmp_path / "made")
+    assert shipped.code == 0
+    reason = "not executed with avx2: the runtime held to it does not run the model: no primitive descriptor"
+    assert f"warning: {reason}" in shipped.err
+    sets = read_bundle(tmp_path / "made").manifest["instruction_sets"]
+    assert sets["not_executed"]["avx2"] == reason.partition(": ")[2]
+    assert set(sets["verified"]) == {"vnni"}
+    asked = edgekit(*arguments, "--isa", "avx2", "-o", tmp_path / "asked")
+    assert asked.code == 1
+    assert "the bundle's check ended before it answered\nfound: no primitive descriptor" in asked.err
