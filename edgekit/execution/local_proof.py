@@ -20,7 +20,7 @@ from edgekit.execution.rounding import PERTURBATIONS, is_rounding, perturbed_inp
 from edgekit.execution.tolerance import SENSITIVE, compare
 from edgekit.execution.value_numbers import Claim, Comparison, Side, read_values
 from edgekit.graph.cost import node_macs
-from edgekit.model import Arrays, Model
+from edgekit.model import Arrays, Model, bodies
 
 TOLERANCE = 1 / 128
 """Of what whole models may differ by: few operators round less often than many."""
@@ -28,7 +28,9 @@ TOLERANCE = 1 / 128
 HEAVY_MACS = 1 << 22
 HEAVY_ELEMENTS = 1 << 20
 HEAVY_KINDS = 3
-"""Claims that multiply more often, or start from more numbers, are tried on the first of the kinds alone."""
+LOOP_STEPS = 512
+"""Claims that multiply more often, or start from more numbers, are tried on the first of the kinds alone. A loop counts
+as if it took 512 steps: how many it takes is often computed."""
 
 _BATCH_ELEMENTS = 1 << 22
 """Numbers that claims which are executed together may start from."""
@@ -171,7 +173,7 @@ class _Trial:
         return sum(math.prod(dim for dim in shape if isinstance(dim, int)) for shape in shapes)
 
     def _is_heavy(self, claim: Claim) -> bool:
-        macs = sum(node_macs(node) or 0 for node in claim.before.nodes)
+        macs = sum(_macs(node) for node in claim.before.nodes)
         return macs > HEAVY_MACS or self._elements(claim) > HEAVY_ELEMENTS
 
     def _kinds(self, claims: Sequence[Claim], arrays: Mapping[int, np.ndarray]) -> Sequence[str]:
@@ -206,6 +208,13 @@ class _Trial:
                     raise UnprovenError(f"value {name} is no tensor")
                 found[number] = captured[name]
         return found
+
+
+def _macs(node: ir.Node) -> int:
+    """Multiplications of a node and of its bodies, those of a loop in all of its steps; many where they are unknown."""
+    counts = [node_macs(inner) for body in bodies(node) for inner in body.all_nodes()]
+    inside = sum(HEAVY_MACS if count is None else count for count in counts)
+    return (node_macs(node) or 0) + inside * (LOOP_STEPS if node.op_type in ("Loop", "Scan") else 1)
 
 
 def _perturbed(model: Model, feeds: Arrays, output: str) -> list[np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -81,7 +81,8 @@ def rewritten(model: Model, refusals: Refusals, rewrites: Sequence[Rewrite]) -> 
     failed: set[tuple[str, str]] = set()
     current = model
     proof: Proof | None = None
-    for _ in range(ROUNDS):
+    rounds = 0
+    while rounds < ROUNDS:
         plan = _plan(current, refused, rewrites, failed)
         if not plan:
             break
@@ -98,6 +99,7 @@ def rewritten(model: Model, refusals: Refusals, rewrites: Sequence[Rewrite]) -> 
         if made:  # what did not fit may fit now that more is known of the values around it
             failed -= {(node, rewrite) for node, rewrite in failed if node in dropped}
             applied += made
+            rounds += 1
         refused = refusals(current) if made or not plan else refused
     gone = {each.node for each in applied}
     return Rewritten(current, tuple(applied), {node: why for node, why in dropped.items() if node not in gone})
@@ -137,27 +139,35 @@ def _plan(
 ) -> dict[str, Rewrite]:
     """The first rewrite for each refused node, by name.
 
-    A node that only holds what is refused stands for the nodes in its bodies.
+    A node that only holds what is refused stands for the nodes in its bodies, once nothing is left to do with itself.
     """
-    plan = {}
-    for node in _refused_nodes(model.graph, refused):
+
+    def first_for(node: ir.Node) -> Rewrite | None:
         version = model.graph_model.opset_imports.get(node.domain, OPSET_OF_PURE_MODELS)
-        for rewrite in rewrites:
-            if (node_name(node), rewrite.name) not in failed and _fits(rewrite, node, version):
-                plan[node_name(node)] = rewrite
-                break
-    return plan
+        left = (rewrite for rewrite in rewrites if (node_name(node), rewrite.name) not in failed)
+        return next((rewrite for rewrite in left if _fits(rewrite, node, version)), None)
+
+    return dict(_planned(model.graph, refused, first_for))
 
 
-def _refused_nodes(graph: ir.Graph, refused: Collection[str]) -> Iterator[ir.Node]:
-    for node in graph:
-        if node_name(node) in refused:
-            yield node
-            for body in bodies(node):
-                yield from body.all_nodes()
+def _planned(
+    nodes: Iterable[ir.Node], refused: Collection[str] | None, first_for: Callable[[ir.Node], Rewrite | None]
+) -> Iterator[tuple[str, Rewrite]]:
+    """The names of the outermost nodes that a rewrite is left for, with it.
+
+    Args:
+        nodes: Those of a graph.
+        refused: Names; None: all of them are.
+        first_for: The first rewrite that is left for a node.
+    """
+    for node in nodes:
+        is_refused = refused is None or node_name(node) in refused
+        rewrite = first_for(node) if is_refused else None
+        if rewrite is not None:
+            yield node_name(node), rewrite
         else:
             for body in bodies(node):
-                yield from _refused_nodes(body, refused)
+                yield from _planned(body, None if is_refused else refused, first_for)
 
 
 def _fits(rewrite: Rewrite, node: ir.Node, version: int) -> bool:

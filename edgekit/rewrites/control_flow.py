@@ -95,32 +95,41 @@ class UnrolledLoop(Rewrite):
         return [*states, *(_stacked(build, column, 0) for column in collected)]
 
 
-class ExplicitCaptures(Rewrite):
-    """A loop that carries along what its body takes from outside: some converters know no captured values."""
+class ExplicitStates(Rewrite):
+    """A loop that carries along what its body takes from outside, and whose body makes each state by a node.
 
-    name: ClassVar[str] = "loop without captured values"
+    OpenVINO's frontend knows no captured values but constants, and counts a state that a body hands on as it is twice.
+    """
+
+    name: ClassVar[str] = "loop with explicit states"
     op_types: ClassVar[Sequence[str]] = ("Loop",)
 
     def matches(self, node: ir.Node) -> bool:
-        """Whether it captures values that are no constants."""
-        return any(True for _ in _captured(node.attributes["body"].as_graph()))
+        """Whether it captures values that are no constants, or hands states on as they are."""
+        body = node.attributes["body"].as_graph()
+        return any(True for _ in _captured(body)) or not set(body.inputs).isdisjoint(body.outputs)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Each becomes a state that stays as it is."""
+        """What it captures becomes a state that stays as it is; Identity hands states on."""
         body = node.attributes["body"].as_graph().clone(allow_outer_scope_values=True)
         captured = list(dict.fromkeys(_captured(body)))
         states = len(node.inputs) - 2
         inner = []
         for number, value in enumerate(captured):
             given = ir.Value(name=f"{value.name}/carried_{number}", type=value.type, shape=value.shape)
-            handed_on = ir.node("Identity", [given], name=f"{value.name}/hand_on_{number}")
-            handed_on.outputs[0].name = f"{value.name}/handed_on_{number}"
             _replace_inside(body, {value: given})
-            body.append(handed_on)
             body.inputs.append(given)
-            inner.append(handed_on.outputs[0])
+            inner.append(given)
         for position, value in enumerate(inner):
             body.outputs.insert(1 + states + position, value)
+        given_inputs = set(body.inputs)
+        for position, value in enumerate(body.outputs):
+            if value in given_inputs:
+                handed_on = ir.node("Identity", [value], name=f"{value.name}/hand_on_{position}")
+                handed_on.outputs[0].name = f"{value.name}/handed_on_{position}"
+                handed_on.outputs[0].type, handed_on.outputs[0].shape = value.type, value.shape
+                body.append(handed_on)
+                body.outputs[position] = handed_on.outputs[0]
         count = len(node.outputs) + len(captured)
         results = build.several(count, "Loop", *node.inputs, *captured, body=body)
         return [*results[:states], *results[states + len(captured) :]]

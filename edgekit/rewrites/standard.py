@@ -51,7 +51,7 @@ class StandardRewrites(RewriteSet):
             control_flow.ScalarCondition(),
             control_flow.UnrolledScan(),
             control_flow.UnrolledLoop(),
-            control_flow.ExplicitCaptures(),
+            control_flow.ExplicitStates(),
             recurrent.SequenceFirst(),
             recurrent.LSTMScan(),
             arithmetic.FloatRemainder(),
