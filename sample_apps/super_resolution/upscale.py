@@ -59,7 +59,11 @@ class Upscaler:
         manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
         self._preprocessing: dict[str, Any] = manifest["preprocessing"]
         self._height, self._width = self._preprocessing["size"]
-        self._factor = manifest["outputs"][0]["shape"][-1] // self._width
+        shape = manifest["outputs"][0]["shape"]
+        self._factor = shape[-1] // self._width
+        grows = shape[-2:] == [self._factor * self._height, self._factor * self._width]
+        if not grows or self._factor < 2 or min(self._height, self._width) <= 2 * REACH:
+            sys.exit(f"upscale: {bundle} does not enlarge pictures")
         self._model = compiled(bundle / manifest["model"]["main"], device)
 
     def __call__(self, picture: Image.Image) -> Image.Image:

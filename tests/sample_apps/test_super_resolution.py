@@ -173,6 +173,17 @@ def test_the_program_for_intel_enlarges_as_onnx_runtime_does(
     assert difference(found, whole(Image.open(file))).max() <= 1
 
 
+def test_the_program_refuses_what_does_not_enlarge(app: Path, intel_bundle: Path, tmp_path: Path) -> None:
+    classifier = tmp_path / "classifier"
+    shutil.copytree(intel_bundle, classifier)
+    manifest = json.loads((classifier / "manifest.json").read_text(encoding="utf-8"))
+    manifest["outputs"][0]["shape"] = [1, 10]
+    (classifier / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    program = [sys.executable, app / "upscale.py", classifier, app / "fetched" / "small" / "coffee.png", "out.png"]
+    done = subprocess.run(list(map(str, program)), check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, f"upscale: {classifier} does not enlarge pictures\n")
+
+
 @pytest.mark.cxx
 @pytest.mark.parametrize(
     ("box", "size"),
