@@ -49,9 +49,12 @@ def test_scripts_get_json_alone(edgekit: RunEdgeKit, tmp_path: Path, digits: Pat
     assert record["kind"] == "float32"
     assert record["accuracy"]["worst_db"] > 50
     assert record["accuracy"]["task"]["drop"] == 0
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert set(manifest["accuracy"]) - set(record["accuracy"]) == {"reference"}
+    assert all(record["accuracy"][key] == value for key, value in manifest["accuracy"].items() if key != "reference")
     assert record["size"]["bytes"] > 0
     assert record["latency"]["of_device"] is True
-    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["labels"] == list("0123456789")
+    assert manifest["labels"] == list("0123456789")
 
 
 def test_as_many_names_as_classes(edgekit: RunEdgeKit, tmp_path: Path, digits: Path) -> None:
