@@ -1,13 +1,16 @@
 """Ends a command in order when somebody presses Ctrl-C or asks the process to end.
 
 A signal that comes twice within :data:`SECONDS_BETWEEN` counts once: a terminal sends Ctrl-C to every process of a
-command, and the one that supervises it hands it on as well.
+command, and the one that supervises it hands it on as well. Python drops what is raised while it finalizes an object or
+runs a callback of a library; a signal that came at such a moment comes again.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +21,8 @@ from types import FrameType
 from edgekit.cli._errors import InterruptedByUserError
 
 SECONDS_BETWEEN = 0.5
+_SECONDS_UNTIL_AGAIN = 0.05
+"""After an interruption that was dropped: the callback is over by then, as a rule; else it is dropped once more."""
 
 
 @dataclass
@@ -48,11 +53,25 @@ def interrupted_by_signals() -> Iterator[Interruption]:
         interruption.told = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
         raise KeyboardInterrupt(interruption.told)
 
+    again: list[threading.Timer] = []
+    hook = sys.unraisablehook
+
+    def send_again(dropped: sys.UnraisableHookArgs) -> None:
+        if not (last and isinstance(dropped.exc_value, KeyboardInterrupt)):
+            hook(dropped)
+            return
+        number = max(last, key=lambda known: last[known])
+        last.clear()
+        again.append(threading.Timer(_SECONDS_UNTIL_AGAIN, os.kill, (os.getpid(), number)))
+        again[-1].daemon = True
+        again[-1].start()
+
     numbers = []
     if threading.current_thread() is threading.main_thread():  # Python lets no other thread handle signals
         numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
         numbers = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, interrupt) for number in numbers}
+    sys.unraisablehook = send_again
     try:
         yield interruption
     except InterruptedByUserError:
@@ -62,5 +81,8 @@ def interrupted_by_signals() -> Iterator[Interruption]:
             raise
         raise InterruptedByUserError(interruption.told or "interrupted", hint="nothing was left behind") from failure
     finally:
+        for timer in again:
+            timer.cancel()
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
