@@ -163,3 +163,5 @@ def test_a_sample_that_the_original_does_not_determine_is_weighed_with_the_other
     assert len(shortfalls(Kind.FLOAT32, near_zero, own={"y": 13.5})) == 1
     assert len(shortfalls(Kind.FLOAT32, replace(near_zero, worst_sample_db=-4.0), own={"y": 3.0})) == 1
     assert len(shortfalls(Kind.FLOAT32, replace(near_zero, sqnr_db=19.9), own={"y": 3.0})) == 1
+    asked = Floors.of(Kind.FLOAT32, labelled=False, max_drop=None, floor_db=40.0)
+    assert len(Accuracy("it", "the original", False, 4, asked, (near_zero,), None, {"y": 3.0}).shortfalls()) == 1
