@@ -7,12 +7,13 @@ imported when the first of them is used.
 from __future__ import annotations
 
 import os
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read when the library is loaded: nothing is sent about models
 
+TYPE_CHECKING = False  # type checkers take it as true; importing typing is most of what this module would cost
 if TYPE_CHECKING:
+    from typing import Any
+
     from edgekit.api import (
         bench,
         build,
@@ -58,6 +59,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module("edgekit.api"), name)
 
 
