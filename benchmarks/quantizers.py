@@ -1,4 +1,4 @@
-"""EdgeKit's quantizer beside NNCF's, on trained models with data like those that they meet in use.
+"""EdgeKit's quantizer beside NNCF's and ONNX Runtime's, on trained models with data like those that they meet in use.
 
     python benchmarks/quantizers.py [NAME ...] [--models DIR] [--work DIR] [--tools edgekit,nncf] [--json FILE]
 
@@ -7,9 +7,9 @@ scikit-image's pictures, synthesized speech, tokens or files (tests/zoo/samples.
 and the second is scored. Models with states are run on a sequence: what a sample's states are is what the float model
 gave before. Scores are against the float model's own answers, by the metric beside each name (scores.py).
 
-EdgeKit quantizes for each runtime apart, NNCF once for both; each runs in a process of its own, whose seconds are those
-of the whole process. ONNX Runtime and OpenVINO (in float32 but for what is integer) execute at two threads, in turns
-with the float model: the ratio is float32 / quantized, above 1 is faster.
+EdgeKit quantizes for each runtime apart, the others once for both; each runs in a process of its own, whose seconds are
+those of the whole process. ONNX Runtime and OpenVINO (in float32 but for what is integer) execute at two threads, in
+turns with the float model: the ratio is float32 / quantized, above 1 is faster.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ SAMPLES = 128
 RUNTIMES = ("onnxruntime", "openvino")
 THREADS = 2
 LIMIT_SECONDS = 900
-NNCF = "--nncf"
+BY = "--by"
+"""Asks this program to be the process in which a peer quantizes."""
 
 Run = Any
 """Outputs by name for inputs by name."""
@@ -94,8 +95,8 @@ def prepare(name: str, models: Path, work: Path) -> tuple[Path, Path, Path]:
 
 def quantized(tool: str, base: Path, calibration: Path, out: Path) -> dict[str, Any]:
     """Runs a quantizer in a process of its own; its seconds, or why there is no file."""
-    if tool == "nncf":
-        command = [sys.executable, __file__, NNCF, str(base), str(calibration), str(out)]
+    if tool in PEERS:
+        command = [sys.executable, __file__, BY, tool, str(base), str(calibration), str(out)]
     else:
         target = tool.removeprefix("edgekit-")
         command = [str(Path(sys.executable).with_name("edgekit")), "quantize", str(base), "--data", str(calibration)]
@@ -113,16 +114,56 @@ def quantized(tool: str, base: Path, calibration: Path, out: Path) -> dict[str, 
     return {"seconds": round(seconds, 1), "bytes": out.stat().st_size}
 
 
+def at_least_opset_13(base: Path) -> Any:
+    """A model that has scales by channel, as far as ONNX's own converter raises it."""
+    import onnx
+
+    model = onnx.load(base)
+    opset = next(each.version for each in model.opset_import if each.domain in ("", "ai.onnx"))
+    return model if opset >= 13 else onnx.version_converter.convert_version(model, 13)
+
+
 def by_nncf(base: Path, calibration: Path, out: Path) -> None:
     """NNCF's post-training quantization with its defaults; models with attention are declared transformers."""
     import nncf
     import onnx
 
-    model = onnx.load(base)
+    model = at_least_opset_13(base)
     attention = sum(node.op_type in {"LayerNormalization", "Softmax"} for node in model.graph.node) >= 4
     feeds = [*feeds_of(calibration)]
     kind = nncf.ModelType.TRANSFORMER if attention else None
     onnx.save(nncf.quantize(model, nncf.Dataset(feeds), subset_size=len(feeds), model_type=kind), out)
+
+
+def by_onnxruntime(base: Path, calibration: Path, out: Path) -> None:
+    """ONNX Runtime's static quantization as it recommends: pre-processed, QDQ, a scale a channel, min-max."""
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    class Reader(CalibrationDataReader):  # type: ignore[misc]  # the library has no types
+        def __init__(self) -> None:
+            self._feeds = feeds_of(calibration)
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            return next(self._feeds, None)
+
+    prepared = out.with_suffix(".prepared.onnx")
+    quant_pre_process(at_least_opset_13(base), prepared)
+    try:
+        quantize_static(
+            prepared,
+            out,
+            Reader(),
+            quant_format=QuantFormat.QDQ,
+            per_channel=True,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+        )
+    finally:
+        prepared.unlink()
+
+
+PEERS = {"nncf": by_nncf, "onnxruntime": by_onnxruntime}
 
 
 def opened(runtime: str, model: Path) -> Run:
@@ -202,14 +243,14 @@ def line(row: Mapping[str, Any]) -> str:
 
 def main() -> int:
     """Print rows as they come, then the mean of the speeds."""
-    if sys.argv[1:2] == [NNCF]:
-        by_nncf(*map(Path, sys.argv[2:5]))
+    if sys.argv[1:2] == [BY]:
+        PEERS[sys.argv[2]](*map(Path, sys.argv[3:6]))
         return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *TASKS], help=", ".join(TASKS))
     parser.add_argument("--models", type=Path, default=Path.home() / ".cache" / "edgekit-zoo")
     parser.add_argument("--work", type=Path, default=Path("quantizers"))
-    parser.add_argument("--tools", default="edgekit,nncf")
+    parser.add_argument("--tools", default=",".join(["edgekit", *PEERS]))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     tools = [
