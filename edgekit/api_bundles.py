@@ -162,6 +162,7 @@ def gate(
     device_timeout: float | None = None,
     results: StrPath | None = None,
     isa: str | None = None,
+    data: StrPath | None = None,
     signers: StrPath | None = None,
     progress: Progress | None = None,
 ) -> GateResult:
@@ -179,6 +180,8 @@ def gate(
         device_timeout: Seconds that the device may be silent; by default its own.
         results: File that the only bundle's check wrote on a device that is not reached from here.
         isa: Instruction sets with which they have to compute their golden outputs, such as ``"avx2,vnni"``.
+        data: Folder of samples on which they are executed, and held against the outputs recorded with them, the
+            original, or their labels.
         signers: Who may sign: OpenSSH's file of allowed signers; every bundle then needs a signature by one of them.
         progress: Told of the bundles and warnings; silent by default.
 
@@ -201,6 +204,7 @@ def gate(
         optional_path(results),
         optional_path(signers),
         instruction_set_names(isa),
+        optional_path(data),
     )
     return judge_bundles(order, progress or Progress())
 

@@ -71,6 +71,16 @@ GateDeviceOption = Annotated[
         show_default=False,
     ),
 ]
+SamplesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Samples on which each bundle is executed here, and held against the outputs recorded with them, the "
+        "original, or the budget `accuracy` for their labels.",
+        show_default=False,
+    ),
+]
 JUnitOption = Annotated[
     Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML as well.", show_default=False)
 ]
@@ -158,6 +168,7 @@ def gate(
     time_limit: TimeLimitOption = None,
     measured_on: DeviceOptions,
     isa: InstructionSetsOption = None,
+    data: SamplesOption = None,
     signers: SignersOption = None,
     reports: ReportOptions,
 ) -> None:
@@ -170,7 +181,9 @@ def gate(
     load_ms and memory; and against an earlier build size_growth, accuracy_fall and latency_growth. The two ratios of
     latency, to the original model and to the earlier bundle, are measured in turns until it is clear on which side of
     the limit they lie. What was not measured does not pass.
-    With --isa each has to compute its golden outputs with every one of the instruction sets.
+    With --isa each has to compute its golden outputs with every one of the instruction sets. With --data each is
+    executed on samples: the outputs recorded with them come first, and tell whether the export or the target is to
+    blame.
     """
     from edgekit import api
 
@@ -186,6 +199,7 @@ def gate(
         device_timeout=measured_on.device_timeout,
         results=measured_on.results,
         isa=isa,
+        data=data,
         signers=signers,
         progress=console.progress,
     )

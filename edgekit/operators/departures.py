@@ -11,6 +11,9 @@ import onnx_ir as ir
 from edgekit.errors import OpGap
 from edgekit.model import Model, node_name
 
+KEEPS_EQUAL_CHANNELS = frozenset({"Clip", "Identity", "LeakyRelu", "Relu", "Sigmoid", "Tanh"})
+"""Operators that give equal channels where their first input has them."""
+
 
 @dataclass(frozen=True)
 class Departure:
@@ -50,6 +53,35 @@ def constant_input(node: ir.Node, place: int) -> np.ndarray | None:
     value = node.inputs[place] if has_input(node, place) else None
     tensor = None if value is None else ir.convenience.get_const_tensor(value)
     return None if tensor is None else tensor.numpy()
+
+
+def equal_channels(value: ir.Value | None) -> int:
+    """How many channels hold the same numbers, because one convolution gives them by filters that are all equal.
+
+    Returns:
+        The number of all channels; 0 where they may differ.
+    """
+    producer = None if value is None else value.producer()
+    while producer is not None and producer.domain == "" and producer.op_type in KEEPS_EQUAL_CHANNELS:
+        source = producer.inputs[0]
+        producer = None if source is None else source.producer()
+    if producer is None or producer.domain or producer.op_type != "Conv":
+        return 0
+    rows = [_equal_rows(operand) for operand in producer.inputs[1:] if operand is not None]
+    return rows[0] if rows and all(rows) and producer.attributes.get_int("group", 1) == 1 else 0
+
+
+def _equal_rows(value: ir.Value) -> int:
+    """How many rows a constant has along its first axis, where they are equal; otherwise 0."""
+    producer = value.producer()
+    if producer is not None and producer.domain == "" and producer.op_type == "ConstantOfShape":
+        shape = constant_input(producer, 0)
+        return 0 if shape is None or not shape.size else int(shape[0])
+    tensor = ir.convenience.get_const_tensor(value)
+    if tensor is None or not tensor.size or not tensor.shape.rank():
+        return 0
+    rows = tensor.numpy()
+    return len(rows) if np.array_equal(rows[0], rows[-1]) and (rows == rows[:1]).all() else 0
 
 
 def static_sizes(value: ir.Value | None) -> np.ndarray | None:

@@ -22,6 +22,7 @@ from edgekit.quality_gate.latency import Earlier, Rivals, Stopwatch, judge_laten
 from edgekit.quality_gate.machine import Machine
 from edgekit.quality_gate.measuring import Ratio
 from edgekit.quality_gate.on_device import DeviceClock, asks_for_device, judge_on_device
+from edgekit.quality_gate.samples import judge_on_samples
 from edgekit.quality_gate.verdict import Outcome, Verdict
 from edgekit.registry import canonical_of
 from edgekit.regular_file import real_path
@@ -121,6 +122,8 @@ class Gate:
     progress: Progress = field(default_factory=Progress)
     instruction_sets: tuple[str, ...] = ()
     """With which bundles have to compute their golden outputs."""
+    data: Path | None = None
+    """Samples on which they are executed; None where nothing is asked."""
 
     def judge_all(self, candidates: Iterable[Candidate]) -> list[Judged]:
         """Judges each of them."""
@@ -143,6 +146,9 @@ class Gate:
         asked = candidate.budget
         verdicts = list(judge_manifest(bundle, asked))
         verdicts += judge_instruction_sets(bundle, self.instruction_sets, self.progress.step)
+        if self.data is not None:
+            model = candidate.model if candidate.model is not None and candidate.model.is_file() else None
+            verdicts.append(judge_on_samples(bundle, self.data, model, asked.accuracy, self.progress.step))
         earlier = figures = None
         if self.against is not None:
             rival = self._of_against(bundle, self.against)

@@ -47,6 +47,8 @@ class GateOrder:
     """Who may sign; None where no signature is asked for."""
     instruction_sets: tuple[str, ...] | None = None
     """With which they have to compute their golden outputs; None where nothing is asked."""
+    data: Path | None = None
+    """Samples on which they are executed; None where nothing is asked."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
         order.signers,
         progress,
         order.instruction_sets or (),
+        order.data,
     )
     judged = tuple(gate.judge_all(candidates))
     if order.update and file is not None:
@@ -168,7 +171,7 @@ def _require_verdicts(judged: Sequence[Judged], order: GateOrder) -> None:
         raise InputError(
             "there is nothing to judge the bundle by" if alone else "there is nothing to judge by",
             subject=order.bundles[0] if alone else order.config,
-            expected="a table [budget] in the project file, --baseline FILE, --against PATH or --isa NAMES",
+            expected="a table [budget] in the project file, --baseline FILE, --against PATH, --isa NAMES or --data DIR",
             found="no project file" if order.config is None else f"no budget in {order.config}",
         )
 

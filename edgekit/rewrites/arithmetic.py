@@ -14,6 +14,8 @@ from edgekit.rewrite import InapplicableError, Rewrite
 
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
 MOST_CUMULATED = 4096
+VECTOR = 16
+"""Numbers of 32 bits in the widest vectors of today's processors (AVX-512)."""
 
 
 def constant_of(node: ir.Node, place: int) -> np.ndarray | None:
@@ -220,6 +222,21 @@ class GreatestOfNothing(Rewrite):
         dtype = x.dtype.numpy()
         least = False if dtype == np.bool_ else -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
         return [build("Identity", np.full(made, least, dtype))]
+
+
+class WholeVectorAverage(Rewrite):
+    """``GlobalAveragePool`` of a multiple of :data:`VECTOR` channels, so that a kernel adds up all of them alike."""
+
+    name: ClassVar[str] = "average in whole vectors"
+    op_types: ClassVar[Sequence[str]] = ("GlobalAveragePool",)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Channels of zeros are added, and taken off; for an input of known sizes."""
+        x = node.inputs[0]
+        _, channels, *sizes = shape_of(x)
+        behind = [0, -channels % VECTOR, *[0] * len(sizes)]
+        average = build("GlobalAveragePool", build.pad(x, [0] * len(behind) + behind))
+        return [build.slice(average, [0], [channels], [1])]
 
 
 class NoDropout(Rewrite):

@@ -60,6 +60,7 @@ class StandardRewrites(RewriteSet):
             arithmetic.StableLogSumExp(),
             arithmetic.SummedReduction(),
             arithmetic.GreatestOfNothing(),
+            arithmetic.WholeVectorAverage(),
             arithmetic.NoDropout(),
             arithmetic.Determinant(),
             arithmetic.HasElement(),

@@ -19,12 +19,16 @@ from edgekit.operators.departures import (
     aligns_corners_by_broken_scales,
     constant_input,
     departing_nodes,
+    equal_channels,
     has_input,
     static_sizes,
 )
 
 AXES_FORGOTTEN = range(13, 18)
 """Opsets in which two reductions have their axes as an attribute, and OpenVINO looks for an input."""
+
+LANES = 16
+"""Channels that its kernel for averages takes at a time on AVX-512, and 8 on AVX2."""
 
 AXIS_IS_AN_INPUT = 20
 """Since this opset DFT takes its axis as an input, not as an attribute."""
@@ -122,6 +126,11 @@ def _has_elements(node: ir.Node, _: int) -> bool:
     return value is not None and value.dtype is not None and not _reduces_nothing(node, _)
 
 
+def _averages_equal_channels(node: ir.Node, _: int) -> bool:
+    """Whether channels of the same numbers are averaged, some of them behind the last whole vector of its kernel."""
+    return equal_channels(node.inputs[0]) % LANES > 0
+
+
 def _has_axes_that_it_forgets(node: ir.Node, opset: int) -> bool:
     return opset in AXES_FORGOTTEN and "axes" in node.attributes
 
@@ -136,6 +145,7 @@ MISREADINGS = (
     Departure(("BitShift",), _shifts_signed, "it shifts signed integers as unsigned ones"),
     Departure(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
     Departure(("DFT",), _is_set("onesided"), "it gives the one-sided transform another shape"),
+    Departure(("GlobalAveragePool",), _averages_equal_channels, "it gives the averages of equal channels an order"),
     Departure(("GRU", "LSTM", "RNN"), _has_batch_first, "it ignores that the batch comes first (layout 1)"),
     Departure(("LSTM",), _has_peepholes, "it ignores peepholes"),
     Departure(("ReduceL1", "ReduceLogSum"), _has_axes_that_it_forgets, "it reduces all axes at opsets 13 to 17"),

@@ -176,6 +176,16 @@ def test_pooling_with_sizes_rounded_up(model_of, run, size, attributes):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("opset", [9, 10, 19])
+@pytest.mark.parametrize("shape", [(2, 5, 3, 4), (1, 16, 7), (1, 33, 2, 3, 2)])
+def test_average_of_whole_vectors(model_of, run, shape, opset):
+    x = {"x": floats(*shape)}
+    proto = single("GlobalAveragePool", x, opset=opset)
+    changed = rewritten_alone(model_of, proto)
+    assert [node.op_type for node in changed.graph.node] == ["Pad", "GlobalAveragePool", "Slice"]
+    np.testing.assert_allclose(run(changed, x)[0], run(proto, x)[0], rtol=1e-6, atol=1e-6)
+
+
 def test_unpooling(assert_rewritten):
     feeds = {"x": np.array([[[[5, 6], [7, 8]]]], np.float32), "places": np.array([[[[5, 7], [13, 15]]]])}
     assert_rewritten(single("MaxUnpool", feeds, kernel_shape=[2, 2], strides=[2, 2]), feeds)

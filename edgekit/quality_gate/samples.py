@@ -1,0 +1,58 @@
+"""Judges a bundle on samples: by the outputs that were recorded with them, by the original, or by their labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgekit.bundle import Bundle
+from edgekit.bundle_checks.verification import LabelsFound, verify_bundle
+from edgekit.config import declared_for
+from edgekit.errors import InputError, RequirementError
+from edgekit.progress import Step
+from edgekit.quality_gate.verdict import Verdict, verdict_on
+from edgekit.reporting.summary import worst_output_text
+
+_BUDGET = "outputs on samples"
+
+
+def judge_on_samples(
+    bundle: Bundle, data: Path, model: Path | None, least_accuracy: float | None, step: Step | None = None
+) -> Verdict:
+    """The verdict on what the bundle computes on samples, executed here.
+
+    With ``model`` the samples' recorded outputs are first held against it, so that a broken verdict says whether the
+    export or the target is to blame; without it they are what the bundle is held against. Samples that have nothing
+    but labels are counted.
+
+    Args:
+        bundle: The bundle.
+        data: The folder of samples.
+        model: The original, where it is at hand.
+        least_accuracy: The share of labels that has to be found, between 0 and 1.
+        step: Told of the samples that are done.
+
+    Raises:
+        InputError: The samples do not fit the bundle, or nothing tells what is right.
+    """
+    try:
+        found = verify_bundle(bundle, data, model, step, declared_for(model, data, None).preprocessing)
+    except RequirementError as error:
+        reason = error.message if error.found is None else f"{error.message}: {error.found}"
+        told = reason if error.hint is None else f"{reason} ({error.hint})"
+        return verdict_on(_BUDGET, error.expected or "as accurate as it was", told, kept=False)
+    if found.labels is not None:
+        return _on_labels(found.labels, data, least_accuracy)
+    assert found.accuracy is not None
+    worst = worst_output_text(found.accuracy.as_record())
+    return verdict_on(_BUDGET, found.accuracy.reference, f"{worst}, of {found.accuracy.samples} samples", kept=True)
+
+
+def _on_labels(labels: LabelsFound, data: Path, least: float | None) -> Verdict:
+    if least is None:
+        raise InputError(
+            "the samples have labels only, and there is no budget for them",
+            subject=data,
+            hint="set `accuracy` in the table [budget], give --model MODEL, or samples with recorded outputs",
+        )
+    found = f"{labels.built:.2%} of {labels.samples} samples"
+    return verdict_on("accuracy on samples", f"at least {least:.2%}", found, labels.built >= least)
