@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgekit.data.limits import FLAG_LIMIT, Interval, Limit, Limits
+from edgekit.data.natural import natural_values
 from edgekit.data.words import ANY_WORDS, Words
 from edgekit.errors import InputError
 from edgekit.model import Arrays, ValueSpec
@@ -17,7 +18,9 @@ MOST_ELEMENTS = 1 << 27
 """An input of more elements (half a gigabyte in single precision) is refused before it is allocated."""
 
 
-def seeded_inputs(specs: Sequence[ValueSpec], seed: int, limits: Limits | None = None) -> Arrays:
+def seeded_inputs(
+    specs: Sequence[ValueSpec], seed: int, limits: Limits | None = None, *, natural: bool = False
+) -> Arrays:
     """Inputs that are the same for the same seed, on every machine.
 
     Floating-point inputs are standard normal, or uniform in the interval that is their limit; bytes take their whole
@@ -29,14 +32,16 @@ def seeded_inputs(specs: Sequence[ValueSpec], seed: int, limits: Limits | None =
         specs: The inputs, with static shapes.
         seed: What to start the random numbers from.
         limits: What :func:`edgekit.data.limits.index_limits` found in the graph.
+        natural: Where an input has the shape of a picture or a sound, draw one, from -1 to 1 or the whole range of
+            what is not floating-point, see :mod:`edgekit.data.natural`.
 
     Raises:
         InputError: A shape is dynamic, or nothing can be drawn for an element type.
     """
-    return {spec.name: _draw(spec, seed, (limits or {}).get(spec.name)) for spec in specs}
+    return {spec.name: _draw(spec, seed, (limits or {}).get(spec.name), natural) for spec in specs}
 
 
-def _draw(spec: ValueSpec, seed: int, limit: Limit | None) -> np.ndarray:
+def _draw(spec: ValueSpec, seed: int, limit: Limit | None, natural: bool) -> np.ndarray:
     if spec.shape is None or not spec.is_static:
         raise InputError(
             "no input can be drawn while its shape is dynamic", subject=spec, hint="fix it with --dim or --shape"
@@ -58,6 +63,9 @@ def _draw(spec: ValueSpec, seed: int, limit: Limit | None) -> np.ndarray:
         raise InputError("nothing can be drawn for this element type", subject=spec)
     if dtype == np.bool_:
         return rng.integers(0, 2, shape).astype(dtype)
+    values = natural_values(shape, rng) if natural and _holds_recordings(dtype, limit) else None
+    if values is not None:
+        return _within(values, dtype, limit)
     if isinstance(limit, Interval):
         return rng.uniform(limit.low, limit.high, shape).astype(dtype)
     if isinstance(limit, tuple):
@@ -70,3 +78,20 @@ def _draw(spec: ValueSpec, seed: int, limit: Limit | None) -> np.ndarray:
     if np.issubdtype(dtype, np.complexfloating):
         return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
     return rng.standard_normal(shape).astype(dtype)
+
+
+def _holds_recordings(dtype: np.dtype, limit: Limit | None) -> bool:
+    """Whether an input may hold pixels or sound: bytes, or floating-point numbers that look nothing up."""
+    is_float = np.issubdtype(dtype, np.floating) or dtype.name == "bfloat16"
+    is_byte = dtype in (np.uint8, np.int8)
+    return (is_float or is_byte) and (limit is None or isinstance(limit, Interval))
+
+
+def _within(values: np.ndarray, dtype: np.dtype, limit: Limit | None) -> np.ndarray:
+    """Values from -1 to 1 in the range of the type, or of its limit."""
+    if isinstance(limit, Interval):
+        return (limit.low + (values + 1) / 2 * (limit.high - limit.low)).astype(dtype)
+    if np.issubdtype(dtype, np.integer):
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+        return np.rint(low + (values + 1) / 2 * (high - low)).astype(dtype)
+    return values.astype(dtype)

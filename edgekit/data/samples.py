@@ -24,6 +24,7 @@ import numpy as np
 from edgekit.data.inputs import seeded_inputs
 from edgekit.data.labels import CONFIG_FILE, LABEL_FILES, check_label, find_labels
 from edgekit.data.limits import index_limits
+from edgekit.data.natural import picture
 from edgekit.data.npz import LABEL_ARRAY, OUTPUT_PREFIX, hold_labels, read_npz
 from edgekit.dimensions import OpenDims, defaults
 from edgekit.errors import InputError
@@ -107,7 +108,7 @@ class FolderSamples:
 
 
 class SeededSamples:
-    """Random inputs, the same on every machine, where there is no data.
+    """Random inputs, the same on every machine, where there is no data: noise and natural ones in turns.
 
     Args:
         model: What they are drawn for: shapes fixed, or open for known sizes.
@@ -145,9 +146,12 @@ class SeededSamples:
 
     def _drawn(self, seed: int) -> dict[str, np.ndarray]:
         if self._image is None:
-            return seeded_inputs(self._inputs, seed, self._limits)
+            return seeded_inputs(self._inputs, seed, self._limits, natural=seed % 2 == 1)
         (spec,) = self._inputs
-        return {spec.name: self._image.decoder(spec).random_picture(seed)}
+        decoder, rng = self._image.decoder(spec), np.random.default_rng(seed)
+        shape = decoder.picture_shape
+        pixels = picture(*shape, rng) if seed % 2 else rng.integers(0, 256, shape).astype(np.float64)
+        return {spec.name: decoder.from_pixels(pixels)}
 
 
 def open_samples(

@@ -130,16 +130,16 @@ class ImageDecoder:
         gray = self._preprocessing.color == "GRAY"
         picture = self._resized(_eight_bits(picture, "L" if gray else "RGB", file), file)
         pixels = np.asarray(picture, dtype=np.float64).reshape(*self._size, -1)
-        return self._from_pixels(pixels[..., ::-1] if self._preprocessing.color == "BGR" else pixels)
+        return self.from_pixels(pixels[..., ::-1] if self._preprocessing.color == "BGR" else pixels)
 
-    def random_picture(self, seed: int) -> np.ndarray:
-        """The model's input for random pixels, the same on every machine."""
-        channels = 1 if self._preprocessing.color == "GRAY" else 3
-        pixels = np.random.default_rng(seed).integers(0, 256, (*self._size, channels))
-        return self._from_pixels(pixels.astype(np.float64))
+    @property
+    def picture_shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of a picture that needs no resizing."""
+        height, width = self._size
+        return height, width, 1 if self._preprocessing.color == "GRAY" else 3
 
-    def _from_pixels(self, pixels: np.ndarray) -> np.ndarray:
-        """The model's input for pixels: height, width, channel in the model's order."""
+    def from_pixels(self, pixels: np.ndarray) -> np.ndarray:
+        """The model's input for pixels from 0 to 255: height, width, channel in the model's order."""
         mean, std = np.array(self._preprocessing.mean), np.array(self._preprocessing.std)
         values = (pixels * self._preprocessing.scale - mean) / std
         return as_dtype(self._laid_out(values), self._dtype)
