@@ -15,6 +15,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import onnx_ir as ir
+
 from edgekit.bundle import Bundle
 from edgekit.comparison.accuracy import Kind, allowed_text
 from edgekit.data.samples import Samples
@@ -32,6 +34,7 @@ from edgekit.trade_off import loss_text
 
 AUTO = "auto"
 """The precision of the target's choice, where that is accurate enough; else float32."""
+STORED_INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
 FLOAT32 = "float32"
 FLOAT = "float"
 """The name of a float model whose precision is the target's choice."""
@@ -293,8 +296,16 @@ def _may_help(form: Candidate, before: Candidate, error: Exception, *, whatever_
     if form.quantized is not before.quantized:
         return whatever_fails
     if isinstance(error, InaccurateError):
-        return error.precision != FLOAT32 or (form.precision == FLOAT32 and multiplies_integers(form.quantized.model))
+        return error.precision != FLOAT32 or (form.precision == FLOAT32 and _holds_integers(form.quantized.model))
     return whatever_fails and not isinstance(error, UnsupportedOpsError)
+
+
+def _holds_integers(model: Model) -> bool:
+    """Whether a model multiplies integers, or stores matrices as such: runtimes may compute with fewer bits than it."""
+    return multiplies_integers(model) or any(
+        value.dtype is not None and value.dtype in STORED_INTEGERS and value.shape is not None and len(value.shape) > 1
+        for value in model.graph.initializers.values()
+    )
 
 
 def _name(form: Candidate, error: Exception) -> str:

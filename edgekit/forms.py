@@ -161,7 +161,14 @@ class Forms:
         )
         verified = self._walk.run_stage(verify, built, Verified)
         sets = VerifyInstructionSets(
-            verify, self._target, self._profile, held_to.instruction_sets, held_to.samples, self._folder
+            verify,
+            self._target,
+            self._profile,
+            held_to.instruction_sets,
+            held_to.samples,
+            self._folder,
+            form.of_float,
+            options,
         )
         if sets.counts(verified):
             verified = self._walk.run_stage(sets, verified, Verified)

@@ -17,8 +17,9 @@ from edgekit.errors import RequirementError
 from edgekit.model import Model
 from edgekit.stages import Stage
 from edgekit.stages.build import extend
-from edgekit.stages.verify import InaccurateError, Verified, Verify
-from edgekit.target import Profile, Target
+from edgekit.stages.held_sets import HeldSets
+from edgekit.stages.verify import Verified, Verify
+from edgekit.target import BuildOptions, Profile, Target
 
 INTEGER_OPERATORS = frozenset(
     {
@@ -48,6 +49,8 @@ class VerifyInstructionSets(Stage[Verified]):
             the model multiplies integers.
         samples: What to compare on.
         folder: Where it was built.
+        of_float: The float model that it was made from.
+        options: How that is built.
     """
 
     name: ClassVar[str] = "instruction sets"
@@ -60,6 +63,8 @@ class VerifyInstructionSets(Stage[Verified]):
         asked: Sequence[str] | None,
         samples: Samples,
         folder: Path,
+        of_float: Model,
+        options: BuildOptions,
     ) -> None:
         self._verify = verify
         self._target = target
@@ -67,6 +72,8 @@ class VerifyInstructionSets(Stage[Verified]):
         self._asked = asked
         self._samples = samples
         self._folder = folder
+        self._of_float = of_float
+        self._options = options
 
     @property
     def _wanted(self) -> Sequence[str]:
@@ -80,9 +87,8 @@ class VerifyInstructionSets(Stage[Verified]):
         """The same, with what each instruction set gives in the record.
 
         Raises:
-            edgekit.stages.verify.InaccurateError: With one of them it is not accurate enough.
-            RequirementError: It does not run with one that was asked for; or with one of the devices', where it is no
-                float32 build, after which no other form is tried.
+            RequirementError: It does not run with one of them, or is not accurate enough; with a set that was not asked
+                for, where the float model does and is.
         """
         own = own_set()
         verified = {} if own is None else {own: _record(given.accuracy)}
@@ -99,12 +105,11 @@ class VerifyInstructionSets(Stage[Verified]):
             else:
                 try:
                     verified[name] = _record(self._accuracy(given, name))
-                except InaccurateError:
-                    raise
-                except RequirementError as error:
-                    if self._asked is not None or given.accuracy.floors.agreement is not None:
-                        raise  # who asks is answered, and another form of the model may run
-                    missing[name] = f"the runtime held to it does not run the model: {error.found or error.message}"
+                except RequirementError:
+                    reason = None if self._asked is not None else self._of_float_with(name)
+                    if reason is None:
+                        raise  # who asks is answered, and another form of the model may do
+                    missing[name] = reason
                     unable.add(name)
         told = unable if self._asked is None else set(self._asked)
         warnings = [f"not executed with {name}: {why}" for name, why in missing.items() if name in told]
@@ -114,6 +119,11 @@ class VerifyInstructionSets(Stage[Verified]):
             "warnings": warnings,
         }
         return extend(Verified, given, record=record)
+
+    def _of_float_with(self, name: str) -> str | None:
+        """Why the float model does not run with a set either; None where it does."""
+        sets = HeldSets([name], self._of_float, self._target, self._profile, self._options, self._samples)
+        return sets.unusable.get(name)
 
     def _accuracy(self, given: Verified, name: str) -> Accuracy:
         draft = draft_bundle(given.artifact, self._profile, self._folder)

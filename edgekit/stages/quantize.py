@@ -27,6 +27,7 @@ from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, Quant
 from edgekit.registry import installed_quantizer
 from edgekit.stages import Stage, StageResult
 from edgekit.stages.bundle import loaded_bytes
+from edgekit.stages.held_sets import HeldSets
 from edgekit.stages.instruction_sets import multiplies_integers
 from edgekit.target import BuildOptions, Profile, Runner, Target
 
@@ -71,7 +72,7 @@ class Execute:
     options: BuildOptions
     threads: int = 1
     """How many the runtime may use in the wider setting; a bundle runs on one."""
-    instruction_sets: tuple[str, ...] = ()
+    instruction_sets: HeldSets | None = None
     """What its runtime is held to as well where the candidate multiplies integers, in a process for each."""
 
     def __call__(self, candidate: Model) -> Opened:
@@ -94,9 +95,10 @@ class Execute:
                     for threads in sorted({1, self.threads})
                 ]
                 draft = draft_bundle(artifact, self.profile, place)
+                sets = self.instruction_sets if multiplies_integers(candidate) else None
                 held = [
                     closing.enter_context(open_device(f"{SCHEME}:{name}").open(draft))
-                    for name in (self.instruction_sets if multiplies_integers(candidate) else ())
+                    for name in (() if sets is None else sets.usable)
                 ]
         except BaseException:
             closing.close()
@@ -128,7 +130,9 @@ def _told_of_candidate(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        text = error.message if isinstance(error, EdgeKitError) else f"{type(error).__name__}: {error}"
+        text = f"{type(error).__name__}: {error}"
+        if isinstance(error, EdgeKitError):
+            text = error.message if error.found is None else f"{error.message}: {error.found}"
         raise CandidateError(f"cannot be {what}: {' '.join(text.split())}") from error
 
 
@@ -212,8 +216,9 @@ class Quantize(Stage[Model]):
         if self._scheme in self._own_schemes:
             record = {"scheme": self._scheme, "applied_by": "the target, when it builds"}
             return Quantized(given, record, quantized=True, of_float=given)
+        sets = self._judged_with(given)
         try:
-            return self._handed_on(given, self._result(given))
+            return self._handed_on(given, self._result(given, sets), sets)
         except InputError:
             raise
         except Exception as error:
@@ -223,7 +228,7 @@ class Quantize(Stage[Model]):
             failed: dict[str, Any] = {"scheme": NONE, "reason": reason, "warnings": [reason]}
             return Quantized(given, failed, quantized=False, of_float=given)
 
-    def _result(self, given: Model) -> QuantizationResult:
+    def _result(self, given: Model, sets: HeldSets) -> QuantizationResult:
         return installed_quantizer(self._quantizer).quantize(
             QuantizationRequest(
                 model=given,
@@ -239,7 +244,7 @@ class Quantize(Stage[Model]):
                     self._profile,
                     self._options,
                     timed_threads(),
-                    self._judged_with(),
+                    sets,
                 ),
                 latency_counts=self._profile.runs_here,
                 progress=self._progress,
@@ -248,27 +253,31 @@ class Quantize(Stage[Model]):
             )
         )
 
-    def _judged_with(self) -> tuple[str, ...]:
+    def _judged_with(self, given: Model) -> HeldSets:
         """What candidates are held to beside this processor's own instructions.
 
         By default the weakest of the sets: what saturates with any of them does with that one. What is packaged is
-        verified with all of them.
+        verified with all of them. A set with which the float model does not run counts where it is asked for only.
         """
         asked = self._instruction_sets
         known = self._profile.instruction_sets if asked is None else asked
         held = tuple(name for name in known if held_here(self._target, name))
-        return held[:1] if asked is None else held
+        if asked is not None:
+            return HeldSets(held, given, self._target, self._profile, self._options, None)
+        return HeldSets(held[:1], given, self._target, self._profile, self._options, self._samples)
 
-    def _handed_on(self, given: Model, result: QuantizationResult) -> Quantized:
+    def _handed_on(self, given: Model, result: QuantizationResult, sets: HeldSets) -> Quantized:
         after = result.next_best
 
         def next_best() -> Quantized | None:
             following = None if after is None else after()
-            return None if following is None else self._handed_on(given, following)
+            return None if following is None else self._handed_on(given, following, sets)
 
+        not_judged = [f"not judged with {name}: {why}" for name, why in sets.found_unusable.items()]
+        record = {**result.record, "warnings": [*result.record.get("warnings", ()), *not_judged]}
         return Quantized(
             result.model,
-            result.record,
+            record if not_judged else result.record,
             quantized=has_integers(str(result.record.get("scheme", NONE)), self._quantizer),
             of_float=given,
             next_best=next_best,

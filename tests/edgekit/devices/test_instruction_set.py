@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,16 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.bundle import read_bundle
-from edgekit.data.samples import Sample
+from edgekit.data.samples import Sample, open_samples
 from edgekit.device_check import instruction_sets
 from edgekit.device_check.instruction_sets import FLAGS, note_on, own_set, processor_flags
 from edgekit.devices.opening import open_device
 from edgekit.devices.qemu import FOLDER_VARIABLE, x86_emulator
-from edgekit.errors import InputError, RequirementError
-from edgekit.stages.instruction_sets import VerifyInstructionSets
+from edgekit.errors import InputError
+from edgekit.model import Model
+from edgekit.registry import find_profile
+from edgekit.stages.held_sets import HeldSets
+from edgekit.target import BuildOptions
 
 RunEdgeKit = Callable[..., Any]
 
@@ -290,24 +294,59 @@ def test_the_check_says_when_a_bundle_was_verified_with_other_instructions() -> 
     assert note_on({}, "avx2") is None
 
 
+NORMALIZED = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 8, 1, 40] x) => (float[1, 40, 32] y) <int64[3] s = {1, 120, 40}> {
+  c = Conv(x, w)  r = Reshape(c, s)  t = Transpose<perm = [0, 2, 1]>(r)
+  n = LayerNormalization<axis = -1>(t, one, none)  y = MatMul(n, v)
+}"""
+"""OpenVINO held to AVX2 takes its kernel for AVX-512 for the normalization, and ends at 120 channels."""
+
+
+@pytest.fixture
+def normalized(tmp_path: Path) -> tuple[Path, Path]:
+    """The model, and a folder of samples."""
+    rng = np.random.default_rng(7)
+    arrays = {"w": rng.standard_normal((120, 8, 1, 1)), "v": rng.standard_normal((120, 32))}
+    arrays |= {"one": np.ones(120), "none": np.zeros(120)}
+    path, folder = tmp_path / "normalized.onnx", tmp_path / "normalized"
+    ir.save(_model(NORMALIZED, **{name: array.astype(np.float32) for name, array in arrays.items()}), path)
+    folder.mkdir()
+    for number in range(SAMPLES):
+        np.savez(folder / f"{number}.npz", x=rng.standard_normal((1, 8, 1, 40)).astype(np.float32))
+    return path, folder
+
+
 @needs_vnni
-def test_a_float_form_that_does_not_run_with_one_of_the_devices_sets_ships_with_a_warning(
-    edgekit: RunEdgeKit, saturating: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_set_with_which_the_float_model_does_not_run_keeps_no_quantized_form_from_shipping(
+    edgekit: RunEdgeKit, normalized: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """No other form could ship; oneDNN held to AVX2 has no kernel for some layers of quantized transformers."""
-
-    def refuse(*_: Any) -> Any:
-        raise RequirementError("the bundle's check ended before it answered", found="no primitive descriptor")
-
-    monkeypatch.setattr(VerifyInstructionSets, "_accuracy", refuse)
-    arguments = ("package", saturating, "--target", "intel-cpu", "--data", data, "--quantize", "none")
+    model, folder = normalized
+    arguments = ("package", model, "--target", "intel-cpu", "--data", folder, "--quantize", "int8")
     shipped = edgekit(*arguments, "-o", tmp_path / "made")
     assert shipped.code == 0
-    reason = "not executed with avx2: the runtime held to it does not run the model: no primitive descriptor"
-    assert f"warning: {reason}" in shipped.err
-    sets = read_bundle(tmp_path / "made").manifest["instruction_sets"]
-    assert sets["not_executed"]["avx2"] == reason.partition(": ")[2]
-    assert set(sets["verified"]) == {"vnni"}
+    assert "warning: not judged with avx2: the runtime held to it does not run the float model either" in shipped.err
+    assert "warning: not executed with avx2: the runtime held to it does not run the float model either" in shipped.err
+    manifest = read_bundle(tmp_path / "made").manifest
+    assert manifest["model"]["kind"] == "quantized"
+    sets = manifest["instruction_sets"]
+    assert "float model" in sets["not_executed"]["avx2"]
+    assert {"vnni", "avx512"} <= set(sets["verified"])
     asked = edgekit(*arguments, "--isa", "avx2", "-o", tmp_path / "asked")
     assert asked.code == 1
-    assert "the bundle's check ended before it answered\nfound: no primitive descriptor" in asked.err
+    assert not (tmp_path / "asked").exists()
+
+
+@needs_vnni
+def test_sets_are_usable_where_the_float_model_is_right_with_them(normalized: tuple[Path, Path], data: Path) -> None:
+    target, profile = find_profile("intel-cpu")
+    path, folder = normalized
+    model = Model(ir.load(path))
+    samples = open_samples(folder, model.fed_inputs)
+    sets = HeldSets(["avx2", "avx512"], model, target, profile, BuildOptions(), samples)
+    assert not sets.found_unusable
+    assert sets.usable == ("avx512",)
+    assert "does not run the float model either" in sets.unusable["avx2"]
+    assert pickle.loads(pickle.dumps(sets)).usable == ("avx512",)
+    plain = Model(_model(BY_HAND, w=np.ones((OUTPUTS, INPUTS, 1, 1), np.float32)))
+    usable = HeldSets(["avx2", "avx512"], plain, target, profile, BuildOptions(), open_samples(data, plain.fed_inputs))
+    assert usable.usable == ("avx2", "avx512")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+import openvino
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -125,3 +126,41 @@ def test_a_quantized_model_falls_back_to_rounding_written_out(tmp_path: Path) ->
     np.testing.assert_allclose(found, by_onnxruntime(path, x), rtol=0, atol=1e-6)
     build = next(stage for stage in reversed(bundle.manifest["stages"]) if stage["name"] == "build")
     assert build["record"]["rounding_written_out"] is True
+
+
+def stored_weights(path: Path) -> Path:
+    """A product with weights that are stored in 8 bits and widened, as exporters of sentence encoders write them."""
+    constants = {
+        "w": RNG.integers(-127, 128, (256, 64)).astype(np.int8),
+        "s": RNG.uniform(0.01, 0.02, (1, 64)).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("Cast", ["w"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["f", "s"], ["v"]),
+        helper.make_node("MatMul", ["x", "v"], ["y"]),
+    ]
+    return saved(path, nodes, [16, 256], constants)
+
+
+def decibels(wanted: np.ndarray, found: np.ndarray) -> float:
+    return float(10 * np.log10(np.square(wanted).sum() / max(np.square(found - wanted).sum(), 1e-30)))
+
+
+def test_openvino_still_quantizes_what_meets_stored_weights(tmp_path: Path) -> None:
+    """What keeps a bundle of such a model from 50 dB; where this fails, OpenVINO computes in floats by itself."""
+    path = stored_weights(tmp_path / "m.onnx")
+    edgekit_openvino.convert(path, tmp_path / "m.xml")
+    x = RNG.standard_normal((16, 256)).astype(np.float32)
+    assert decibels(by_onnxruntime(path, x), edgekit_openvino.load(tmp_path / "m.xml").run({"x": x})["y"]) < 50
+
+
+def test_a_model_of_stored_weights_falls_back_to_activations_as_they_are(tmp_path: Path) -> None:
+    path = stored_weights(tmp_path / "m.onnx")
+    bundle = package(path, "intel-cpu", tmp_path / "bundle")
+    x = RNG.standard_normal((16, 256)).astype(np.float32)
+    found = edgekit_openvino.load(tmp_path / "bundle" / "model.xml").run({"x": x})["y"]
+    assert decibels(by_onnxruntime(path, x), found) > 90
+    build = next(stage for stage in reversed(bundle.manifest["stages"]) if stage["name"] == "build")
+    assert build["record"]["activations_quantized_at_run_time"] is False
+    compiled = openvino.Core().compile_model(tmp_path / "bundle" / "model.xml", "CPU")
+    assert compiled.get_property("DYNAMIC_QUANTIZATION_GROUP_SIZE") == 0
