@@ -109,8 +109,9 @@ def of_torch() -> Iterator[tuple[str, Shapes, Maker]]:
         return maker
 
     for name, network, x in networks:
-        for opset in (11, 17):
+        for opset in (7, 9, 11, 17):
             yield f"{name}_script_{opset}", {}, maker_of(network, x, opset, False, None)
-        yield f"{name}_dynamo_18", {}, maker_of(network, x, 18, True, None)
+        for opset in (18, 21, 23):
+            yield f"{name}_dynamo_{opset}", {}, maker_of(network, x, opset, True, None)
     for name, network, x in networks[:3]:
         yield f"{name}_open_13", {"x": list(x.shape)}, maker_of(network, x, 13, False, {"x": {0: "n"}})
