@@ -90,6 +90,48 @@ def check_references(proto: onnx.ModelProto, path: Path) -> None:
                 )
 
 
+def check_texts(proto: onnx.ModelProto, path: Path) -> None:
+    """Looks for a NUL in names and in what the model says of itself: C ends a text there, and no manifest holds it.
+
+    Raises:
+        InputError: There is one.
+    """
+    for what, text in _texts(proto):
+        if "\0" in text:
+            raise InputError(
+                f"{what} holds a NUL",
+                subject=path,
+                expected="names and metadata without one",
+                found=repr(text[:_LONGEST_TEXT]),
+                hint="export the model again",
+            )
+
+
+def _texts(proto: onnx.ModelProto) -> Iterator[tuple[str, str]]:
+    yield from (("the producer", text) for text in (proto.producer_name, proto.producer_version))
+    yield from (("the model's domain", proto.domain), ("the graph's name", proto.graph.name))
+    for entry in proto.metadata_props:
+        yield from (("an entry of the metadata", text) for text in (entry.key, entry.value))
+    for function in proto.functions:
+        yield from (("a function's name", text) for text in (function.name, function.domain))
+    yield from _names_of_values(proto.graph)
+    for node in nodes_inside(written_nodes(proto)):
+        yield from (("the name of a node", text) for text in (node.name, node.op_type, node.domain))
+        yield from (("the name of a value", text) for text in (*node.input, *node.output))
+        for attribute in node.attribute:
+            yield "the name of an attribute", attribute.name
+        for graph in _graphs_of(node):
+            yield from _names_of_values(graph)
+
+
+def _names_of_values(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
+    for value in (*graph.input, *graph.output, *graph.initializer):
+        yield "the name of a value", value.name
+    for value in graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            yield "the name of a dimension", dim.dim_param
+
+
 _TERM = r"[A-Za-z ]*+(?:\.\.\.)?+[A-Za-z ]*+"
 _EQUATION = re.compile(rf"{_TERM}(?:,{_TERM})*+(?:->{_TERM})?")
 """As the operator's documentation has it."""

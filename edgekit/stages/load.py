@@ -34,6 +34,7 @@ from edgekit.graph.vetting import (
     check_equations,
     check_expansion,
     check_references,
+    check_texts,
     unreadable_as_input_error,
 )
 from edgekit.model import Model, name_nodes, name_values, node_name
@@ -88,6 +89,7 @@ class Load(Stage[Path]):
                 hint="export the model again; an exporter folds what does not depend on the inputs into constants",
             )
         mended = mend(proto)
+        check_texts(proto, given)
         changed = write_out_defaults(proto) or bool(mended)
         scores = without_maps(proto, given)
         model = Model(_graph_model(proto, given), source=given)

@@ -447,6 +447,8 @@ def mutate_document(document: Any, rng: random.Random) -> Any:
                 visit(inner)
 
     visit(document)
+    if not places:
+        return {rng.choice(TEXTS): rng.choice(TEXTS)}
     container, key = rng.choice(places)
     if rng.random() < 0.15:
         del container[key]

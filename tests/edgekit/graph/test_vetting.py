@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -14,6 +15,7 @@ from edgekit.graph.vetting import (
     check_equations,
     check_expansion,
     check_references,
+    check_texts,
     unreadable_as_input_error,
 )
 
@@ -138,6 +140,39 @@ def test_branches_that_double_with_every_level_are_refused_before_they_are_deep(
     assert str(raised.value) == (
         "m.onnx: has too many subgraphs inside each other\nexpected: 100 side by side at level 7 at most\n"
         "found: 128\nhint: compute the branches once, and choose between their results with Where"
+    )
+
+
+def with_nul(change: Callable[[onnx.ModelProto], None]) -> onnx.ModelProto:
+    proto = nested(1, 1)
+    change(proto)
+    return proto
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda proto: setattr(proto, "producer_name", "a\0b"), "the producer"),
+        (lambda proto: setattr(proto.graph, "name", "a\0b"), "the graph's name"),
+        (lambda proto: proto.metadata_props.add(key="names", value="a\0b"), "an entry of the metadata"),
+        (lambda proto: setattr(proto.functions[0], "name", "a\0b"), "a function's name"),
+        (lambda proto: setattr(proto.graph.node[0], "name", "a\0b"), "the name of a node"),
+        (lambda proto: proto.graph.node[0].output.append("a\0b"), "the name of a value"),
+        (lambda proto: proto.graph.node[0].attribute.add(name="a\0b"), "the name of an attribute"),
+        (lambda proto: setattr(proto.graph.input[0], "name", "a\0b"), "the name of a value"),
+        (
+            lambda proto: proto.graph.input[0].type.tensor_type.shape.dim.add(dim_param="a\0b"),
+            "the name of a dimension",
+        ),
+    ],
+)
+def test_a_nul_in_a_text_is_refused(change: Callable[[onnx.ModelProto], None], what: str) -> None:
+    check_texts(nested(1, 1), PATH)
+    with pytest.raises(InputError) as caught:
+        check_texts(with_nul(change), PATH)
+    assert str(caught.value) == (
+        f"m.onnx: {what} holds a NUL\nexpected: names and metadata without one\nfound: 'a\\x00b'\n"
+        "hint: export the model again"
     )
 
 
