@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, ClassVar
@@ -38,6 +38,8 @@ from edgekit_quantize.writing.float16 import in_half_precision
 MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, BOXES: 0.01, TEXT: 0.01, EXPLAINED: 0.003}
 """What of the metric may be lost where the user names no budget; 0.003 of a signal's power is 25 dB. It is less than
 the verification of a bundle allows, which measures on samples that the search did not see."""
+ENOUGH_TO_SPLIT = 16
+"""From so many samples on, every other one judges weights that were rounded by the others."""
 MAX_DROP_OF_EVALUATION = 0.01
 """What may be lost of what the project's evaluation function gives for the float model, as a share of it."""
 
@@ -83,9 +85,22 @@ class PostTrainingQuantizer(Quantizer):
         if max_drop is None:
             max_drop = MAX_DROP.get(scorer.metric, MAX_DROP_OF_EVALUATION)
         if request.smallest or request.max_bytes is not None:
-            return Sizing(request, model, placement, calibration, scorer, max_drop).run()
+            return _sized(request, model, placement, calibration, max_drop)
         outcome = _search(request, model, placement, calibration, scorer, max_drop)
         return _result(request, model, calibration, scorer, outcome, max_drop)
+
+
+def _sized(
+    request: QuantizationRequest, model: ir.Model, placement: Placement, calibration: Calibration, max_drop: float
+) -> QuantizationResult:
+    """The smallest model, judged by samples that no weight was rounded by, where there are enough."""
+    fits: Callable[[int], bool] | None = None
+    if calibration.samples >= ENOUGH_TO_SPLIT:
+        judged, parity = calibration.references.every_other()
+        calibration, fits = replace(calibration, references=judged), lambda place: place % 2 != parity
+    assert request.samples is not None
+    scorer = replace(_scorer(request, calibration, request.samples), by_margins=True)
+    return Sizing(request, model, placement, calibration, scorer, max_drop, fits).run()
 
 
 def _prepared(request: QuantizationRequest, placement: Placement) -> ir.Model:

@@ -86,6 +86,17 @@ class References:
         """The samples as they are kept, which may be without what they feed."""
         yield from self._kept.values()
 
+    def every_other(self) -> tuple[References, int]:
+        """Those among the even or among the odd samples, whichever are more, and 0 or 1 for which they are.
+
+        What is fitted to the samples in between can be judged by these.
+        """
+        odd = int(2 * sum(place % 2 for place in self._kept) > len(self._kept))
+        made = References(self._expected, self._again)
+        made._kept = {place: kept for place, kept in self._kept.items() if place % 2 == odd}
+        made._reads = self._reads
+        return made, odd
+
     @property
     def example(self) -> Feeds:
         """What the first of the samples feeds."""

@@ -18,6 +18,7 @@ from edgekit.model import Arrays
 from edgekit.quantizer import CandidateError
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.graph.nodes import is_standard
+from edgekit_quantize.search.margins import Margins
 
 Run = Callable[[Mapping[str, np.ndarray]], Arrays]
 
@@ -25,6 +26,10 @@ LABELS = "accuracy"
 AGREEMENT = "agreement"
 EXPLAINED = "explained"
 
+FEW_DECISIONS = 500
+"""One of so many is a fifth of the usual budget of 1 %."""
+ONE_SIDED = 1.645
+"""Standard deviations below which a count lies once in 20 times."""
 DIGITS = 9
 """Decimals of what was lost."""
 SAME = 1e-10
@@ -100,6 +105,10 @@ class Scorer:
     """Reads what outputs tell, where the metric is that."""
     doubt: str | None = None
     """Why the samples' labels do not count; None where they do, or where there are none."""
+    by_margins: bool = False
+    """Whether fewer than :data:`FEW_DECISIONS` are judged by how many are expected to change, see
+    :class:`edgekit_quantize.search.margins.Margins`: for whoever tries many candidates and takes the first
+    that holds, which may do so by luck."""
 
     @classmethod
     def by_references(cls, references: References, *, classes: bool, meaning: Meaning | None = None) -> Scorer:
@@ -165,7 +174,7 @@ class Scorer:
             candidates: What runs each of them in each setting, behind the setting's name.
         """
         spread = variances(self.references) if self.metric == EXPLAINED else {}
-        tallies = [[_Tally(self.metric, spread, self.meaning) for _ in runs] for runs in candidates]
+        tallies = [[_Tally(self.metric, spread, self.meaning, self.by_margins) for _ in runs] for runs in candidates]
         failed: dict[int, CandidateError] = {}
 
         def unless_failed(number: int, work: Callable[[], Score | None]) -> Score | None:
@@ -205,7 +214,7 @@ class Scorer:
             enough = told.overlap is None or told.overlap >= LEAST_OVERLAP
             return Score(self.metric, told.agreement if enough else 0.0, self.float_value, sqnr, told.count)
         if self.metric == AGREEMENT:
-            return Score(self.metric, tally.same / tally.positions, self.float_value, sqnr, tally.positions)
+            return Score(self.metric, tally.agreement, self.float_value, sqnr, tally.positions)
         return Score(self.metric, tally.explained, self.float_value, sqnr)
 
 
@@ -220,9 +229,13 @@ class _Tally:
         metric: See :attr:`Score.metric`.
         variances: Of the float model's outputs, by name; empty where they do not count.
         meaning: Reads what outputs tell, where the metric is that.
+        by_margins: Whether decisions count as :attr:`Scorer.by_margins` has it.
     """
 
-    def __init__(self, metric: str, variances: Mapping[str, float], meaning: Meaning | None = None) -> None:
+    def __init__(
+        self, metric: str, variances: Mapping[str, float], meaning: Meaning | None = None, by_margins: bool = False
+    ) -> None:
+        self._margins = Margins() if by_margins and metric == AGREEMENT else None
         self.meaning = None if meaning is None else meaning.anew()
         self._metric = metric
         self._variances = variances
@@ -248,9 +261,20 @@ class _Tally:
             wanted, found = reference.outputs[first].argmax(-1), np.asarray(outputs[first]).argmax(-1)
             self.same += int((wanted == found).sum()) if wanted.shape == found.shape else 0
             self.positions += wanted.size
+            if self._margins is not None and wanted.shape == found.shape:
+                self._margins.add(reference.outputs[first], np.asarray(outputs[first]))
         if self._metric == LABELS and reference.label is not None:
             self.labels = self.labels or LabelCount(class_output(reference.outputs) or "")
             self.labels.add(reference.label, outputs, "calibration sample")
+
+    @property
+    def agreement(self) -> float:
+        """The share of decisions that are the float model's; of few the expected one, unless more change surely."""
+        if self._margins is None or self.positions >= FEW_DECISIONS:
+            return self.same / self.positions
+        changed = self.positions - self.same
+        surely = max(0.0, changed - ONE_SIDED * math.sqrt(changed)) / self.positions
+        return min(1 - surely, self._margins.expected_agreement())
 
     @property
     def explained(self) -> float:

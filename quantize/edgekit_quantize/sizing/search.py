@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -47,6 +47,7 @@ class Sizing:
         calibration: What the samples told.
         scorer: Scores candidates.
         max_drop: What may be lost of the metric.
+        fits: Tells by which samples weights may be rounded.
     """
 
     request: QuantizationRequest
@@ -55,6 +56,8 @@ class Sizing:
     calibration: Calibration
     scorer: Scorer
     max_drop: float
+    fits: Callable[[int], bool] | None = None
+    """Which of the samples, counted from 0, weights may be rounded by; None for all of them."""
     _curve: list[dict[str, Any]] = field(default_factory=list)
     _scores: dict[int, Score] = field(default_factory=dict)
     _alone: list[tuple[Allocation, Score]] = field(default_factory=list)
@@ -73,8 +76,9 @@ class Sizing:
         if not self._weights:
             raise InputError("has no weights that could be stored in fewer bits", subject=request.model.name)
         if request.samples is not None:
-            some = islice(feeds_of(request.samples, request.model.inputs), MOMENT_SAMPLES)
-            measure_moments(self.model, self._weights, some)
+            every = feeds_of(request.samples, request.model.inputs)
+            fitting = (feeds for place, feeds in enumerate(every) if self.fits is None or self.fits(place))
+            measure_moments(self.model, self._weights, islice(fitting, MOMENT_SAMPLES))
         references = self.calibration.references
         tell = functools.partial(self._tell, "measuring weights")
         choices = measured_choices(self.model, self._weights, self._storage, references, tell)

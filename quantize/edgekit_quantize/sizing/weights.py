@@ -20,7 +20,7 @@ from edgekit_quantize.graph.parameters import add_to_bias
 from edgekit_quantize.integers.qparams import QParams
 from edgekit_quantize.prepare.opset import upgraded
 from edgekit_quantize.rounding.bias_correction import correction
-from edgekit_quantize.sizing.codebooks import Inputs, encoded
+from edgekit_quantize.sizing.codebooks import Inputs, damped, encoded
 from edgekit_quantize.sizing.forms import Form, Storage
 from edgekit_quantize.writing.candidate import Written
 from edgekit_quantize.writing.stored import (
@@ -135,7 +135,7 @@ def _all_read(value: ir.Value, readers: int) -> bool:
 
 
 def measure_moments(model: ir.Model, weights: Mapping[str, Weight], feeds: Iterable[Mapping[str, np.ndarray]]) -> None:
-    """Notes what enters the products that read the weights.
+    """Notes what enters the products that read the weights, and how much of that holds for other samples.
 
     Args:
         model: The prepared float model.
@@ -143,7 +143,7 @@ def measure_moments(model: ir.Model, weights: Mapping[str, Weight], feeds: Itera
         feeds: Samples.
     """
     readers: dict[str, list[Layer]] = {}
-    moments: dict[str, Moments] = {}
+    halves: tuple[dict[str, Moments], dict[str, Moments]] = {}, {}
     observable = reachable(model.graph)
     for layer in layers(model.graph):
         if home(layer.node) not in observable:
@@ -151,16 +151,31 @@ def measure_moments(model: ir.Model, weights: Mapping[str, Weight], feeds: Itera
         length = row_length(layer)
         if layer.weight.name in weights and layer.data.name and length is not None and length <= LONGEST_ROW:
             readers.setdefault(layer.data.name, []).append(layer)
-            moments.setdefault(layer.weight.name or "", Moments(length))
+            for moments in halves:
+                moments.setdefault(layer.weight.name or "", Moments(length))
+    half = halves[0]
 
     def take(name: str, array: np.ndarray) -> None:
         for layer in readers[name]:
-            moments[layer.weight.name or ""].update(rows_of(layer, array))
+            half[layer.weight.name or ""].update(rows_of(layer, array))
 
-    observe(model, readers.keys(), feeds, take)
-    for name, found in moments.items():
-        if found.count:
-            weights[name].inputs = Inputs(found.second)
+    def turn(done: int) -> None:
+        nonlocal half
+        half = halves[done % 2]
+
+    observe(model, readers.keys(), feeds, take, turn)
+    for name in list(halves[0]):
+        weights[name].inputs = _inputs(weights[name].matrix, halves[0].pop(name), halves[1].pop(name))
+
+
+def _inputs(matrix: np.ndarray, one: Moments, other: Moments) -> Inputs | None:
+    count = one.count + other.count
+    if not count:
+        return None
+    moments = (one.second * one.count + other.second * other.count) / count
+    if not one.count or not other.count:
+        return Inputs(moments)
+    return damped(matrix, (one.second, other.second), moments)
 
 
 def write_stored(

@@ -75,3 +75,25 @@ def test_what_is_kept_does_not_hold_the_memory_of_the_run() -> None:
 
     assert not np.shares_memory(kept.outputs["y"], answer)
     np.testing.assert_array_equal(kept.outputs["y"], answer)
+
+
+@pytest.mark.parametrize(
+    ("fed", "answered", "kept", "odd"),
+    [(50, 50, range(0, 10, 2), 0), (200, 1, range(0, 10, 2), 0), (1, 330, range(0, 10, 4), 0)],
+)
+def test_every_other_sample_is_apart_from_those_in_between(fed: int, answered: int, kept: range, odd: int) -> None:
+    apart, found = _noted(fed, answered, again=True).every_other()
+
+    assert found == odd
+    assert _numbers(apart) == [(number, number, number) for number in kept]
+    assert len(apart) == len(kept)
+
+
+def test_the_more_of_the_samples_are_taken() -> None:
+    found = References.of([Reference({"x": np.zeros(1)}, {"y": np.zeros(1)}, number) for number in range(4)])
+    found._kept.pop(0)
+
+    apart, odd = found.every_other()
+
+    assert odd == 1
+    assert [answer.label for answer in apart.answers()] == [1, 3]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgekit_quantize.sizing.codebooks import Inputs, encoded
+from edgekit_quantize.sizing.codebooks import DAMPING, Inputs, damped, encoded
 from edgekit_quantize.sizing.forms import Form
 
 
@@ -38,6 +38,29 @@ def test_knowing_the_inputs_lowers_the_error_of_the_output(form: Form) -> None:
         error = params.dequantize(integers) - matrix
         outputs.append(_decibels(inputs @ matrix.T, inputs @ error.T))
     assert outputs[1] > outputs[0] + 1.5
+
+
+def _moments(inputs: np.ndarray) -> np.ndarray:
+    return np.asarray(inputs.T @ inputs / len(inputs))
+
+
+@pytest.mark.parametrize("count", [24, 20_000])
+def test_what_few_inputs_have_in_common_counts_for_less(count: int) -> None:
+    rng = np.random.default_rng(3)
+    matrix = rng.standard_normal((32, 96)).astype(np.float32)
+    inputs, others = (rng.standard_normal((number, 96)) for number in (count, 20_000))
+    moments = _moments(inputs)
+    chosen = damped(matrix, (_moments(inputs[::2]), _moments(inputs[1::2])), moments)
+    reached = []
+    for known in (Inputs(moments), chosen):
+        integers, params = encoded(matrix, Form("p", 4, palette=True), known)
+        error = params.dequantize(integers) - matrix
+        reached.append(_decibels(others @ matrix.T, others @ error.T))
+    if count < matrix.shape[1]:
+        assert chosen.damping > DAMPING
+        assert reached[1] > reached[0] + 3
+    else:
+        assert reached[1] == pytest.approx(reached[0], abs=0.3)
 
 
 def test_every_group_of_channels_has_a_palette_of_its_own() -> None:
