@@ -26,7 +26,7 @@ from edgekit_quantize.prepare.blocks import inputs_first
 from edgekit_quantize.prepare.equalize import equalize
 from edgekit_quantize.rounding.adaptive import adaptively_rounded
 from edgekit_quantize.schemes import HALF, SCHEMES, different, placement_of
-from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, LABELS, Scorer, decides
+from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, FEW_DECISIONS, LABELS, Scorer, decides
 from edgekit_quantize.search.search import Bench, Outcome, Trial, search
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Placement, Settings
@@ -39,7 +39,8 @@ MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, BOXES: 0.01, TEXT: 0.01, EXPLAINED: 0
 """What of the metric may be lost where the user names no budget; 0.003 of a signal's power is 25 dB. It is less than
 the verification of a bundle allows, which measures on samples that the search did not see."""
 ENOUGH_TO_SPLIT = 16
-"""From so many samples on, every other one judges weights that were rounded by the others."""
+"""From so many samples on, every other one judges weights that were rounded by the others; from twice
+:data:`edgekit_quantize.search.scoring.FEW_DECISIONS` on where labels, boxes or characters are counted."""
 MAX_DROP_OF_EVALUATION = 0.01
 """What may be lost of what the project's evaluation function gives for the float model, as a share of it."""
 
@@ -85,22 +86,31 @@ class PostTrainingQuantizer(Quantizer):
         if max_drop is None:
             max_drop = MAX_DROP.get(scorer.metric, MAX_DROP_OF_EVALUATION)
         if request.smallest or request.max_bytes is not None:
-            return _sized(request, model, placement, calibration, max_drop)
+            return _sized(request, model, placement, calibration, scorer, max_drop)
         outcome = _search(request, model, placement, calibration, scorer, max_drop)
         return _result(request, model, calibration, scorer, outcome, max_drop)
 
 
 def _sized(
-    request: QuantizationRequest, model: ir.Model, placement: Placement, calibration: Calibration, max_drop: float
+    request: QuantizationRequest,
+    model: ir.Model,
+    placement: Placement,
+    calibration: Calibration,
+    scorer: Scorer,
+    max_drop: float,
 ) -> QuantizationResult:
-    """The smallest model, judged by samples that no weight was rounded by, where there are enough."""
+    """The smallest model, judged by samples that no weight was rounded by, where half of them tell enough.
+
+    Margins and powers of errors are known of every sample; of what is counted, half of a few is too little.
+    """
+    enough = ENOUGH_TO_SPLIT if scorer.metric in {AGREEMENT, EXPLAINED} else 2 * FEW_DECISIONS
     fits: Callable[[int], bool] | None = None
-    if calibration.samples >= ENOUGH_TO_SPLIT:
+    if calibration.samples >= enough:
         judged, parity = calibration.references.every_other()
         calibration, fits = replace(calibration, references=judged), lambda place: place % 2 != parity
-    assert request.samples is not None
-    scorer = replace(_scorer(request, calibration, request.samples), by_margins=True)
-    return Sizing(request, model, placement, calibration, scorer, max_drop, fits).run()
+        assert request.samples is not None
+        scorer = _scorer(request, calibration, request.samples)
+    return Sizing(request, model, placement, calibration, replace(scorer, by_margins=True), max_drop, fits).run()
 
 
 def _prepared(request: QuantizationRequest, placement: Placement) -> ir.Model:
