@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +21,6 @@ from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError
 from edgekit.graph.cleanup import remove_identities, store_once
 from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
-from edgekit.graph.patterns import PATTERNS, fuse
 from edgekit.graph.shapes import fold_constants, infer_shapes
 from edgekit.model import Model, name_nodes
 from edgekit.stages import Stage, StageResult
@@ -72,8 +71,8 @@ def _simplified(given: Model, before: Equivalence, *, thorough: bool) -> tuple[M
     for name, rewrite in _PASSES.items():
         tried = {name: rewrite}
         outcome = _attempt(rewrite, model, before, thorough=thorough)
-        if outcome.dropped_because is not None and name in _PARTS:
-            tried = {f"{name}: {part}": alone for part, alone in _PARTS[name].items()}
+        if outcome.dropped_because is not None and (parts := _parts(name)):
+            tried = {f"{name}: {part}": alone for part, alone in parts.items()}
         for tried_name, alone in tried.items():
             if alone is not rewrite:
                 outcome = _attempt(alone, model, before, thorough=thorough)
@@ -150,22 +149,32 @@ def _clean_up(graph_model: ir.Model) -> None:
     _remove_unused(graph_model)
 
 
+def _fuse(graph_model: ir.Model, names: Sequence[str] | None = None) -> None:
+    from edgekit.graph.patterns import fuse  # imports onnxscript, an eighth of the time that a command takes to start
+
+    fuse(graph_model, names)
+
+
 _PASSES: dict[str, Rewrite] = {
     "remove what nothing uses": _remove_unused,
     "turn constant nodes into initializers": _lift_constants,
     "fold constants": _fold_constants,
     "remove identities": remove_identities,
     "compute common subexpressions once": CommonSubexpressionEliminationPass(),
-    "fuse patterns": fuse,
+    "fuse patterns": _fuse,
     "store equal initializers once": store_once,
     "clean up": _clean_up,
 }
 """The passes in the order in which they help one another, by the name that the record calls them."""
 
-_PARTS: Mapping[str, Mapping[str, Rewrite]] = {
-    "fuse patterns": {name: partial(fuse, names=[name]) for name in PATTERNS},
-}
-"""What can be done of a pass without the rest of it."""
+
+def _parts(name: str) -> Mapping[str, Rewrite]:
+    """What can be done of a pass without the rest of it."""
+    if name != "fuse patterns":
+        return {}
+    from edgekit.graph.patterns import PATTERNS
+
+    return {pattern: partial(_fuse, names=[pattern]) for pattern in PATTERNS}
 
 
 def _is_same(before: Model, after: Model) -> bool:

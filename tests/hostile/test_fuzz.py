@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cases import BUNDLES, Case, digests, draw
-from judge import Ending, judge
+from judge import Ending, _Changed, judge
 
 
 @pytest.fixture
@@ -69,3 +70,19 @@ def test_the_judge_sees(
         (folder / left).write_text("left")
     found = judge(case, Ending(status, 1.0, memory, 0), folder, tmp_path / "tmp", tmp_path / "none", 1 << 30).faults
     assert (found == []) if fault is None else any(one.startswith(fault) for one in found)
+
+
+@pytest.mark.parametrize(
+    ("told", "changed", "is_flawed"),
+    [(1 / 24, 3, False), (1 / 24, 4, True), (0.0, 0, False), (0.0, 1, True), (0.06, 0, True)],
+)
+def test_golden_samples_differ_by_no_more_than_the_manifest_says_of_all(
+    told: float, changed: int, is_flawed: bool
+) -> None:
+    manifest = {
+        "accuracy": {"outputs": [{"name": "kept", "mismatch": told}], "data": {"samples": 4}},
+        "golden": {"samples": 3},
+    }
+    found = _Changed()
+    found.add("kept", np.arange(54) < changed)
+    assert bool(found.flaw_of_manifest(manifest)) == is_flawed
