@@ -99,11 +99,11 @@ def _needed_inputs(wanted: Iterable[ir.Value], starts: set[ir.Value]) -> list[ir
         if value in starts or (producer is None and not value.is_initializer()):
             needed[value] = None
         elif producer is not None:
-            open_values.extend(_read_by(producer))
+            open_values.extend(read_by(producer))
     return list(needed)
 
 
-def _read_by(node: ir.Node) -> Iterator[ir.Value]:
+def read_by(node: ir.Node) -> Iterator[ir.Value]:
     """The values of the node's own graph that it reads, in its subgraphs too."""
     yield from (value for value in node.inputs if value is not None)
     bodies = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
@@ -10,7 +11,8 @@ from edgekit.graph.shapes import infer_shapes
 from edgekit.model import Model, bodies, op_name
 from edgekit.operators.hints import replacement_hint
 from edgekit.target import Evidence, NodeVerdict, Support
-from edgekit_onnxruntime.assignment import CompilerError, assign
+from edgekit_onnxruntime.assignment import Assignment, CompilerError, assign
+from edgekit_onnxruntime.by_parts import Parts, in_parts
 from edgekit_onnxruntime.conditions import FIX_SHAPES, has_open_shapes
 from edgekit_onnxruntime.devices import Device
 from edgekit_onnxruntime.fates import CONSTANT, fallen_back, unknown
@@ -27,37 +29,61 @@ def session_verdicts(
         device: The device, whose provider is available here.
         options: The provider's options.
     """
+    typed = infer_shapes(model, strict=False)
+    judge = _Judge(device, dict(_holders(typed.graph)), model.opset)
+    nodes = list(zip(local, typed.graph.all_nodes(), strict=True))
     try:
         assignment = assign(model, device.provider, options)
     except CompilerError as error:
         if any(v.support is Support.UNSUPPORTED for v in local):  # no session takes it, whatever the provider
             return [v if v.support is Support.UNSUPPORTED else unknown(v, str(error)) for v in local]
-        hint = "`edgekit extract` cuts out parts, each of which may compile"
-        return [unknown(v, f"the compiler does not take the model: {error}", hint) for v in local]
+        parts = in_parts(typed, lambda part: assign(part, device.provider, options))
+        return [judge.of_parts(on_cpu, node, parts, error) for on_cpu, node in nodes]
+    return [judge.verdict(on_cpu, node, f"node{place}", assignment) for place, (on_cpu, node) in enumerate(nodes)]
 
-    typed = infer_shapes(model, strict=False).graph
-    holders = dict(_holders(typed))
 
-    def verdict(position: int, on_cpu: NodeVerdict, original: ir.Node) -> NodeVerdict:
-        name = f"node{position}"
+@dataclass(frozen=True)
+class _Judge:
+    """Says what becomes of nodes on a device."""
+
+    device: Device
+    holders: Mapping[ir.Node, ir.Node]
+    """The node that holds the body in which a node stands."""
+    opset: int
+
+    def verdict(self, on_cpu: NodeVerdict, node: ir.Node, name: str, assignment: Assignment) -> NodeVerdict:
+        """The verdict on a node that the assignment calls by this name."""
+        device = self.device
         if on_cpu.op_type == CONSTANT:
             return on_cpu
         if name in assignment.left_to_cpu:
             why = assignment.reasons.get(name, "")
-            if not why and original in holders:
-                detail = f"the body of {op_name(holders[original])} stays on the {device.fallback}"
+            if not why and node in self.holders:
+                detail = f"the body of {op_name(self.holders[node])} stays on the {device.fallback}"
                 return fallen_back(on_cpu, device, Evidence.COMPILED, detail, "")
             detail = f"the {device.unit}'s compiler left it: {why or 'it does not say why'}"
-            hint = FIX_SHAPES if has_open_shapes(original) else replacement_hint(original, model.opset)
+            hint = FIX_SHAPES if has_open_shapes(node) else replacement_hint(node, self.opset)
             return fallen_back(on_cpu, device, Evidence.COMPILED, detail, hint)
         if name in assignment.accelerated:
             return NodeVerdict(on_cpu.node, on_cpu.op_type, Support.SUPPORTED, Evidence.COMPILED, device.unit)
-        if original.op_type in assignment.added_on_cpu:
+        if node.op_type in assignment.added_on_cpu:
             return unknown(on_cpu, "ONNX Runtime put something else in its place, and did not tell where that runs")
         detail = f"merged with others when they got the {device.unit}'s memory layout"
         return NodeVerdict(on_cpu.node, on_cpu.op_type, Support.DECOMPOSED, Evidence.COMPILED, device.unit, detail)
 
-    return [verdict(position, *each) for position, each in enumerate(zip(local, typed.all_nodes(), strict=True))]
+    def of_parts(self, on_cpu: NodeVerdict, node: ir.Node, parts: Parts, refusal: CompilerError) -> NodeVerdict:
+        """The verdict on a node of a model that compiles in parts only."""
+        name = node.name or ""
+        for names, assignment in parts.compiled:
+            if name in names:
+                found = self.verdict(on_cpu, node, names[name], assignment)
+                apart = f"in a part: the compiler does not take the model as a whole: {refusal}"
+                return replace(found, detail="; ".join(filter(None, (found.detail, apart))))
+        if name in parts.refused:
+            detail = f"the {self.device.unit}'s compiler does not take it alone: {parts.refused[name]}"
+            return fallen_back(on_cpu, self.device, Evidence.COMPILED, detail, replacement_hint(node, self.opset))
+        hint = "`edgekit extract` cuts out parts, each of which may compile"
+        return unknown(on_cpu, f"the compiler does not take the model: {refusal}", hint)
 
 
 def _holders(graph: ir.Graph) -> Iterator[tuple[ir.Node, ir.Node]]:
