@@ -18,6 +18,9 @@ from edgekit_onnxruntime.assignment import Assignment, CompilerError
 MOST_COMPILATIONS = 48
 """Each takes seconds; nodes of what is left then stay unknown."""
 
+MOST_IN_VAIN = 16
+"""Where so many parts are refused and none compiles, the compiler is at fault, and not the model."""
+
 Assign = Callable[[Model], Assignment]
 
 
@@ -28,7 +31,7 @@ class Parts:
     compiled: list[tuple[Mapping[str, str], Assignment]] = field(default_factory=list)
     """For each part that compiles, what the assignment calls a node by the node's own name, and the assignment."""
     refused: dict[str, str] = field(default_factory=dict)
-    """Why a node is refused alone, by its name."""
+    """Why a node is refused alone, by its name; empty where nothing compiles, which tells nothing of nodes."""
     compilations: int = 0
 
 
@@ -41,7 +44,7 @@ def in_parts(model: Model, assign: Assign) -> Parts:
     """
     found = Parts()
     waiting = _halves(list(model.graph))
-    while waiting and found.compilations < MOST_COMPILATIONS:
+    while waiting and found.compilations < (MOST_COMPILATIONS if found.compiled else MOST_IN_VAIN):
         nodes = waiting.pop(0)
         try:
             part = _part(model, nodes)
@@ -60,6 +63,8 @@ def in_parts(model: Model, assign: Assign) -> Parts:
         else:
             names = {node.name or "": f"node{place}" for place, node in enumerate(part.graph.all_nodes())}
             found.compiled.append((names, assignment))
+    if not found.compiled:
+        found.refused.clear()
     return found
 
 

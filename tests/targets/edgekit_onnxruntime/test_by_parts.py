@@ -11,7 +11,7 @@ import pytest
 from edgekit.graph.shapes import infer_shapes
 from edgekit.model import Model
 from edgekit_onnxruntime.assignment import Assignment, CompilerError
-from edgekit_onnxruntime.by_parts import MOST_COMPILATIONS, in_parts
+from edgekit_onnxruntime.by_parts import MOST_COMPILATIONS, MOST_IN_VAIN, in_parts
 
 CHAIN = """<ir_version: 9, opset_import: ["" : 17]> g (float[1, 4] x) => (float[1, 4] y, float[1, 4] z) {
     [one] a = Relu (x) [two] b = Add (a, x) [bad] c = Erf (b) [three] d = Mul (c, a) [four] z = Neg (d)
@@ -58,5 +58,13 @@ def test_a_compiler_that_takes_nothing_is_asked_a_limited_number_of_times() -> N
     text = f'<ir_version: 9, opset_import: ["" : 17]> g (float[1] v0) => (float[1] v200) {{ {body} }}'
     model = infer_shapes(Model(ir.from_proto(onnx.parser.parse_model(text))), strict=False)
     found = in_parts(model, compiler(lambda _: True, []))
-    assert found.compilations == MOST_COMPILATIONS
+    assert found.compilations == MOST_IN_VAIN
     assert not found.compiled
+    assert not found.refused
+    some = in_parts(model, compiler(lambda part: len(part.graph) > 1, []))
+    assert some.compilations <= MOST_COMPILATIONS
+
+
+def test_a_compiler_that_takes_no_node_tells_nothing_of_nodes(chain: Model) -> None:
+    found = in_parts(chain, compiler(lambda _: True, []))
+    assert not found.refused
