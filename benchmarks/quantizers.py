@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import subprocess
 import sys
 import time
@@ -187,6 +188,8 @@ def opened(runtime: str, model: Path) -> Run:
     inputs = [value.name for value in graph.input if value.name not in constants]
     outputs = [value.name for value in graph.output]
     settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": THREADS, "NUM_STREAMS": 1}
+    if os.environ.get("ONEDNN_MAX_CPU_ISA") in ("AVX2", "AVX512_CORE"):  # as a processor without VNNI decides
+        settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0
     request = openvino.Core().compile_model(str(model), "CPU", settings).create_infer_request()
 
     def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

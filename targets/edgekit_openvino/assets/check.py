@@ -6,6 +6,7 @@ Needs the packages ``numpy`` and ``openvino``, nothing of EdgeKit.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ from check_service import MeasureThroughput, OpenModel  # type: ignore[import-no
 from golden_check import BUNDLE, main  # type: ignore[import-not-found]  # noqa: E402  # likewise
 
 DEFAULT_DEVICES = {"intel-gpu": "GPU", "intel-npu": "NPU"}
+WITHOUT_VNNI = ("AVX2", "AVX512_CORE")
+"""What oneDNN calls instruction sets on which the plugin quantizes nothing by itself."""
 
 
 def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenModel:
@@ -30,6 +33,9 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenM
         if not arguments.device_precision:
             # Some CPUs compute in bfloat16 or float16 by default, which says nothing about the conversion.
             config["INFERENCE_PRECISION_HINT"] = "f32"
+        if os.environ.get("ONEDNN_MAX_CPU_ISA") in WITHOUT_VNNI:
+            # The plugin asks the processor, not oneDNN, whether it may quantize activations while it runs.
+            config["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0
     if arguments.streams is not None:
         config.pop("INFERENCE_NUM_THREADS", None)
         config.pop("NUM_STREAMS", None)

@@ -350,3 +350,19 @@ def test_sets_are_usable_where_the_float_model_is_right_with_them(normalized: tu
     plain = Model(_model(BY_HAND, w=np.ones((OUTPUTS, INPUTS, 1, 1), np.float32)))
     usable = HeldSets(["avx2", "avx512"], plain, target, profile, BuildOptions(), open_samples(data, plain.fed_inputs))
     assert usable.usable == ("avx2", "avx512")
+
+
+@needs_vnni
+def test_stored_weights_are_executed_as_a_processor_without_vnni_does(edgekit: RunEdgeKit, tmp_path: Path) -> None:
+    """OpenVINO would quantize activations, which oneDNN held to AVX2 has no kernel for."""
+    rng = np.random.default_rng(8)
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[1, 256] x) => (float[1, 10] y) {
+        v = DequantizeLinear<axis = 1>(w, scale)  y = MatMul(x, v)
+    }"""
+    arrays = {"w": rng.integers(-127, 128, (256, 10)).astype(np.int8), "scale": np.full(10, 0.01, np.float32)}
+    path, made = tmp_path / "stored.onnx", tmp_path / "stored"
+    ir.save(_model(text, **arrays), path)
+    assert edgekit("package", path, "--target", "intel-cpu", "--quantize", "none", "-o", made).code == 0
+    for name in ("avx2", "avx512", "vnni"):
+        finished = edgekit("verify", made, "--isa", name)
+        assert finished.code == 0, finished.err
