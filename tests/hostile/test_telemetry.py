@@ -10,6 +10,8 @@ from pathlib import Path
 import honest
 import pytest
 
+import edgekit
+
 MODULES = (
     "edgekit.execution.reference",
     "edgekit_quantize.graph.session",
@@ -50,3 +52,19 @@ def test_openvino_converts_without_its_telemetry(tmp_path: Path) -> None:
     )
     assert python(program, tmp_path / "tmp") == "openvino.tools.ovc.telemetry_stub\n"
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_the_check_in_an_openvino_bundle_sends_nothing(tmp_path: Path) -> None:
+    honest.write_model("", tmp_path / "m.onnx", honest.MODELS["net"]())
+    edgekit.package(tmp_path / "m.onnx", "intel-cpu", tmp_path / "bundle")
+    (tmp_path / "tmp").mkdir()
+    program = (
+        "import atexit, runpy, sys\n"
+        "def last():\n"
+        "    import openvino.tools.ovc.telemetry_utils as used\n"
+        "    print(used.tm.__name__)\n"
+        "atexit.register(last)\n"
+        f"sys.argv = ['check.py']; sys.path.insert(0, {str(tmp_path / 'bundle')!r})\n"
+        f"runpy.run_path({str(tmp_path / 'bundle' / 'check.py')!r}, run_name='__main__')"
+    )
+    assert python(program, tmp_path / "tmp").endswith("openvino.tools.ovc.telemetry_stub\n")

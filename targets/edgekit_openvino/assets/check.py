@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import openvino
+
+sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # with it every import tells a server
+import openvino  # noqa: E402  # as above
 
 sys.dont_write_bytecode = True  # a folder __pycache__ would be no file of the bundle
 from check_service import MeasureThroughput, OpenModel  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle
