@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -92,29 +93,61 @@ class CandidateError(RequirementError):
 
 @dataclass(frozen=True)
 class Opened:
-    """A candidate that was built once and opened in every setting that it is judged in: itself a runner as it ships."""
+    """A candidate that was built once, opened where it is timed and, when somebody asks, in the other settings.
 
-    settings: Sequence[Runner]
-    """Executes it as the bundle will run, then in a wider setting where that is another one. It has to be accurate in
-    all of them; the last one is what is timed."""
-    held: Sequence[Runner] = ()
-    """Execute it with the other instruction sets that its devices have; it has to be accurate in these as well."""
+    It has to be accurate in all of them. Itself it is a runner as it ships.
+    """
+
+    timed: Runner
+    """Executes it in the setting that it is timed in."""
+    open_shipped: Callable[[], Runner] | None = None
+    """Opens it as the bundle will run, or raises :class:`CandidateError`; None where it is timed like that."""
+    open_held: Callable[[], Sequence[Runner]] | None = None
+    """Opens it with the other instruction sets that its devices have, or raises :class:`CandidateError`; None where
+    there are none."""
     bytes: int | None = None
     """What a device needs to load it once; None where that is not known."""
+
+    @cached_property
+    def shipped(self) -> Runner:
+        """Executes it as the bundle will run."""
+        return self.timed if self.open_shipped is None else self.open_shipped()
+
+    @cached_property
+    def others(self) -> Sequence[Runner]:
+        """Execute it in the settings that it is not timed in."""
+        is_another = self.shipped.executed_by != self.timed.executed_by
+        held = () if self.open_held is None else self.open_held()
+        return (*([self.shipped] if is_another else []), *held)
+
+    @property
+    def has_others(self) -> bool:
+        """Whether there may be other settings; opens nothing."""
+        return self.open_shipped is not None or self.open_held is not None
 
     @property
     def executed_by(self) -> str:
         """What executes it as it ships."""
-        return self.settings[0].executed_by
+        return self.shipped.executed_by
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
         """Outputs by name for inputs by name, as it ships."""
-        return self.settings[0].run(feeds)
+        return self.shipped.run(feeds)
 
 
-def settings_of(runner: Runner) -> Sequence[Runner]:
-    """What a candidate is judged by: all that it was opened in, or itself; the last one is what is timed."""
-    return (*runner.held, *runner.settings) if isinstance(runner, Opened) else (runner,)
+def timed_of(runner: Runner) -> Runner:
+    """What is timed of a candidate, and judged first."""
+    return runner.timed if isinstance(runner, Opened) else runner
+
+
+def others_of(runner: Runner) -> Sequence[Runner]:
+    """What a candidate is judged by beside what is timed; opens it."""
+    return runner.others if isinstance(runner, Opened) else ()
+
+
+def has_others(runner: Runner) -> bool:
+    """Whether a candidate may be judged by more than what is timed; opens nothing."""
+    return isinstance(runner, Opened) and runner.has_others
 
 
 class BudgetError(RequirementError):

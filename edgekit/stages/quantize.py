@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,7 +30,7 @@ from edgekit.stages import Stage, StageResult
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.stages.held_sets import HeldSets
 from edgekit.stages.instruction_sets import multiplies_integers
-from edgekit.target import BuildOptions, Profile, Runner, Target
+from edgekit.target import Artifact, BuildOptions, Profile, Runner, Target
 
 NONE = "none"
 AUTO = "auto"
@@ -71,7 +72,7 @@ class Execute:
     profile: Profile
     options: BuildOptions
     threads: int = 1
-    """How many the runtime may use in the wider setting; a bundle runs on one."""
+    """How many the runtime may use where candidates are timed; a bundle runs on one."""
     instruction_sets: HeldSets | None = None
     """What its runtime is held to as well where the candidate multiplies integers, in a process for each."""
 
@@ -90,23 +91,32 @@ class Execute:
             with _told_of_candidate("built"):
                 artifact = self.target.build(candidate, self.profile, place, replace(self.options, draft=True))
             with _told_of_candidate("loaded"):
-                runners = [
-                    self.target.load(artifact.main, self.profile, threads=threads)
-                    for threads in sorted({1, self.threads})
-                ]
-                draft = draft_bundle(artifact, self.profile, place)
-                sets = self.instruction_sets if multiplies_integers(candidate) else None
-                held = [
-                    closing.enter_context(open_device(f"{SCHEME}:{name}").open(draft))
-                    for name in (() if sets is None else sets.usable)
-                ]
+                timed = _CandidateRunner(self.target.load(artifact.main, self.profile, threads=self.threads))
         except BaseException:
             closing.close()
             raise
-        by_setting = {runner.executed_by: _CandidateRunner(runner) for runner in reversed(runners)}
-        opened = Opened(tuple(by_setting.values())[::-1], tuple(map(_CandidateRunner, held)), loaded_bytes(artifact))
+        sets = self.instruction_sets if multiplies_integers(candidate) else None
+        opened = Opened(
+            timed,
+            partial(self._shipped, artifact) if self.threads != 1 else None,
+            None if sets is None else partial(self._held, artifact, place, sets, closing),
+            loaded_bytes(artifact),
+        )
         weakref.finalize(opened, closing.close)
         return opened
+
+    def _shipped(self, artifact: Artifact) -> Runner:
+        with _told_of_candidate("loaded"):
+            return _CandidateRunner(self.target.load(artifact.main, self.profile))
+
+    def _held(self, artifact: Artifact, place: Path, sets: HeldSets, closing: ExitStack) -> Sequence[Runner]:
+        """What executes it held to each of the sets, in a process each; a stack closes them."""
+        if not sets.usable:
+            return ()
+        with _told_of_candidate("loaded"):
+            draft = draft_bundle(artifact, self.profile, place)
+            sessions = [closing.enter_context(open_device(f"{SCHEME}:{name}").open(draft)) for name in sets.usable]
+        return [*map(_CandidateRunner, sessions)]
 
 
 @dataclass(frozen=True)
@@ -243,7 +253,7 @@ class Quantize(Stage[Model]):
                     self._target,
                     self._profile,
                     self._options,
-                    timed_threads(),
+                    timed_threads() if self._profile.runs_here else 1,
                     sets,
                 ),
                 latency_counts=self._profile.runs_here,

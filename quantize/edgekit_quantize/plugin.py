@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -87,8 +87,9 @@ class PostTrainingQuantizer(Quantizer):
             max_drop = MAX_DROP.get(scorer.metric, MAX_DROP_OF_EVALUATION)
         if request.smallest or request.max_bytes is not None:
             return _sized(request, model, placement, calibration, scorer, max_drop)
-        outcome = _search(request, model, placement, calibration, scorer, max_drop)
-        return _result(request, model, calibration, scorer, outcome, max_drop)
+        bench = _bench(request, scorer)
+        outcome = _search(request, model, placement, calibration, bench, max_drop)
+        return _result(request, model, calibration, bench, outcome, max_drop)
 
 
 def _sized(
@@ -152,7 +153,7 @@ def _search(
     model: ir.Model,
     placement: Placement,
     calibration: Calibration,
-    scorer: Scorer,
+    bench: Bench,
     max_drop: float,
 ) -> Outcome:
     """Writes candidates and measures them."""
@@ -176,19 +177,23 @@ def _search(
         errors = layer_errors(plan, calibration.tensors)
         return [error.layer for error in errors if error.layer in quantized]
 
-    judge = Judge(scorer, request.execute)
-    timed = request.latency_counts and request.execute is not None
-    original = judge.open(request.model) if timed else None
-    bench = Bench(judge, request.model, original, request.executor, request.progress)
     outcome = search(
         bench, placement.candidates, written, sensitive, max_drop, auto=request.scheme == "auto", choice=request.choice
     )
     best = outcome.best
-    if best is not None and best.written.restricted and timed:
+    if best is not None and best.written.restricted and bench.original is not None:
         settings = replace(best.settings, sums_in_int16=False)
         free = write(model, settings, calibration.tensors, best.written.keep_float)
-        outcome.unrestricted = next(iter(bench.measured([(f"{best.name}, unrestricted", settings, free)])), None)
+        for trial in bench.measured([(f"{best.name}, unrestricted", settings, free)]):
+            outcome.unrestricted = trial if bench.complete(trial) else None
+    bench.original = None
     return outcome
+
+
+def _bench(request: QuantizationRequest, scorer: Scorer) -> Bench:
+    judge = Judge(scorer, request.execute)
+    original = judge.open(request.model) if request.latency_counts and request.execute is not None else None
+    return Bench(judge, request.model, original, request.executor, request.progress)
 
 
 def _feeds_once_more(request: QuantizationRequest) -> Iterator[dict[str, np.ndarray]]:
@@ -206,7 +211,7 @@ def _result(
     request: QuantizationRequest,
     model: ir.Model,
     calibration: Calibration,
-    scorer: Scorer,
+    bench: Bench,
     outcome: Outcome,
     max_drop: float,
 ) -> QuantizationResult:
@@ -215,9 +220,10 @@ def _result(
     def layers_of(trial: Trial) -> list[dict[str, Any]]:
         return _layers(request, model, trial.settings, trial.written, calibration.tensors)
 
+    doubt = bench.judge.scorer.doubt
     record = {
         "samples": calibration.samples,
-        "warnings": [*calibration.warnings, *([scorer.doubt] if scorer.doubt else [])],
+        "warnings": [*calibration.warnings, *([doubt] if doubt else [])],
         "max_drop": max_drop,
         "curve": [trial.as_record() for trial in outcome.curve],
         "failed": [{"candidate": name, "reason": reason} for name, reason in outcome.failed.items()],
@@ -226,12 +232,14 @@ def _result(
         record["unrestricted"] = outcome.unrestricted.as_record()
 
     def first_of(held: Sequence[Trial]) -> QuantizationResult | None:
+        held = [*dropwhile(lambda trial: not bench.complete(trial) or trial.score.drop > max_drop, held)]
         if not held:
             return None
         trial, scheme = held[0], request.scheme
         if scheme in {"auto", "int8"}:
             scheme = "int8" if trial.written.quantized else "int8-weights"
-        chosen = {"scheme": scheme, "chosen": trial.name, **record, "layers": layers_of(trial)}
+        curve = [each.as_record() for each in outcome.curve]
+        chosen = {"scheme": scheme, "chosen": trial.name, **record, "curve": curve, "layers": layers_of(trial)}
         return replace(_written(request, trial.written, chosen), next_best=functools.partial(first_of, held[1:]))
 
     best = first_of(outcome.held)

@@ -58,11 +58,20 @@ class Score:
     """Whether what is lost is told as a share of the float model's value, for want of a scale."""
     in_settings: Mapping[str, float] = field(default_factory=dict)
     """Its value in each of the settings that it was judged in, by what executed it; ``value`` is that of the worst."""
+    complete: bool = True
+    """Whether it was judged in all of its settings."""
 
     @property
     def drop(self) -> float:
         """What was lost, without the last digits: 1 - 0.99 is a little more than 0.01."""
         return round(share_lost(self.reference, self.value) if self.relative else self.reference - self.value, DIGITS)
+
+
+def worst_of(scores: Sequence[Score]) -> Score:
+    """The worst of a candidate's scores in several settings, with its value in each."""
+    worst = max(scores, key=lambda score: (score.drop, -score.sqnr_db))
+    values = {name: value for score in scores for name, value in score.in_settings.items()}
+    return replace(worst, in_settings=values, complete=True)
 
 
 def decides(graph: ir.Graph) -> bool:
@@ -194,12 +203,8 @@ class Scorer:
                 (name, unless_failed(number, functools.partial(self._score, tally, run)))
                 for tally, (name, run) in zip(tallies[number], runs, strict=True)
             ]
-            known = [(name, score) for name, score in scores if score is not None]
-            if number in failed:
-                found.append(failed[number])
-            else:
-                worst = max((score for _, score in known), key=lambda score: (score.drop, -score.sqnr_db))
-                found.append(replace(worst, in_settings={name: score.value for name, score in known}))
+            known = [replace(score, in_settings={name: score.value}) for name, score in scores if score is not None]
+            found.append(failed[number] if number in failed else worst_of(known))
         return found
 
     def _score(self, tally: _Tally, run: Run) -> Score:

@@ -14,7 +14,7 @@ from edgekit.comparison.metrics import json_number
 from edgekit.errors import InputError
 from edgekit.model import Model
 from edgekit.progress import Step
-from edgekit.quantizer import CandidateError, settings_of
+from edgekit.quantizer import CandidateError, timed_of
 from edgekit.target import Runner
 from edgekit.trade_off import value_text
 from edgekit_quantize.search.scoring import Score
@@ -119,6 +119,7 @@ class Bench:
     def measured(self, candidates: Sequence[Candidate], max_drop: float = math.inf) -> list[Trial]:
         """The candidates, scored by the executor's workers where there is one, else here, and timed where that counts.
 
+        The scores are those of the setting in which they are timed; :meth:`complete` judges one in the others.
         Those that lose more than ``max_drop`` are not timed. Those that are timed are opened together and scored side
         by side, which reads the samples once; others are opened one at a time. None stays open. Those that cannot be
         built, loaded or run are left out, and noted in :attr:`failures`.
@@ -134,7 +135,7 @@ class Bench:
             with ThreadPoolExecutor(AT_ONCE) as threads:
                 opened = [*threads.map(self._open, models)]
             runners = [runner for runner in opened if not isinstance(runner, CandidateError | None)]
-            judged = iter(self.judge.scores_of(runners))
+            judged = iter(self.judge.first_scores_of(runners))
             found = [runner if isinstance(runner, CandidateError) else next(judged) for runner in opened]
         else:
             found = []
@@ -156,6 +157,18 @@ class Bench:
             self._time(self.original, timed)
         return trials
 
+    def complete(self, trial: Trial) -> bool:
+        """Judge a candidate in all settings that are missing; False where it cannot be opened or run in one of them."""
+        if trial.score.complete:
+            return True
+        self._tell(f"evaluating {trial.name!r} as it ships", 1, 0)
+        score = self.judge.completed(self.float_model.with_graph(trial.written.model), trial.score)
+        if isinstance(score, CandidateError):
+            self.failures[trial.name] = score.message
+            return False
+        trial.score = score
+        return True
+
     def _open(self, model: Model) -> Runner | CandidateError:
         try:
             return self.judge.open(model)
@@ -166,7 +179,7 @@ class Bench:
         """Measure latencies, in turns with the float model's; nothing else of this program runs beside them."""
         self._tell("timing candidates", 1, 0)
         feeds = self.judge.scorer.references.example
-        runners = [settings_of(runner)[-1] for runner in (original, *(runner for _, runner in timed))]
+        runners = [timed_of(runner) for runner in (original, *(runner for _, runner in timed))]
         float_ms, *found = latencies(*(functools.partial(runner.run, feeds) for runner in runners), clock=self.clock)
         for (trial, _), latency in zip(timed, found, strict=True):
             trial.float_ms, trial.latency_ms = float_ms, latency
@@ -189,7 +202,7 @@ class Outcome:
     """What the search found."""
 
     held: list[Trial] = field(default_factory=list)
-    """Those that hold the budget and are worth it, the best first."""
+    """Those that hold the budget and are worth it, the best first; the others may be judged in one setting only."""
     curve: list[Trial] = field(default_factory=list)
     """All that were tried and could be run."""
     failed: dict[str, str] = field(default_factory=dict)
@@ -214,6 +227,9 @@ def search(
     choice: str | None = None,
 ) -> Outcome:
     """Measure the candidates, if it pays bring the fastest near miss into the budget, choose the fastest.
+
+    The best one holds the budget in every setting: the best of those that hold it where they are timed is judged in the
+    others, and where it does not hold it there, the next best is.
 
     Where nothing that is nearly as fast holds the budget, a near miss gets its weights rounded adaptively; then its
     most sensitive layers go back to float. Where that does not help either, layers whose weights are only stored as
@@ -244,10 +260,19 @@ def search(
             if trial.name == choice or not auto or (trial.is_smaller and trial.speedup >= 1 - NOISE)
         ]
 
+    def ranked() -> list[Trial]:
+        return sorted(_ranked(fit()), key=lambda trial: trial.name != choice)
+
+    def complete_best() -> None:
+        while (held := ranked()) and not held[0].score.complete:
+            if not bench.complete(held[0]):
+                outcome.curve.remove(held[0])
+
     at_once = len(candidates) if bench.executor is not None else AT_ONCE
     for first in range(0, len(candidates), at_once):
         some = [*candidates.items()][first : first + at_once]
         outcome.curve += bench.measured([(name, settings, write(settings, (), False)) for name, settings in some])
+    complete_best()
     to_beat = WORTH_A_RESCUE * max((trial.speedup for trial in fit()), default=0.0)
     near = [trial for trial in outcome.curve if _is_near_miss(trial, max_drop)]
     misses = [trial for trial in near if trial.written.quantized and (trial.speedup > to_beat or not fit())]
@@ -260,6 +285,7 @@ def search(
         miss = max(misses, key=lambda trial: trial.speedup)
         for candidate in _rescues(miss, sensitive(miss.written, miss.settings), write):
             trials = bench.measured([candidate], max_drop)
+            trials = [trial for trial in trials if trial.score.drop > max_drop or bench.complete(trial)]
             outcome.curve += trials
             if any(trial.score.drop <= max_drop for trial in trials):
                 break
@@ -267,17 +293,16 @@ def search(
     rescue(misses)
     if not fit():
         rescue([trial for trial in near if not trial.written.quantized])
-    outcome.held = list(_ranked(fit()))
-    if choice is not None:
-        if choice not in {trial.name for trial in outcome.held}:
-            raise InputError(
-                "names a candidate that does not hold the budget, or is none",
-                subject="--like",
-                expected=choice,
-                found=", ".join(trial.name for trial in outcome.curve),
-                hint="leave --like out",
-            )
-        outcome.held.sort(key=lambda trial: trial.name != choice)
+    complete_best()
+    outcome.held = ranked()
+    if choice is not None and choice not in {trial.name for trial in outcome.held}:
+        raise InputError(
+            "names a candidate that does not hold the budget, or is none",
+            subject="--like",
+            expected=choice,
+            found=", ".join(trial.name for trial in outcome.curve),
+            hint="leave --like out",
+        )
     outcome.failed = bench.failures
     return outcome
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 import copyreg
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx
 import onnx_ir as ir
 
 from edgekit.errors import EdgeKitError, InputError, InternalError
 from edgekit.model import PROTOBUF_LIMIT, Model
-from edgekit.quantizer import CandidateError, settings_of
+from edgekit.quantizer import CandidateError, has_others, others_of, timed_of
 from edgekit.target import Runner
 from edgekit_quantize.graph.session import SessionRunner
-from edgekit_quantize.search.scoring import Score, Scorer
+from edgekit_quantize.search.scoring import Run, Score, Scorer, worst_of
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,37 @@ class Judge:
         return SessionRunner(candidate.graph_model) if self.execute is None else self.execute(candidate)
 
     def score(self, candidate: Model) -> Score | CandidateError:
-        """Open a candidate, and score it; what it failed by in place of a score."""
+        """Open a candidate, and score it where it is timed; what it failed by in place of a score."""
         try:
-            return self.scores_of([self.open(candidate)])[0]
+            return self.first_scores_of([self.open(candidate)])[0]
         except CandidateError as error:
             return error
 
-    def scores_of(self, opened: Sequence[Runner]) -> list[Score | CandidateError]:
-        """Scores of candidates that are open, in their worst setting each."""
-        return self.scorer.of_settings(
-            [[(setting.executed_by, setting.run) for setting in settings_of(runner)] for runner in opened]
-        )
+    def first_scores_of(self, opened: Sequence[Runner]) -> list[Score | CandidateError]:
+        """Scores of candidates that are open, where they are timed."""
+        found = self.scorer.of_settings([_named([timed_of(runner)]) for runner in opened])
+        return [
+            replace(score, complete=not has_others(runner)) if isinstance(score, Score) else score
+            for score, runner in zip(found, opened, strict=True)
+        ]
+
+    def worst_score_of(self, opened: Runner) -> Score | CandidateError:
+        """The score of a candidate that is open, in the worst of all its settings."""
+        return self.scorer.of_settings([_named([timed_of(opened), *others_of(opened)])])[0]
+
+    def completed(self, candidate: Model, score: Score) -> Score | CandidateError:
+        """Open a candidate again, for its score in the settings that are missing, and give that of the worst."""
+        try:
+            opened = self.open(candidate)  # what is opened with it is closed with it
+            others = others_of(opened)
+            found = self.scorer.of_settings([_named(others)])[0] if others else score
+        except CandidateError as error:
+            return error
+        return worst_of([score, found]) if isinstance(found, Score) else found
+
+
+def _named(runners: Sequence[Runner]) -> list[tuple[str, Run]]:
+    return [(runner.executed_by, runner.run) for runner in runners]
 
 
 def scores(

@@ -175,7 +175,7 @@ class Sizing:
             try:
                 opened = judge.open(model)
                 size = opened.bytes if isinstance(opened, Opened) else None
-                score = judge.scores_of([opened])[0]
+                score = judge.worst_score_of(opened)
             except CandidateError as error:
                 score = error
             name = f"{self._name(place)}, on the target"

@@ -186,9 +186,39 @@ def test_a_candidate_that_cannot_be_run_does_not_end_the_search() -> None:
 
 
 def test_a_candidate_has_to_be_accurate_in_every_setting() -> None:
-    on_one_thread, on_two = Slow(FLOAT_S / 2, 0.9), Slow(FLOAT_S / 4, 0.0)
-    outcome = _chosen({"garbage on one thread": Opened((on_one_thread, on_two)), "exact": Slow(FLOAT_S, 0.0)})
+    on_one_thread, on_two = Slow(FLOAT_S / 2, 0.9, executed_by="one thread"), Slow(FLOAT_S / 4, 0.0)
+    outcome = _chosen({"garbage on one thread": Opened(on_two, lambda: on_one_thread), "exact": Slow(FLOAT_S, 0.0)})
     assert [trial.name for trial in outcome.held] == ["exact"]
     (garbage, _) = outcome.curve
     assert garbage.score.value == pytest.approx(1 - 0.9**2, abs=1e-6)
     assert garbage.latency_ms == pytest.approx(1e3 * FLOAT_S / 4)
+
+
+def test_only_the_best_candidate_is_opened_in_the_settings_that_are_not_timed() -> None:
+    opened = []
+
+    def others(name: str, error: float) -> Callable[[], Slow]:
+        return lambda: opened.append(name) or Slow(FLOAT_S, error, executed_by="as it ships")
+
+    outcome = _chosen(
+        {
+            "fast, garbage as it ships": Opened(Slow(FLOAT_S / 4, 0.0), others("garbage", 0.9)),
+            "next": Opened(Slow(FLOAT_S / 3, 0.05), others("next", 0.08)),
+            "slow": Opened(Slow(FLOAT_S / 2, 0.0), others("slow", 0.0)),
+        }
+    )
+
+    assert opened == ["garbage", "next"]
+    assert [trial.name for trial in outcome.held] == ["next", "slow"]
+    assert outcome.held[0].score.value == pytest.approx(1 - 0.08**2, abs=1e-6)  # the worse of the two
+    assert not outcome.held[1].score.complete
+
+
+def test_a_candidate_that_cannot_be_opened_as_it_ships_is_left_out() -> None:
+    def refused() -> Slow:
+        raise CandidateError("cannot be loaded: no kernel")
+
+    outcome = _chosen({"fast": Opened(Slow(FLOAT_S / 4, 0.0), refused), "exact": Slow(FLOAT_S / 2, 0.0)})
+    assert outcome.failed == {"fast": "cannot be loaded: no kernel"}
+    assert [trial.name for trial in outcome.curve] == ["exact"]
+    assert [trial.name for trial in outcome.held] == ["exact"]

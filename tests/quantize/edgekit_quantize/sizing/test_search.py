@@ -130,7 +130,7 @@ def test_what_does_not_hold_gives_way_to_a_larger_one(ask: Ask) -> None:
 
 def _built(model: Model) -> Opened:
     """Stands for a target whose files have 1000 bytes beside the weights, as large as the graph's are."""
-    return Opened((SessionRunner(model.graph_model),), bytes=1000 + model.weight_bytes)
+    return Opened(SessionRunner(model.graph_model), bytes=1000 + model.weight_bytes)
 
 
 def test_the_most_accurate_of_a_size_is_as_large_as_it_may_be(ask: Ask, network: Model) -> None:
