@@ -18,7 +18,8 @@ from typing import Any
 import onnx_ir as ir
 
 from edgekit.bundle import Bundle
-from edgekit.comparison.accuracy import Kind, allowed_text
+from edgekit.comparison.accuracy import Kind
+from edgekit.comparison.meaning import allowed_text
 from edgekit.data.samples import Samples
 from edgekit.errors import EdgeKitError, InternalError, RequirementError, UnsupportedOpsError
 from edgekit.model import Model

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgekit.data.labels import CONFIG_FILE
-from edgekit.declared_boxes import DeclaredBoxes
+from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.errors import InputError
 from edgekit.graph.shape_request import ShapeRequest
 from edgekit.preprocessing import Preprocessing, parse_preprocessing
@@ -135,8 +135,8 @@ class DeclaredBundle:
     verify_data: Path | None = None
     labels: Path | None = None
     preprocessing: Preprocessing | None = None
-    outputs: DeclaredBoxes | None = None
-    """How boxes are read from the outputs."""
+    outputs: DeclaredOutputs | None = None
+    """What the outputs tell."""
     quantize: str | None = None
     quantizer: str | None = None
     max_drop: float | None = None
@@ -166,15 +166,15 @@ class Config:
     budget: Budget
     bundles: tuple[DeclaredBundle, ...]
     gate: GateSettings = GateSettings()
-    outputs: DeclaredBoxes | None = None
+    outputs: DeclaredOutputs | None = None
 
     def preprocessing_of(self, model: Path | None) -> Preprocessing | None:
         """How data become the model's input: as its bundle declares, where the model is one of the project's."""
         bundle = self._bundle_of(model)
         return self.preprocessing if bundle is None else bundle.preprocessing
 
-    def outputs_of(self, model: Path | None) -> DeclaredBoxes | None:
-        """How boxes are read from the model's outputs: as its bundle declares, where the model is the project's."""
+    def outputs_of(self, model: Path | None) -> DeclaredOutputs | None:
+        """What the model's outputs tell: as its bundle declares, where the model is the project's."""
         bundle = self._bundle_of(model)
         return self.outputs if bundle is None else bundle.outputs
 
@@ -239,11 +239,11 @@ class Declared:
     """What a project file says of a model, whether or not it declares bundles."""
 
     preprocessing: Preprocessing | None = None
-    outputs: DeclaredBoxes | None = None
+    outputs: DeclaredOutputs | None = None
 
 
 def declared_for(model: Path | None, data: Path | None, config: Path | None) -> Declared:
-    """How a data folder's pictures or sounds become a model's input, and boxes are read from its outputs.
+    """How a data folder's pictures or sounds become a model's input, and what its outputs tell.
 
     Args:
         model: The ONNX file.
@@ -367,7 +367,7 @@ def _bundle(
     table: Mapping[str, Any],
     path: Path,
     preprocessing: Preprocessing | None,
-    outputs: DeclaredBoxes | None,
+    outputs: DeclaredOutputs | None,
     budget: Budget,
 ) -> DeclaredBundle:
     values = dict(table)
@@ -416,6 +416,6 @@ def _preprocessing(table: Mapping[str, Any], path: Path, default: Preprocessing 
     return default if declared is None else parse_preprocessing(declared, f"{path} [preprocessing]")
 
 
-def _outputs(table: Mapping[str, Any], path: Path, default: DeclaredBoxes | None) -> DeclaredBoxes | None:
+def _outputs(table: Mapping[str, Any], path: Path, default: DeclaredOutputs | None) -> DeclaredOutputs | None:
     declared = table.get("outputs")
-    return default if declared is None else DeclaredBoxes.parse(declared, f"{path} [outputs]")
+    return default if declared is None else DeclaredOutputs.parse(declared, f"{path} [outputs]")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.declared_boxes import DeclaredBoxes
+from edgekit.declared_outputs import DeclaredOutputs
 
 if TYPE_CHECKING:
     import onnx
@@ -74,8 +74,8 @@ class Model:
     """Inputs that the built model is to keep from one run to the next, each with the output that replaces it."""
     class_names: tuple[str, ...] = ()
     """Names of the classes by index, where the file tells them, or the user."""
-    boxes: DeclaredBoxes | None = None
-    """What the user says of boxes that the outputs tell."""
+    declared: DeclaredOutputs | None = None
+    """What the user says of the outputs."""
 
     @property
     def graph(self) -> ir.Graph:
@@ -148,15 +148,15 @@ class Model:
             graph_model.metadata_props.setdefault(key, text)
         return replace(self, graph_model=graph_model)
 
-    def with_boxes(self, declared: DeclaredBoxes | None) -> Model:
-        """The same model, with what the user says of boxes.
+    def with_outputs(self, declared: DeclaredOutputs | None) -> Model:
+        """The same model, with what the user says of its outputs.
 
         Raises:
             InputError: The model lacks an output that is named.
         """
         if declared is not None:
             declared.require([spec.name for spec in self.outputs])
-        return replace(self, boxes=declared)
+        return replace(self, declared=declared)
 
     def proto(self) -> onnx.ModelProto:
         """The model as one protobuf message, tensors included.

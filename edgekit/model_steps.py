@@ -13,7 +13,7 @@ from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.samples import open_samples
-from edgekit.declared_boxes import DeclaredBoxes
+from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.devices.instruction_set import require_executable
 from edgekit.dimensions import defaults
 from edgekit.errors import InputError
@@ -239,8 +239,8 @@ class QuantizeOrder:
     shapes: ShapeRequest = field(default_factory=ShapeRequest)
     preprocessing: Preprocessing | None = None
     """How pictures or sounds become the model's input, as it was declared."""
-    outputs: DeclaredBoxes | None = None
-    """How boxes are read from the outputs; None: as it is recognised."""
+    outputs: DeclaredOutputs | None = None
+    """What the outputs tell; None: as it is recognised."""
     smallest: bool = False
     """Whether the smallest model that holds the budget is wanted, rather than the fastest."""
     max_bytes: int | None = None
@@ -398,7 +398,7 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
         quantizer=order.quantizer,
     )
     walk = Walk(progress)
-    fixed = _fixed(walk, order.model, order.shapes).with_boxes(order.outputs)
+    fixed = _fixed(walk, order.model, order.shapes).with_outputs(order.outputs)
     samples = None
     if order.data is not None:
         at_defaults = at_sizes(fixed.inputs, defaults(fixed.open_dims))

@@ -18,7 +18,7 @@ from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.samples import Samples, SeededSamples, open_samples
-from edgekit.declared_boxes import DeclaredBoxes
+from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.devices.instruction_set import require_executable
 from edgekit.dimensions import defaults, written
 from edgekit.errors import InputError
@@ -93,8 +93,8 @@ class PackageRequest:
     labels: Path | None = None
     """File with a class name a line."""
     preprocessing: Preprocessing | None = None
-    outputs: DeclaredBoxes | None = None
-    """How boxes are read from the outputs; None: as it is recognised."""
+    outputs: DeclaredOutputs | None = None
+    """What the outputs tell; None: as it is recognised."""
     states: Mapping[str, str] = field(default_factory=dict)
     """Inputs that the built model is to keep from one run to the next, each with the output that replaces it."""
     target_options: Mapping[str, str] = field(default_factory=dict)
@@ -205,7 +205,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     require_replaceable(request.output)
     with atomic_directory(request.output, what="bundle", may_replace=is_bundle) as folder:
         loaded = walk.run_stage(Load(), request.model).model
-        loaded = replace(loaded, class_names=class_names or loaded.class_names).with_boxes(request.outputs)
+        loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
         fixed = walk.run_stage(FixShapes(request.shapes, defaults=True), loaded).model
         if needs_branch(fixed, profiles):
             fixed = walk.run_stage(TakeBranch(), fixed).model

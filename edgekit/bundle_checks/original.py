@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from edgekit.bundle import Bundle, read_bundle
-from edgekit.declared_boxes import DeclaredBoxes
+from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.device import SILENCE_SECONDS, Session
 from edgekit.device_check.check_service import OpenModel, serve
 from edgekit.devices.channel import Channel
@@ -59,8 +59,8 @@ def original_of(bundle: Bundle, model: Path) -> Model:
     loaded = Load()(model).model
     labels = tuple(bundle.manifest["labels"] or ())
     declared = options.get("outputs")
-    boxes = None if declared is None else DeclaredBoxes.parse(declared, bundle.path)
-    loaded = replace(loaded, class_names=labels or loaded.class_names, boxes=boxes)
+    outputs = None if declared is None else DeclaredOutputs.parse(declared, bundle.path)
+    loaded = replace(loaded, class_names=labels or loaded.class_names, declared=outputs)
     fixed = FixShapes(asked, defaults=True)(loaded).model
     if stage_record(bundle.manifest, TakeBranch.name):
         fixed = TakeBranch()(fixed).model

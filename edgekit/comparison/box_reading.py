@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from edgekit.comparison.boxes import Boxes
-from edgekit.declared_boxes import Order
+from edgekit.declared_outputs import Order
 from edgekit.model import Arrays
 
 CORNERS = 4

@@ -21,7 +21,7 @@ import numpy as np
 
 from edgekit.comparison.box_reading import CORNERS, Columns, Detector, Grid, OnGrids, Rows, table_of
 from edgekit.comparison.boxes import CONFIDENT
-from edgekit.declared_boxes import DeclaredBoxes
+from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.model import Arrays, ValueSpec
 
 FEWEST_ROWS = 100
@@ -40,14 +40,14 @@ LARGEST_SHARE = 2.0
 """Up to which coordinate boxes are shares of the picture, over which they reach a little; a box of 2 pixels is none."""
 
 
-UNDECLARED = DeclaredBoxes()
+UNDECLARED = DeclaredOutputs()
 
 
 def recognised(
     answers: Sequence[Arrays],
     inputs: Sequence[ValueSpec],
     classes: int | None = None,
-    declared: DeclaredBoxes = UNDECLARED,
+    declared: DeclaredOutputs = UNDECLARED,
 ) -> Detector | None:
     """How the boxes of a model are read; None where it is no detector, as far as can be seen.
 
@@ -127,7 +127,7 @@ def _are_shares(table: np.ndarray) -> bool:
     return any(bool((np.abs(table.sum(axis=axis) - 1) < MOST_OFF_ONE).all()) for axis in (0, 1))
 
 
-def _have_corners(tables: Sequence[np.ndarray], declared: DeclaredBoxes) -> bool | None:
+def _have_corners(tables: Sequence[np.ndarray], declared: DeclaredOutputs) -> bool | None:
     """Whether four columns are corners; False for centre and size, None where they are neither."""
     if declared.coordinates is not None:
         return declared.coordinates == "corners"
@@ -140,7 +140,7 @@ def _have_corners(tables: Sequence[np.ndarray], declared: DeclaredBoxes) -> bool
     return False if (numbers[:, 2:] >= least).mean() > NEARLY_ALL else None
 
 
-def _in_one(answers: Sequence[Arrays], classes: int | None, declared: DeclaredBoxes) -> Detector | None:
+def _in_one(answers: Sequence[Arrays], classes: int | None, declared: DeclaredOutputs) -> Detector | None:
     for name, tables in _tables(answers).items():
         turned = _is_turned(tables[0], classes)
         rows = [table.T if turned else table for table in tables]
@@ -188,7 +188,7 @@ def _columns_of_scores(tables: Sequence[np.ndarray]) -> int:
     return len(fits) if fits.all() else int(fits.argmin())
 
 
-def _after_suppression(answers: Sequence[Arrays], declared: DeclaredBoxes) -> Detector | None:
+def _after_suppression(answers: Sequence[Arrays], declared: DeclaredOutputs) -> Detector | None:
     forms = {6: (0, 4, 5), 7: (3, 2, 1)}
     for name, tables in _tables(answers).items():
         rows = np.concatenate(tables)
@@ -205,7 +205,7 @@ def _after_suppression(answers: Sequence[Arrays], declared: DeclaredBoxes) -> De
     return None
 
 
-def _side_by_side(answers: Sequence[Arrays], declared: DeclaredBoxes) -> Detector | None:
+def _side_by_side(answers: Sequence[Arrays], declared: DeclaredOutputs) -> Detector | None:
     tables = _tables(answers)
     fours = [found for found in tables.items() if found[1][0].shape[1] == CORNERS]
     forms = {name: _have_corners(found, declared) for name, found in fours if not all(map(_are_shares, found))}

@@ -1,28 +1,33 @@
-"""What outputs tell beyond numbers, where that is known: a detector's boxes, a recognizer's text.
+"""What outputs tell beyond numbers, where that is known: a detector's boxes, a recognizer's text, an encoder's angles.
 
 Two models are as near to each other as what people take from their outputs. A detector's boxes may be those of the
 neighbouring cell, and are the same after suppression; its coordinates are hundreds of times as large as its scores, so
-that no ratio of powers sees what becomes of those.
+that no ratio of powers sees what becomes of those. Embeddings are compared by their angle.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import onnx_ir as ir
 
 from edgekit.comparison import ctc, detectors
 from edgekit.comparison.box_reading import Detector, Rows
 from edgekit.comparison.boxes import DOUBTFUL, partners
+from edgekit.comparison.embeddings import Angles, VectorPairs, worst_of
+from edgekit.comparison.encoders import FEWEST_NUMBERS, embeddings_of, rows_of
 from edgekit.comparison.mirroring import with_order
-from edgekit.declared_boxes import DeclaredBoxes
+from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.errors import InputError
 from edgekit.model import Arrays, ValueSpec
 
 BOXES = "boxes"
 TEXT = "characters"
+EMBEDDINGS = "embeddings"
 LEAST_OVERLAP = 0.75
 """What boxes that both models find have to overlap on average."""
 FEWEST = 20
@@ -36,33 +41,61 @@ class MeaningAccuracy:
     """What a built model tells against what the original tells, over all samples."""
 
     kind: str
-    """What is counted: ``boxes`` or ``characters``."""
+    """What is counted: ``boxes``, ``characters`` or ``embeddings``."""
     outputs: tuple[str, ...]
     """The outputs that tell it."""
     read_as: str
     """How they are read, for people."""
     count: int
-    """Boxes that count, of both models; characters of the original."""
+    """Boxes that count, of both models; characters of the original; vectors."""
     wrong: int
-    """Boxes that one of the models lacks; characters to put in, leave out or exchange."""
+    """Boxes that one of the models lacks; characters to put in, leave out or exchange; vectors that are lost."""
     overlap: float | None
-    """Intersection over union of the boxes that both have, on average; None for text, and where there are none."""
+    """Intersection over union of the boxes that both have, on average; None for others, and without any."""
     boxes: Mapping[str, Any] | None = None
-    """How another program reads the boxes: :meth:`edgekit.comparison.box_reading.Detector.as_record`; None for text."""
+    """How programs read the boxes: :meth:`edgekit.comparison.box_reading.Detector.as_record`; None for others."""
+    angles: Angles | None = None
+    """How near embeddings are; None for others."""
 
     @property
     def agreement(self) -> float:
-        """The share that is right; less than 0 where a text is longer than the original's."""
+        """The share that is right, or that of the angles; less than 0 where a text is longer than the original's."""
+        if self.angles is not None:
+            return self.angles.agreement
         return 1 - self.wrong / self.count if self.count else 1.0
 
     @property
     def proves(self) -> bool:
         """Whether enough is told on these samples to judge by it."""
-        return self.count >= FEWEST
+        return self.count >= FEWEST if self.angles is None else self.angles.tells
+
+    def shortfall(self, least_agreement: float) -> str | None:
+        """What is not reached, in words; None where it is near enough.
+
+        Args:
+            least_agreement: The share that has to be right.
+        """
+        if self.angles is not None:
+            if self.angles.flaw is not None or self.angles.rank is None or self.angles.rank >= least_agreement:
+                return self.angles.flaw
+            return f"rank correlation of cosines {self.angles.rank:.4f} (at least {least_agreement:.4g})"
+        if self.agreement < least_agreement:
+            allowed = allowed_text(round(1 - least_agreement, 9), self.count)
+            return f"{self.wrong} of {self.count} {self.kind} differ ({allowed})"
+        if self.overlap is not None and self.overlap < LEAST_OVERLAP:
+            return f"boxes overlap by {self.overlap:.2f} on average (at least {LEAST_OVERLAP})"
+        return None
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest."""
-        return {**asdict(self), "outputs": list(self.outputs), "agreement": self.agreement}
+        record = {**asdict(self), "outputs": list(self.outputs), "agreement": self.agreement}
+        return {key: value for key, value in record.items() if key != "angles" or value is not None}
+
+
+def allowed_text(share: float, count: int) -> str:
+    """How many of N items a share allows, in words."""
+    percent = f"{100 * share:.4g} %"
+    return f"the budget {percent} allows {math.floor(share * count + 1e-9)}"
 
 
 class Meaning(Protocol):
@@ -143,11 +176,39 @@ class TextMeaning:
         return TextMeaning(self._recognizer)
 
 
+class EmbeddingMeaning:
+    """Compares vectors by their angle; see :mod:`edgekit.comparison.embeddings`."""
+
+    def __init__(self, outputs: Sequence[str]) -> None:
+        self._pairs = {name: VectorPairs() for name in outputs}
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The outputs that are embeddings."""
+        return tuple(self._pairs)
+
+    def add(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> None:
+        """See :class:`Meaning`."""
+        for name, pairs in self._pairs.items():
+            pairs.add(reference[name], built[name])
+
+    def result(self) -> MeaningAccuracy:
+        """See :class:`Meaning`."""
+        names, angles = worst_of({name: pairs.result() for name, pairs in self._pairs.items()})
+        read_as = "vectors that are compared by their angle"
+        return MeaningAccuracy(EMBEDDINGS, names, read_as, angles.vectors, angles.lost, None, angles=angles)
+
+    def anew(self) -> EmbeddingMeaning:
+        """See :class:`Meaning`."""
+        return EmbeddingMeaning(self.outputs)
+
+
 def meaning_of(
     answers: Sequence[Arrays],
     inputs: Sequence[ValueSpec],
     classes: int | None = None,
-    declared: DeclaredBoxes | None = None,
+    declared: DeclaredOutputs | None = None,
+    graph: ir.Graph | None = None,
 ) -> Meaning | None:
     """What a model's outputs tell; None where that is not known.
 
@@ -155,11 +216,64 @@ def meaning_of(
         answers: The original's outputs on a few samples.
         inputs: Its inputs.
         classes: How many classes it has, where that is known.
-        declared: What the user says of boxes.
+        declared: What the user says of the outputs.
+        graph: The model's graph, which tells embeddings; None where it is not at hand.
 
     Raises:
-        InputError: The user names outputs that are not read as boxes.
+        InputError: The user names outputs that are not read as boxes, or that are no embeddings.
     """
+    if declared is not None and declared.embeddings:
+        return _declared_embeddings(answers, declared.embeddings)
+    return _boxes_or_text(answers, inputs, classes, declared) or embeddings_among(answers, classes, declared, graph)
+
+
+def embeddings_among(
+    answers: Sequence[Arrays],
+    classes: int | None,
+    declared: DeclaredOutputs | None,
+    graph: ir.Graph | None,
+) -> EmbeddingMeaning | None:
+    """How a model's embeddings are compared; None where it has none, as far as is known.
+
+    Args:
+        answers: The original's outputs on a few samples.
+        classes: How many classes it has, where that is known: such a model is a classifier.
+        declared: What the user says of the outputs.
+        graph: The model's graph.
+
+    Raises:
+        InputError: The user names outputs that are no embeddings.
+    """
+    if declared is not None and declared.embeddings:
+        return _declared_embeddings(answers, declared.embeddings)
+    if graph is None or classes is not None or (declared is not None and declared.embeddings is not None):
+        return None
+    names = embeddings_of(graph, answers)
+    finite = all(np.isfinite(answer[name]).all() for answer in answers for name in names)
+    return EmbeddingMeaning(names) if names and finite else None
+
+
+def _declared_embeddings(answers: Sequence[Arrays], names: Sequence[str]) -> EmbeddingMeaning:
+    for name in names:
+        for answer in answers:
+            array = answer[name]
+            if array.dtype.kind != "f" or array.ndim < 1 or rows_of(array).shape[1] < FEWEST_NUMBERS:
+                raise InputError(
+                    "the output is no embedding",
+                    subject="[outputs] embeddings",
+                    expected=f"floats, {FEWEST_NUMBERS} or more along the last axis",
+                    found=f"{name}: {array.dtype}, {'×'.join(map(str, array.shape))}",
+                    hint="embeddings = false judges outputs as numbers",
+                )
+    return EmbeddingMeaning(names)
+
+
+def _boxes_or_text(
+    answers: Sequence[Arrays],
+    inputs: Sequence[ValueSpec],
+    classes: int | None,
+    declared: DeclaredOutputs | None,
+) -> Meaning | None:
     shapes = [{name: array.shape for name, array in answer.items()} for answer in answers]
     same = all(each == shapes[0] for each in shapes)
     floats = [array for answer in answers for array in answer.values() if array.dtype.kind == "f"]

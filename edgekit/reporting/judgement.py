@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from edgekit.comparison.embeddings import LEAST_EXPLAINED
 from edgekit.comparison.meaning import FEWEST
 from edgekit.reporting.summary import Manifest, data_text, decibel_text, stage_record, warnings, worst_output_text
 
@@ -79,13 +80,13 @@ def _floors(accuracy: Mapping[str, Any]) -> str:
     if floors["agreement"] is not None:
         asked.append(f"or {floors['agreement']:.0%} equal decisions")
     meaning = accuracy.get("meaning")
-    if (
-        meaning is not None
-        and meaning["count"] >= FEWEST
-        and floors["agreement"] is not None
-        and not floors.get("asked")
-    ):
-        asked.append(f"and {floors['agreement']:.0%} equal {meaning['kind']}")
+    if meaning is not None and floors["agreement"] is not None and not floors.get("asked"):
+        angles = meaning.get("angles")
+        if angles is None and meaning["count"] >= FEWEST:
+            asked.append(f"and {floors['agreement']:.0%} equal {meaning['kind']}")
+        elif angles is not None and angles["tells"]:
+            rank = "" if angles["rank"] is None else f"a rank correlation of {floors['agreement']:.4g} and "
+            asked.append(f"and {rank}{LEAST_EXPLAINED:.0%} of the embeddings' variance")
     if accuracy["task"] is not None and floors["max_drop"] is not None:
         asked.append(f"and at most {floors['max_drop']:.2%} of the labels lost")
     return " ".join(asked)

@@ -144,12 +144,24 @@ def task_text(accuracy: Mapping[str, Any]) -> str:
 
 
 def meaning_text(meaning: Mapping[str, Any]) -> str:
-    """How many boxes or characters the built model and the original have in common."""
+    """How many boxes or characters the built model and the original have in common, or how near embeddings are."""
+    if meaning.get("angles") is not None:
+        return _angles_text(meaning["angles"])
     if not meaning["count"]:
         return f"none on these samples ({meaning['read_as']})"
     overlap = "" if meaning["overlap"] is None else f", {meaning['overlap']:.2f} overlap on average"
     right = meaning["count"] - meaning["wrong"]
     return f"{right} of {meaning['count']} equal{overlap} ({meaning['read_as']})"
+
+
+def _angles_text(angles: Mapping[str, Any]) -> str:
+    """Cosines to the original's vectors, and how far the order of neighbours stays."""
+    text = f"cosine {angles['cosine']:.4f}, {angles['worst_cosine']:.4f} on its worst sample"
+    if not angles["tells"]:
+        return f"{text}; too few vectors that differ to judge by"
+    rank = "" if angles["rank"] is None else f"; rank correlation of cosines {angles['rank']:.4f}"
+    lost = f"; {angles['lost']} of {angles['vectors']} vectors lost" if angles["lost"] else ""
+    return f"{text}{rank}; {angles['explained']:.2%} of the variance explained{lost}"
 
 
 def worst_output_text(accuracy: Mapping[str, Any]) -> str:

@@ -45,6 +45,9 @@ def _accuracy(manifest: Manifest) -> Tile:
     if (task := accuracy["task"]) is not None:
         return Tile("Accuracy", f"{task['built']:.2%}", f"of the labels, the original {task['reference']:.2%}; {where}")
     if (meaning := accuracy.get("meaning")) is not None and meaning["count"]:
+        if meaning.get("angles") is not None:
+            cosine, worst = (meaning["angles"][key] for key in ("cosine", "worst_cosine"))
+            return Tile("Accuracy", f"{cosine:.4f}", f"cosine, {worst:.4f} at worst; {where}")
         right = meaning["count"] - meaning["wrong"]
         return Tile("Accuracy", f"{right} of {meaning['count']}", f"equal {meaning['kind']} {where}")
     worst = worst_db(accuracy)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.comparison.meaning import BOXES, SEEN, TEXT, meaning_of
+from edgekit.comparison.meaning import BOXES, EMBEDDINGS, SEEN, TEXT, meaning_of
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.quantizer import BudgetError, CandidateError, QuantizationRequest, QuantizationResult, Quantizer, Scheme
@@ -35,7 +35,7 @@ from edgekit_quantize.sizing.search import Sizing
 from edgekit_quantize.writing.candidate import Written, write
 from edgekit_quantize.writing.float16 import in_half_precision
 
-MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, BOXES: 0.01, TEXT: 0.01, EXPLAINED: 0.003}
+MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, BOXES: 0.01, TEXT: 0.01, EMBEDDINGS: 0.01, EXPLAINED: 0.003}
 """What of the metric may be lost where the user names no budget; 0.003 of a signal's power is 25 dB. It is less than
 the verification of a bundle allows, which measures on samples that the search did not see."""
 ENOUGH_TO_SPLIT = 16
@@ -104,7 +104,7 @@ def _sized(
 
     Margins and powers of errors are known of every sample; of what is counted, half of a few is too little.
     """
-    enough = ENOUGH_TO_SPLIT if scorer.metric in {AGREEMENT, EXPLAINED} else 2 * FEW_DECISIONS
+    enough = ENOUGH_TO_SPLIT if scorer.metric in {AGREEMENT, EXPLAINED, EMBEDDINGS} else 2 * FEW_DECISIONS
     fits: Callable[[int], bool] | None = None
     if calibration.samples >= enough:
         judged, parity = calibration.references.every_other()
@@ -142,7 +142,8 @@ def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Sam
     if request.evaluation is None:
         answers = [reference.outputs for reference in islice(calibration.references.answers(), SEEN)]
         model = request.model
-        meaning = meaning_of(answers, model.fed_inputs, len(model.class_names) or None, model.boxes)
+        classes = len(model.class_names) or None
+        meaning = meaning_of(answers, model.fed_inputs, classes, model.declared, model.graph)
         return Scorer.by_references(calibration.references, classes=decides(request.model.graph), meaning=meaning)
     original = SessionRunner(request.model.graph_model)
     return Scorer.by_evaluation(calibration.references, request.evaluation, samples, original.run)

@@ -13,7 +13,7 @@ from edgekit.config import (
     parse_max_drop,
     read_config,
 )
-from edgekit.declared_boxes import DeclaredBoxes
+from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.errors import InputError
 from edgekit.preprocessing import AudioPreprocessing, ImagePreprocessing
 from edgekit.project import request_for
@@ -289,13 +289,13 @@ def test_how_boxes_are_read_is_declared_for_all_bundles_or_for_one(config: Path)
         + "[bundle.outputs]\nboxes = false\n"
     )
     read = read_config(config)
-    of_all = DeclaredBoxes(("y",), order="yx")
-    of_b = DeclaredBoxes(("places", "chances"), "corners")
-    assert [request_for(each).outputs for each in read.bundles] == [of_all, of_b, DeclaredBoxes(())]
+    of_all = DeclaredOutputs(("y",), order="yx")
+    of_b = DeclaredOutputs(("places", "chances"), "corners")
+    assert [request_for(each).outputs for each in read.bundles] == [of_all, of_b, DeclaredOutputs(())]
     assert read.outputs_of(config.parent / "b.onnx") == of_b
     assert read.outputs_of(config.parent / "other.onnx") == of_all
     assert request_for(read.bundles[0]).options()["outputs"] == {"boxes": ["y"], "order": "yx"}
-    assert DeclaredBoxes.parse(DeclaredBoxes(()).as_record(), "") == DeclaredBoxes(())
+    assert DeclaredOutputs.parse(DeclaredOutputs(()).as_record(), "") == DeclaredOutputs(())
 
 
 def test_boxes_that_are_none_and_how_they_are_read(config: Path) -> None:

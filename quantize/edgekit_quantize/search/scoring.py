@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.comparison.custom_metric import Evaluation, share_lost
-from edgekit.comparison.meaning import LEAST_OVERLAP, Meaning, MeaningAccuracy
+from edgekit.comparison.meaning import EmbeddingMeaning, Meaning, MeaningAccuracy
 from edgekit.comparison.metrics import LabelCount, TaskAccuracy, class_output, decibels
 from edgekit.data.samples import Samples
 from edgekit.model import Arrays
@@ -42,10 +42,11 @@ class Score:
 
     metric: str
     """``accuracy``: labels found; ``boxes`` and ``characters``: the share that is the float model's, where it is known
-    that outputs tell of these (:mod:`edgekit.comparison.meaning`); ``agreement``: positions of the first output with
-    the float model's largest class; ``explained``: 1 - power of the error / variance of the float model's output, for
-    the worst output, so that an answer that is the same for every sample scores 0 (:func:`variances`); else the name of
-    the project's evaluation function."""
+    that outputs tell of these (:mod:`edgekit.comparison.meaning`); ``embeddings``: the rank correlation of cosines
+    (:mod:`edgekit.comparison.embeddings`), or what is explained of the outputs beside them, whichever is less;
+    ``agreement``: positions of the first output with the float model's largest class; ``explained``: 1 - power of the
+    error / variance of the float model's output, for the worst output, so that an answer that is the same for every
+    sample scores 0 (:func:`variances`); else the name of the project's evaluation function."""
     value: float
     """0 to 1, but for the project's function."""
     reference: float
@@ -134,6 +135,8 @@ class Scorer:
         told = None if meaning is None else _told(references, meaning)
         nearness = told.kind if told is not None else AGREEMENT if classes else EXPLAINED
         meaning = None if told is None else meaning
+        if told is not None and isinstance(meaning, EmbeddingMeaning):
+            meaning = EmbeddingMeaning(told.outputs)
         task = _labels_found(references)
         if task is None:
             return cls(references, nearness, 1.0, meaning=meaning)
@@ -182,7 +185,7 @@ class Scorer:
         Args:
             candidates: What runs each of them in each setting, behind the setting's name.
         """
-        spread = variances(self.references) if self.metric == EXPLAINED else {}
+        spread = self._judged_by_variance()
         tallies = [[_Tally(self.metric, spread, self.meaning, self.by_margins) for _ in runs] for runs in candidates]
         failed: dict[int, CandidateError] = {}
 
@@ -207,6 +210,15 @@ class Scorer:
             found.append(failed[number] if number in failed else worst_of(known))
         return found
 
+    def _judged_by_variance(self) -> dict[str, float]:
+        """Variances of the outputs that are judged by them: all, or those beside embeddings."""
+        if self.metric == EXPLAINED:
+            return variances(self.references)
+        if not isinstance(self.meaning, EmbeddingMeaning):
+            return {}
+        beside = set(self.meaning.outputs)
+        return {name: each for name, each in variances(self.references).items() if name not in beside}
+
     def _score(self, tally: _Tally, run: Run) -> Score:
         sqnr = tally.sqnr_db
         if self.evaluation is not None and self.samples is not None:
@@ -216,8 +228,8 @@ class Scorer:
             return Score(self.metric, tally.labels.accuracy, self.float_value, sqnr, len(self.references))
         if tally.meaning is not None:
             told = tally.meaning.result()
-            enough = told.overlap is None or told.overlap >= LEAST_OVERLAP
-            return Score(self.metric, told.agreement if enough else 0.0, self.float_value, sqnr, told.count)
+            value = min(told.agreement, tally.explained) if told.shortfall(-math.inf) is None else 0.0
+            return Score(self.metric, value, self.float_value, sqnr, told.count if told.angles is None else None)
         if self.metric == AGREEMENT:
             return Score(self.metric, tally.agreement, self.float_value, sqnr, tally.positions)
         return Score(self.metric, tally.explained, self.float_value, sqnr)
@@ -284,7 +296,8 @@ class _Tally:
     @property
     def explained(self) -> float:
         """See :attr:`Score.metric`."""
-        ratios = [decibels(self._variances[name], noise) for name, (_, noise) in self._power.items()]
+        noises = {name: noise for name, (_, noise) in self._power.items() if name in self._variances}
+        ratios = [decibels(self._variances[name], noise) for name, noise in noises.items()]
         return max(0.0, 1 - 10 ** (-min(ratios, default=math.inf) / 10))
 
     @property

@@ -17,7 +17,7 @@ from edgekit.comparison.boxes import Boxes, overlap, partners
 from edgekit.comparison.ctc import edits, spelled
 from edgekit.comparison.meaning import meaning_of
 from edgekit.comparison.metrics import OutputAccuracy
-from edgekit.declared_boxes import DeclaredBoxes
+from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.errors import InputError
 from edgekit.model import Arrays, ValueSpec
 
@@ -260,7 +260,7 @@ FEW = {"y": np.array([[[10, 10, 4, 4, 0.9, 0.1], [30, 20, 40, 30, 0.1, 0.8], [5,
 
 def test_outputs_that_the_user_names_need_not_look_like_a_detectors() -> None:
     assert meaning_of([FEW], PICTURE) is None
-    meaning = meaning_of([FEW], PICTURE, 2, DeclaredBoxes(("y",), "centre_and_size"))
+    meaning = meaning_of([FEW], PICTURE, 2, DeclaredOutputs(("y",), "centre_and_size"))
     assert meaning is not None
     boxes = meaning.result().boxes
     assert boxes is not None
@@ -272,26 +272,26 @@ def test_of_two_outputs_that_may_be_coordinates_the_user_names_these_first() -> 
     four = np.hstack([scores, scores[:, :1] / 2])[np.newaxis].astype(np.float32)
     answer = {"scores": four, "boxes": corners[np.newaxis].astype(np.float32)}
     assert meaning_of([answer], PICTURE) is None
-    meaning = meaning_of([answer], PICTURE, None, DeclaredBoxes(("boxes", "scores")))
+    meaning = meaning_of([answer], PICTURE, None, DeclaredOutputs(("boxes", "scores")))
     assert meaning is not None
     assert meaning.result().outputs == ("boxes", "scores")
 
 
 def test_what_the_user_says_of_boxes_wins() -> None:
     answers = [boxes_and_scores(*dense(np.random.default_rng(seed))) for seed in range(3)]
-    said = DeclaredBoxes(("boxes", "scores"), "centre_and_size", "pixel", "yx")
+    said = DeclaredOutputs(("boxes", "scores"), "centre_and_size", "pixel", "yx")
     meaning = meaning_of(answers, PICTURE, None, said)
     assert meaning is not None
     boxes = meaning.result().boxes
     assert boxes is not None
     assert (boxes["coordinates_are"], boxes["unit"], boxes["order"]) == ("centre_and_size", "pixel", "yx")
-    assert meaning_of(answers, PICTURE, None, DeclaredBoxes(())) is None
+    assert meaning_of(answers, PICTURE, None, DeclaredOutputs(())) is None
 
 
 def test_outputs_that_are_not_read_as_boxes_are_an_error() -> None:
     outputs = {"y": np.zeros((1, 10), np.float32), "z": np.zeros((2, 3, 4), np.float32)}
     with pytest.raises(InputError) as failure:
-        meaning_of([outputs], PICTURE, None, DeclaredBoxes(("y", "z")))
+        meaning_of([outputs], PICTURE, None, DeclaredOutputs(("y", "z")))
     assert str(failure.value) == (
         "[outputs] boxes: boxes are not read from these outputs\n"
         "expected: a row or a column a box, with four coordinates and scores, one of 0.125 or more on the samples\n"

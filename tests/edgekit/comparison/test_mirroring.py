@@ -19,7 +19,8 @@ class Blobs:
 
     executed_by = "blobs"
     states = open_dims = class_names = ()
-    boxes = None
+    declared = None
+    graph = None
 
     def __init__(self, *, y_first: bool, shares: bool, channels_last: bool) -> None:
         self.y_first, self.shares, self.channels_last = y_first, shares, channels_last

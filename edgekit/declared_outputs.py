@@ -1,0 +1,91 @@
+"""What a user says of a model's outputs: the table ``[outputs]`` of ``edgekit.toml``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from edgekit.errors import InputError
+from edgekit.suggestions import near_names
+
+Coordinates = Literal["corners", "centre_and_size"]
+Unit = Literal["pixel", "share"]
+Order = Literal["xy", "yx"]
+
+
+@dataclass(frozen=True)
+class DeclaredOutputs:
+    """What outputs tell; what is None is recognised by the graph, by shapes and by values."""
+
+    boxes: tuple[str, ...] | None = None
+    """The outputs that tell of boxes; empty: none do."""
+    coordinates: Coordinates | None = None
+    unit: Unit | None = None
+    order: Order | None = None
+    embeddings: tuple[str, ...] | None = None
+    """The outputs that are embeddings; empty: none are."""
+
+    @classmethod
+    def parse(cls, table: Mapping[str, Any], subject: object) -> DeclaredOutputs:
+        """The declaration that a valid table holds.
+
+        Raises:
+            InputError: It says that there are no boxes, and how they are read; or that some outputs are boxes and
+                others embeddings. ``subject`` is where it stands.
+        """
+        values = dict(table)
+        boxes, embeddings = (_names(values.pop(key, None)) for key in ("boxes", "embeddings"))
+        if boxes == () and values:
+            raise InputError(
+                "says how boxes are read, and that there are none",
+                subject=subject,
+                expected="boxes = false alone",
+                found=", ".join(sorted(values)),
+            )
+        if embeddings and (boxes or values):
+            raise InputError(
+                "says that outputs are boxes, and that some are embeddings",
+                subject=subject,
+                expected="boxes or embeddings: a model is judged by one of them",
+                found=", ".join(["embeddings", *(["boxes"] if boxes else []), *sorted(values)]),
+                hint="name what the model is used for; other outputs are judged as numbers",
+            )
+        return cls(boxes, **values, embeddings=embeddings)
+
+    def as_record(self) -> dict[str, Any]:
+        """The table."""
+        values = {key: value for key, value in asdict(self).items() if value is not None}
+        for key in ("boxes", "embeddings"):
+            if key in values:
+                values[key] = list(values[key]) or False
+        return values
+
+    @property
+    def are_none(self) -> bool:
+        """Whether outputs tell of no boxes."""
+        return self.boxes == ()
+
+    def require(self, outputs: Collection[str]) -> None:
+        """Checks that a model has the outputs.
+
+        Raises:
+            InputError: It lacks one.
+        """
+        for key, names in (("boxes", self.boxes), ("embeddings", self.embeddings)):
+            for name in names or ():
+                if name not in outputs:
+                    raise InputError(
+                        "the model has no such output",
+                        subject=f"[outputs] {key}",
+                        expected=near_names(name, outputs),
+                        found=name,
+                        hint="`edgekit inspect MODEL` lists the outputs",
+                    )
+
+
+def _names(declared: Any) -> tuple[str, ...] | None:
+    """The outputs that a key names; None where it is absent, empty where it is false."""
+    if declared is None:
+        return None
+    return () if declared is False else (declared,) if isinstance(declared, str) else tuple(declared)
