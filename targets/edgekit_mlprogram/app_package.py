@@ -13,7 +13,7 @@ FOLDER = "swift"
 DESCRIPTION = "Package.swift"
 _MODULE = "PackagedModel"
 """What stands in the sources for the module's name."""
-_RESOURCE, _EXCLUDED = '.copy("model.mlpackage")', '"manifest.json", "model.mlpackage"'
+_RESOURCE, _EXCLUDED = '.process("model.mlpackage")', '"manifest.json", "model.mlpackage"'
 """What stands in the description for the models: as resources of one target, and as what the other leaves out."""
 _REPORT = '"report.md"'
 """What stands in the description for files that are none of the package's."""
@@ -38,7 +38,7 @@ def app_package(name: str, builds: Mapping[str, str]) -> Mapping[str, str]:
     others = [model.partition("/")[0] for model in builds if model not in apples]
     description = found.pop(f"{FOLDER}/{DESCRIPTION}")
     for placeholder, text in (
-        (_RESOURCE, ", ".join(f'.copy("{place}")' for place in resources)),
+        (_RESOURCE, ", ".join(map(_resource, resources))),
         (_EXCLUDED, ", ".join(f'"{place}"' for place in ("manifest.json", *resources))),
         (_REPORT, ", ".join(f'"{place}"' for place in ("report.md", *others))),
         (_PLATFORMS, _platforms(min(apples.values()))),
@@ -59,6 +59,12 @@ def module_name(name: str) -> str:
         joined += hashlib.sha256(name.encode()).hexdigest()[:8].upper()
     named = joined if joined[0].isalpha() else f"Bundle{joined}"
     return f"{named.removesuffix('Model')}Model"
+
+
+def _resource(place: str) -> str:
+    """How the description declares a model: Xcode compiles an ``.mlpackage`` that is processed; others are copied."""
+    rule = "process" if place.endswith(".mlpackage") else "copy"
+    return f'.{rule}("{place}")'
 
 
 def _platforms(version: int) -> str:

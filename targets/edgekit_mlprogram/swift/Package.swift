@@ -1,8 +1,11 @@
-// swift-tools-version: 5.9
+// swift-tools-version: 5.5
 
 // This bundle as a Swift package, under names of its own: an app may hold several. `PackagedModel` reads and runs the
 // model; `PackagedModelGolden` holds the golden samples, which an app need not ship; the tests run the golden check with
 // Core AI or Core ML and write a results file for `edgekit verify --results`.
+//
+// Xcode compiles a model that is processed. From version 5.6 of the tools on `swift build` puts the files of a processed
+// folder beside each other, unless it knows the folder's suffix, which it does not: up to 5.5 it keeps the folder.
 
 import PackageDescription
 
@@ -22,7 +25,7 @@ let package = Package(
                 "report.md", "golden", "swift/GoldenSamples", "swift/GoldenCheckTests",
             ],
             sources: ["swift/EdgeKitBundle", "swift/PackagedBundle"],
-            resources: [.copy("manifest.json"), .copy("model.mlpackage")]
+            resources: [.copy("manifest.json"), .process("model.mlpackage")]
         ),
         .target(
             name: "PackagedModelGolden",

@@ -49,7 +49,7 @@ def test_one_bundle_for_old_and_new_systems(model: Path, tmp_path: Path) -> None
     mains = [build.main.relative_to(bundle.path).as_posix() for build in bundle.builds]
     assert mains == ["model.mlpackage", "ios27/model.aimodel"]
     description = (bundle.path / "Package.swift").read_text()
-    assert '.copy("model.mlpackage"), .copy("ios27")]' in description
+    assert '.process("model.mlpackage"), .copy("ios27")]' in description
     assert not (bundle.path / "ios27" / "Package.swift").exists()
     found = verify_bundle(bundle)
     assert found.executed_by.startswith("EdgeKit reference runtime")
@@ -81,7 +81,7 @@ def test_the_swift_package_holds_what_each_system_loads() -> None:
 def test_builds_for_other_devices_are_no_part_of_the_app() -> None:
     files = app_package("digits", {"model.mlpackage": "ios16", "intel-cpu/model.xml": "intel-cpu"})
     description = files["Package.swift"]
-    assert 'resources: [.copy("manifest.json"), .copy("model.mlpackage")]' in description
+    assert 'resources: [.copy("manifest.json"), .process("model.mlpackage")]' in description
     assert description.count('"report.md", "intel-cpu"') == 2
     assert 'platforms: [.iOS("16.0"), .macOS("13.0")]' in description
 

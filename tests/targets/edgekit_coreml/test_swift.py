@@ -441,6 +441,138 @@ def test_files_are_held_against_the_manifest(swift: tuple[Path, Run], bundle: Pa
     assert json.loads((stub / "copies.json").read_text()) == expected
 
 
+def test_what_xcode_compiled_is_loaded_and_is_no_file_of_the_manifest(swift: tuple[Path, Run], bundle: Path) -> None:
+    folder, run = swift
+    opened = read_bundle(bundle)
+    stub = stubbed(bundle, folder, [feature.native_name for feature in opened.outputs])
+    copies = stub / "copies"
+    for name in ("packaged", "compiled", "both"):
+        shutil.copytree(bundle, copies / name)
+    shutil.copytree(copies / "both" / "model.mlpackage", copies / "both" / "model.mlmodelc")
+    (copies / "compiled" / "model.mlpackage").rename(copies / "compiled" / "model.mlmodelc")
+    (stub / "bundle" / "model.mlpackage").rename(stub / "bundle" / "model.mlmodelc")
+    module = module_name(opened.name)
+    tests = HOLDS_AGAINST_THE_MANIFEST.replace("MODULE", module)
+    (stub / "EdgeKitBundleTests" / "IntegrityTests.swift").write_text(tests)
+    given = {"COPIES": place_of(copies), "MAIN_MODEL": "model.mlmodelc", "EDGEKIT_RESULTS": place_of(stub)}
+    filtered = ("--filter", "IntegrityTests|GoldenCheckTests")
+    done = run("swift", "test", "--package-path", place_of(stub), *filtered, **given)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((stub / "copies.json").read_text())
+    assert found["packaged"] == {}
+    assert found["compiled"] == {"model.mlpackage": "compiled when the app was built"}
+    assert set(found["both"].values()) == {"not in the manifest"}
+    assert {path.partition("/")[0] for path in found["both"]} == {"model.mlmodelc"}
+    verification = verify_bundle(opened, device=ResultsDevice(stub / f"{opened.name}.results.json"))
+    assert all(output.exact for output in verification.golden)
+
+
+KEEPS_WHAT_IS_COMPILED = """
+import CoreML
+import Foundation
+import XCTest
+@testable import MODULE
+
+final class CompiledModelTests: XCTestCase {
+    private let files = FileManager.default
+    private let scratch = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+
+    private func kept(in cache: URL) throws -> [String] {
+        try files.contentsOfDirectory(atPath: cache.path).sorted()
+    }
+
+    func testCompilesOnceForEachModel() async throws {
+        try files.createDirectory(at: scratch, withIntermediateDirectories: true)
+        defer { try? files.removeItem(at: scratch) }
+        let folder = scratch.appendingPathComponent("bundle")
+        try files.copyItem(at: PackagedBundle.folder, to: folder)
+        let bundle = try ModelBundle(folder: folder)
+        let cache = scratch.appendingPathComponent("cache")
+
+        _ = try await bundle.loadModel(cache: nil)
+        XCTAssertFalse(files.fileExists(atPath: cache.path))
+
+        _ = try await bundle.loadModel(cache: cache)
+        let first = try kept(in: cache)
+        XCTAssertEqual(first.count, 1)
+        let mark = cache.appendingPathComponent(first[0]).appendingPathComponent("mark")
+        try Data().write(to: mark)
+        _ = try await bundle.loadModel(cache: cache)
+        XCTAssertEqual(try kept(in: cache), first)
+        XCTAssertTrue(files.fileExists(atPath: mark.path), "compiled again")
+
+        try Data().write(to: cache.appendingPathComponent(first[0]).appendingPathComponent("stub.json"))
+        _ = try await bundle.loadModel(cache: cache)
+        XCTAssertFalse(files.fileExists(atPath: mark.path), "what does not load is still there")
+
+        try Data("changed".utf8).write(to: folder.appendingPathComponent("model.mlpackage/changed"))
+        _ = try await bundle.loadModel(cache: cache)
+        XCTAssertEqual(try kept(in: cache).count, 2)
+        XCTAssertTrue(try kept(in: cache).contains(first[0]))
+
+        let compiled = folder.appendingPathComponent("model.mlmodelc")
+        try files.moveItem(at: folder.appendingPathComponent("model.mlpackage"), to: compiled)
+        try files.removeItem(at: cache)
+        _ = try await bundle.loadModel(cache: cache)
+        XCTAssertFalse(files.fileExists(atPath: cache.path))
+        XCTAssertThrowsError(try bundle.checkIntegrity()) { error in
+            XCTAssertEqual(error as? IntegrityError, IntegrityError(flaws: ["model.mlpackage": .compiled]))
+        }
+        try bundle.checkIntegrity(trustsCompiled: true)
+        XCTAssertThrowsError(try bundle.checkIntegrity(manifestDigest: "0", trustsCompiled: true)) { error in
+            XCTAssertEqual(error as? IntegrityError, IntegrityError(flaws: ["manifest.json": .changed]))
+        }
+
+        try files.removeItem(at: compiled)
+        do {
+            _ = try await bundle.loadModel(cache: cache)
+            XCTFail("there is no model")
+        } catch {
+            XCTAssertEqual(error as? ValueError, .noModel(["model.mlpackage", "model.mlmodelc"]))
+        }
+    }
+}
+"""
+
+
+def test_a_model_is_compiled_once(swift: tuple[Path, Run], bundle: Path) -> None:
+    folder, run = swift
+    stub = stubbed(bundle, folder, ["y", "v"])
+    # the stub stands beside the manifest's files: it is of the model here, as the sums are taken
+    manifest = json.loads((stub / "bundle" / "manifest.json").read_text())
+    added = stub / "bundle" / "model.mlpackage" / "stub.json"
+    listed = {"path": "model.mlpackage/stub.json", "bytes": added.stat().st_size}
+    listed["sha256"] = hashlib.sha256(added.read_bytes()).hexdigest()
+    manifest["files"].append(listed)
+    (stub / "bundle" / "manifest.json").write_text(json.dumps(manifest))
+    module = module_name(read_bundle(bundle).name)
+    tests = KEEPS_WHAT_IS_COMPILED.replace("MODULE", module)
+    (stub / "EdgeKitBundleTests" / "CompiledModelTests.swift").write_text(tests)
+    done = run("swift", "test", "--package-path", place_of(stub), "--filter", "CompiledModelTests")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Test Suite 'CompiledModelTests' passed" in done.stdout
+
+
+def test_the_package_s_resources_keep_the_model_s_folders(swift: tuple[Path, Run], bundle: Path) -> None:
+    """As ``swift build`` puts them where ``Bundle.module`` looks, with sources that need none of Apple's frameworks."""
+    folder, run = swift
+    copy = Path(tempfile.mkdtemp(dir=folder)) / "package"
+    shutil.copytree(bundle, copy)
+    for sources in ("EdgeKitBundle", "PackagedBundle"):
+        shutil.rmtree(copy / "swift" / sources)
+        (copy / "swift" / sources).mkdir()
+        text = "import Foundation\npublic let folder = Bundle.module.bundleURL\n" if sources == "PackagedBundle" else ""
+        (copy / "swift" / sources / f"{sources}.swift").write_text(text)
+    module = module_name(read_bundle(bundle).name)
+    done = run("swift", "build", "--package-path", place_of(copy), "--target", module)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "warning" not in done.stdout + done.stderr
+    (resources,) = (copy / ".build" / "debug").resolve().glob(f"{module}_{module}.resources")
+    shipped = {path.relative_to(resources).as_posix() for path in resources.rglob("*") if path.is_file()}
+    model = {path.relative_to(bundle).as_posix() for path in (bundle / "model.mlpackage").rglob("*") if path.is_file()}
+    assert shipped == {"manifest.json", *model}
+
+
 @pytest.mark.parametrize(
     ("target", "also", "models"),
     [

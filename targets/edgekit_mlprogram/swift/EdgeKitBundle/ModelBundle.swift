@@ -30,22 +30,11 @@ public struct ModelBundle: Sendable {
             preprocessing: manifest.imagePreprocessing)
     }
 
-    private func coreMLBuild() throws -> Manifest.Build {
+    func coreMLBuild() throws -> Manifest.Build {
         guard let build = manifest.build(suffix: CoreMLBuild.suffix) else {
             throw ValueError.noBuild(manifest.builds.map(\.model.main))
         }
         return build
-    }
-
-    /// Compiles the bundle's ML Program for this device and loads it.
-    ///
-    /// Compiling takes a while. An app that starts often keeps what `MLModel.compileModel` returns.
-    public func loadModel(computeUnits: MLComputeUnits = .all) async throws -> MLModel {
-        let package = folder.appendingPathComponent(try coreMLBuild().model.main)
-        let compiled = try await MLModel.compileModel(at: package)
-        let configuration = MLModelConfiguration()
-        configuration.computeUnits = computeUnits
-        return try await MLModel.load(contentsOf: compiled, configuration: configuration)
     }
 
     /// The manifest as it stands in its file, which tells this bundle from all others.

@@ -8,6 +8,8 @@ public enum ValueError: Error, Equatable {
     case noPixelBuffer(String)
     /// The system loads none of these models.
     case noBuild([String])
+    /// The folder holds none of these.
+    case noModel([String])
 }
 
 extension MLModel {

@@ -172,7 +172,14 @@ public final class MLModel {
         modelDescription = MLModelDescription(inputDescriptionsByName: Dictionary(uniqueKeysWithValues: described))
     }
 
-    public static func compileModel(at modelURL: URL) async throws -> URL { modelURL }
+    /// Leaves a copy in a temporary folder, from which whoever wants to keep it has to move it.
+    public static func compileModel(at modelURL: URL) async throws -> URL {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let compiled = folder.appendingPathComponent("model.mlmodelc")
+        try FileManager.default.copyItem(at: modelURL, to: compiled)
+        return compiled
+    }
 
     public static func load(contentsOf url: URL, configuration: MLModelConfiguration) async throws -> MLModel {
         let content = try Data(contentsOf: url.appendingPathComponent("stub.json"))
