@@ -92,3 +92,31 @@ def test_an_output_that_the_model_lacks_is_named(folder: Path) -> None:
         "found: boxes\n"
         "hint: `edgekit inspect MODEL` lists the outputs"
     )
+
+
+def encoder(file: Path) -> Path:
+    """An embedding that nothing tells but its user: a matrix product of the picture's means, called z."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 17]> g (float[1, 3, 64, 64] x) => (float[1, 24] z)'
+        " { m = ReduceMean<axes = [2, 3], keepdims = 0>(x) z = MatMul(m, weight) }"
+    )
+    weight = np.random.default_rng(0).standard_normal((3, 24)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "weight"))
+    onnx.save(model, file)
+    return file
+
+
+@pytest.mark.parametrize(("declared", "kind"), [("", None), ('embeddings = "z"', "embeddings")])
+def test_an_embedding_is_one_where_the_user_says_so(folder: Path, declared: str, kind: str | None) -> None:
+    (folder / "edgekit.toml").write_text(f"[outputs]\n{declared}\n")
+    model = encoder(folder / "model.onnx")
+    bundle = edgekit.package(
+        model, "onnxruntime", output=folder / "bundle", data=folder / "data", quantize="int8-weights", accept=True
+    )
+    (folder / "edgekit.toml").unlink()  # the bundle remembers
+    verified = edgekit.verify(bundle, data=folder / "data", model=model).accuracy
+    assert verified is not None
+    for meaning in (bundle.manifest["accuracy"]["meaning"], verified.as_record()["meaning"]):
+        assert (None if meaning is None else meaning["kind"]) == kind
+    if kind is not None:
+        assert bundle.manifest["options"]["outputs"] == {"embeddings": ["z"]}
