@@ -152,6 +152,13 @@ def span(text: str) -> list[int | None]:
     return [int(first), int(last) if dash else int(first)]
 
 
+def kept(name: str) -> dict[str, Any]:
+    """What a device file has that is not from a table: the options of its sessions."""
+    file = DEVICES / f"{name}.json"
+    device = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return {key: device[key] for key in ("open_dimensions", "session") if key in device}
+
+
 def write(folder: Path, name: str, device: dict[str, Any]) -> None:
     """Writes a device file, a line an operator."""
     path = folder / f"{name}.json"
@@ -181,7 +188,7 @@ def main() -> None:
             "fixed_shapes": True,
         }
         operators = mobile_table(helpers.joinpath(table).read_text(encoding="utf-8"))
-        write(options.out, name, {**rest, **origin, "operators": operators})
+        write(options.out, name, {**rest, **kept(name), **origin, "operators": operators})
     if options.web is not None:
         version = json.loads((options.web / "package.json").read_text(encoding="utf-8"))["version"]
         origin = {
@@ -190,7 +197,7 @@ def main() -> None:
             "date": today,
         }
         text = (options.web / "docs" / "webgpu-operators.md").read_text(encoding="utf-8")
-        write(options.out, "web-webgpu", {**WEBGPU, **origin, "operators": web_table(text)})
+        write(options.out, "web-webgpu", {**WEBGPU, **kept("web-webgpu"), **origin, "operators": web_table(text)})
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
+from edgekit.dimensions import OpenDims
 from edgekit.model import Arrays, Model
 from edgekit.preprocessing import Preprocessing
 from edgekit.progress import Step
@@ -142,6 +143,8 @@ class Artifact:
     """``float16`` where weights or arithmetic are half precision somewhere, so that only that accuracy can be asked."""
     alternatives: tuple[Path, ...] = ()
     """Those of the files that hold the model once more, in another format; they do not count towards its size."""
+    dimensions: OpenDims = field(default_factory=dict)
+    """The sizes of the dimensions that stay open, for a :meth:`Target.device_check` that goes by them."""
     record: Mapping[str, Any] = field(default_factory=dict)
     """What the target did, as plain data for the manifest."""
 

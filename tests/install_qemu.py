@@ -97,7 +97,7 @@ def install(folder: Path) -> bool:
     if folder.is_dir() and _record(folder).get("wanted") == wanted:
         missing = [emulator for emulator in EMULATORS if not (folder / emulator).is_file()]
         if missing:  # installed when there was one emulator
-            _unpack(["qemu-user"], ARCHITECTURES[platform.machine()], folder, *missing)
+            unpack(["qemu-user"], ARCHITECTURES[platform.machine()], folder, *missing)
         return bool(missing)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
@@ -106,8 +106,8 @@ def install(folder: Path) -> bool:
         sysroot.mkdir(parents=True)
         (sysroot / "lib").symlink_to("usr/lib")  # where a program of Debian's says that its loader is
         versions = {
-            **_unpack(["qemu-user"], ARCHITECTURES[platform.machine()], unfinished, *EMULATORS),
-            **_unpack(SYSROOT_PACKAGES, "arm64", sysroot, "./usr"),
+            **unpack(["qemu-user"], ARCHITECTURES[platform.machine()], unfinished, *EMULATORS),
+            **unpack(SYSROOT_PACKAGES, "arm64", sysroot, "./usr"),
         }
         _install_wheels(wheels, unfinished / "site")
         (unfinished / RECORD).write_text(json.dumps({"wanted": wanted, "packages": versions}, indent=2))
@@ -123,7 +123,7 @@ def _record(folder: Path) -> dict[str, Any]:
     return record
 
 
-def _unpack(packages: Sequence[str], architecture: str, target: Path, *wanted: str) -> dict[str, str]:
+def unpack(packages: Sequence[str], architecture: str, target: Path, *wanted: str) -> dict[str, str]:
     """Unpacks some files of Debian packages, or all in one folder of them; returns the packages' versions."""
     index = lzma.decompress(_download(f"dists/{SUITE}/main/binary-{architecture}/Packages.xz")).decode()
     known = dict(_paragraphs(index, packages))

@@ -54,7 +54,7 @@ def unpacked(folder: Path) -> list[str]:
     ],
 )
 def test_what_is_wanted_of_a_package(wanted: str, files: list[str], mirror: Path, tmp_path: Path) -> None:
-    assert install_qemu._unpack(["tool"], "arm64", tmp_path / "out", wanted) == {"tool": "1.2"}
+    assert install_qemu.unpack(["tool"], "arm64", tmp_path / "out", wanted) == {"tool": "1.2"}
     assert unpacked(tmp_path / "out") == files
     assert (tmp_path / "out" / "usr/bin/tool").read_text() == "usr/bin/tool"
 
@@ -63,16 +63,16 @@ def test_a_package_that_is_not_what_the_index_says(mirror: Path, tmp_path: Path)
     with (mirror / "tool.deb").open("ab") as package:
         package.write(b"x")
     with pytest.raises(RequirementError, match="arrived changed"):
-        install_qemu._unpack(["tool"], "arm64", tmp_path / "out", "./usr")
+        install_qemu.unpack(["tool"], "arm64", tmp_path / "out", "./usr")
     assert not (tmp_path / "out").exists()
 
 
 def test_what_is_not_there(mirror: Path, tmp_path: Path) -> None:
     with pytest.raises(RequirementError, match="has no package hammer for arm64"):
-        install_qemu._unpack(["hammer"], "arm64", tmp_path / "out", "./usr")
+        install_qemu.unpack(["hammer"], "arm64", tmp_path / "out", "./usr")
     (mirror / "tool.deb").unlink()
     with pytest.raises(RequirementError, match="cannot be downloaded"):
-        install_qemu._unpack(["tool"], "arm64", tmp_path / "out", "./usr")
+        install_qemu.unpack(["tool"], "arm64", tmp_path / "out", "./usr")
 
 
 def test_it_says_so_where_the_network_is_not_there_and_leaves_nothing(

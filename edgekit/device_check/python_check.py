@@ -11,6 +11,8 @@ SERVE = (PROGRAM, "--serve")
 """Its arguments when a host is to be served."""
 IN_DEFAULT_PRECISION = "--device-precision"
 """A further one: in the precision that the runtime chooses by itself."""
+ON_PROCESSOR = "--cpu"
+"""A further one: on the processor, where the bundle is for something beside it that an emulator does not have."""
 _BESIDE_IT = ("golden_check.py", "check_service.py", "instruction_sets.py")
 
 

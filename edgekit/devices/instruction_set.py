@@ -16,7 +16,7 @@ from edgekit.bundle import Bundle
 from edgekit.device import Device, Session
 from edgekit.device_check import instruction_sets
 from edgekit.device_check.instruction_sets import ARM, FLAGS, NAMES
-from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, SERVE
+from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, ON_PROCESSOR, SERVE
 from edgekit.devices.channel import Channel
 from edgekit.devices.own_check import with_own_check
 from edgekit.devices.qemu import EmulatedSession, QemuDevice, x86_emulator
@@ -67,11 +67,11 @@ class InstructionSetDevice(Device):
             CannotExecuteError: Nothing here executes the bundle's runtime with these instructions alone.
             RequirementError: The check cannot run.
         """
-        return self._open(bundle, SERVE)
+        return self._open(bundle, (*SERVE, ON_PROCESSOR))
 
     def open_in_default_precision(self, bundle: Bundle) -> AbstractContextManager[Session]:
         """The bundle's check, in the precision that the runtime chooses by itself with these instructions."""
-        return self._open(bundle, (*SERVE, IN_DEFAULT_PRECISION))
+        return self._open(bundle, (*SERVE, ON_PROCESSOR, IN_DEFAULT_PRECISION))
 
     @contextmanager
     def _open(self, bundle: Bundle, arguments: Sequence[str]) -> Iterator[Session]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from edgekit.bundle import MANIFEST, Bundle, feature_record
 from edgekit.registry import find_profile
@@ -20,6 +21,9 @@ from edgekit.target import Artifact, Profile
 
 _CODE = frozenset({".py", ".pyc", ".pyo", ".pyw", ".pyd", ".so", ".dylib", ".dll"})
 """Suffixes of what Python would import from the folder of the program that it runs."""
+
+_BUILD = "build"
+"""What the stage is called that writes the artifact."""
 
 
 @contextmanager
@@ -32,7 +36,9 @@ def with_own_check(bundle: Bundle) -> Iterator[Bundle]:
         InputError: The target that built it is not installed.
     """
     target, profile = find_profile(bundle.profile_name)
-    artifact = Artifact(bundle.main, (bundle.main,), bundle.inputs, bundle.outputs)
+    artifact = Artifact(
+        bundle.main, (bundle.main,), bundle.inputs, bundle.outputs, dimensions=bundle.open_dims, record=_built(bundle)
+    )
     check = target.device_check(profile, artifact)
     with tempfile.TemporaryDirectory(prefix="edgekit-check-") as temporary:
         folder = Path(temporary)
@@ -63,6 +69,12 @@ def draft_bundle(artifact: Artifact, profile: Profile, folder: Path) -> Bundle:
         "outputs": [feature_record(feature) for feature in artifact.outputs],
     }
     return Bundle(folder, manifest)
+
+
+def _built(bundle: Bundle) -> Mapping[str, Any]:
+    """What the manifest says of the build that ships; nothing of a bundle that is not written yet."""
+    records = [stage["record"] for stage in bundle.manifest.get("stages", ()) if stage["name"] == _BUILD]
+    return records[-1] if records else {}
 
 
 def _link(file: Path, place: Path) -> None:

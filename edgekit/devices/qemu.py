@@ -11,7 +11,7 @@ from typing import Self
 
 from edgekit.bundle import Bundle
 from edgekit.device import Device, Session
-from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, SERVE
+from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, ON_PROCESSOR, SERVE
 from edgekit.devices.channel import Channel
 from edgekit.devices.own_check import with_own_check
 from edgekit.devices.service_session import ServiceSession, require_python_check
@@ -73,11 +73,11 @@ class QemuDevice(Device):
             InputError: QEMU and the arm64 runtimes are not installed.
             RequirementError: The bundle has no check for Python, or its model cannot be loaded.
         """
-        return self._open(bundle, SERVE)
+        return self._open(bundle, (*SERVE, ON_PROCESSOR))
 
     def open_in_default_precision(self, bundle: Bundle) -> AbstractContextManager[Session]:
         """The bundle's check in an emulated process, in the precision that the runtime chooses for that processor."""
-        return self._open(bundle, (*SERVE, IN_DEFAULT_PRECISION))
+        return self._open(bundle, (*SERVE, ON_PROCESSOR, IN_DEFAULT_PRECISION))
 
     @contextmanager
     def _open(self, bundle: Bundle, arguments: Sequence[str]) -> Iterator[Session]:

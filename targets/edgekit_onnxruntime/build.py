@@ -6,9 +6,11 @@ from pathlib import Path
 
 from edgekit.model import PROTOBUF_LIMIT, Model, ValueSpec
 from edgekit.target import Artifact, BuildOptions, Feature, Profile
+from edgekit_onnxruntime.devices import device_of
 from edgekit_onnxruntime.loading import open_session
 from edgekit_onnxruntime.ort_file import with_sorted_resolver
 from edgekit_onnxruntime.session import session_options
+from edgekit_onnxruntime.session_recipe import SESSION_FILE, UNWRITABLE, unwritable_inputs
 
 MOST_GROWTH = 1.1
 SMALL_FILE = 16384
@@ -67,23 +69,37 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         alternatives, ort_format = (), "left out: the model is too large for it"
     precision = "float16" if model.has_half_floats else "float32"
     warnings = []
-    if options.precision not in ("auto", precision):
+    device = device_of(profile)
+    recipe = None if device is None else device.session
+    told = recipe is not None and options.precision in recipe.precisions
+    if told and options.precision == "float16":
+        precision = "float16"
+    elif not told and options.precision not in ("auto", precision):
         warnings.append(
             f"{options.precision} was asked for, and has no effect: ONNX Runtime computes in the types that the model "
             f"names, which makes this {precision}"
+        )
+    inputs = tuple(map(_feature, model.inputs))
+    if recipe is not None and recipe.shape_profile and (unwritable := unwritable_inputs(inputs)):
+        warnings.append(
+            f"the sizes of {', '.join(unwritable)} are not in {SESSION_FILE}: the provider's options cannot hold a "
+            f"name with {' or '.join(UNWRITABLE)}, so it builds for the first sizes that it meets"
         )
     files = sorted(folder.iterdir())
     return Artifact(
         main=source,
         files=tuple(files),
         alternatives=alternatives,
-        inputs=tuple(map(_feature, model.inputs)),
+        inputs=inputs,
         outputs=tuple(map(_feature, model.outputs)),
         precision=precision,
+        dimensions=model.open_dims,
         record={
             "runtime": f"onnxruntime {onnxruntime.__version__}",
             "provider": profile.options["provider"],
-            "precision": "as in the model: ONNX Runtime computes in the types that it names",
+            "precision": f"{options.precision}, by the provider's options in {SESSION_FILE}"
+            if told
+            else "as in the model: ONNX Runtime computes in the types that it names",
             "ort_format": ort_format,
             "precision_asked": options.precision,
             "warnings": warnings,

@@ -1,21 +1,42 @@
-"""The check that ships in ONNX Runtime bundles."""
+"""The check that ships in ONNX Runtime bundles, and how apps open a session as the check does."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.resources import files
 
 from edgekit.device_check.python_check import python_check
-from edgekit.target import DeviceCheck, Profile
+from edgekit.target import Artifact, DeviceCheck, Profile
+from edgekit_onnxruntime.devices import Device, device_of
+from edgekit_onnxruntime.session_code import session_code
+from edgekit_onnxruntime.session_recipe import SESSION_FILE, session_text
+
+OPEN_SESSION = "open_session.py"
 
 
-def device_check(profile: Profile) -> DeviceCheck:
-    """A page for browsers; for everything else a Python program that needs NumPy and ONNX Runtime only."""
+def device_check(profile: Profile, artifact: Artifact) -> DeviceCheck:
+    """A page for browsers; for everything else a Python program that needs NumPy and ONNX Runtime only.
+
+    With it lie, for a device whose provider has options, ``session.json`` and the code that opens a session with them.
+    """
     if profile.options["provider"] in ("wasm", "webgpu"):
         return DeviceCheck(
             files={name: _asset(name) for name in ("check.html", "check.mjs")},
             command="python -m http.server, then open http://localhost:8000/check.html",
         )
-    return python_check("edgekit_onnxruntime")
+    check = python_check("edgekit_onnxruntime")
+    device = device_of(profile)
+    session = {} if device is None else _session_files(device, artifact)
+    return replace(check, files={**check.files, OPEN_SESSION: _asset(OPEN_SESSION), **session})
+
+
+def _session_files(device: Device, artifact: Artifact) -> dict[str, str]:
+    """``session.json``, and the same in the languages that apps for the device are written in."""
+    if device.session is None:
+        return {}
+    precision = str(artifact.record.get("precision_asked", "auto"))
+    record = device.session.record(device.provider, precision, artifact.inputs, artifact.dimensions)
+    return {SESSION_FILE: session_text(record), **session_code(device.profile.name, record)}
 
 
 def _asset(name: str) -> str:

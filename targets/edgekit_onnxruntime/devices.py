@@ -6,6 +6,8 @@
       "unit": what verdicts call the part of the device that the provider runs on,
       "fallback": the unit that takes what the provider leaves, by the CPU provider's kernels,
       "architecture": "arm64", where builds for it differ,
+      "open_dimensions": whether the provider takes models with dimensions that stay open,
+      "session": {…} the provider's options and the session's, as :mod:`edgekit_onnxruntime.session_recipe` tells them,
       "simulator": {…} options of QNN's simulator, which compiles for the device here; or
       "unknown_because": why nothing is known of its operators; or
       "measured": the file of the folder ``measured`` that has what was measured of its compiler; or
@@ -34,6 +36,7 @@ from typing import Any
 
 from edgekit.operators.measured import MeasuredTable
 from edgekit.target import Profile
+from edgekit_onnxruntime.session_recipe import SessionRecipe
 
 FOLDER = Path(__file__).with_name("devices")
 MEASURED = Path(__file__).with_name("measured")
@@ -94,6 +97,9 @@ class Device:
     simulator: Mapping[str, str] | None
     measured: MeasuredTable | None
     unknown_because: str
+    session: SessionRecipe | None = None
+    """None for one whose sessions have no options."""
+    open_dimensions: bool = False
 
 
 def read_device(file: Path) -> Device:
@@ -128,9 +134,18 @@ def read_device(file: Path) -> Device:
             data.get("simulator"),
             MeasuredTable.read(MEASURED / data["measured"]) if "measured" in data else None,
             data.get("unknown_because", ""),
+            SessionRecipe.of(data["session"]) if "session" in data else None,
+            data.get("open_dimensions", False),
         )
     except KeyError as error:
         raise ValueError(f"{file.name}: lacks {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{file.name}: {error}") from error
+
+
+def device_of(profile: Profile) -> Device | None:
+    """The device file of a profile; None for one of the CPU provider's, or the browser's WebAssembly."""
+    return devices().get(profile.options.get("device", ""))
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions, DeviceCheck, NodeVerdict, Profile, Runner, Target
+from edgekit_onnxruntime.devices import device_of
 from edgekit_onnxruntime.profiles import PROFILES
 
 
@@ -39,10 +40,11 @@ class ONNXRuntimeTarget(Target):
         return True
 
     def takes_open_dimensions(self, profile: Profile) -> bool:
-        """Where the kernels are the CPU provider's; the others compile for fixed shapes."""
+        """Where the kernels are the CPU provider's, or the device's file says that its provider takes them."""
         from edgekit_onnxruntime.check import SHARES_CPU_KERNELS
 
-        return profile.options["provider"] in SHARES_CPU_KERNELS
+        device = device_of(profile)
+        return profile.options["provider"] in SHARES_CPU_KERNELS or (device is not None and device.open_dimensions)
 
     def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
         """What executes the file with this machine's CPU provider, whatever the profile."""
@@ -51,7 +53,7 @@ class ONNXRuntimeTarget(Target):
         return SessionRunner(main, threads=threads, takes_turns=threads > 1)
 
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
-        """A page for browsers, a Python program for everything else."""
+        """A page for browsers, a Python program for everything else, and how apps open the session there."""
         from edgekit_onnxruntime.device_check import device_check
 
-        return device_check(profile)
+        return device_check(profile, artifact)

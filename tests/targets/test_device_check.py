@@ -111,6 +111,23 @@ def test_it_times_runs_where_that_was_asked_for(bundle: Path) -> None:
 
 @pytest.mark.parametrize("bundle", ["onnxruntime"], indirect=True)
 def test_onnx_runtimes_does_not_run_on_the_cpu_where_another_provider_was_asked_for(bundle: Path) -> None:
-    done = check(bundle, "--provider", "QNNExecutionProvider")
+    done = check(bundle, "--provider", "CUDAExecutionProvider")
     assert done.returncode == 1
-    assert "no QNNExecutionProvider" in done.stderr
+    assert "this onnxruntime has no CUDAExecutionProvider; it would run on" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("bundle", ["onnxruntime"], indirect=True)
+def test_a_provider_that_takes_no_node_is_no_success(bundle: Path) -> None:
+    """ONNX Runtime's wheel has Azure's provider, which takes no standard operator: the CPU would have all nodes."""
+    done = check(bundle, "--provider", "AzureExecutionProvider")
+    assert done.returncode == 1
+    assert done.stderr == "AzureExecutionProvider took none of the 2 nodes; all of them are on CPU\n"
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("bundle", ["onnxruntime"], indirect=True)
+def test_on_the_processor_it_runs_whatever_the_provider(bundle: Path) -> None:
+    done = check(bundle, "--provider", "NoSuchExecutionProvider", "--cpu")
+    assert done.returncode == 0, done.stderr
+    assert ", CPU, model.onnx, 1 thread\n" in done.stderr

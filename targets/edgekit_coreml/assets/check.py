@@ -25,7 +25,8 @@ UNITS = ("ALL", "CPU_ONLY", "CPU_AND_GPU", "CPU_AND_NE")
 def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenModel:
     """The bundle's model in Core ML; features have native names, types and shapes, the golden data ONNX's."""
     path = BUNDLE / manifest["model"]["main"]
-    units = coremltools.ComputeUnit[arguments.units]
+    chosen = "CPU_ONLY" if arguments.cpu else arguments.units
+    units = coremltools.ComputeUnit[chosen]
     model = coremltools.models.MLModel(str(path), compute_units=units)
     pictures = {feature.name for feature in model.get_spec().description.input if feature.type.HasField("imageType")}
 
@@ -42,8 +43,8 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenM
         results = model.predict(feeds, **states)
         return [as_golden(results[feature["native_name"]], feature) for feature in manifest["outputs"]]
 
-    runtime = f"Core ML, macOS {platform.mac_ver()[0]}, {arguments.units}"
-    return OpenModel(execute, runtime, {"units": arguments.units})
+    runtime = f"Core ML, macOS {platform.mac_ver()[0]}, {chosen}"
+    return OpenModel(execute, runtime, {"units": chosen})
 
 
 def as_native(array: np.ndarray, feature: dict[str, Any]) -> np.ndarray:

@@ -28,7 +28,8 @@ WITHOUT_VNNI = ("AVX2", "AVX512_CORE")
 
 def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenModel:
     """The bundle's model compiled for the device."""
-    device = arguments.device or DEFAULT_DEVICES.get(manifest["target"]["profile"], "CPU")
+    own = "CPU" if arguments.cpu else DEFAULT_DEVICES.get(manifest["target"]["profile"], "CPU")
+    device = arguments.device or own
     config = {}
     if device == "CPU":
         config = {"INFERENCE_NUM_THREADS": arguments.threads, "NUM_STREAMS": 1}

@@ -1,0 +1,270 @@
+"""Code that opens a session as ``session.json`` says, in the languages of apps: C++, Kotlin and Swift.
+
+The options stand in it as literals, so that an app takes one file and reads no JSON. The code that does not depend on
+them lies in the folder ``assets``, with ``@NAME@`` where something is put in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from typing import Any
+
+CONTEXT_FILE = "ep.context_file_path"
+MARKS = re.compile(r"(\{threads\}|\{cache\})")
+NNAPI_FLAGS = {"USE_FP16": 0x001, "USE_NCHW": 0x002, "CPU_DISABLED": 0x004, "CPU_ONLY": 0x008}
+"""Of ``nnapi_provider_factory.h`` and of the class ``NNAPIFlags`` in Java."""
+GENERIC = {
+    "QNNExecutionProvider": "QNN",
+    "XnnpackExecutionProvider": "XNNPACK",
+    "CoreMLExecutionProvider": "CoreML",
+    "MIGraphXExecutionProvider": "MIGraphX",
+}
+"""What ``AppendExecutionProvider`` of the C++ API calls a provider."""
+STRUCTURES = {
+    "CUDAExecutionProvider": ("CUDA", "OrtCUDAProviderOptionsV2", "AppendExecutionProvider_CUDA_V2"),
+    "TensorrtExecutionProvider": ("TensorRT", "OrtTensorRTProviderOptionsV2", "AppendExecutionProvider_TensorRT_V2"),
+    "CANNExecutionProvider": ("CANN", "OrtCANNProviderOptions", "AppendExecutionProvider_CANN"),
+}
+"""Providers with a structure of options: its name in the C API's functions, its type, and who takes it in C++."""
+KOTLIN = {
+    "NnapiExecutionProvider": "addNnapi",
+    "QNNExecutionProvider": "addQnn",
+    "XnnpackExecutionProvider": "addXnnpack",
+}
+"""The Java API's functions of providers for Android."""
+SWIFT = "CoreMLExecutionProvider"
+Expression = Callable[[str], str]
+"""A text with ``{threads}`` and ``{cache}`` as an expression of the language."""
+
+
+def session_code(profile: str, record: Mapping[str, Any]) -> dict[str, str]:
+    """The files that apps for a profile take.
+
+    Args:
+        profile: Its name.
+        record: What ``session.json`` holds.
+
+    Returns:
+        File name in the bundle -> its text.
+    """
+    provider = record["provider"]
+    code = {"open_session.hpp": _cpp(profile, record)}
+    if provider in KOTLIN:
+        code["OpenSession.kt"] = _kotlin(profile, record)
+    if provider == SWIFT:
+        code["OpenSession.swift"] = _swift(profile, record)
+    return code
+
+
+def _cpp(profile: str, record: Mapping[str, Any]) -> str:
+    provider = record["provider"]
+    kept = record.get("cache", {})
+    entries = kept.get("session_options", {})
+    structures = [name for name in (provider, *record.get("further_providers", ())) if name in STRUCTURES]
+    includes = ["<memory>", "<vector>"] if structures else []
+    nnapi = provider == "NnapiExecutionProvider"
+    return _filled(
+        "open_session.hpp.in",
+        PROFILE=profile,
+        PROVIDER=provider,
+        INCLUDES="".join(f"#include {name}\n" for name in includes),
+        STRUCTURES="".join(_cpp_structure(*STRUCTURES[name]) for name in structures) + (_CPP_NNAPI if nnapi else ""),
+        OPTIONS=_entries(record["provider_options"], "  options[{}] = {};\n", _cpp_literal, _cpp_text),
+        CACHED_OPTIONS=_block(
+            "  if (!cache.empty()) {\n",
+            _entries(kept.get("provider_options", {}), "    options[{}] = {};\n", _cpp_literal, _cpp_text),
+            "  }\n",
+        ),
+        ENTRIES=_entries(
+            record["session_options"], "  options.AddConfigEntry({}, ({}).c_str());\n", _cpp_literal, _cpp_text
+        ),
+        CACHED_ENTRIES=_block(
+            "  if (!cache.empty() && !std::filesystem::exists(compiled_file(cache))) {\n",
+            _entries(entries, "    options.AddConfigEntry({}, ({}).c_str());\n", _cpp_literal, _cpp_text),
+            "  }\n",
+        ),
+        COMPILED_FILE=_CPP_COMPILED.format(_cpp_text(entries[CONTEXT_FILE])) if entries else "",
+        COMPILED="  const std::filesystem::path compiled = cache.empty() ? cache : compiled_file(cache);\n"
+        if entries
+        else "",
+        MODEL='std::filesystem::exists(compiled) ? compiled : folder / "model.onnx"'
+        if entries
+        else 'folder / "model.onnx"',
+        APPEND="\n".join(
+            f"  {_cpp_append(name, 'provider_options(threads, cache)' if name == provider else '{}', record)}"
+            for name in (provider, *record.get("further_providers", ()))
+        ),
+    )
+
+
+def _cpp_append(provider: str, options: str, record: Mapping[str, Any]) -> str:
+    if provider in STRUCTURES:
+        return f"append_{STRUCTURES[provider][0]}(options, {options});"
+    if provider == "NnapiExecutionProvider":
+        flags = " | ".join(f"0x{NNAPI_FLAGS[flag]:03x}" for flag in record.get("flags", ())) or "0"
+        told = ", ".join(record.get("flags", ())) or "none"
+        return f"Ort::ThrowOnError(OrtSessionOptionsAppendExecutionProvider_Nnapi(options, {flags}));  // {told}"
+    if provider == "OpenVINOExecutionProvider":
+        return f"options.AppendExecutionProvider_OpenVINO_V2({options});"
+    return f"options.AppendExecutionProvider({_cpp_literal(GENERIC[provider])}, {options});"
+
+
+_CPP_COMPILED = """/// The file that is loaded in place of the model once the provider has compiled it.
+inline std::filesystem::path compiled_file(const std::filesystem::path& cache) {{
+  return {};
+}}
+
+"""
+_CPP_NNAPI = """
+// As nnapi_provider_factory.h of ONNX Runtime declares it.
+extern "C" OrtStatus* ORT_API_CALL OrtSessionOptionsAppendExecutionProvider_Nnapi(OrtSessionOptions* options,
+                                                                                  uint32_t flags) NO_EXCEPTION;
+"""
+
+
+def _cpp_structure(name: str, structure: str, append: str) -> str:
+    """A function that adds a provider whose options have a structure of their own in the C API."""
+    return f"""
+inline void append_{name}(Ort::SessionOptions& options, const Options& values) {{
+  const OrtApi& api = Ort::GetApi();
+  {structure}* made = nullptr;
+  Ort::ThrowOnError(api.Create{name}ProviderOptions(&made));
+  const std::unique_ptr<{structure}, decltype(api.Release{name}ProviderOptions)> provider(
+      made, api.Release{name}ProviderOptions);
+  std::vector<const char*> names, texts;
+  for (const auto& [name, text] : values) {{
+    names.push_back(name.c_str());
+    texts.push_back(text.c_str());
+  }}
+  if (!names.empty()) {{
+    Ort::ThrowOnError(api.Update{name}ProviderOptions(made, names.data(), texts.data(), names.size()));
+  }}
+  options.{append}(*made);
+}}
+"""
+
+
+def _kotlin(profile: str, record: Mapping[str, Any]) -> str:
+    kept = record.get("cache", {})
+    entries = kept.get("session_options", {})
+    by_flags = "flags" in record
+    flags = ", ".join(f"NNAPIFlags.{flag}" for flag in record.get("flags", ()))
+    append = (
+        f"{KOTLIN[record['provider']]}({f'EnumSet.of({flags})' if by_flags else 'providerOptions(threads, cache)'})"
+    )
+    return _filled(
+        "OpenSession.kt.in",
+        PROFILE=profile,
+        PROVIDER=record["provider"],
+        FLAG_IMPORTS="import ai.onnxruntime.providers.NNAPIFlags\n" if by_flags else "",
+        SET_IMPORTS="import java.util.EnumSet\n" if by_flags else "",
+        OPTIONS=_entries(record["provider_options"], "        options[{}] = {}\n", _kotlin_literal, _kotlin_text),
+        CACHED_OPTIONS=_block(
+            "        if (cache != null) {\n",
+            _entries(kept.get("provider_options", {}), "            options[{}] = {}\n", _kotlin_literal, _kotlin_text),
+            "        }\n",
+        ),
+        ENTRIES=_entries(
+            record["session_options"], "        options.addConfigEntry({}, {})\n", _kotlin_literal, _kotlin_text
+        ),
+        CACHED_ENTRIES=_block(
+            "        if (cache != null && compiledFile(cache) == null) {\n",
+            _entries(entries, "            options.addConfigEntry({}, {})\n", _kotlin_literal, _kotlin_text),
+            "        }\n",
+        ),
+        COMPILED_FILE=_KOTLIN_COMPILED.format(_kotlin_text(entries[CONTEXT_FILE])) if entries else "",
+        MODEL='compiledFile(cache) ?: File(folder, "model.onnx")' if entries else 'File(folder, "model.onnx")',
+        APPEND=append,
+    )
+
+
+_KOTLIN_COMPILED = """    /** What is loaded in place of the model once the provider has compiled it; null before. */
+    private fun compiledFile(cache: File?): File? =
+        if (cache == null) null else File({}).takeIf {{ it.isFile }}
+
+"""
+
+
+def _swift(profile: str, record: Mapping[str, Any]) -> str:
+    kept = record.get("cache", {})
+    return _filled(
+        "OpenSession.swift.in",
+        PROFILE=profile,
+        PROVIDER=record["provider"],
+        OPTIONS=_entries(record["provider_options"], "        options[{}] = {}\n", _swift_literal, _swift_text),
+        CACHED_OPTIONS=_block(
+            "        if let cache {\n",
+            _entries(kept.get("provider_options", {}), "            options[{}] = {}\n", _swift_literal, _swift_text),
+            "        }\n",
+        ),
+        ENTRIES=_entries(
+            record["session_options"],
+            "        try options.addConfigEntry(withKey: {}, value: {})\n",
+            _swift_literal,
+            _swift_text,
+        ),
+    )
+
+
+def _block(head: str, lines: str, end: str) -> str:
+    """Lines inside a block; nothing where there are none."""
+    return f"{head}{lines}{end}" if lines else ""
+
+
+def _entries(options: Mapping[str, str], form: str, literal: Expression, text: Expression) -> str:
+    """A line for each option."""
+    return "".join(form.format(literal(name), text(value)) for name, value in options.items())
+
+
+def _cpp_text(value: str) -> str:
+    parts = [
+        {"{threads}": "std::to_string(threads)", "{cache}": "cache.generic_string()"}.get(part, _cpp_literal(part))
+        for part in MARKS.split(value)
+        if part
+    ]
+    return " + ".join(
+        ["std::string()", *parts] if len(parts) > 1 else [f"std::string({part})" for part in parts or [""]]
+    )
+
+
+def _kotlin_text(value: str) -> str:
+    known = {"{threads}": "threads.toString()", "{cache}": "cache.path"}
+    return " + ".join(known.get(part, _kotlin_literal(part)) for part in MARKS.split(value) if part) or '""'
+
+
+def _swift_text(value: str) -> str:
+    known = {"{threads}": "String(threads)", "{cache}": "cache.path"}
+    return " + ".join(known.get(part, _swift_literal(part)) for part in MARKS.split(value) if part) or '""'
+
+
+def _cpp_literal(text: str) -> str:
+    """Characters beyond ASCII stand as the bytes of UTF-8, in octal: an octal escape ends after three digits."""
+    return '"' + "".join(_PLAIN.get(byte) or f"\\{byte:03o}" for byte in text.encode()) + '"'
+
+
+def _kotlin_literal(text: str) -> str:
+    units = text.encode("utf-16-be")
+    codes = [int.from_bytes(units[place : place + 2]) for place in range(0, len(units), 2)]
+    return '"' + "".join("\\$" if code == ord("$") else _PLAIN.get(code) or f"\\u{code:04x}" for code in codes) + '"'
+
+
+def _swift_literal(text: str) -> str:
+    return '"' + "".join(_PLAIN.get(ord(letter)) or f"\\u{{{ord(letter):x}}}" for letter in text) + '"'
+
+
+_PLAIN = {code: chr(code) for code in range(32, 127)} | {ord('"'): '\\"', ord("\\"): "\\\\"}
+"""Characters that are the same in literals of all three languages, and how a quotation mark and a backslash stand."""
+
+
+def _filled(asset: str, **values: str) -> str:
+    """A file of the folder ``assets`` with its marks replaced."""
+    text = files("edgekit_onnxruntime").joinpath("assets", asset).read_text(encoding="utf-8")
+    return re.sub(r"@([A-Z_]+)@\n?", lambda mark: _put_in(mark, values[mark[1]]), text)
+
+
+def _put_in(mark: re.Match[str], value: str) -> str:
+    """What replaces a mark: lines of their own end themselves."""
+    ends = mark[0].endswith("\n")
+    return value if not ends or value.endswith("\n") or not value else f"{value}\n"

@@ -1,0 +1,180 @@
+"""What a session with a device's provider needs: ``session`` of a device file, and ``session.json`` of a bundle.
+
+A device file's ``session`` is
+
+    {
+      "source", "date": the documentation that names the options, and when it was read,
+      "provider_options": {name: text, or an object, which becomes a text of JSON},
+      "session_options": {configuration entry of the session: text},
+      "flags": […] for a provider whose options are flags: their names,
+      "further_providers": […] providers for what this one leaves, ahead of the CPU's,
+      "precisions": {what --precision may be: {the three above, which are added then}},
+      "cache": {the first two above, which keep in a folder what the provider compiled},
+      "shape_profile": {"least", "default", "greatest": the provider option that tells the sizes of inputs with open
+        dimensions}
+    }
+
+In the texts ``{threads}`` stands for the number of threads, and ``{cache}`` for the folder: who opens the session knows
+them. ``session.json`` has the same keys without ``source``, ``date``, ``precisions`` and ``shape_profile``, and
+``provider``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from edgekit.dimensions import OpenDims, Sizes
+from edgekit.target import Feature
+
+SESSION_FILE = "session.json"
+UNWRITABLE = (":", ",")
+"""What a name of an input cannot have in a list of names and shapes, ``name:1x3,name:2``."""
+_KEYS = frozenset({"source", "date", "precisions", "cache", "further_providers", "shape_profile"})
+_OPTION_KEYS = frozenset({"provider_options", "session_options", "flags"})
+_SIZES = frozenset({"least", "default", "greatest"})
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a session, and of the provider in it."""
+
+    provider_options: Mapping[str, Any] = field(default_factory=dict)
+    session_options: Mapping[str, str] = field(default_factory=dict)
+    flags: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Options:
+        """The options as a device file has them.
+
+        Raises:
+            ValueError: It has a key that is none of theirs.
+        """
+        _refuse_others(data, _OPTION_KEYS)
+        return cls(data.get("provider_options", {}), data.get("session_options", {}), tuple(data.get("flags", ())))
+
+    def with_added(self, added: Options) -> Options:
+        """These options and further ones, which replace those of the same name; objects are merged."""
+        return Options(
+            _merged(self.provider_options, added.provider_options),
+            {**self.session_options, **added.session_options},
+            (*self.flags, *(flag for flag in added.flags if flag not in self.flags)),
+        )
+
+    def as_record(self) -> dict[str, Any]:
+        """What is there, with texts for objects, in an order that depends on the names alone."""
+        options = {name: _text(value) for name, value in sorted(self.provider_options.items())}
+        record = {"provider_options": options, "session_options": dict(sorted(self.session_options.items()))}
+        return {**record, **({"flags": list(self.flags)} if self.flags else {})}
+
+
+@dataclass(frozen=True)
+class SessionRecipe:
+    """How a session with a device's provider is opened."""
+
+    source: str
+    date: str
+    options: Options
+    further_providers: tuple[str, ...] = ()
+    precisions: Mapping[str, Options] = field(default_factory=dict)
+    cache: Options | None = None
+    shape_profile: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> SessionRecipe:
+        """The recipe as a device file has it.
+
+        Raises:
+            KeyError: The file does not tell where its options come from.
+            ValueError: It has a key that is not known.
+        """
+        _refuse_others(data, _KEYS | _OPTION_KEYS)
+        profile = data.get("shape_profile", {})
+        if profile:
+            _refuse_others(profile, _SIZES)
+        return cls(
+            data["source"],
+            data["date"],
+            Options.of({key: value for key, value in data.items() if key in _OPTION_KEYS}),
+            tuple(data.get("further_providers", ())),
+            {name: Options.of(options) for name, options in data.get("precisions", {}).items()},
+            Options.of(data["cache"]) if "cache" in data else None,
+            profile,
+        )
+
+    def record(self, provider: str, precision: str, inputs: Sequence[Feature], dimensions: OpenDims) -> dict[str, Any]:
+        """What ``session.json`` holds, plain data.
+
+        Args:
+            provider: ONNX Runtime's execution provider.
+            precision: What was asked of the build: ``auto``, ``float32`` or ``float16``.
+            inputs: The model's.
+            dimensions: The sizes of their dimensions that stay open.
+        """
+        options = self.options.with_added(self.precisions.get(precision, Options()))
+        options = replace(options, provider_options={**options.provider_options, **self._shapes(inputs, dimensions)})
+        record: dict[str, Any] = {"provider": provider, **options.as_record()}
+        if self.further_providers:
+            record["further_providers"] = list(self.further_providers)
+        if self.cache is not None:
+            # Whole texts: who reads them cannot merge an object into a text.
+            names = self.cache.provider_options
+            merged = options.with_added(self.cache).provider_options
+            record["cache"] = Options({name: merged[name] for name in names}, self.cache.session_options).as_record()
+        return record
+
+    def _shapes(self, inputs: Sequence[Feature], dimensions: OpenDims) -> dict[str, str]:
+        """The provider options that tell the sizes of inputs with open dimensions."""
+        sized = [feature for feature in inputs if any(isinstance(size, str) for size in feature.native_shape)]
+        named = {size for feature in sized for size in feature.native_shape if isinstance(size, str)}
+        if not sized or unwritable_inputs(inputs) or not named <= dimensions.keys():
+            return {}
+        return {
+            option: ",".join(f"{feature.native_name}:{_shape(feature, dimensions, which)}" for feature in sized)
+            for which, option in self.shape_profile.items()
+        }
+
+
+def unwritable_inputs(inputs: Sequence[Feature]) -> list[str]:
+    """Inputs with open dimensions whose names a list of names and shapes cannot hold."""
+    return [
+        feature.native_name
+        for feature in inputs
+        if any(isinstance(size, str) for size in feature.native_shape)
+        and any(mark in feature.native_name for mark in UNWRITABLE)
+    ]
+
+
+def session_text(record: Mapping[str, Any]) -> str:
+    """``session.json``."""
+    return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+
+
+def _shape(feature: Feature, dimensions: OpenDims, which: str) -> str:
+    return "x".join(map(str, _sizes(feature, dimensions, which)))
+
+
+def _sizes(feature: Feature, dimensions: OpenDims, which: str) -> Iterator[int]:
+    for size in feature.native_shape:
+        sizes: Sizes = dimensions[size] if isinstance(size, str) else (size or 1,)
+        yield {"least": min(sizes), "default": sizes[0], "greatest": max(sizes)}[which]
+
+
+def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    both = {**first, **second}
+    for name in first.keys() & second.keys():
+        if isinstance(first[name], Mapping) and isinstance(second[name], Mapping):
+            both[name] = _merged(first[name], second[name])
+    return both
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _refuse_others(data: Mapping[str, Any], known: frozenset[str]) -> None:
+    others = sorted(set(data) - known)
+    if others:
+        raise ValueError(f"session: {', '.join(others)} is not known, but {', '.join(sorted(known))}")

@@ -1,0 +1,169 @@
+"""Bundles for execution providers, executed by providers: OpenVINO's on this CPU, Qualcomm's in its simulator."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from edgekit.bundle import check_integrity, read_bundle
+from edgekit_onnxruntime import qnn
+
+RunCheck = Callable[..., "subprocess.CompletedProcess[str]"]
+BundleFor = Callable[..., Path]
+
+WHOLE = "(float[1, 8] x) => (float[1, 8] y) { a = Relu(x) b = Exp(a) y = Softmax(b) }"
+WITH_A_REST = "(float[1, 3, 3] x) => (float[1] y, float[1, 3, 3] z) { y = Det(x) a = Relu(x) z = Exp(a) }"
+"""OpenVINO's provider 1.24.1 leaves Det."""
+PASSED = "the device computes what the original model computes\n"
+
+
+@pytest.fixture(scope="module")
+def whole(bundle_for: BundleFor) -> Path:
+    return bundle_for(WHOLE, "openvino-ep")
+
+
+@pytest.fixture(scope="module")
+def with_a_rest(bundle_for: BundleFor) -> Path:
+    return bundle_for(WITH_A_REST, "openvino-ep")
+
+
+@pytest.mark.slow
+def test_openvinos_provider_executes_a_bundle(whole: Path, run_check: RunCheck, openvino_build: Path) -> None:
+    done = run_check(whole, "--no-fallback", build=openvino_build)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(PASSED)
+    assert "OpenVINO+CPU, 3 of 3 nodes on OpenVINO, model.onnx, 1 thread\n" in done.stderr
+    check_integrity(read_bundle(whole))
+
+
+@pytest.mark.slow
+def test_nodes_that_a_provider_leaves_are_told(with_a_rest: Path, run_check: RunCheck, openvino_build: Path) -> None:
+    done = run_check(with_a_rest, build=openvino_build)
+    assert done.returncode == 0, done.stderr
+    assert "2 of 3 nodes on OpenVINO, the rest on the CPU: Det, model.onnx" in done.stderr
+
+
+@pytest.mark.slow
+def test_without_a_fallback_a_provider_that_leaves_nodes_fails(
+    with_a_rest: Path, run_check: RunCheck, openvino_build: Path
+) -> None:
+    done = run_check(with_a_rest, "--no-fallback", build=openvino_build)
+    assert done.returncode == 1
+    assert "OpenVINOExecutionProvider does not take model.onnx: " in done.stderr
+    assert "fallback to CPU EP has been explicitly disabled" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("device_type=AUTO", "OpenVINOExecutionProvider took none of the 3 nodes; all of them are on CPU"),
+        ("no_such_option=1", "OpenVINOExecutionProvider does not take model.onnx: Invalid OpenVINO EP option"),
+        ("device_type=GPU.7", "OpenVINOExecutionProvider cannot start with its options"),
+    ],
+)
+def test_what_onnx_runtime_would_run_on_the_cpu_is_no_success(
+    whole: Path, run_check: RunCheck, openvino_build: Path, option: str, message: str
+) -> None:
+    """OpenVINO's automatic choice needs two devices; ONNX Runtime's API for Python opens all three on the CPU."""
+    done = run_check(whole, "--provider-option", option, build=openvino_build)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_build_without_the_provider_is_no_success(whole: Path, run_check: RunCheck) -> None:
+    done = run_check(whole)
+    assert done.returncode == 1
+    assert "this onnxruntime has no OpenVINOExecutionProvider; it would run on " in done.stderr
+
+
+def test_on_the_processor_a_bundle_for_a_provider_runs(whole: Path, run_check: RunCheck) -> None:
+    done = run_check(whole, "--cpu")
+    assert done.returncode == 0, done.stderr
+    assert ", CPU, model.onnx, 1 thread\n" in done.stderr
+
+
+@pytest.mark.slow
+def test_what_the_provider_compiled_is_kept_outside_the_bundle(
+    whole: Path, run_check: RunCheck, openvino_build: Path, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        assert run_check(whole, "--cache", tmp_path / "cache", build=openvino_build).returncode == 0
+        assert [file.suffix for file in (tmp_path / "cache").iterdir()] == [".blob"]
+    check_integrity(read_bundle(whole))
+
+
+@pytest.mark.slow
+def test_open_dimensions_run_at_their_sizes(bundle_for: BundleFor, run_check: RunCheck, openvino_build: Path) -> None:
+    bundle = bundle_for("(float[n, 8] x) => (float[n, 8] y) { a = Relu(x) y = Softmax(a) }", "openvino-ep", "n=1..4")
+    assert {1, 4} <= {feeds["x"].shape[0] for feeds, _ in read_bundle(bundle).golden()}
+    done = run_check(bundle, build=openvino_build)
+    assert done.returncode == 0, done.stderr
+    assert "2 of 2 nodes on OpenVINO" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_host_sees_what_the_provider_has(with_a_rest: Path, run_check: RunCheck, openvino_build: Path) -> None:
+    greeting = json.loads(run_check(with_a_rest, "--serve", build=openvino_build).stdout.splitlines()[0])
+    assert greeting["settings"] == {
+        "threads": "1",
+        "provider": "OpenVINOExecutionProvider",
+        "nodes_on_provider": "2 of 3",
+        "left_to_cpu": "Det",
+    }
+    assert "2 of 3 nodes on OpenVINO, the rest on the CPU: Det" in greeting["runtime"]
+
+
+needs_qnn = pytest.mark.skipif(not qnn.is_installed(), reason="onnxruntime-qnn is not installed (edgekit[qnn])")
+
+
+@needs_qnn
+@pytest.mark.slow
+def test_qualcomms_provider_executes_a_bundle_in_its_simulator(
+    bundle_for: BundleFor, run_check: RunCheck, tmp_path: Path
+) -> None:
+    """The second time what the first one compiled is loaded: one node, which holds the model."""
+    bundle = bundle_for(WHOLE, "android-qnn")
+    for share in ("3 of 3", "1 of 1"):
+        done = run_check(bundle, "--cache", tmp_path / "cache", "--json")
+        assert done.returncode == 0, done.stderr
+        assert f"QNN+CPU, {share} nodes on QNN, model.onnx, 1 thread\n" in done.stderr
+        assert "model_ctx.onnx" in {file.name for file in (tmp_path / "cache").iterdir()}
+        (output,) = json.loads(done.stdout.splitlines()[-1])["outputs"]
+        assert 40 < output["sqnr_db"] < 90  # half precision, not the CPU's float32, which gives infinity
+
+
+@needs_qnn
+@pytest.mark.slow
+def test_nodes_that_qualcomms_provider_leaves_are_told(bundle_for: BundleFor, run_check: RunCheck) -> None:
+    bundle = bundle_for("(float[1, 8] x) => (float[1, 8] y) { a = Erf(x) y = Softmax(a) }", "android-qnn")
+    done = run_check(bundle)
+    assert done.returncode == 0, done.stderr
+    assert "1 of 2 nodes on QNN, the rest on the CPU: Erf" in done.stderr
+
+
+OPEN_AND_RUN = """
+import sys, numpy, open_session
+session = open_session.open_session(".")
+print(session.get_providers()[0], session.run(None, {"x": numpy.float32([[-1, 0, 1, 2, 3, 4, 5, 6]])})[0].argmax())
+"""
+
+
+@pytest.mark.slow
+def test_an_app_opens_the_session_as_the_check_does(whole: Path, openvino_build: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", OPEN_AND_RUN],
+        cwd=whole,
+        env={"PYTHONPATH": f"{openvino_build}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "OpenVINOExecutionProvider 7\n", done.stderr
