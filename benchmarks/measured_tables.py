@@ -40,6 +40,10 @@ from edgekit.target import Support
 ROOT = Path(__file__).parents[1]
 RULES = "winml/modelkit/analyze/rules/runtime_check_rules"
 TABLES = {
+    "OpenVINOExecutionProvider_CPU": (
+        "ONNX Runtime's OpenVINO provider on a CPU",
+        "edgekit_onnxruntime/measured/openvino.json",
+    ),
     "OpenVINOExecutionProvider_GPU": (
         "ONNX Runtime's OpenVINO provider on a GPU",
         "edgekit_openvino/measured/GPU.json",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -147,6 +148,42 @@ def test_nodes_that_qualcomms_provider_leaves_are_told(bundle_for: BundleFor, ru
     done = run_check(bundle)
     assert done.returncode == 0, done.stderr
     assert "1 of 2 nodes on QNN, the rest on the CPU: Erf" in done.stderr
+
+
+PLACED = """
+import json, sys
+import onnx_ir as ir
+from edgekit.graph.shapes import infer_shapes
+from edgekit.model import Model
+from edgekit_onnxruntime.by_table import measured_verdicts
+from edgekit_onnxruntime.check import cpu_verdicts, verdicts
+from edgekit_onnxruntime.devices import devices
+
+device = devices()["openvino-ep"]
+model = infer_shapes(Model(ir.load(sys.argv[1])), strict=False)
+by_table = measured_verdicts(model, cpu_verdicts(model), device, device.measured)
+asked = verdicts(model, device.profile)
+print(json.dumps([[v.support, w.support, w.evidence] for v, w in zip(by_table, asked, strict=True)]))
+"""
+
+
+@pytest.mark.slow
+def test_the_table_tells_what_openvinos_provider_does(
+    digits_bundle: Callable[[str, str], Path], openvino_build: Path
+) -> None:
+    """The bundle's model has fixed shapes; in that build the check asks the provider itself."""
+    model = digits_bundle("digits-onnxruntime", "none") / "model.onnx"
+    done = subprocess.run(
+        [sys.executable, "-c", PLACED, str(model)],
+        env={**os.environ, "PYTHONPATH": str(openvino_build)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert {evidence for _, _, evidence in told} == {"compiled"}
+    assert [table for table, _, _ in told] == [asked for _, asked, _ in told]
 
 
 OPEN_AND_RUN = """
