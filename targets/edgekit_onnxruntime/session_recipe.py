@@ -129,7 +129,7 @@ class SessionRecipe:
         """The provider options that tell the sizes of inputs with open dimensions."""
         sized = [feature for feature in inputs if any(isinstance(size, str) for size in feature.native_shape)]
         named = {size for feature in sized for size in feature.native_shape if isinstance(size, str)}
-        if not sized or unwritable_inputs(inputs) or not named <= dimensions.keys():
+        if not sized or unwritable_inputs(inputs) or not all(dimensions.get(name) for name in named):
             return {}
         return {
             option: ",".join(f"{feature.native_name}:{_shape(feature, dimensions, which)}" for feature in sized)

@@ -103,6 +103,14 @@ def test_openvinos_computes_as_the_device_does_where_that_was_asked_for(bundle: 
     assert f", CPU, {own}, " in check(bundle, "--device-precision").stderr
 
 
+@pytest.mark.parametrize("bundle", ["intel-gpu"], indirect=True)
+def test_openvinos_runs_on_the_processor_where_that_was_asked_for(bundle: Path) -> None:
+    """No computer that runs the tests has a GPU of Intel's for certain."""
+    done = check(bundle, "--cpu")
+    assert done.returncode == 0, done.stderr
+    assert ", CPU, f32, 1 thread\n" in done.stderr
+
+
 def test_it_times_runs_where_that_was_asked_for(bundle: Path) -> None:
     done = check(bundle, "--runs", "5", "--json")
     assert len(json.loads(done.stdout)["milliseconds"]) == 5

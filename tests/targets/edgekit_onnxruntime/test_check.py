@@ -16,8 +16,8 @@ from edgekit_onnxruntime.devices import read_device
 from edgekit_onnxruntime.target import ONNXRuntimeTarget
 
 
-def verdicts(body: str, profile_name: str = "onnxruntime") -> list[NodeVerdict]:
-    text = f'<ir_version: 9, opset_import: ["" : 18, "my.domain" : 1]> g {body}'
+def verdicts(body: str, profile_name: str = "onnxruntime", opset: int = 18) -> list[NodeVerdict]:
+    text = f'<ir_version: 9, opset_import: ["" : {opset}, "my.domain" : 1]> g {body}'
     model = Model(ir.from_proto(onnx.parser.parse_model(text)))
     target = ONNXRuntimeTarget()
     return target.check(model, next(profile for profile in target.profiles if profile.name == profile_name))
@@ -153,6 +153,15 @@ def test_measured_cases_tell_what_tensorrt_takes(dtype: str, support: Support, u
         r"\(winml-cli 0\.4\.0\)",
         found.detail,
     )
+
+
+def test_a_version_that_cudas_kernels_lack_falls_back() -> None:
+    """ONNX Runtime takes a kernel without a last version for its first version alone; MaxPool has a version 22."""
+    pool = "(float[1, 1, 8, 8] x) => (float[1, 1, 4, 4] y) { y = MaxPool <kernel_shape = [5, 5]> (x) }"
+    (before,), (after,) = (verdicts(pool, "cuda", opset) for opset in (18, 22))
+    assert (before.support, before.evidence, before.unit) == (Support.SUPPORTED, Evidence.TABLE, "GPU")
+    assert (after.support, after.evidence, after.unit) == (Support.FALLS_BACK, Evidence.TABLE, "CPU")
+    assert after.detail == "version 22 of the operator is not among those that are taken (1 to 12)"
 
 
 def test_what_was_not_measured_is_unknown() -> None:

@@ -9,9 +9,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from edgekit.bundle import check_integrity, read_bundle
+from edgekit.device_check.python_check import SERVE
+from edgekit.devices.channel import Channel
+from edgekit.devices.own_check import with_own_check
+from edgekit.devices.service_session import ServiceSession
+from edgekit.errors import RequirementError
 from edgekit_onnxruntime import qnn
 
 RunCheck = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -111,15 +117,34 @@ def test_open_dimensions_run_at_their_sizes(bundle_for: BundleFor, run_check: Ru
 
 
 @pytest.mark.slow
-def test_a_host_sees_what_the_provider_has(with_a_rest: Path, run_check: RunCheck, openvino_build: Path) -> None:
-    greeting = json.loads(run_check(with_a_rest, "--serve", build=openvino_build).stdout.splitlines()[0])
-    assert greeting["settings"] == {
-        "threads": "1",
-        "provider": "OpenVINOExecutionProvider",
-        "nodes_on_provider": "2 of 3",
-        "left_to_cpu": "Det",
-    }
-    assert "2 of 3 nodes on OpenVINO, the rest on the CPU: Det" in greeting["runtime"]
+def test_a_host_sees_what_the_provider_has(with_a_rest: Path, openvino_build: Path) -> None:
+    """As `verify` and `bench` do it with a device that they reach, which has that build."""
+    bundle = read_bundle(with_a_rest)
+    feeds, golden = next(bundle.golden())
+    environment = {"PYTHONPATH": str(openvino_build)}
+    with (
+        with_own_check(bundle) as ours,
+        Channel([sys.executable, *SERVE], 60, folder=ours.path, environment=environment) as channel,
+    ):
+        session = ServiceSession(channel, bundle, "a device")
+        assert "2 of 3 nodes on OpenVINO, the rest on the CPU: Det" in session.executed_by
+        np.testing.assert_allclose(session.run(feeds)["z"], golden["z"], rtol=1e-5)
+        assert session.time(feeds, 2, 0).settings == {
+            "threads": "1",
+            "provider": "OpenVINOExecutionProvider",
+            "nodes_on_provider": "2 of 3",
+            "left_to_cpu": "Det",
+        }
+
+
+@pytest.mark.slow
+def test_a_host_is_told_that_a_device_lacks_the_provider(whole: Path) -> None:
+    with (
+        with_own_check(read_bundle(whole)) as ours,
+        Channel([sys.executable, *SERVE], 60, folder=ours.path) as channel,
+        pytest.raises(RequirementError, match="this onnxruntime has no OpenVINOExecutionProvider"),
+    ):
+        ServiceSession(channel, ours, "a device")
 
 
 needs_qnn = pytest.mark.skipif(not qnn.is_installed(), reason="onnxruntime-qnn is not installed (edgekit[qnn])")

@@ -77,8 +77,10 @@ def test_a_name_that_would_be_read_as_another_is_left_out(name: str) -> None:
     assert "min" not in record("auto", *inputs, n=range(1, 3))["provider_options"]
 
 
-def test_sizes_that_are_not_known_have_no_profile() -> None:
-    assert "min" not in record("auto", feature("image", "n", 3))["provider_options"]
+@pytest.mark.parametrize("dimensions", [{}, {"n": range(4, 3)}])
+def test_sizes_that_are_not_known_have_no_profile(dimensions: dict[str, range]) -> None:
+    """A manifest that somebody sent may say that a range ends before it begins."""
+    assert "min" not in record("auto", feature("image", "n", 3), **dimensions)["provider_options"]
 
 
 @pytest.mark.parametrize(
