@@ -672,3 +672,18 @@ def test_the_sources_of_the_other_sample_apps_compile(swift: tuple[Path, Run]) -
         shutil.copy(apps / app / "ios" / name, place)
         done = run("swiftc", *strict, "-typecheck", place_of(place / name))
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_session_of_onnx_runtimes_core_ml_provider_compiles(swift: tuple[Path, Run], tmp_path: Path) -> None:
+    """Against what its Objective-C headers declare: the package itself is for Apple's systems."""
+    folder, run = swift
+    place = Path(tempfile.mkdtemp(dir=folder))
+    shutil.copy(packaged(tmp_path, "coreml-ep") / "OpenSession.swift", place)
+    shutil.copy(HERE / "swift" / "Stubs" / "onnxruntime_objc" / "onnxruntime_objc.swift", place)
+    module = ["-emit-module", "-emit-module-path", f"{place_of(place)}/onnxruntime_objc.swiftmodule"]
+    stub = place_of(place / "onnxruntime_objc.swift")
+    made = run("swiftc", "-parse-as-library", *module, "-module-name", "onnxruntime_objc", stub)
+    assert made.returncode == 0, made.stderr
+    strict = ["-swift-version", "6", "-warnings-as-errors", "-parse-as-library", "-I", place_of(place)]
+    done = run("swiftc", *strict, "-typecheck", place_of(place / "OpenSession.swift"))
+    assert (done.returncode, done.stderr) == (0, "")
