@@ -16,12 +16,9 @@ MARKS = re.compile(r"(\{threads\}|\{cache\})")
 NNAPI_FLAGS = {"USE_FP16": 0x001, "USE_NCHW": 0x002, "CPU_DISABLED": 0x004, "CPU_ONLY": 0x008}
 """Of ``nnapi_provider_factory.h`` and of the class ``NNAPIFlags`` in Java."""
 GENERIC = {
-    "QNNExecutionProvider": "QNN",
     "XnnpackExecutionProvider": "XNNPACK",
-    "CoreMLExecutionProvider": "CoreML",
-    "MIGraphXExecutionProvider": "MIGraphX",
 }
-"""What ``AppendExecutionProvider`` of the C++ API calls a provider."""
+"""What ``AppendExecutionProvider`` of the C++ API calls a provider; others by their names without the ending."""
 STRUCTURES = {
     "CUDAExecutionProvider": ("CUDA", "OrtCUDAProviderOptionsV2", "AppendExecutionProvider_CUDA_V2"),
     "TensorrtExecutionProvider": ("TensorRT", "OrtTensorRTProviderOptionsV2", "AppendExecutionProvider_TensorRT_V2"),
@@ -108,7 +105,8 @@ def _cpp_append(provider: str, options: str, record: Mapping[str, Any]) -> str:
         return f"Ort::ThrowOnError(OrtSessionOptionsAppendExecutionProvider_Nnapi(options, {flags}));  // {told}"
     if provider == "OpenVINOExecutionProvider":
         return f"options.AppendExecutionProvider_OpenVINO_V2({options});"
-    return f"options.AppendExecutionProvider({_cpp_literal(GENERIC[provider])}, {options});"
+    name = GENERIC.get(provider, provider.removesuffix("ExecutionProvider"))
+    return f"options.AppendExecutionProvider({_cpp_literal(name)}, {options});"
 
 
 _CPP_COMPILED = """/// The file that is loaded in place of the model once the provider has compiled it.
