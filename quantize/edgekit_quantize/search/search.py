@@ -18,7 +18,7 @@ from edgekit.quantizer import CandidateError, timed_of
 from edgekit.target import Runner
 from edgekit.trade_off import value_text
 from edgekit_quantize.search.scoring import Score
-from edgekit_quantize.search.timing import Clock, latencies
+from edgekit_quantize.search.timing import MORE_ROUNDS, ROUNDS, Clock, latencies
 from edgekit_quantize.search.workers import Judge, scores
 from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.candidate import Written
@@ -157,6 +157,15 @@ class Bench:
             self._time(self.original, timed)
         return trials
 
+    def time_again(self, trials: Sequence[Trial]) -> None:
+        """Measure the latencies of candidates once more, for longer."""
+        if self.original is None:
+            return
+        opened = [(trial, self._open(self.float_model.with_graph(trial.written.model))) for trial in trials]
+        timed = [(trial, runner) for trial, runner in opened if not isinstance(runner, CandidateError)]
+        if timed:
+            self._time(self.original, timed, MORE_ROUNDS)
+
     def complete(self, trial: Trial) -> bool:
         """Judge a candidate in all settings that are missing; False where it cannot be opened or run in one of them."""
         if trial.score.complete:
@@ -175,12 +184,13 @@ class Bench:
         except CandidateError as error:
             return error
 
-    def _time(self, original: Runner, timed: Sequence[tuple[Trial, Runner]]) -> None:
+    def _time(self, original: Runner, timed: Sequence[tuple[Trial, Runner]], rounds: int = ROUNDS) -> None:
         """Measure latencies, in turns with the float model's; nothing else of this program runs beside them."""
         self._tell("timing candidates", 1, 0)
         feeds = self.judge.scorer.references.example
         runners = [timed_of(runner) for runner in (original, *(runner for _, runner in timed))]
-        float_ms, *found = latencies(*(functools.partial(runner.run, feeds) for runner in runners), clock=self.clock)
+        calls = [functools.partial(runner.run, feeds) for runner in runners]
+        float_ms, *found = latencies(*calls, clock=self.clock, rounds=rounds)
         for (trial, _), latency in zip(timed, found, strict=True):
             trial.float_ms, trial.latency_ms = float_ms, latency
 
@@ -272,6 +282,8 @@ def search(
     for first in range(0, len(candidates), at_once):
         some = [*candidates.items()][first : first + at_once]
         outcome.curve += bench.measured([(name, settings, write(settings, (), False)) for name, settings in some])
+    if not fit():  # a few turns of a quick model, on a machine that does something else too, say little
+        bench.time_again([trial for trial in outcome.curve if trial.score.drop <= max_drop and trial.is_smaller])
     complete_best()
     to_beat = WORTH_A_RESCUE * max((trial.speedup for trial in fit()), default=0.0)
     near = [trial for trial in outcome.curve if _is_near_miss(trial, max_drop)]
