@@ -174,6 +174,7 @@ def opened(runtime: str, model: Path) -> Run:
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.log_severity_level = THREADS, 4
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # sessions take turns
         session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
         names = [value.name for value in session.get_outputs()]
         taken = {value.name for value in session.get_inputs()}

@@ -59,8 +59,21 @@ def smoothable(plan: Plan) -> dict[str, list[Layer]]:
 
 
 def sole_readers(plan: Plan) -> dict[str, list[Layer]]:
-    """The tensors whose integers go into quantized layers of one kind and nowhere else, each with those layers."""
-    return {name: found for name, found in plan.readers().items() if len({layer.kind for layer in found}) == 1}
+    """The tensors whose integers go into quantized layers of one kind and nowhere else, each with those layers.
+
+    Their weights take up what the tensor is divided by, so nothing else may read these: the steps of an unrolled
+    recurrent layer share theirs, and each step would need a copy of its own.
+    """
+    return {
+        name: found
+        for name, found in plan.readers().items()
+        if len({layer.kind for layer in found}) == 1 and _have_weights_alone(found)
+    }
+
+
+def _have_weights_alone(found: Sequence[Layer]) -> bool:
+    nodes = {layer.node for layer in found}
+    return all(use.node in nodes for layer in found for use in layer.weight.uses())
 
 
 def smoothable_in_all(plans: Sequence[Plan]) -> dict[str, list[Layer]]:

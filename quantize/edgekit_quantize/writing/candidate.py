@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -132,6 +132,7 @@ class _Writer:
         self._forms = {
             layer.name: stored_form(layer, plan.settings.weights, plan.settings.block) for layer in plan.stored
         }
+        self._shared: Mapping[str, QParams] = {}
         self.accounts: list[LayerAccount] = []
         self.restricted: dict[str, int] = {}
 
@@ -142,6 +143,7 @@ class _Writer:
             smoothing = self._smoothing(source[layer.name])
             if smoothing is not None:
                 set_weights(self._graph, layer, smoothing.into(layer))
+        self._shared = self._shared_params(source)
         self._activations()
         for layer in self._plan.layers:
             how_many = layer.weights().shape[layer.channel_axis]
@@ -245,14 +247,15 @@ class _Writer:
 
     def _quantized(self, layer: Layer, source: str) -> None:
         weights = layer.weights()
-        params = self._plan.weight_params(layer, weights, self._tensors, source)
+        shared = self._shared.get(layer.name)
+        params = shared or self._plan.weight_params(layer, weights, self._tensors, source)
         if self._settings.sums_in_int16:
             free = layer_weights(layer, weights, params.dtype)
             scaled = int(np.count_nonzero(params.scale > free.scale))
             if scaled:
                 self.restricted[layer.name] = scaled
         integers = self._rounding.get(layer.name)
-        if integers is None:
+        if integers is None or shared is not None:  # what is rounded for one of them need not suit the others
             integers = params.quantize(weights)
         self._correct(layer, params, integers, source)
         shift = shift_of(self._params[source]) if source in self._plan.shifted else 0.0
@@ -269,6 +272,22 @@ class _Writer:
                 layer.node.replace_input_with(2, integer)
         if self._settings.separate_bias and layer.kind == "MatMul":
             self._separate_bias(layer)
+
+    def _shared_params(self, source: Mapping[str, str]) -> dict[str, QParams]:
+        """How weights that several layers read are quantized, by layer: once, with the largest scale that one needs."""
+        readers: dict[tuple[ir.Value, int], list[Layer]] = {}
+        for layer in self._plan.layers:
+            readers.setdefault((layer.weight, layer.channel_axis), []).append(layer)
+        found: dict[str, QParams] = {}
+        for layers in readers.values():
+            if len(layers) > 1:
+                each = [
+                    self._plan.weight_params(layer, layer.weights(), self._tensors, source[layer.name])
+                    for layer in layers
+                ]
+                largest = np.max([params.scale for params in each], axis=0)
+                found |= {layer.name: replace(each[0], scale=largest) for layer in layers}
+        return found
 
     def _only_stored(self, layer: Layer, source: Mapping[str, str]) -> None:
         weights = layer.weights()

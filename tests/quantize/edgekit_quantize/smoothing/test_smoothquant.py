@@ -69,6 +69,21 @@ def test_a_tensor_that_layers_of_two_kinds_read_is_not_smoothed(parse: Callable[
     assert not smoothable_in_all([one, both])
 
 
+UNROLLED = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 4] x) => (float[1, 4] y) { h = Tanh(x)  a = Gemm(h, w)  i = Tanh(a)  y = Gemm(i, w) }"""
+
+
+def test_the_inputs_of_steps_that_share_weights_are_not_smoothed(parse: Callable[..., ir.Model]) -> None:
+    settings = Settings.read({"smoothing": {"Gemm": 0.5}, "layers": {"Gemm": "input"}})
+    shared = parse(UNROLLED, w=np.ones((4, 4), np.float32))
+    alone = parse(
+        UNROLLED.replace("Gemm(i, w)", "Gemm(i, v)"), w=np.ones((4, 4), np.float32), v=np.ones((4, 4), np.float32)
+    )
+
+    assert not smoothable(place(shared.graph, settings))
+    assert set(smoothable(place(alone.graph, settings))) == {"h", "i"}
+
+
 CONVOLUTION = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[1, 4, 6, 6] x) => (float[1, 3, 3, 3] y) { y = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, w) }"""
 

@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from edgekit_quantize.calibration.scaling import Smoothing
 from edgekit_quantize.calibration.statistics import TensorStatistics, calibrate
+from edgekit_quantize.graph.layers import layers
 from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.candidate import write
 
@@ -36,3 +37,32 @@ def test_the_mean_error_of_stored_weights_is_taken_off_where_another_layer_has_i
 
 def _without_channels(statistics: TensorStatistics) -> TensorStatistics:
     return replace(statistics, channels={})
+
+
+STEPS = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 40] x) => (float[1, 40] z) { y = MatMul(x, v)  t = Mul(y, far)  z = MatMul(t, v) }"""
+"""Two steps of an unrolled recurrence, the second of which reads much larger numbers."""
+
+
+def test_weights_that_several_layers_read_are_written_once_with_the_scales_that_the_most_demanding_needs(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
+) -> None:
+    model = parse(STEPS, v=rng.uniform(0.5, 1, (40, 40)).astype(np.float32), far=np.array(1.0, np.float32))
+    # of the first layer's inputs one is as large as its integers reach, of the second's nearly all are
+    data = {"x": rng.uniform(0.4, 0.5, (1, 40)).astype(np.float32)}
+    data["x"][0, 0] = 1.0
+    tensors = calibrate(model, {"x": [-1], "t": [-1]}, [(data, None)], 1).tensors
+    settings = Settings.read({"layers": {"MatMul": "input"}, "sums_in_int16": True})
+
+    written = write(model, settings, tensors)
+
+    assert written.restricted == dict.fromkeys((layer.name for layer in layers(model.graph)), 40)
+    (integers,) = (
+        value.const_value.numpy().astype(int)
+        for value in written.model.graph.initializers.values()
+        if value.const_value is not None and value.shape == (40, 40)
+    )
+    neighbours = integers[0::2] + integers[1::2]
+    assert neighbours.max() * 255 <= 2**15 - 1  # neighbours as the second layer reads them
+    exact, found = execute(model, data)[0], execute(written.model, data)[0]
+    np.testing.assert_allclose(found, exact, rtol=0.02)
