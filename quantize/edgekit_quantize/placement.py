@@ -12,7 +12,7 @@ from edgekit_quantize.calibration.activations import activation_params, largest_
 from edgekit_quantize.calibration.inner_values import reachable
 from edgekit_quantize.calibration.ranges import AROUND_ZERO
 from edgekit_quantize.calibration.statistics import TensorStatistics
-from edgekit_quantize.graph.layers import LAYER_KINDS, Layer, layers
+from edgekit_quantize.graph.layers import LAYER_KINDS, Layer, layer_of, layers
 from edgekit_quantize.graph.nodes import constant, home, is_standard, only_consumer
 from edgekit_quantize.integers.qparams import TYPES, QParams
 from edgekit_quantize.integers.weights import layer_weights
@@ -139,7 +139,7 @@ def place(
         elif layer.name in keep_float:
             plan.kept_float[layer.name] = TOO_LARGE
             plan.stored.append(layer)
-        elif layer.kind == "Conv" and layer.weights().shape[1] < settings.fewest_channels:
+        elif _is_as_fast_in_float(layer, settings):
             plan.kept_float[layer.name] = "the target computes so few input channels as fast in float"
             plan.stored.append(layer)
             made_in_float.add(fused_output(layer.output, ACTIVATIONS).name)
@@ -176,6 +176,16 @@ def place(
             name for name, found in plan.readers().items() if all("Conv" in layer.kind for layer in found)
         }
     return plan
+
+
+def _is_as_fast_in_float(layer: Layer, settings: Settings) -> bool:
+    """Whether a convolution has so few channels that integers gain nothing."""
+    if layer.kind != "Conv" or layer.weights().shape[1] >= settings.fewest_channels:
+        return False
+    if settings.enough_outputs is None or layer.weights().shape[0] < settings.enough_outputs:
+        return True
+    readers = [layer_of(node) for node in fused_output(layer.output, ACTIVATIONS).consumers()]
+    return any(reader is not None and reader.kind == "DepthwiseConv" for reader in readers)
 
 
 def fused_output(value: ir.Value, fused: Collection[str]) -> ir.Value:
@@ -233,6 +243,13 @@ def _gives_scores(node: ir.Node) -> bool:
     return reader is not None and is_standard(reader, "Softmax")
 
 
+def _takes_the_nearest(node: ir.Node) -> bool:
+    """Whether a Resize gives elements as they are; others compute with them."""
+    mode, coordinates = (node.attributes.get(name) for name in ("mode", "coordinate_transformation_mode"))
+    nearest = mode is None or mode.as_string() == "nearest"
+    return nearest and (coordinates is None or coordinates.as_string() != "tf_crop_and_resize")
+
+
 def _moves(plan: Plan) -> None:
     """Quantize what is moved into a quantized tensor too, with one range for both ends."""
     waiting = list(plan.tensors.values())
@@ -240,6 +257,8 @@ def _moves(plan: Plan) -> None:
         value = waiting.pop()
         node = value.producer()
         if node is None or not is_standard(node, *plan.settings.moves) or value is not node.outputs[0]:
+            continue
+        if node.op_type == "Resize" and not _takes_the_nearest(node):
             continue
         if not _stays_in(value):
             continue

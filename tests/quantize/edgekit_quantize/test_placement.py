@@ -71,6 +71,45 @@ def test_convolutions_of_few_channels_stay_float(cnn: ir.Model) -> None:
     assert set(place(cnn.graph, Settings.read({**settings, "fewest_channels": 4})).tensors) == {"p"}
 
 
+@pytest.mark.parametrize(("enough", "group", "quantized"), [(8, 1, {"x", "r"}), (9, 1, {"r"}), (8, 8, set())])
+def test_convolutions_of_few_inputs_and_many_outputs_compute_with_integers_unless_a_depthwise_one_reads_them(
+    enough: int, group: int, quantized: set[str], parse: Callable[..., ir.Model], rng: np.random.Generator
+) -> None:
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 3, 8, 8] x) => (float[1, 8, 8, 8] y) {{
+      c = Conv(x, w)
+      r = Relu(c)
+      y = Conv<group = {group}>(r, v)
+    }}"""
+    model = parse(
+        text,
+        w=rng.normal(size=(8, 3, 1, 1)).astype(np.float32),
+        v=rng.normal(size=(8, 8 // group, 1, 1)).astype(np.float32),
+    )
+    layers = {"Conv": "input", "DepthwiseConv": "input"}
+
+    plan = place(model.graph, Settings.read({"layers": layers, "fewest_channels": 4, "enough_outputs": enough}))
+
+    assert set(plan.tensors) == quantized
+
+
+@pytest.mark.parametrize(("mode", "root"), [("nearest", "r"), ("linear", "z")])
+def test_integers_go_through_a_resize_that_takes_the_nearest(
+    mode: str, root: str, parse: Callable[..., ir.Model]
+) -> None:
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 3, 4, 4] x) => (float[1, 5, 8, 8] y) {{
+      r = Relu(x)
+      z = Resize<mode = "{mode}">(r, , s)
+      y = Conv(z, w)
+    }}"""
+    model = parse(text, w=np.ones((5, 3, 1, 1), np.float32), s=np.array([1, 1, 2, 2], np.float32))
+
+    plan = place(model.graph, Settings.read({"layers": {"Conv": "input"}, "moves": ["Resize"]}))
+
+    assert plan.observed() == {root}
+
+
 @pytest.mark.parametrize(("between", "quantized"), [("HardSwish", {"q"}), ("Softmax", {"h", "q"})])
 def test_so_do_depthwise_ones_right_behind_them(
     between: str, quantized: set[str], parse: Callable[..., ir.Model], rng: np.random.Generator

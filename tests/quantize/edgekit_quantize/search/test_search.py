@@ -181,6 +181,13 @@ def test_a_near_miss_is_tried_with_more_care() -> None:
     ]
 
 
+@pytest.mark.parametrize(("slower", "rescued"), [(1.08, "nearer"), (1.2, "fastest")])
+def test_of_near_misses_that_are_about_as_fast_the_nearest_is_tried_with_more_care(slower: float, rescued: str) -> None:
+    outcome = _chosen({"fastest": Slow(FLOAT_S / 4, 0.25), "nearer": Slow(FLOAT_S / 4 * slower, 0.2)})
+
+    assert {trial.name.partition(",")[0] for trial in outcome.curve[2:]} == {rescued}
+
+
 @pytest.mark.parametrize(("share", "tried"), [(0.25, 4), (0.9, 2)])
 def test_a_near_miss_gets_more_care_only_where_it_is_much_faster_than_what_holds(share: float, tried: int) -> None:
     outcome = _chosen({"near": Slow(FLOAT_S * share, 0.2), "holds": Slow(FLOAT_S, 0.0)})
