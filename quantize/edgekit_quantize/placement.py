@@ -95,7 +95,8 @@ class Plan:
     def outcome(self) -> tuple[Hashable, ...]:
         """What the plan comes to: two plans for a graph with the same outcome give the same file."""
         others = tuple(sorted((kind, mode) for kind, mode in self.settings.layers.items() if kind not in LAYER_KINDS))
-        told = {field.name for field in fields(self.settings)} - {"layers", "preparation"}
+        seen_in_layers = {"layers", "preparation", "fewest_channels", "enough_outputs"}
+        told = {field.name for field in fields(self.settings)} - seen_in_layers
         if not self.layers and not self.products:
             told &= {"weights", "weights_form", "block"}
         rest = tuple((name, repr(getattr(self.settings, name))) for name in sorted(told))

@@ -7,6 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit_quantize.placement import place
+from edgekit_quantize.schemes import different
 from edgekit_quantize.settings import Settings
 
 CNN = """<ir_version: 8, opset_import: ["" : 17]>
@@ -155,3 +156,22 @@ def test_a_value_that_a_branch_reads_is_not_quantized_whole(parse: Callable[...,
     plan = place(model.graph, Settings.read({"layers": {"Conv": "both"}}))
 
     assert set(plan.tensors) == {"x"}
+
+
+@pytest.mark.parametrize(("outputs", "names"), [(32, ["without", "with first ones"]), (31, ["without"])])
+def test_candidates_that_treat_every_layer_alike_are_one(
+    outputs: int, names: list[str], parse: Callable[..., ir.Model]
+) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 3, 8, 8] x) => (float[1, 4, 8, 8] y) {
+      c = Conv(x, w)
+      y = Conv(c, v)
+    }"""
+    model = parse(text, w=np.ones((outputs, 3, 1, 1), np.float32), v=np.ones((4, outputs, 1, 1), np.float32))
+    data = {"layers": {"Conv": "input"}, "fewest_channels": 5}
+    candidates = {
+        "without": Settings.read(data),
+        "with first ones": Settings.read({**data, "enough_outputs": 32}),
+    }
+
+    assert [*different(candidates, model.graph)] == names
