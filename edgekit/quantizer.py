@@ -121,6 +121,11 @@ class Opened:
         return (*([self.shipped] if is_another else []), *held)
 
     @property
+    def settings(self) -> Sequence[Runner]:
+        """Execute it in every setting, as it ships first; the last one is what is timed."""
+        return (*self.others, self.timed)
+
+    @property
     def has_others(self) -> bool:
         """Whether there may be other settings; opens nothing."""
         return self.open_shipped is not None or self.open_held is not None

@@ -162,9 +162,8 @@ def test_a_candidate_is_opened_as_it_ships_and_in_a_wider_setting(
     model: Model, target: str, settings: list[str]
 ) -> None:
     opened = Execute(*find_profile(target), BuildOptions(), threads=2)(model)
-    judged_in = [*opened.others, opened.timed]
-    assert [" ".join(runner.executed_by.rstrip(")").split()[-2:]) for runner in judged_in] == settings
-    assert opened.executed_by == judged_in[0].executed_by
+    assert [" ".join(runner.executed_by.rstrip(")").split()[-2:]) for runner in opened.settings] == settings
+    assert opened.executed_by == opened.settings[0].executed_by
 
 
 def test_what_is_wrong_with_a_candidate_is_told_as_such(onnx_file: Callable[..., Path]) -> None:
