@@ -292,11 +292,11 @@ class Target(ABC):
         """What the target's runtime fuses and prefers: the settings that a quantizer goes by, plain data.
 
         They stand in ``placement.json`` beside the target's module, as
-        ``{"format": 1, "default": {SETTINGS}, "profiles": {"<profile name>": {SETTINGS that differ}}}``. Without
-        the file there are none, and the quantizer takes what every runtime computes right.
+        ``{"format": 1, "default": {SETTINGS}, "profiles": {"<profile name>": {SETTINGS that differ}}}``; ``profiles``
+        may be left out. Without the file there are none, and the quantizer takes what every runtime computes right.
         """
         file = Path(inspect.getfile(type(self))).with_name("placement.json")
         if not file.is_file():
             return {}
         data = json.loads(file.read_text(encoding="utf-8"))
-        return {**data["default"], **data["profiles"].get(profile.name, {})}
+        return {**data["default"], **data.get("profiles", {}).get(profile.name, {})}

@@ -4,10 +4,11 @@ A target keeps ``placement.json`` beside its module::
 
     {"format": 1, "default": {SETTINGS}, "profiles": {"<profile name>": {SETTINGS that differ}}}
 
-SETTINGS are the fields of :class:`Preparation` and of :class:`Settings`. Beside them ``candidates`` lists what is worth
-measuring, each an object with a ``name`` and the fields of :class:`Settings` in which it differs from those around it;
-``refuses`` gives the reasons why schemes cannot be taken, by their names; ``dynamic`` lists the kinds of layers that
-``int8-dynamic`` is for; ``stored_forms`` lists the forms in which weights are stored.
+``profiles`` may be left out. SETTINGS are the fields of :class:`Preparation` and of :class:`Settings`. Beside them
+``candidates`` lists what is worth measuring, each an object with a ``name`` and the fields of :class:`Settings` in
+which it differs from those around it; ``refuses`` gives the reasons why schemes cannot be taken, by their names;
+``dynamic`` lists the kinds of layers that ``int8-dynamic`` is for; ``stored_forms`` lists the forms in which weights are
+stored.
 """
 
 from __future__ import annotations
@@ -99,9 +100,10 @@ class Settings:
     enough_outputs: int | None = None
     """Convolutions of few input channels compute with integers all the same from so many output channels on, unless a
     depthwise one reads what they give; None leaves all of them in float."""
-    sums_in_int16: bool = False
+    sums_in_int16: bool = True
     """Whether the products of two neighbouring inputs have to fit into 16 bits together, as large as samples told that
-    inputs become (:func:`edgekit_quantize.integers.weights.layer_weights`): processors without VNNI add them so."""
+    inputs become (:func:`edgekit_quantize.integers.weights.layer_weights`): x86 processors without VNNI add them so.
+    A target whose devices never do says that it need not be."""
 
     @classmethod
     def read(cls, data: Mapping[str, Any], preparation: Preparation | None = None) -> Settings:

@@ -34,8 +34,30 @@ def layer_weights(
     params = symmetric_weights(weights, dtype, layer.channel_axis)
     if largest_inputs is None or layer.kind == "DepthwiseConv":  # which has no neighbours to add
         return params
+    return _kept_from_saturation(params, _largest_sum(layer, weights, largest_inputs))
+
+
+def matrix_weights(weights: np.ndarray, dtype: IntegerType, axis: int, *, sums_in_int16: bool) -> QParams:
+    """Scales for a matrix that multiplies integers of ranges found in every run, one an output.
+
+    Args:
+        weights: Float weights of two axes.
+        dtype: The integer type.
+        axis: The axis of the outputs.
+        sums_in_int16: Whether two neighbouring products have to fit into 16 bits (:func:`layer_weights`), with inputs
+            as large as 8 bits hold.
+    """
+    params = symmetric_weights(weights, dtype, axis)
+    if not sums_in_int16:
+        return params
+    products = np.moveaxis(weights, axis, 0) * np.float32(LARGEST_ACTIVATION)
+    return _kept_from_saturation(params, _largest_of_pairs(products[:, None, :]))
+
+
+def _kept_from_saturation(params: QParams, largest_sum: np.ndarray) -> QParams:
+    """The same with scales so large that sums of two products, given for float weights, fit into 16 bits."""
     rounding = 2 * LARGEST_ACTIVATION  # two weights may be rounded up, by less than 1 each
-    scale = np.maximum(params.scale, _largest_sum(layer, weights, largest_inputs) / (LARGEST_SUM - rounding))
+    scale = np.maximum(params.scale, largest_sum / (LARGEST_SUM - rounding))
     return replace(params, scale=scale.astype(np.float32))
 
 
@@ -54,11 +76,15 @@ def _largest_sum(layer: Layer, weights: np.ndarray, inputs: np.ndarray) -> np.nd
     by_output = np.repeat(inputs.reshape(groups, channels), outputs // groups, axis=0)
     products = rows.reshape(outputs, -1, channels) * by_output[:, None, :].astype(np.float32)
     forms = [products, products.reshape(outputs, 1, -1)] if channels % 2 else [products]
-    found = np.zeros(outputs, np.float32)
-    for form in forms:
-        even = np.pad(form, ((0, 0), (0, 0), (0, form.shape[-1] % 2))).reshape(outputs, -1, 2)
-        for sign in (1, -1):
-            found = np.maximum(found, np.maximum(sign * even, 0).sum(-1).max(-1))
+    found: np.ndarray = np.max([_largest_of_pairs(form) for form in forms], axis=0)
+    return found
+
+
+def _largest_of_pairs(products: np.ndarray) -> np.ndarray:
+    """The largest sum of two neighbours along the last of three axes, with either sign, by the first; ``[N]``."""
+    outputs, _, count = products.shape
+    pairs = np.pad(products, ((0, 0), (0, 0), (0, count % 2))).reshape(outputs, -1, 2)
+    found: np.ndarray = np.max([np.maximum(sign * pairs, 0).sum(-1).max(-1, initial=0.0) for sign in (1, -1)], axis=0)
     return found
 
 

@@ -128,7 +128,7 @@ class _Writer:
         names = Names(model.graph)
         self._qdq = QDQWriter(names)
         self._stored = StoredWeights(plan.settings.weights_form, names)
-        self._dynamic = DynamicWriter(names)
+        self._dynamic = DynamicWriter(names, sums_in_int16=plan.settings.sums_in_int16)
         self._forms = {
             layer.name: stored_form(layer, plan.settings.weights, plan.settings.block) for layer in plan.stored
         }
@@ -152,7 +152,7 @@ class _Writer:
         for layer in self._plan.stored:
             self._only_stored(layer, source)
         for layer in self._plan.dynamic:
-            weights, params = layer.weights(), symmetric_weights(layer.weights(), TYPES["int8"], layer.channel_axis)
+            weights, params = layer.weights(), self._dynamic.params(layer.weights(), layer.channel_axis)
             self._dynamic.multiply(layer)
             self._tell(layer, source, DYNAMIC, _form(params), weights, params)
         for node in self._plan.products:
@@ -207,7 +207,7 @@ class _Writer:
 
     def _recurrent(self) -> None:
         if self._settings.layers.get("LSTM") == "dynamic":
-            lstms = quantize_lstms(self._model)
+            lstms = quantize_lstms(self._model, sums_in_int16=self._settings.sums_in_int16)
             self.accounts += [LayerAccount(name, "LSTM", DYNAMIC, "int8, a scale a channel") for name in lstms]
         if all(self._settings.layers.get(kind) != "weights" for kind in RECURRENT):
             return

@@ -7,8 +7,8 @@ import onnx_ir as ir
 
 from edgekit_quantize.graph.layers import Layer
 from edgekit_quantize.graph.nodes import Names, add_initializer, home
-from edgekit_quantize.integers.qparams import TYPES
-from edgekit_quantize.integers.weights import symmetric_weights
+from edgekit_quantize.integers.qparams import TYPES, QParams
+from edgekit_quantize.integers.weights import matrix_weights
 
 
 class DynamicWriter:
@@ -16,10 +16,12 @@ class DynamicWriter:
 
     Args:
         names: The names that are taken in the model.
+        sums_in_int16: See :func:`edgekit_quantize.integers.weights.matrix_weights`.
     """
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, *, sums_in_int16: bool) -> None:
         self._names = names
+        self._sums_in_int16 = sums_in_int16
         self._quantized: dict[tuple[str, ir.Graph], ir.Node] = {}
         self._matrices: dict[tuple[str, int], tuple[ir.Value, ir.Value, ir.Value]] = {}
 
@@ -41,13 +43,17 @@ class DynamicWriter:
         graph.remove(layer.node, safe=True)
         result.outputs[0].name, output.name = output.name, None
 
+    def params(self, weights: np.ndarray, axis: int) -> QParams:
+        """How the weights of a product are quantized, with one scale for each output along ``axis``."""
+        return matrix_weights(weights, TYPES["int8"], axis, sums_in_int16=self._sums_in_int16)
+
     def _matrix(self, layer: Layer) -> tuple[ir.Value, ir.Value, ir.Value]:
         """The layer's weights as integers with inputs first, their zero point, and their scales; written once."""
         name, graph = layer.weight.name or "", home(layer.weight)
         key = name, layer.channel_axis
         if key not in self._matrices:
             weights = layer.weights() if layer.channel_axis == 1 else np.ascontiguousarray(layer.weights().T)
-            params = symmetric_weights(weights, TYPES["int8"], 1)
+            params = self.params(weights, 1)
             self._matrices[key] = (
                 add_initializer(graph, self._names.fresh(f"{name}_int8"), params.quantize(weights)),
                 add_initializer(graph, self._names.fresh(f"{name}_zero_point"), np.zeros((), np.int8)),

@@ -8,7 +8,7 @@ import onnx_ir as ir
 from edgekit.model import node_name
 from edgekit_quantize.graph.nodes import Names, add_initializer, constant, integer, is_standard
 from edgekit_quantize.integers.qparams import TYPES
-from edgekit_quantize.integers.weights import symmetric_weights
+from edgekit_quantize.integers.weights import matrix_weights
 from edgekit_quantize.writing.stored import FEWEST
 
 DOMAIN = "com.microsoft"
@@ -16,13 +16,14 @@ PEEPHOLES = 8
 """How many inputs the standard operator has; the scales and zero points of both matrices follow them."""
 
 
-def quantize_lstms(model: ir.Model) -> list[str]:
+def quantize_lstms(model: ir.Model, *, sums_in_int16: bool) -> list[str]:
     """Replace LSTM nodes with constant weights, in subgraphs too, by ``com.microsoft.DynamicQuantizeLSTM``.
 
     Weights get one scale an output of each gate. ONNX Runtime's ``docs/ContribOperators.md`` describes the operator.
 
     Args:
         model: Changed in place.
+        sums_in_int16: See :func:`edgekit_quantize.integers.weights.matrix_weights`.
 
     Returns:
         The names of the nodes.
@@ -31,7 +32,7 @@ def quantize_lstms(model: ir.Model) -> list[str]:
     replaced = []
     for node in list(model.graph.all_nodes()):
         if _fits(node):
-            _replace(model.graph, node, names)
+            _replace(model.graph, node, names, sums_in_int16=sums_in_int16)
             replaced.append(node_name(node))
     if replaced:
         model.opset_imports.setdefault(DOMAIN, 1)
@@ -46,7 +47,7 @@ def _fits(node: ir.Node) -> bool:
     return all(array is not None and array.dtype == np.float32 and array.size >= FEWEST for array in weights)
 
 
-def _replace(graph: ir.Graph, node: ir.Node, names: Names) -> None:
+def _replace(graph: ir.Graph, node: ir.Node, names: Names, *, sums_in_int16: bool) -> None:
     inputs = [*node.inputs, *[None] * (PEEPHOLES - len(node.inputs))]
     for index in (1, 2):
         value = inputs[index]
@@ -55,7 +56,7 @@ def _replace(graph: ir.Graph, node: ir.Node, names: Names) -> None:
             raise ValueError(f"the weights of {node.name!r} are not constant")
         integers, scales = [], []
         for direction in weights:
-            params = symmetric_weights(direction, TYPES["int8"], 0)
+            params = matrix_weights(direction, TYPES["int8"], 0, sums_in_int16=sums_in_int16)
             integers.append(params.quantize(direction).T)
             scales.append(params.scale)
         inputs[index] = add_initializer(graph, names.fresh(f"{value.name}_int8"), np.ascontiguousarray(integers))

@@ -21,7 +21,7 @@ def test_unknown_settings_are_refused() -> None:
 @pytest.mark.parametrize("target", ["edgekit_onnxruntime", "edgekit_openvino", "edgekit_coreml"])
 def test_every_target_says_what_to_try(target: str) -> None:
     data = json.loads(importlib.resources.files(target).joinpath("placement.json").read_text())
-    profiles = [data["default"], *({**data["default"], **own} for own in data["profiles"].values())]
+    profiles = [data["default"], *({**data["default"], **own} for own in data.get("profiles", {}).values())]
 
     for given in profiles:
         found = Placement.read(given).candidates

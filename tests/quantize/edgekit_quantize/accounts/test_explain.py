@@ -68,7 +68,7 @@ def test_the_error_of_a_layer_is_what_one_measures(
     parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], weights: np.ndarray
 ) -> None:
     model = parse(ONE_PRODUCT, w=weights)
-    request = QuantizationRequest(Model(model), "int8", ROWS, 1.0)
+    request = QuantizationRequest(Model(model), "int8", ROWS, 1.0, placement={"sums_in_int16": False})
     result = PostTrainingQuantizer().quantize(request)
     (layer,) = result.record["layers"]
 
@@ -153,7 +153,7 @@ KINDS = Drawn(
 def test_every_layer_is_accounted_for(parse: Callable[..., ir.Model], rng: np.random.Generator) -> None:
     model = _all_kinds(parse, rng)
     kinds = {"Conv": "weights", "MatMul": "input", "Gather": "weights", "LSTM": "weights"}
-    placement = {"candidates": [{"name": "mixed", "layers": kinds}]}
+    placement = {"sums_in_int16": False, "candidates": [{"name": "mixed", "layers": kinds}]}
 
     layers = _layers(model, samples=KINDS, placement=placement)
 

@@ -8,7 +8,7 @@ import pytest
 
 from edgekit_quantize.graph.layers import Layer, layers
 from edgekit_quantize.integers.qparams import TYPES, QParams
-from edgekit_quantize.integers.weights import layer_weights, symmetric_weights
+from edgekit_quantize.integers.weights import layer_weights, matrix_weights, symmetric_weights
 
 
 def test_a_scale_for_each_channel() -> None:
@@ -112,3 +112,20 @@ def test_products_of_opposite_signs_take_from_each_other(parse: Callable[..., ir
     plain, bounded = (layer_weights(layer, weights, TYPES["int8"], large) for large in (None, np.full(7, 200)))
 
     np.testing.assert_array_equal(bounded.scale, plain.scale)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_matrix_of_inputs_that_no_sample_told_of_fits_with_the_largest_that_8_bits_hold(
+    rng: np.random.Generator, axis: int
+) -> None:
+    rows = (rng.choice([-1, 1], (6, 9)) * rng.uniform(0.7, 1, (6, 9))).astype(np.float32)
+    weights = rows if axis == 0 else np.ascontiguousarray(rows.T)
+
+    plain, bounded = (matrix_weights(weights, TYPES["int8"], axis, sums_in_int16=each) for each in (False, True))
+
+    def largest_sum(params: QParams) -> int:
+        integers = np.moveaxis(params.quantize(weights).astype(int), axis, 0)
+        return int(255 * np.abs(integers[:, 0:8:2] + integers[:, 1:9:2]).max())
+
+    assert largest_sum(plain) > 2**15 - 1
+    assert 30_000 < largest_sum(bounded) <= 2**15 - 1
