@@ -334,6 +334,7 @@ def quantize(
     isa: str | None = None,
     config: StrPath | None = None,
     labels: StrPath | None = None,
+    explain: bool = False,
     progress: Progress | None = None,
 ) -> QuantizedModel:
     """Quantizes a model, ONNX in and ONNX out: ``edgekit quantize``.
@@ -358,6 +359,8 @@ def quantize(
             can be held to them here; by default those of the target.
         config: Project file whose preprocessing is used; by default the nearest to ``data``.
         labels: File with a class name a line, so that the samples' labels may be written as names.
+        explain: Also measure, for the record's ``unrestricted``, what the chosen candidate is without larger scales
+            where sums could saturate in 16 bits.
         progress: Told of the stages and warnings; silent by default.
 
     Raises:
@@ -374,6 +377,7 @@ def quantize(
         scheme=scheme,
         quantizer=quantizer,
         choice=None if like is None else Choice.of(bundle_of(like)).candidate,
+        explain=explain,
         max_drop=max_drop_share(max_drop),
         max_bytes=max_bytes(max_size),
         smallest=smallest,

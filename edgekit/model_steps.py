@@ -251,6 +251,8 @@ class QuantizeOrder:
     """With which candidates have to hold the budget; None: those of the target."""
     choice: str | None = None
     """The candidate to write, as an earlier record names it; None for the best one."""
+    explain: bool = False
+    """Whether more is measured for the record alone, such as what keeping sums from saturation costs."""
 
 
 def inspect_model(model: Path, shapes: ShapeRequest, progress: Progress) -> Inspection:
@@ -424,6 +426,7 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
             progress=progress.step,
             executor=executor,
             choice=order.choice,
+            explain=order.explain,
         ),
         order,
         progress,
@@ -485,6 +488,7 @@ def _quantized(
             smallest=order.smallest,
             max_bytes=order.max_bytes,
             choice=order.choice,
+            explain=order.explain,
         )
         result = walk.run_stage(stage, request.model)
         return result.model, result.record

@@ -238,6 +238,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             smallest=request.smallest,
             max_bytes=request.max_bytes,
             choice=None if request.like is None else request.like.candidate,
+            explain=True,
         )
         quantized = walk.run_stage(quantize, simplified, Quantized)
         if request.like is not None and request.like.in_float:

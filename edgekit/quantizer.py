@@ -66,6 +66,8 @@ class QuantizationRequest:
     settings; None where nothing can. Raises :class:`CandidateError`, as does what it returns."""
     latency_counts: bool = False
     """Whether the runner's latency on this machine says something about the device."""
+    explain: bool = False
+    """Whether the record tells as well what cannot be told without measuring more."""
     progress: Step | None = None
     choice: str | None = None
     """The candidate to ship whatever is faster, by its name in an earlier record's ``chosen``; None: the quantizer's

@@ -105,6 +105,7 @@ def quantize(
             isa=isa,
             config=config,
             labels=labels,
+            explain=explain,
             progress=console.progress,
         )
     except BudgetError as error:
@@ -125,7 +126,8 @@ def _render(record: Mapping[str, Any], out: RichConsole, *, explain: bool) -> No
     if explain:
         print_layers(record, out)
     if record.get("curve") and (explain or "reason" in record):
-        for line in curve_lines(record["curve"]):
+        beside = [record["unrestricted"]] if "unrestricted" in record else []
+        for line in curve_lines([*record["curve"], *beside]):
             out.print(line, soft_wrap=True)
         out.print()
     for failure in record.get("failed", ()):

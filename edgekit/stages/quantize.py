@@ -164,6 +164,7 @@ class Quantize(Stage[Model]):
         smallest: Whether the smallest model that holds the budget is wanted.
         max_bytes: What the built model may take.
         choice: The candidate to ship, as an earlier record names it; None for the quantizer's own choice.
+        explain: Whether more is measured for the record alone, such as what keeping sums from saturation costs.
     """
 
     name: ClassVar[str] = "quantize"
@@ -185,8 +186,10 @@ class Quantize(Stage[Model]):
         smallest: bool = False,
         max_bytes: int | None = None,
         choice: str | None = None,
+        explain: bool = False,
     ) -> None:
         self._choice = choice
+        self._explain = explain
         self._smallest = smallest
         self._max_bytes = max_bytes
         self._instruction_sets = instruction_sets
@@ -260,6 +263,7 @@ class Quantize(Stage[Model]):
                 progress=self._progress,
                 executor=self._executor,
                 choice=self._choice,
+                explain=self._explain,
             )
         )
 

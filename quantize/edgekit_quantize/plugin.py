@@ -182,7 +182,7 @@ def _search(
         bench, placement.candidates, written, sensitive, max_drop, auto=request.scheme == "auto", choice=request.choice
     )
     best = outcome.best
-    if best is not None and best.written.restricted and bench.original is not None:
+    if request.explain and best is not None and best.written.restricted and bench.original is not None:
         settings = replace(best.settings, sums_in_int16=False)
         free = write(model, settings, calibration.tensors, best.written.keep_float)
         for trial in bench.measured([(f"{best.name}, unrestricted", settings, free)]):

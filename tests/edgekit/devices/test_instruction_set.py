@@ -156,7 +156,7 @@ def test_the_quantizer_writes_weights_whose_sums_do_not_saturate(
     ir.save(_model(BY_HAND, w=weights), model)
     quantize = ("quantize", model, "--scheme", "int8", "--target", "intel-cpu", "--data", data, "-o", int8, "--json")
 
-    quantized = edgekit(*quantize)
+    quantized = edgekit(*quantize, "--explain")
 
     assert quantized.code == 0
     assert quantized.json["quantized"]
