@@ -7,8 +7,8 @@ A target keeps ``placement.json`` beside its module::
 ``profiles`` may be left out. SETTINGS are the fields of :class:`Preparation` and of :class:`Settings`. Beside them
 ``candidates`` lists what is worth measuring, each an object with a ``name`` and the fields of :class:`Settings` in
 which it differs from those around it; ``refuses`` gives the reasons why schemes cannot be taken, by their names;
-``dynamic`` lists the kinds of layers that ``int8-dynamic`` is for; ``stored_forms`` lists the forms in which weights are
-stored.
+``dynamic`` lists the kinds of layers that ``int8-dynamic`` is for; ``stored_forms`` lists the forms in which weights
+are stored.
 """
 
 from __future__ import annotations
