@@ -22,11 +22,11 @@ from edgekit.comparison.accuracy import Kind
 from edgekit.comparison.meaning import allowed_text
 from edgekit.data.samples import Samples
 from edgekit.errors import EdgeKitError, InternalError, RequirementError, UnsupportedOpsError
+from edgekit.graph.integer_products import multiplies_integers
 from edgekit.model import Model
 from edgekit.reporting.summary import bytes_text, stage_record
 from edgekit.stages.build import Built
 from edgekit.stages.bundle import loaded_bytes
-from edgekit.stages.instruction_sets import multiplies_integers
 from edgekit.stages.quantize import NONE, Quantize, Quantized
 from edgekit.stages.verify import InaccurateError, Verified
 from edgekit.target import Artifact, BuildOptions, Profile, Runner, Target

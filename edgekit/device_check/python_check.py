@@ -13,7 +13,12 @@ IN_DEFAULT_PRECISION = "--device-precision"
 """A further one: in the precision that the runtime chooses by itself."""
 ON_PROCESSOR = "--cpu"
 """A further one: on the processor, where the bundle is for something beside it that an emulator does not have."""
-_BESIDE_IT = ("golden_check.py", "check_service.py", "instruction_sets.py")
+_BESIDE_IT = {
+    "golden_check.py": "edgekit.device_check",
+    "check_service.py": "edgekit.device_check",
+    "instruction_sets.py": "edgekit",
+}
+"""Files of the host's that stand beside the program, each with the package that has it."""
 
 
 def together(streams: int | None, batch: int) -> tuple[str, ...]:
@@ -31,5 +36,5 @@ def python_check(package: str) -> DeviceCheck:
         package: The target's package, such as ``edgekit_openvino``.
     """
     program = files(package).joinpath("assets", PROGRAM).read_text(encoding="utf-8")
-    beside = {name: files("edgekit.device_check").joinpath(name).read_text(encoding="utf-8") for name in _BESIDE_IT}
+    beside = {name: files(room).joinpath(name).read_text(encoding="utf-8") for name, room in _BESIDE_IT.items()}
     return DeviceCheck(files={PROGRAM: program, **beside}, command=f"python {PROGRAM}")

@@ -12,16 +12,16 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Self
 
+from edgekit import instruction_sets
 from edgekit.bundle import Bundle
 from edgekit.device import Device, Session
-from edgekit.device_check import instruction_sets
-from edgekit.device_check.instruction_sets import ARM, FLAGS, NAMES
 from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, ON_PROCESSOR, SERVE
 from edgekit.devices.channel import Channel
 from edgekit.devices.own_check import with_own_check
 from edgekit.devices.qemu import EmulatedSession, QemuDevice, x86_emulator
 from edgekit.devices.service_session import ServiceSession, require_python_check
 from edgekit.errors import InputError
+from edgekit.instruction_sets import ARM, FLAGS, NAMES
 from edgekit.registry import find_profile
 from edgekit.target import Target
 

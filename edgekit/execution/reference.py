@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.errors import RequirementError
+from edgekit.execution.integer_products import with_exact_products
 from edgekit.execution.loop_limit import require_an_end, with_limited_loops
 from edgekit.execution.transforms import with_exact_transforms
 from edgekit.model import PROTOBUF_LIMIT, Arrays, Model
@@ -36,7 +37,8 @@ class NotRunnableError(RequirementError):
 class Reference:
     """A session on the CPU, with the graph executed node by node as it is written: no fusions, no rewrites.
 
-    Fourier transforms alone are computed in double precision (:mod:`edgekit.execution.transforms`).
+    Fourier transforms alone are computed in double precision (:mod:`edgekit.execution.transforms`), and products of
+    integers without saturation (:mod:`edgekit.execution.integer_products`).
     Loops end with an error after the steps of :mod:`edgekit.execution.loop_limit`, unless ``--max-seconds`` was given.
 
     Args:
@@ -57,7 +59,7 @@ class Reference:
         options.intra_op_num_threads = 1 if fast else 0
         options.log_severity_level = _SILENT
         self._model = model
-        exact = model if fast else with_exact_transforms(model)
+        exact = model if fast else with_exact_products(with_exact_transforms(model))
         limited = not fast and asked_limits()[1] is None
         self._session = open_session(with_limited_loops(exact) if limited else exact, options)
         self.inputs = tuple(each.name for each in self._session.get_inputs())

@@ -45,6 +45,14 @@ def store_once(graph_model: ir.Model) -> None:
                 del graph.initializers[name]
 
 
+def drop_unused_initializers(graph: ir.Graph) -> None:
+    """Removes initializers that no node reads and that are no graph output, in place, in branches and loops too."""
+    for each in (graph, *graph.subgraphs()):
+        for name in [name for name, value in each.initializers.items() if not value.uses()]:
+            if not each.initializers[name].is_graph_output():
+                each.initializers.pop(name)
+
+
 def digest(tensor: ir.TensorProtocol) -> bytes:
     """A hash of a tensor's numbers or strings, whatever order they lie in memory in."""
     if isinstance(tensor, ir.StringTensor):

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 
 from edgekit.comparison.accuracy import Accuracy
 from edgekit.data.samples import Sample, Samples
-from edgekit.device_check.instruction_sets import NAMES, own_set
 from edgekit.devices.instruction_set import SCHEME, cannot_execute, held_here
 from edgekit.devices.opening import open_device
 from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import RequirementError
+from edgekit.graph.integer_products import multiplies_integers
+from edgekit.instruction_sets import NAMES, own_set
 from edgekit.model import Model
 from edgekit.stages import Stage
 from edgekit.stages.build import extend
@@ -21,19 +22,6 @@ from edgekit.stages.held_sets import HeldSets
 from edgekit.stages.verify import Verified, Verify
 from edgekit.target import BuildOptions, Profile, Target
 
-INTEGER_OPERATORS = frozenset(
-    {
-        "QuantizeLinear",
-        "DynamicQuantizeLinear",
-        "MatMulInteger",
-        "ConvInteger",
-        "QLinearConv",
-        "QLinearMatMul",
-        "DynamicQuantizeLSTM",
-        "DynamicQuantizeMatMul",
-    }
-)
-"""Operators of a model that multiplies integers: weights that only are stored as such need none of them."""
 EMULATED_SAMPLES = 8
 """How many samples an emulator executes at most: a run takes a hundred times as long there."""
 
@@ -158,11 +146,6 @@ class FirstSamples:
 
     def __iter__(self) -> Iterator[Sample]:
         return islice(iter(self._base), self._most)
-
-
-def multiplies_integers(model: Model) -> bool:
-    """Whether a model quantizes activations, so that its products depend on a processor's instructions."""
-    return any(node.op_type in INTEGER_OPERATORS for node in model.graph_model.graph.all_nodes())
 
 
 def _record(accuracy: Accuracy) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from edgekit.devices.instruction_set import SCHEME, held_here
 from edgekit.devices.opening import open_device
 from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import EdgeKitError, InputError
+from edgekit.graph.integer_products import multiplies_integers
 from edgekit.model import Arrays, Model
 from edgekit.processes.processors import usable_processors
 from edgekit.progress import Step
@@ -29,7 +30,6 @@ from edgekit.registry import installed_quantizer
 from edgekit.stages import Stage, StageResult
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.stages.held_sets import HeldSets
-from edgekit.stages.instruction_sets import multiplies_integers
 from edgekit.target import Artifact, BuildOptions, Profile, Runner, Target
 
 NONE = "none"

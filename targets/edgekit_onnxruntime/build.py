@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from edgekit.graph.integer_products import multiplies_integers
+from edgekit.graph.unsigned_weights import with_unsigned_weights
 from edgekit.model import PROTOBUF_LIMIT, Model, ValueSpec
 from edgekit.target import Artifact, BuildOptions, Feature, Profile
 from edgekit_onnxruntime.devices import device_of
@@ -51,13 +53,17 @@ def write_ort_format(source: Path, target: Path, *, architecture: str = "") -> b
 def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
     """Write ``model.onnx`` and ``model.ort`` into ``folder``.
 
+    Of a model that multiplies 8-bit integers, ``precision="float32"`` writes the weights unsigned: what ONNX Runtime
+    computes then is the same on processors that add products of signed ones in 16 bits.
+
     Raises:
         edgekit.errors.UnsupportedOpsError: There is no kernel for some nodes; all of them are listed.
     """
     import onnxruntime
 
     source, optimized = folder / "model.onnx", folder / "model.ort"
-    model.save(source)
+    written = with_unsigned_weights(model) if options.precision == "float32" and multiplies_integers(model) else model
+    written.save(source)
     alternatives: tuple[Path, ...]
     if options.draft:
         alternatives, ort_format = (), "left out: a draft"
@@ -102,6 +108,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
             else "as in the model: ONNX Runtime computes in the types that it names",
             "ort_format": ort_format,
             "precision_asked": options.precision,
+            "unsigned_weights": written is not model,
             "warnings": warnings,
         },
     )

@@ -127,10 +127,3 @@ def remove_unread(nodes: Iterable[ir.Node]) -> None:
     for node in nodes:
         if node.graph is not None and not any(v.uses() or v.is_graph_output() for v in node.outputs):
             home(node).remove(node, safe=True)
-
-
-def drop_unused_initializers(graph: ir.Graph) -> None:
-    """Remove initializers that no node reads and that are no graph output, in branches and loops too."""
-    for each in every_graph(graph):
-        for name in [n for n, v in each.initializers.items() if not v.uses() and not v.is_graph_output()]:
-            each.initializers.pop(name)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass, RemoveInitializersFromInputsPass
 
+from edgekit.graph.cleanup import drop_unused_initializers
 from edgekit.graph.shapes import ContradictionError, infer_shapes
 from edgekit.model import Model, name_nodes
-from edgekit_quantize.graph.nodes import bypass, drop_unused_initializers, is_standard
+from edgekit_quantize.graph.nodes import bypass, is_standard
 from edgekit_quantize.prepare.affine import fold_backward, fold_forward, shifts_to_convolutions
 from edgekit_quantize.prepare.batchnorm import fold_batchnorm
 from edgekit_quantize.prepare.constants import fold_constants

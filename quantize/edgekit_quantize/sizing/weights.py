@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.graph.cleanup import drop_unused_initializers
 from edgekit.model import node_name
 from edgekit_quantize.accounts.account import FLOAT, STORED, LayerAccount
 from edgekit_quantize.calibration.collect import observe
@@ -15,7 +16,7 @@ from edgekit_quantize.calibration.inner_values import reachable
 from edgekit_quantize.calibration.moments import Moments, row_length, rows_of
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph.layers import Layer, layers
-from edgekit_quantize.graph.nodes import Names, constant, drop_unused_initializers, home, initializers
+from edgekit_quantize.graph.nodes import Names, constant, home, initializers
 from edgekit_quantize.graph.parameters import add_to_bias
 from edgekit_quantize.integers.qparams import QParams
 from edgekit_quantize.prepare.opset import upgraded

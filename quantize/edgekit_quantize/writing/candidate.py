@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.graph.cleanup import drop_unused_initializers
 from edgekit.model import node_name
 from edgekit_quantize.accounts.account import DYNAMIC, FLOAT, HALF, INTEGERS, STORED, LayerAccount
 from edgekit_quantize.calibration.activations import activation_params
@@ -18,7 +19,6 @@ from edgekit_quantize.graph.nodes import (
     Names,
     add_initializer,
     constant,
-    drop_unused_initializers,
     home,
     is_standard,
     only_consumer,

@@ -12,13 +12,13 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from edgekit import instruction_sets
 from edgekit.bundle import read_bundle
 from edgekit.data.samples import Sample, open_samples
-from edgekit.device_check import instruction_sets
-from edgekit.device_check.instruction_sets import FLAGS, note_on, own_set, processor_flags
 from edgekit.devices.opening import open_device
 from edgekit.devices.qemu import FOLDER_VARIABLE, x86_emulator
 from edgekit.errors import InputError
+from edgekit.instruction_sets import FLAGS, note_on, own_set, processor_flags
 from edgekit.model import Model
 from edgekit.registry import find_profile
 from edgekit.stages.held_sets import HeldSets
@@ -88,7 +88,8 @@ def unlimited(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return have
 
 
-needs_vnni = pytest.mark.skipif(not set(FLAGS["vnni"]) <= processor_flags(), reason="this processor has no VNNI")
+has_vnni = set(FLAGS["vnni"]) <= processor_flags()
+needs_vnni = pytest.mark.skipif(not has_vnni, reason="this processor has no VNNI")
 needs_emulator = pytest.mark.skipif(x86_emulator() is None, reason="QEMU is not installed (`make qemu` installs it)")
 
 
@@ -101,6 +102,8 @@ def without_emulator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def bundle(edgekit: RunEdgeKit, saturating: Path, data: Path, tmp_path: Path) -> Path:
     """The saturating model for OpenVINO, verified with VNNI alone."""
+    if not has_vnni:
+        pytest.skip("this processor has no VNNI")
     made = tmp_path / "bundle"
     arguments = ("package", saturating, "--target", "intel-cpu", "--data", data, "--isa", "vnni", "-o", made)
     assert edgekit(*arguments).code == 0
@@ -164,7 +167,8 @@ def test_the_quantizer_writes_weights_whose_sums_do_not_saturate(
     assert f"{OUTPUTS} of {OUTPUTS} channels kept from saturation" in layer["how"]
     beside = quantized.json["unrestricted"]
     assert beside["value"] < 0.9 < quantized.json["curve"][0]["value"]
-    assert min(beside["settings"], key=beside["settings"].get).endswith(("isa:avx2", "isa:avx512"))
+    weakest = min(beside["settings"], key=beside["settings"].get)
+    assert weakest.endswith(("isa:avx2", "isa:avx512")) or not has_vnni  # where this processor's own set is one of them
     packaged = edgekit("package", int8, "--target", "intel-cpu", "--data", data, "-o", made)
     assert packaged.code == 0
     verified = read_bundle(made).manifest["instruction_sets"]["verified"]
@@ -243,6 +247,7 @@ def test_a_runtime_without_a_switch_says_so(
 
 
 @needs_vnni
+@needs_vnni
 @needs_emulator
 @pytest.mark.slow
 def test_an_emulator_executes_a_runtime_without_a_switch(edgekit: RunEdgeKit, saturating_integers: Path) -> None:
@@ -252,6 +257,26 @@ def test_an_emulator_executes_a_runtime_without_a_switch(edgekit: RunEdgeKit, sa
     assert "does not compute its golden outputs, executed by ONNX Runtime" in finished.err
     assert ", Haswell-noTSX in QEMU, isa:avx2" in finished.err
     assert edgekit("verify", saturating_integers, "--isa", "vnni").code == 0
+
+
+@needs_emulator
+@pytest.mark.slow
+def test_package_writes_unsigned_weights_for_onnxruntime_where_signed_ones_saturate(
+    edgekit: RunEdgeKit, saturating_integers: Path, data: Path, tmp_path: Path
+) -> None:
+    model, made = saturating_integers.with_name("integers.onnx"), tmp_path / "unsigned"
+    asked = ("--target", "onnxruntime", "--data", data, "--quantize", "none", "--isa", "avx2")
+
+    assert edgekit("package", model, *asked, "-o", made).code == 0
+
+    manifest = read_bundle(made).manifest
+    build = next(stage for stage in reversed(manifest["stages"]) if stage["name"] == "build")
+    assert build["record"]["unsigned_weights"] is True
+    weights = {
+        value.dtype for value in ir.load(made / "model.onnx").graph.initializers.values() if len(value.shape) > 1
+    }
+    assert weights == {ir.DataType.UINT8}
+    assert {own_set(), "avx2"} <= {*manifest["instruction_sets"]["verified"]}
 
 
 @pytest.fixture
