@@ -20,14 +20,20 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     from edgekit_openvino.frontend import convert_model
     from edgekit_openvino.ir_file import write_ir
     from edgekit_openvino.model_info import describe
-    from edgekit_openvino.rounding import keep_activations, stores_integers, with_rounding_written_out
+    from edgekit_openvino.rounding import (
+        keep_activations,
+        leaves_activations_here,
+        stores_integers,
+        with_rounding_written_out,
+    )
 
     precision = profile.options["precision"] if options.precision == "auto" else options.precision
     topology = folder / "model.xml"
     written = with_rounding_written_out(model) if options.precision == "float32" else model
     conversion = convert_model(written, compare_shapes=not options.draft)
     describe(conversion.network, model, options)
-    keeps_activations = options.precision == "float32" and stores_integers(conversion.network)
+    judged_so = options.precision == "float32" or leaves_activations_here()
+    keeps_activations = judged_so and stores_integers(conversion.network)
     if keeps_activations:
         keep_activations(conversion.network)
     if options.draft:

@@ -16,11 +16,13 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.instruction_sets import own_set
 from edgekit.model import Model, node_name
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.application import rewritten
 
 OP_TYPE = "QuantizeLinear"
+WITHOUT_VNNI = ("avx2", "avx512")
 STORED = ("i8", "u8", "i4", "u4")
 """Element types of weights with which the plugin quantizes activations by itself."""
 
@@ -79,6 +81,15 @@ def stores_integers(network: Any) -> bool:
         and len(operation.get_output_shape(0)) > 1
         for operation in network.get_ops()
     )
+
+
+def leaves_activations_here() -> bool:
+    """Whether the plugin computes with activations as they are on this processor, without being told to.
+
+    It has no kernels that quantize them on processors without VNNI. What such a processor has judged is a bundle that
+    computes so; elsewhere it would not, unless it is told.
+    """
+    return own_set() in WITHOUT_VNNI
 
 
 def keep_activations(network: Any) -> None:

@@ -12,11 +12,15 @@ from onnx import TensorProto, helper, numpy_helper
 
 import edgekit_openvino
 from edgekit.api import package
+from edgekit.instruction_sets import own_set
 from edgekit.model import Model
 from edgekit.stages.load import Load
 from edgekit_openvino.rounding import with_rounding_written_out
 
 RNG = np.random.default_rng(3)
+WITH_VNNI = own_set() not in ("avx2", "avx512")
+"""Whether OpenVINO has kernels here that multiply the integers of one row, and that quantize what it is fed."""
+needs_vnni = pytest.mark.skipif(not WITH_VNNI, reason="this processor has no VNNI")
 
 
 def saved(path: Path, nodes: list[Any], shape: list[int], constants: dict[str, np.ndarray], opset: int = 17) -> Path:
@@ -109,6 +113,7 @@ def perceptron(path: Path) -> Path:
     return saved(path, nodes, [1, 6], constants)
 
 
+@needs_vnni
 def test_openvino_still_multiplies_integers_of_one_row_wrong(tmp_path: Path) -> None:
     """What the module is there for, on one thread; where this fails, OpenVINO has mended it."""
     path = perceptron(tmp_path / "m.onnx")
@@ -123,9 +128,9 @@ def test_a_quantized_model_falls_back_to_rounding_written_out(tmp_path: Path) ->
     bundle = package(path, "intel-cpu", tmp_path / "bundle")
     x = RNG.standard_normal((1, 6)).astype(np.float32)
     found = edgekit_openvino.load(tmp_path / "bundle" / "model.xml").run({"x": x})["y"]
-    np.testing.assert_allclose(found, by_onnxruntime(path, x), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(found, by_onnxruntime(path, x), rtol=0, atol=1e-6 if WITH_VNNI else 0.02)
     build = next(stage for stage in reversed(bundle.manifest["stages"]) if stage["name"] == "build")
-    assert build["record"]["rounding_written_out"] is True
+    assert build["record"]["rounding_written_out"] is WITH_VNNI
 
 
 def stored_weights(path: Path) -> Path:
@@ -146,6 +151,7 @@ def decibels(wanted: np.ndarray, found: np.ndarray) -> float:
     return float(10 * np.log10(np.square(wanted).sum() / max(np.square(found - wanted).sum(), 1e-30)))
 
 
+@needs_vnni
 def test_openvino_still_quantizes_what_meets_stored_weights(tmp_path: Path) -> None:
     """What keeps a bundle of such a model from 50 dB; where this fails, OpenVINO computes in floats by itself."""
     path = stored_weights(tmp_path / "m.onnx")
