@@ -31,7 +31,7 @@ LITTLE_SLOWER = 0.05
 """What of the latency may be given up there for :data:`FAR_BETTER_DB`."""
 FAR_BETTER_DB = 2.0
 """Two thirds of the error's power."""
-WORTH_A_RESCUE = 1.5
+WORTH_A_RESCUE = 1.1
 """A near miss that is faster by more than this factor than all that hold the budget is brought into it."""
 RESCUE_SLOWER = 0.1
 """Of near misses that are slower by less than this share the one that has lost the least is brought into the budget: it

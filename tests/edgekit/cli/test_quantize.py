@@ -231,7 +231,9 @@ def test_every_layer_is_explained(edgekit: RunEdgeKit, model: Path, data: Path, 
     options += ["-o", tmp_path / "int8.onnx"]
     lines = edgekit("quantize", model, *options).out.splitlines()
     assert lines[0].split() == ["SQNR", "weights", "inputs", "peak", "values", "integers", "cover"]
-    assert {line.split(" (")[1] for line in lines[1:5] if "(" in line} == {
+    told = {line.split(" (")[1] for line in lines[1:5] if "(" in line}
+    restricted = r"(, \d+ of \d+ channels kept from saturation)?"
+    assert {re.sub(restricted, "", text) for text in told} == {
         "Conv): integers, range by percentile",
         "MatMul): integers, range by percentile",
     }
@@ -290,5 +292,3 @@ def test_who_waits_is_told_the_nearest_candidate_so_far(model: Path, data: Path,
     assert texts[0].startswith("evaluating '")
     nearest = r"so far '.+', \w+ \S+ \(float \S+\); "
     assert any(re.fullmatch(nearest + "timing candidates", text) for text in texts)
-    assert any(re.fullmatch(nearest + "evaluating '.+' as it ships", text) for text in texts)
-    assert re.match(nearest, texts[-1])
