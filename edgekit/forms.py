@@ -11,6 +11,7 @@ import numpy as np
 
 from edgekit.candidates import (
     AUTO,
+    FLOAT16,
     FLOAT32,
     Candidate,
     Fates,
@@ -51,7 +52,7 @@ class HeldTo:
     max_bytes: int | None
     accept: bool
     any_speed: bool
-    """Whether a quantized model that was chosen freely may be slower than the float model."""
+    """Whether a form that was chosen freely, quantized or in half precision, may be slower than the float model."""
 
 
 class Forms:
@@ -172,8 +173,9 @@ class Forms:
         )
         if sets.counts(verified):
             verified = self._walk.run_stage(sets, verified, Verified)
-        if chosen_freely and not held_to.any_speed:
-            of_float.require_as_fast(verified.runner, held_to.samples)
+        halved = self._scheme == "auto" and options.precision == AUTO and candidate.precision == FLOAT16
+        if (chosen_freely or halved) and not held_to.any_speed:
+            of_float.require_as_fast(verified.artifact.main, held_to.samples)
         return verified
 
     def _checked(self, form: Quantized) -> Model:

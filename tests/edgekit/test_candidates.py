@@ -1,5 +1,6 @@
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.bundle import Bundle
-from edgekit.candidates import Candidate, Fate, Fates, first_that_holds
+from edgekit.candidates import Candidate, Fate, Fates, FloatForm, first_that_holds
 from edgekit.errors import InputError, InternalError, OpGap, UnsupportedOpsError
 from edgekit.model import Model
 from edgekit.pipeline import PackageRequest, package
@@ -16,7 +17,11 @@ from edgekit.progress import Progress
 from edgekit.quantizer import QuantizationRequest, QuantizationResult, Quantizer
 from edgekit.reporting.judgement import Weight, judge
 from edgekit.stages import quantize
+from edgekit.stages.load import Load
 from edgekit.stages.verify import InaccurateError, Verified
+from edgekit.target import BuildOptions, Profile, Runner
+from edgekit.timing import latency
+from edgekit_onnxruntime.target import ONNXRuntimeTarget
 from edgekit_quantize.schemes import SCHEMES
 
 OnnxFile = Callable[..., Path]
@@ -103,17 +108,18 @@ def test_a_candidate_that_cannot_be_built_or_is_wrong_gives_way(
     assert [text.split(" (")[0] for text in warnings] == ["broken does not work", f"wrong {worse}"]
 
 
+class Failing(Quantizer):
+    contract_version = 1
+    name = "failing"
+    schemes = SCHEMES
+
+    def quantize(self, request: QuantizationRequest) -> QuantizationResult:
+        raise RuntimeError("two layers share what was folded")
+
+
 def test_a_quantizer_that_fails_leaves_a_float_model(
     perceptron: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Failing(Quantizer):
-        contract_version = 1
-        name = "failing"
-        schemes = SCHEMES
-
-        def quantize(self, request: QuantizationRequest) -> QuantizationResult:
-            raise RuntimeError("two layers share what was folded")
-
     monkeypatch.setattr(quantize, "installed_quantizer", lambda name=None: Failing())
     bundle, warnings = packaged(perceptron, data)
     assert bundle.manifest["model"]["kind"] == "float32"
@@ -202,3 +208,47 @@ def test_a_floor_may_be_asked_for_and_what_misses_it_accepted(perceptron: Path, 
     weight, findings = judge(manifest)
     assert weight is Weight.BAD
     assert "was taken with --accept" in findings[0].text
+
+
+@pytest.mark.parametrize(
+    ("looks", "ships"), [((True, True), "float32"), ((True, False), "float16"), ((False,), "float16")]
+)
+def test_half_precision_that_is_slower_gives_way(
+    perceptron: Path, data: Path, monkeypatch: pytest.MonkeyPatch, looks: tuple[bool, ...], ships: str
+) -> None:
+    left = list(looks)
+    monkeypatch.setattr(quantize, "installed_quantizer", lambda name=None: Failing())
+    monkeypatch.setattr(FloatForm, "_is_slower", lambda *_: left.pop(0))
+
+    bundle, warnings = packaged(perceptron, data, "intel-cpu")
+
+    assert left == []
+    assert bundle.manifest["model"]["kind"] == ships
+    told = ["float16 is slower than the float model: float32 instead"] if ships == "float32" else []
+    assert warnings[1:] == told
+
+
+@pytest.mark.parametrize(("seconds", "slower"), [(0.004, True), (0.001, False)])
+def test_what_takes_twice_as_long_is_slower(
+    perceptron: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, slower: bool
+) -> None:
+    monkeypatch.setattr(latency, "ENOUGH_SECONDS", 0.5)
+
+    class Sleeps:
+        executed_by = "a test"
+
+        def __init__(self, seconds: float) -> None:
+            self._seconds = seconds
+
+        def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            time.sleep(self._seconds)
+            return {}
+
+    class Timed(ONNXRuntimeTarget):
+        def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
+            return Sleeps(float(main.name))
+
+    target = Timed()
+    form = FloatForm(Load()(perceptron).model, target, target.profiles[0], BuildOptions())
+
+    assert form._is_slower(Path(str(seconds)), Path("0.002"), {}) is slower
