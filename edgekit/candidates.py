@@ -6,23 +6,18 @@ run, that misses its floors, or that is larger or slower than the float model gi
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from edgekit.bundle import Bundle
 from edgekit.comparison.accuracy import Kind
 from edgekit.comparison.meaning import allowed_text
-from edgekit.data.samples import Samples
 from edgekit.errors import EdgeKitError, InternalError, RequirementError, UnsupportedOpsError
+from edgekit.float_form import AUTO, FLOAT32, SAME_SPEED, NotWorthItError
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.model import Model
 from edgekit.reporting.summary import bytes_text, stage_record
@@ -30,23 +25,13 @@ from edgekit.stages.build import Built
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.stages.quantize import NONE, Quantize, Quantized
 from edgekit.stages.verify import InaccurateError, Verified
-from edgekit.target import Artifact, BuildOptions, Profile, Target
-from edgekit.timing.latency import measure_in_turns, ratio_interval
 from edgekit.trade_off import loss_text
 
-AUTO = "auto"
-"""The precision of the target's choice, where that is accurate enough; else float32."""
 STORED_INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
-FLOAT16 = "float16"
-FLOAT32 = "float32"
 FLOAT = "float"
 """The name of a float model whose precision is the target's choice."""
 COUNTED = {"accuracy": "labels", "agreement": "decisions"}
 """What a metric counts, where its name does not say it."""
-SAME_SPEED = 1.05
-"""Latencies whose ratio is below this are the same: the machine's own noise is as large."""
-LOOKS = 2
-"""How often a form is opened and timed before it counts as slower: how it was loaded may be why."""
 
 
 class Fate(StrEnum):
@@ -155,10 +140,6 @@ class Choice:
         return cls(record.get("chosen"), bundle.manifest["model"]["kind"] != Kind.QUANTIZED)
 
 
-class NotWorthItError(RequirementError):
-    """A quantized model is no better than the float model, or a model is too large."""
-
-
 def require_size(built: Built, most: int) -> None:
     """Checks that what was built is as small as was asked for.
 
@@ -170,79 +151,6 @@ def require_size(built: Built, most: int) -> None:
         raise NotWorthItError(
             "is larger than --max-size allows", expected=f"at most {bytes_text(most)}", found=bytes_text(size)
         )
-
-
-class FloatForm:
-    """The float model as the target builds it: what another form has to be smaller than, and no slower.
-
-    With the precision ``auto`` it is smaller in half precision and, where a runtime widens half weights as it computes,
-    faster in single.
-
-    Args:
-        model: The float model.
-        target: Who builds it.
-        profile: The device.
-        options: How it is built.
-    """
-
-    def __init__(self, model: Model, target: Target, profile: Profile, options: BuildOptions) -> None:
-        self._model = model
-        self._target = target
-        self._profile = profile
-        asked = options.precision
-        self._smallest, self._fastest = (FLOAT16, FLOAT32) if asked == AUTO else (asked, asked)
-        self._options = replace(options, compression=None)
-
-    def require_smaller(self, built: Built) -> None:
-        """Checks that a quantized model saves space.
-
-        Raises:
-            NotWorthItError: It is as large as the float model.
-        """
-        size = loaded_bytes(built.artifact)
-        if size < self._model.weight_bytes / 2:
-            return  # in half precision the weights alone take more
-        with self._built(self._smallest, draft=False) as artifact:  # a draft may be larger than what ships
-            of_float = loaded_bytes(artifact)
-        if size >= of_float:
-            raise NotWorthItError(
-                "is no smaller than the float model",
-                expected=f"less than {bytes_text(of_float)}",
-                found=bytes_text(size),
-            )
-
-    def require_as_fast(self, main: Path, samples: Samples) -> None:
-        """Checks that another form takes no longer, where the device's own runtime runs here.
-
-        Args:
-            main: What was built of it.
-            samples: The first is what both are timed on.
-
-        Raises:
-            NotWorthItError: It is slower than the float model, however often both are opened.
-        """
-        if not self._profile.runs_here:
-            return
-        feeds = next(iter(samples)).feeds
-        with self._built(self._fastest, draft=True) as artifact:
-            if all(self._is_slower(main, artifact.main, feeds) for _ in range(LOOKS)):
-                raise NotWorthItError("is slower than the float model")  # by how much would differ from run to run
-
-    def _is_slower(self, main: Path, of_float: Path, feeds: Mapping[str, np.ndarray]) -> bool:
-        """Whether one file is surely slower than another, both opened anew."""
-        built, other = (self._target.load(path, self._profile) for path in (main, of_float))
-        times = measure_in_turns({"built": lambda: built.run(feeds), "float": lambda: other.run(feeds)})
-        interval = ratio_interval(times["built"], times["float"])
-        return interval is not None and interval[0] > SAME_SPEED
-
-    @contextmanager
-    def _built(self, precision: str, *, draft: bool) -> Iterator[Artifact]:
-        folder = Path(tempfile.mkdtemp(prefix="edgekit-"))
-        try:
-            options = replace(self._options, precision=precision, draft=draft)
-            yield self._target.build(self._model, self._profile, folder, options)
-        finally:
-            shutil.rmtree(folder)
 
 
 def candidates(quantized: Quantized, floats: Sequence[str], precisions: Sequence[str]) -> Iterator[Candidate]:

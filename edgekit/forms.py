@@ -9,19 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from edgekit.candidates import (
-    AUTO,
-    FLOAT16,
-    FLOAT32,
-    Candidate,
-    Fates,
-    FloatForm,
-    candidates,
-    first_that_holds,
-    require_size,
-)
+from edgekit.candidates import Candidate, Fates, candidates, first_that_holds, require_size
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import Samples
+from edgekit.float_form import AUTO, FLOAT16, FLOAT32, FloatForm
 from edgekit.model import Model
 from edgekit.stages.build import Build, Built
 from edgekit.stages.check import CheckOperators
@@ -175,7 +166,7 @@ class Forms:
             verified = self._walk.run_stage(sets, verified, Verified)
         halved = self._scheme == "auto" and options.precision == AUTO and candidate.precision == FLOAT16
         if (chosen_freely or halved) and not held_to.any_speed:
-            of_float.require_as_fast(verified.artifact.main, held_to.samples)
+            of_float.require_as_fast(verified.artifact, held_to.samples)
         return verified
 
     def _checked(self, form: Quantized) -> Model:

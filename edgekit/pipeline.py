@@ -13,7 +13,7 @@ import numpy as np
 
 from edgekit.atomic import atomic_directory
 from edgekit.bundle import Bundle, foreign_files, is_bundle, read_bundle
-from edgekit.candidates import AUTO, FLOAT32, Choice, Fates
+from edgekit.candidates import Choice, Fates
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
@@ -25,6 +25,7 @@ from edgekit.errors import InputError
 from edgekit.execution.recurrence import SEEDED_STEPS, FedBack, with_states
 from edgekit.execution.reference import Reference
 from edgekit.fingerprint import data_files, fingerprint, model_files
+from edgekit.float_form import AUTO, FLOAT32
 from edgekit.forms import Forms, HeldTo
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model

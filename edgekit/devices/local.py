@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from typing import Self
 
@@ -14,7 +14,7 @@ import numpy as np
 from edgekit.bundle import Bundle
 from edgekit.device import Device, Session, Timing
 from edgekit.device_check.check_service import run_times
-from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, PROGRAM, SERVE, together
+from edgekit.device_check.python_check import IN_DEFAULT_PRECISION, ON_PROCESSOR, PROGRAM, SERVE, together
 from edgekit.devices import LOCAL
 from edgekit.devices.channel import Channel
 from edgekit.devices.own_check import with_own_check
@@ -88,14 +88,20 @@ class LocalDevice(Device):
         with self._open_process(bundle, (*SERVE, *together(streams, batch))) as session:
             yield session
 
+    def open_alone(self, bundle: Bundle) -> AbstractContextManager[Session]:
+        """The bundle's check in a process of its own, where nothing else was done before.
+
+        Raises:
+            RequirementError: It has no check that runs so.
+        """
+        return self._open_process(bundle, (*SERVE, ON_PROCESSOR))
+
     @contextmanager
     def _open_process(self, bundle: Bundle, arguments: Sequence[str]) -> Iterator[Session]:
-        require_python_check(bundle, LOCAL)
-        with (
-            with_own_check(bundle) as ours,
-            Channel([sys.executable, *arguments], self.timeout, folder=ours.path) as channel,
-        ):
-            yield ServiceSession(channel, bundle, LOCAL)
+        with with_own_check(bundle) as ours:
+            require_python_check(ours, LOCAL)
+            with Channel([sys.executable, *arguments], self.timeout, folder=ours.path) as channel:
+                yield ServiceSession(channel, bundle, LOCAL)
 
 
 class _RunnerSession(Session):

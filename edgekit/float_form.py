@@ -1,0 +1,135 @@
+"""The float model as the target builds it, which another form of the model has to be better than."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from edgekit.data.samples import Samples
+from edgekit.device import Session
+from edgekit.devices.local import LocalDevice
+from edgekit.devices.own_check import draft_bundle
+from edgekit.errors import RequirementError
+from edgekit.model import Model
+from edgekit.reporting.summary import bytes_text
+from edgekit.stages.build import Built
+from edgekit.stages.bundle import loaded_bytes
+from edgekit.target import Artifact, BuildOptions, Profile, Target
+from edgekit.timing.latency import Interval, ratio_interval, time_in_turns
+
+AUTO = "auto"
+"""The precision of the target's choice, where that is accurate enough; else float32."""
+FLOAT16 = "float16"
+FLOAT32 = "float32"
+SAME_SPEED = 1.05
+"""Latencies whose ratio is below this are the same: the machine's own noise is as large."""
+AS_FAST = 0.95
+"""One that is surely below this is not looked at again."""
+LOOKS = 3
+"""How often both are opened and timed where it is not clear: how one was loaded may be why it is slow."""
+
+
+class NotWorthItError(RequirementError):
+    """A quantized model is no better than the float model, or a model is too large."""
+
+
+class FloatForm:
+    """The float model as the target builds it: what another form has to be smaller than, and no slower.
+
+    With the precision ``auto`` it is smaller in half precision and, where a runtime widens half weights as it computes,
+    faster in single.
+
+    Args:
+        model: The float model.
+        target: Who builds it.
+        profile: The device.
+        options: How it is built.
+    """
+
+    def __init__(self, model: Model, target: Target, profile: Profile, options: BuildOptions) -> None:
+        self._model = model
+        self._target = target
+        self._profile = profile
+        asked = options.precision
+        self._smallest, self._fastest = (FLOAT16, FLOAT32) if asked == AUTO else (asked, asked)
+        self._options = replace(options, compression=None)
+
+    def require_smaller(self, built: Built) -> None:
+        """Checks that a quantized model saves space.
+
+        Raises:
+            NotWorthItError: It is as large as the float model.
+        """
+        size = loaded_bytes(built.artifact)
+        if size < self._model.weight_bytes / 2:
+            return  # in half precision the weights alone take more
+        with self._built(self._smallest, draft=False) as artifact:  # a draft may be larger than what ships
+            of_float = loaded_bytes(artifact)
+        if size >= of_float:
+            raise NotWorthItError(
+                "is no smaller than the float model",
+                expected=f"less than {bytes_text(of_float)}",
+                found=bytes_text(size),
+            )
+
+    def require_as_fast(self, built: Artifact, samples: Samples) -> None:
+        """Checks that another form takes no longer, where the device's own runtime runs here.
+
+        Args:
+            built: What was built of it.
+            samples: The first is what both are timed on.
+
+        Raises:
+            NotWorthItError: It is slower than the float model, more often than not.
+        """
+        if not self._profile.runs_here:
+            return
+        feeds = next(iter(samples)).feeds
+        slower = 0
+        with self._built(self._fastest, draft=True) as of_float:
+            for _ in range(LOOKS):
+                ratio = self._ratio(built, of_float, feeds)
+                if ratio is None or ratio[1] < AS_FAST:
+                    return
+                slower += ratio[0] > 1 and math.sqrt(ratio[0] * ratio[1]) > SAME_SPEED
+        if slower > LOOKS / 2:
+            raise NotWorthItError("is slower than the float model")  # by how much would differ from run to run
+
+    def _ratio(self, built: Artifact, of_float: Artifact, feeds: Mapping[str, np.ndarray]) -> Interval | None:
+        """In which interval lies how many times as long one takes as the other, each in a process of its own.
+
+        In a process that has done other work before, a model may be slower than it is in an app.
+        """
+        with ExitStack() as processes:
+            sessions = [processes.enter_context(self._alone(each)) for each in (built, of_float)]
+            timers = {
+                name: partial(_milliseconds, session, feeds)
+                for name, session in zip(("built", "float"), sessions, strict=True)
+            }
+            times = time_in_turns(timers)
+        return ratio_interval(times["built"], times["float"])
+
+    def _alone(self, artifact: Artifact) -> AbstractContextManager[Session]:
+        draft = draft_bundle(artifact, self._profile, artifact.main.parent)
+        return LocalDevice().open_alone(draft)
+
+    @contextmanager
+    def _built(self, precision: str, *, draft: bool) -> Iterator[Artifact]:
+        folder = Path(tempfile.mkdtemp(prefix="edgekit-"))
+        try:
+            options = replace(self._options, precision=precision, draft=draft)
+            yield self._target.build(self._model, self._profile, folder, options)
+        finally:
+            shutil.rmtree(folder)
+
+
+def _milliseconds(session: Session, feeds: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Sequence[float]:
+    return session.time(feeds, runs, warm_up).milliseconds

@@ -1,0 +1,110 @@
+"""What a form of a model has to be better than: the same model in float."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgekit import float_form
+from edgekit.data.samples import FolderSamples, open_samples
+from edgekit.float_form import LOOKS, FloatForm, NotWorthItError
+from edgekit.model import Model
+from edgekit.registry import find_profile
+from edgekit.stages.load import Load
+from edgekit.target import Artifact, BuildOptions
+from edgekit.timing.latency import Interval
+
+OnnxFile = Callable[..., Path]
+CLEARLY_FASTER, AS_FAST, SLOWER = (0.4, 0.5), (0.97, 1.03), (1.01, 1.3)
+BARELY_SLOWER, NOT_CLEAR = (1.02, 1.06), (0.9, 1.4)
+
+
+@pytest.fixture
+def model(onnx_file: OnnxFile) -> Model:
+    w = np.random.default_rng(0).standard_normal((64, 256)).astype(np.float32)
+    return Load()(onnx_file("f (float[1, 64] x) => (float[1, 256] y) { y = MatMul(x, w) }", w=w)).model
+
+
+@pytest.fixture
+def samples(tmp_path: Path, model: Model) -> FolderSamples:
+    (tmp_path / "data").mkdir()
+    np.savez(tmp_path / "data" / "0.npz", x=np.ones((1, 64), np.float32))
+    return open_samples(tmp_path / "data", model.inputs)
+
+
+@pytest.fixture
+def form(model: Model) -> FloatForm:
+    return FloatForm(model, *find_profile("intel-cpu"), BuildOptions())
+
+
+@pytest.fixture
+def built(model: Model, tmp_path: Path) -> Artifact:
+    target, profile = find_profile("intel-cpu")
+    (tmp_path / "built").mkdir()
+    return target.build(model, profile, tmp_path / "built", BuildOptions(precision="float16"))
+
+
+@pytest.mark.parametrize(
+    ("looks", "slower"),
+    [
+        ((CLEARLY_FASTER,), False),
+        ((SLOWER, SLOWER, SLOWER), True),
+        ((SLOWER, AS_FAST, SLOWER), True),
+        ((SLOWER, AS_FAST, AS_FAST), False),
+        ((AS_FAST,) * LOOKS, False),
+        ((BARELY_SLOWER,) * LOOKS, False),
+        ((NOT_CLEAR,) * LOOKS, False),
+        ((SLOWER, CLEARLY_FASTER), False),
+        ((None,), False),
+    ],
+)
+def test_what_is_slower_more_often_than_not_is_not_worth_it(
+    form: FloatForm,
+    built: Artifact,
+    samples: FolderSamples,
+    monkeypatch: pytest.MonkeyPatch,
+    looks: Sequence[Interval | None],
+    slower: bool,
+) -> None:
+    left = list(looks)
+    monkeypatch.setattr(FloatForm, "_ratio", lambda *_: left.pop(0))
+
+    if slower:
+        with pytest.raises(NotWorthItError, match="is slower than the float model"):
+            form.require_as_fast(built, samples)
+    else:
+        form.require_as_fast(built, samples)
+
+    assert left == []
+
+
+def test_where_the_device_is_another_nothing_is_timed(model: Model, built: Artifact, samples: FolderSamples) -> None:
+    FloatForm(model, *find_profile("ios18"), BuildOptions()).require_as_fast(built, samples)
+
+
+def test_both_are_timed_in_processes_of_their_own(
+    form: FloatForm, built: Artifact, samples: FolderSamples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    class Spied:
+        def __init__(self, session: Any) -> None:
+            self._session = session
+
+        def time(self, feeds: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Any:
+            asked.append(self._session.executed_by)
+            return self._session.time(feeds, runs, warm_up)
+
+    milliseconds = float_form._milliseconds
+    monkeypatch.setattr(float_form, "_milliseconds", lambda session, *rest: milliseconds(Spied(session), *rest))
+    monkeypatch.setattr("edgekit.timing.latency.ENOUGH_SECONDS", 0.3)
+
+    low, high = form._ratio(built, built, next(iter(samples)).feeds) or (0, 0)
+
+    assert len(asked) >= 2
+    assert all(name.startswith("OpenVINO") and ", on " in name for name in asked)  # as a check of its own says
+    assert 0.5 < (low * high) ** 0.5 < 2
