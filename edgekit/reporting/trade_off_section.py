@@ -21,7 +21,10 @@ LEAST_SPAN = 1e-4
 LOGARITHMIC_FROM = 3
 """Ratio of the largest to the least figure from which on an axis is logarithmic."""
 
-_STYLES = {"ships": "chosen", "refused": "refused", "failed": "refused", "not needed": "spare"}
+COMPARED = "compared"
+"""The outcome of what was measured beside the candidates, and could not ship."""
+
+_STYLES = {"ships": "chosen", "refused": "refused", "failed": "refused", "not needed": "spare", COMPARED: "spare"}
 
 
 def trade_off(manifest: Manifest) -> dict[str, Any]:
@@ -30,6 +33,8 @@ def trade_off(manifest: Manifest) -> dict[str, Any]:
     record = stage_record(manifest, "quantize")
     trials = {trial["candidate"]: trial for trial in record.get("curve", ())}
     merged = [{**trials.get(candidate["candidate"], {}), **candidate} for candidate in candidates]
+    if "unrestricted" in record:
+        merged.append(_unrestricted(record["unrestricted"]))
     charts = [
         chart
         for chart in (
@@ -43,6 +48,16 @@ def trade_off(manifest: Manifest) -> dict[str, Any]:
         for number, candidate in enumerate(merged, 1)
     ]
     return {"charts": charts, "head": HEAD, "rows": rows, "notes": _notes(merged, charts, record.get("max_drop"))}
+
+
+def _unrestricted(trial: Mapping[str, Any]) -> dict[str, Any]:
+    """The chosen candidate without what keeps its sums from saturation, judged by the worst of its settings."""
+    reason = "for comparison: sums of products may saturate on processors without VNNI"
+    settings: Mapping[str, float] = trial.get("settings", {})
+    if settings:
+        worst = min(settings, key=lambda name: settings[name])
+        reason += f"; {value_text(trial['metric'], settings[worst])} with {worst}"
+    return {**trial, "fate": COMPARED, "reason": reason}
 
 
 def _cells(number: int, candidate: Mapping[str, Any]) -> tuple[str, ...]:

@@ -53,3 +53,23 @@ def test_without_times_there_is_one_chart_and_without_candidates_a_sentence() ->
     nothing = trade_off({"stages": []})
     assert (nothing["charts"], nothing["rows"]) == ([], [])
     assert nothing["notes"] == ["Nothing was tried: the model was not quantized, or by a scheme that leaves no choice."]
+
+
+def test_what_keeping_sums_from_saturation_costs_stands_beside_the_candidates() -> None:
+    given = manifest({**GOOD, "weight_bytes": 1000})
+    settings = {"OpenVINO, 1 thread": 0.999, "OpenVINO, isa:avx2": 0.32}
+    free = {**FLOATING, "candidate": "integers, unrestricted", "value": 0.32, "drop": 0.68, "sqnr_db": 3.0}
+    given["stages"][0]["record"]["unrestricted"] = {
+        **free,
+        "latency_ms": 4.0,
+        "weight_bytes": 1000,
+        "settings": settings,
+    }
+
+    *_, row = trade_off(given)["rows"]
+
+    assert row["style"] == "spare"
+    assert row["cells"][1:4] == ("integers, unrestricted", "compared", "agreement 32.00%")
+    assert row["cells"][-1] == (
+        "for comparison: sums of products may saturate on processors without VNNI; 32.00% with OpenVINO, isa:avx2"
+    )
