@@ -41,11 +41,18 @@ def seeded_inputs(
     return {spec.name: _draw(spec, seed, (limits or {}).get(spec.name), natural) for spec in specs}
 
 
+def _how_to_fix(spec: ValueSpec) -> str:
+    """The options that give an input's free dimensions a size."""
+    free = [dim for dim in spec.shape or () if not isinstance(dim, int)]
+    names = dict.fromkeys(filter(None, free))
+    if not free or len(names) < len(set(free)) or any(not name.isidentifier() for name in names):
+        return "fix it with --dim or --shape"
+    return f"fix it with {' '.join(f'--dim {name}=SIZE' for name in names)}, the sizes that the model meets in use"
+
+
 def _draw(spec: ValueSpec, seed: int, limit: Limit | None, natural: bool) -> np.ndarray:
     if spec.shape is None or not spec.is_static:
-        raise InputError(
-            "no input can be drawn while its shape is dynamic", subject=spec, hint="fix it with --dim or --shape"
-        )
+        raise InputError("no input can be drawn while its shape is dynamic", subject=spec, hint=_how_to_fix(spec))
     shape = tuple(dim for dim in spec.shape if isinstance(dim, int))
     if any(dim < 0 for dim in shape) or math.prod(shape) > MOST_ELEMENTS:
         raise InputError(

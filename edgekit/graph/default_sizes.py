@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgekit.graph.shape_request import ShapeRequest, terms
-from edgekit.model import ValueSpec
+from edgekit.model import Dim, ValueSpec
 
 BATCH = re.compile(r"n|b|bs|n?batch([_ ]?(size|dim|dimension|axis|n|no|num|count))?", re.IGNORECASE)
 """What exporters and people call the dimension that counts samples."""
@@ -16,6 +16,9 @@ COUNTS_STEPS = re.compile(
     r"seq|time|frame|len|step|token|word|char|sample|chunk|window|point|row|past|^t$", re.IGNORECASE
 )
 """What names of dimensions have in them that count steps of one sample."""
+ANY_NUMBER = re.compile(r"n|b", re.IGNORECASE)
+"""Of these names, what people call other numbers too."""
+PLAIN_RANK = 2
 PICTURE_RANK = 4
 STATED_SIZE = "imgsz"
 """Ultralytics' entry of a file's metadata: height and width, ``[640, 640]``."""
@@ -44,9 +47,9 @@ def with_default_sizes(
 ) -> tuple[ShapeRequest, list[DefaultSize]]:
     """A request completed by the sizes of free dimensions that it leaves out.
 
-    A dimension that is called as batches are is 1, and so is one that stands first of two or more and is free, unless
-    its name says that it counts steps, or another dimension of the input is called as batches are. Height and width
-    of a picture are what the file states.
+    Of an input the first dimension that is called as batches are is 1, and so is one that stands first of two or more
+    and is free, unless its name says that it counts steps, or another dimension of the input is called as batches are.
+    Height and width of a picture are what the file states.
 
     Args:
         request: What was asked for, which always wins.
@@ -77,7 +80,8 @@ def with_default_sizes(
 def _defaults(spec: ValueSpec, inputs: Sequence[ValueSpec], metadata: Mapping[str, str]) -> dict[int, tuple[int, str]]:
     """The sizes of an input's free dimensions, by axis, each with the reason."""
     shape = spec.shape or ()
-    found = {axis: (1, "one sample") for axis, dim in enumerate(shape) if isinstance(dim, str) and BATCH.fullmatch(dim)}
+    batch = _batch_axis(shape)
+    found = {} if batch is None else {batch: (1, "one sample")}
     if not found and len(shape) > 1 and not isinstance(shape[0], int) and _may_count_samples(shape[0], inputs):
         found[0] = (1, "one sample")
     stated = _stated_size(metadata)
@@ -86,6 +90,18 @@ def _defaults(spec: ValueSpec, inputs: Sequence[ValueSpec], metadata: Mapping[st
             if not isinstance(shape[axis], int):
                 found[axis] = (size, f"which the file states ({STATED_SIZE})")
     return found
+
+
+def _batch_axis(shape: Sequence[Dim]) -> int | None:
+    """Where a dimension stands that is called as batches are, and may be one.
+
+    ``N`` is what people call any number: behind a batch it is none, nor behind a 1 or alone, as a sound's samples are.
+    """
+    axis = next((axis for axis, dim in enumerate(shape) if isinstance(dim, str) and BATCH.fullmatch(dim)), None)
+    if axis is None:
+        return None
+    alone = len(shape) == 1 or (len(shape) == PLAIN_RANK and shape[0] == 1)
+    return None if alone and ANY_NUMBER.fullmatch(str(shape[axis])) else axis
 
 
 def _may_count_samples(dim: str | None, inputs: Sequence[ValueSpec]) -> bool:

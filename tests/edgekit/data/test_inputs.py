@@ -61,7 +61,8 @@ def test_a_dynamic_shape_is_refused() -> None:
     with pytest.raises(InputError) as caught:
         seeded_inputs([ValueSpec("x", "float32", ("N", 3))], 0)
     assert str(caught.value) == (
-        "x: float32 N×3: no input can be drawn while its shape is dynamic\nhint: fix it with --dim or --shape"
+        "x: float32 N×3: no input can be drawn while its shape is dynamic\n"
+        "hint: fix it with --dim N=SIZE, the sizes that the model meets in use"
     )
 
 

@@ -44,6 +44,8 @@ def test_a_dimension_that_stands_first_and_is_free_is_one(name: str | None) -> N
         ("past_sequence_length + sequence_length", 8),
         ("time", "batch", 40),
         ("samples",),
+        ("N",),
+        (1, "N"),
         (None,),
         ("W",),
     ],
@@ -51,6 +53,11 @@ def test_a_dimension_that_stands_first_and_is_free_is_one(name: str | None) -> N
 def test_what_counts_steps_stays_free(shape: Shape) -> None:
     (found,), _ = completed(shape)
     assert found == tuple(1 if dim == "batch" else dim for dim in shape)
+
+
+def test_behind_a_batch_there_is_no_second_one() -> None:
+    assert completed(("batch_size", "N"), ("batch_size",))[0] == [(1, "N"), (1,)]
+    assert completed(("N", "T", 80), (2, "N", 64), ("N",))[0] == [(1, "T", 80), (2, 1, 64), (1,)]
 
 
 def test_a_name_that_stands_elsewhere_too_is_no_batch() -> None:
