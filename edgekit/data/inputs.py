@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import zlib
 from collections.abc import Sequence
 
@@ -16,6 +17,8 @@ from edgekit.model import Arrays, ValueSpec
 
 MOST_ELEMENTS = 1 << 27
 """An input of more elements (half a gigabyte in single precision) is refused before it is allocated."""
+OPTION_NAME = re.compile(r"[\w.:-]+")
+"""Names of dimensions that need no quotes on a command line."""
 
 
 def seeded_inputs(
@@ -43,11 +46,15 @@ def seeded_inputs(
 
 def _how_to_fix(spec: ValueSpec) -> str:
     """The options that give an input's free dimensions a size."""
+    sizes = ", the sizes that the model meets in use"
     free = [dim for dim in spec.shape or () if not isinstance(dim, int)]
     names = dict.fromkeys(filter(None, free))
-    if not free or len(names) < len(set(free)) or any(not name.isidentifier() for name in names):
-        return "fix it with --dim or --shape"
-    return f"fix it with {' '.join(f'--dim {name}=SIZE' for name in names)}, the sizes that the model meets in use"
+    if free and all(free) and all(OPTION_NAME.fullmatch(name) for name in names):
+        return f"fix it with {' '.join(f'--dim {name}=SIZE' for name in names)}{sizes}"
+    if free and OPTION_NAME.fullmatch(spec.name):
+        shape = ",".join(str(dim) if isinstance(dim, int) else "SIZE" for dim in spec.shape or ())
+        return f"fix it with --shape {spec.name}={shape}{sizes}"
+    return "fix it with --dim or --shape"
 
 
 def _draw(spec: ValueSpec, seed: int, limit: Limit | None, natural: bool) -> np.ndarray:

@@ -11,7 +11,7 @@ from edgekit.data.inputs import seeded_inputs
 from edgekit.data.limits import Interval, index_limits
 from edgekit.data.words import ANY_WORDS
 from edgekit.errors import InputError
-from edgekit.model import Model, ValueSpec
+from edgekit.model import Dim, Model, ValueSpec
 
 OnnxModel = Callable[..., onnx.ModelProto]
 
@@ -57,12 +57,23 @@ def test_a_scalar_has_no_dimensions() -> None:
     assert draw("int64", ()).shape == ()
 
 
-def test_a_dynamic_shape_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("shape", "told", "options"),
+    [
+        (("N", 3), "N×3", "--dim N=SIZE"),
+        ((1, 3, "H", "p2o.Dynamic.1"), "1×3×H×p2o.Dynamic.1", "--dim H=SIZE --dim p2o.Dynamic.1=SIZE"),
+        ((1, None), "1×?", "--shape x=1,SIZE"),
+        ((1, "N + 1", "T"), "1×N + 1×T", "--shape x=1,SIZE,SIZE"),
+    ],
+)
+def test_a_dynamic_shape_is_refused_with_the_options_that_fix_it(
+    shape: tuple[Dim, ...], told: str, options: str
+) -> None:
     with pytest.raises(InputError) as caught:
-        seeded_inputs([ValueSpec("x", "float32", ("N", 3))], 0)
+        seeded_inputs([ValueSpec("x", "float32", shape)], 0)
     assert str(caught.value) == (
-        "x: float32 N×3: no input can be drawn while its shape is dynamic\n"
-        "hint: fix it with --dim N=SIZE, the sizes that the model meets in use"
+        f"x: float32 {told}: no input can be drawn while its shape is dynamic\n"
+        f"hint: fix it with {options}, the sizes that the model meets in use"
     )
 
 
