@@ -34,8 +34,8 @@ FAR_BETTER_DB = 2.0
 WORTH_A_RESCUE = 1.1
 """A near miss that is faster by more than this factor than all that hold the budget is brought into it."""
 RESCUE_SLOWER = 0.1
-"""Of near misses that are slower by less than this share the one that has lost the least is brought into the budget: it
-keeps more of its layers."""
+"""Of near misses that are slower by less than this share the one that has lost the least is brought into the budget, of
+those the one with the least error: it keeps more of its layers."""
 SAME_SIZE = 1.1
 """Sizes whose ratio is below this do not decide between candidates."""
 HOPELESS = 10
@@ -299,7 +299,7 @@ def search(
             return
         fastest = max(trial.speedup for trial in misses)
         as_good = [trial for trial in misses if trial.speedup * (1 + RESCUE_SLOWER) >= fastest]
-        miss = min(as_good, key=lambda trial: trial.score.drop)
+        miss = min(as_good, key=lambda trial: (trial.score.drop, -trial.score.sqnr_db))
         for candidate in _rescues(miss, sensitive(miss.written, miss.settings), write):
             trials = bench.measured([candidate], max_drop)
             trials = [trial for trial in trials if trial.score.drop > max_drop or bench.complete(trial)]

@@ -10,7 +10,7 @@ import numpy as np
 Clock = Callable[[], float]
 """Tells seconds that only grow, such as :func:`time.perf_counter`."""
 
-ROUNDS = 6
+ROUNDS = 12
 ROUND_S = 0.01
 """Rounds in which models are timed in turns, and how long each one's turn takes."""
 MORE_ROUNDS = 30

@@ -14,7 +14,7 @@ from edgekit.progress import Step
 from edgekit.quantizer import CandidateError, Opened
 from edgekit_quantize.accounts.account import INTEGERS, STORED, LayerAccount
 from edgekit_quantize.calibration.references import Reference, References
-from edgekit_quantize.search.scoring import EXPLAINED, Scorer
+from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, Scorer
 from edgekit_quantize.search.search import Bench, Outcome, search
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Settings
@@ -22,6 +22,7 @@ from edgekit_quantize.writing.candidate import Written
 
 FLOAT_S = 2e-3
 FLOAT_SIZE, SIZE = 400, 100
+ONES = np.ones(4, np.float32)
 
 
 @dataclass
@@ -85,13 +86,14 @@ def _chosen(
     done: str = INTEGERS,
     written: Callable[[Collection[str], bool], object] = lambda keep_float, adaptive: None,
     progress: Step | None = None,
+    answer: np.ndarray = ONES,
+    metric: str = EXPLAINED,
 ) -> Outcome:
     models = {name: _model(SIZE if isinstance(form, Opened) else form.size) for name, form in candidates.items()}
     runners = {id(models[name]): runner for name, runner in candidates.items()}
     settings = {name: Settings(block=number) for number, name in enumerate(candidates)}
     names = dict(enumerate(candidates))
-    one = np.ones(4, np.float32)
-    scorer = Scorer(References.of([Reference({"x": one}, {"y": one})]), EXPLAINED, 1.0)
+    scorer = Scorer(References.of([Reference({"x": answer}, {"y": answer})]), metric, 1.0)
     judge = Judge(scorer, lambda model: runners[id(model.graph_model)])
     bench = Bench(judge, Model(_model(FLOAT_SIZE)), Slow(FLOAT_S, 0), progress=progress, clock=CLOCK)
 
@@ -188,6 +190,24 @@ def test_of_near_misses_that_are_about_as_fast_the_nearest_is_tried_with_more_ca
     outcome = _chosen({"fastest": Slow(FLOAT_S / 4, 0.25), "nearer": Slow(FLOAT_S / 4 * slower, 0.2)})
 
     assert {trial.name.partition(",")[0] for trial in outcome.curve[2:]} == {rescued}
+
+
+@dataclass
+class Decides(Slow):
+    """Takes the other one of two classes, by more or less."""
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        CLOCK.seconds += self.seconds
+        return {"y": np.array([2.0, 2.0 - self.error], np.float32)}
+
+
+def test_of_near_misses_that_lost_the_same_the_one_with_the_least_error_is_tried_with_more_care() -> None:
+    near = {"first": Decides(FLOAT_S / 4, 1.0), "nearer": Decides(FLOAT_S / 4, 0.1)}
+
+    outcome = _chosen(near, max_drop=0.2, answer=np.array([1.0, 2.0], np.float32), metric=AGREEMENT)
+
+    assert [trial.score.drop for trial in outcome.curve[:2]] == [1.0, 1.0]
+    assert {trial.name.partition(",")[0] for trial in outcome.curve[2:]} == {"nearer"}
 
 
 @pytest.mark.parametrize(("share", "tried"), [(0.25, 4), (0.89, 4), (0.95, 2)])
