@@ -39,8 +39,11 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 @pytest.fixture
-def serve(sample_apps: Path, node_modules: Path) -> Callable[..., AbstractContextManager[str]]:
-    """Serves bundles with a page, by default that of the digits, and tells the URL."""
+def serve(sample_apps: Path, node_modules: Path, page: Page) -> Callable[..., AbstractContextManager[str]]:
+    """Serves bundles with a page, by default that of the digits, and tells the URL.
+
+    The page is left before the server ends: what it still loads, such as golden data, would complain of it.
+    """
 
     @contextmanager
     def served(*bundles: Path, app: Path = sample_apps / "web") -> Iterator[str]:
@@ -50,6 +53,7 @@ def serve(sample_apps: Path, node_modules: Path) -> Callable[..., AbstractContex
             assert server.stdout is not None
             try:
                 yield server.stdout.readline().strip()
+                page.goto("about:blank")
             finally:
                 server.terminate()
 
