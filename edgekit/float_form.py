@@ -95,7 +95,9 @@ class FloatForm:
         feeds = next(iter(samples)).feeds
         slower = 0
         with self._built(self._fastest, draft=True) as of_float:
-            for _ in range(LOOKS):
+            for look in range(LOOKS):
+                if self._options.progress is not None:
+                    self._options.progress("timing beside the float model", look, LOOKS)
                 ratio = self._ratio(built, of_float, feeds)
                 if ratio is None or ratio[1] < AS_FAST:
                     return
@@ -114,7 +116,7 @@ class FloatForm:
                 name: partial(_milliseconds, session, feeds)
                 for name, session in zip(("built", "float"), sessions, strict=True)
             }
-            times = time_in_turns(timers)
+            times = time_in_turns(timers, self._options.progress)
         return ratio_interval(times["built"], times["float"])
 
     def _alone(self, artifact: Artifact) -> AbstractContextManager[Session]:

@@ -21,6 +21,8 @@ FLAGS = {
 ARM = "neon"
 """The instruction set of every 64-bit ARM processor."""
 NAMES = (*FLAGS, ARM)
+WITHOUT_VNNI = ("avx2", "avx512")
+"""Those of x86 that add products of 8-bit integers in pairs, in 16 bits."""
 SHORT_VNNI = "avx_vnni"
 """The flag of processors whose VNNI works on 256 bits, without AVX-512: their sums have 32 bits all the same."""
 CPUINFO = Path("/proc/cpuinfo")

@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.errors import RequirementError
-from edgekit.execution.integer_products import with_exact_products
+from edgekit.execution.exact_products import with_exact_products
 from edgekit.execution.loop_limit import require_an_end, with_limited_loops
 from edgekit.execution.transforms import with_exact_transforms
 from edgekit.model import PROTOBUF_LIMIT, Arrays, Model
@@ -38,7 +38,7 @@ class Reference:
     """A session on the CPU, with the graph executed node by node as it is written: no fusions, no rewrites.
 
     Fourier transforms alone are computed in double precision (:mod:`edgekit.execution.transforms`), and products of
-    integers without saturation (:mod:`edgekit.execution.integer_products`).
+    integers without saturation (:mod:`edgekit.execution.exact_products`).
     Loops end with an error after the steps of :mod:`edgekit.execution.loop_limit`, unless ``--max-seconds`` was given.
 
     Args:

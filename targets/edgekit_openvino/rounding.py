@@ -16,13 +16,12 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
-from edgekit.instruction_sets import own_set
+from edgekit.instruction_sets import WITHOUT_VNNI, own_set
 from edgekit.model import Model, node_name
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.application import rewritten
 
 OP_TYPE = "QuantizeLinear"
-WITHOUT_VNNI = ("avx2", "avx512")
 STORED = ("i8", "u8", "i4", "u4")
 """Element types of weights with which the plugin quantizes activations by itself."""
 

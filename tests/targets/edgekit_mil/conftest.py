@@ -12,7 +12,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import edgekit_coreml
-from edgekit.execution.integer_products import with_exact_products
+from edgekit.execution.exact_products import with_exact_products
 from edgekit.model import Model
 
 OPSETS = {"": 22, "ai.onnx.ml": 3, "com.microsoft": 1}

@@ -12,13 +12,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 import edgekit_openvino
 from edgekit.api import package
-from edgekit.instruction_sets import own_set
+from edgekit.instruction_sets import WITHOUT_VNNI, own_set
 from edgekit.model import Model
 from edgekit.stages.load import Load
 from edgekit_openvino.rounding import with_rounding_written_out
 
 RNG = np.random.default_rng(3)
-WITH_VNNI = own_set() not in ("avx2", "avx512")
+WITH_VNNI = own_set() not in WITHOUT_VNNI
 """Whether OpenVINO has kernels here that multiply the integers of one row, and that quantize what it is fed."""
 needs_vnni = pytest.mark.skipif(not WITH_VNNI, reason="this processor has no VNNI")
 

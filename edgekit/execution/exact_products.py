@@ -7,11 +7,8 @@ model's operators mean does not depend on a processor.
 from __future__ import annotations
 
 from edgekit.graph.unsigned_weights import with_unsigned_weights
-from edgekit.instruction_sets import own_set
+from edgekit.instruction_sets import WITHOUT_VNNI, own_set
 from edgekit.model import Model
-
-SATURATING = ("avx2", "avx512")
-"""Instruction sets whose products of 8-bit integers are added in pairs, in 16 bits."""
 
 
 def with_exact_products(model: Model) -> Model:
@@ -20,4 +17,4 @@ def with_exact_products(model: Model) -> Model:
     Args:
         model: It is not changed.
     """
-    return with_unsigned_weights(model) if own_set() in SATURATING else model
+    return with_unsigned_weights(model) if own_set() in WITHOUT_VNNI else model
