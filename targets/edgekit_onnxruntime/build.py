@@ -6,6 +6,7 @@ from pathlib import Path
 
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.graph.unsigned_weights import with_unsigned_weights
+from edgekit.graph.value_info import without_inferable_value_info
 from edgekit.model import PROTOBUF_LIMIT, Model, ValueSpec
 from edgekit.target import Artifact, BuildOptions, Feature, Profile
 from edgekit_onnxruntime.devices import device_of
@@ -63,7 +64,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
 
     source, optimized = folder / "model.onnx", folder / "model.ort"
     written = with_unsigned_weights(model) if options.precision == "float32" and multiplies_integers(model) else model
-    written.save(source)
+    (written if options.draft else without_inferable_value_info(written)).save(source)
     alternatives: tuple[Path, ...]
     if options.draft:
         alternatives, ort_format = (), "left out: a draft"

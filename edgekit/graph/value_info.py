@@ -1,0 +1,41 @@
+"""Leaves out of a file what whoever reads it works out anyway: the types and shapes of inner values."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from edgekit.graph.shapes import ContradictionError, infer_shapes
+from edgekit.model import Model
+
+
+def without_inferable_value_info(model: Model) -> Model:
+    """The model without types and shapes that a constant tells itself, or that ONNX's shape inference finds again.
+
+    They are up to an eighth of a small file. Those of inputs and outputs stay, of branches and loops too, and those of
+    values that inference tells nothing of, or something else. The given model is not changed. What is left is for
+    writing: passes expect constants to have a type.
+    """
+    bare = model.graph_model.clone()
+    for graph in bare.graphs():
+        for value in _inner(graph).values():
+            value.shape = value.type = None
+    try:
+        inferred = infer_shapes(model.with_graph(bare), strict=False).graph_model
+    except ContradictionError:
+        return model
+    graphs = zip(model.graph_model.graphs(), bare.graphs(), inferred.graphs(), strict=True)
+    for told, left, found in (map(_inner, each) for each in graphs):
+        for name, value in told.items():
+            if (found[name].shape, found[name].type) != (value.shape, value.type):
+                left[name].shape, left[name].type = value.shape, value.type
+    for graph in bare.graphs():
+        for constant in graph.initializers.values():
+            if not constant.is_graph_input() and not constant.is_graph_output():
+                constant.shape = constant.type = None
+    return model.with_graph(bare)
+
+
+def _inner(graph: ir.Graph) -> dict[str, ir.Value]:
+    """What the graph's own nodes give and it does not hand out, by name."""
+    values = (value for node in graph for value in node.outputs)
+    return {value.name: value for value in values if value.name and not value.is_graph_output()}
