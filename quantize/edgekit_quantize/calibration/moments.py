@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 import onnx_ir as ir
 
@@ -10,6 +12,8 @@ from edgekit_quantize.graph.nodes import integer
 
 ROWS = 128
 """The most rows of a sample's product that are taken, evenly spread: neighbours tell much the same."""
+TOGETHER = 1024
+"""About how many rows wait to be multiplied at once: adding up the products takes longer than those of a few rows."""
 
 
 class Moments:
@@ -23,21 +27,36 @@ class Moments:
         self.count = 0
         self._sum = np.zeros(size, np.float64)
         self._products = np.zeros((size, size), np.float64)
+        self._waiting = np.empty((0, size), np.float32)
+        self._waits = 0
 
     def update(self, rows: np.ndarray) -> None:
         """Add rows, float32 of shape ``[n, K]``."""
+        if self._waits + len(rows) > len(self._waiting):
+            self._multiply()
+            if len(rows) > len(self._waiting):
+                self._waiting = np.empty((max(TOGETHER, len(rows)), rows.shape[1]), np.float32)
+        self._waiting[self._waits : self._waits + len(rows)] = rows
+        self._waits += len(rows)
         self.count += len(rows)
-        self._sum += rows.sum(0, dtype=np.float64)
-        self._products += rows.T @ rows
+
+    def _multiply(self) -> None:
+        rows = self._waiting[: self._waits]
+        if len(rows):
+            self._sum += rows.sum(0, dtype=np.float64)
+            self._products += rows.T @ rows
+        self._waits = 0
 
     @property
     def mean(self) -> np.ndarray:
         """``[K]``."""
+        self._multiply()
         return self._sum / max(self.count, 1)
 
     @property
     def second(self) -> np.ndarray:
         """``E[x x']``, ``[K, K]``, about zero."""
+        self._multiply()
         return self._products / max(self.count, 1)
 
     @property
@@ -56,6 +75,14 @@ def row_length(layer: Layer) -> int | None:
     if layer.kind in {"MatMul", "Gemm"} and weights.ndim == 2 and layer.data_index == 0:
         return int(weights.size // weights.shape[layer.channel_axis])
     return None
+
+
+def taken_rows(layer: Layer) -> Hashable:
+    """What tells which rows the layer takes of its input: layers of one input that agree in it multiply the same."""
+    if layer.kind != "Conv":
+        return layer.kind == "Gemm" and integer(layer.node, "transA", 0)
+    told = {name: str(layer.node.attributes.get(name)) for name in ("auto_pad", "pads", "strides", "dilations")}
+    return layer.weights().shape[1:], tuple(told.items())
 
 
 def rows_of(layer: Layer, data: np.ndarray) -> np.ndarray:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Hashable, Iterable, Mapping
 
 import numpy as np
 import onnx_ir as ir
 
 from edgekit_quantize.calibration.collect import observe
-from edgekit_quantize.calibration.moments import Moments, row_length, rows_of
+from edgekit_quantize.calibration.moments import Moments, row_length, rows_of, taken_rows
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph.layers import Layer
 from edgekit_quantize.placement import Plan
@@ -33,24 +34,25 @@ def adaptively_rounded(
         tensors: Statistics of the layers' inputs, with how they are smoothed.
         feeds: Samples.
     """
-    readers: dict[str, list[Layer]] = {}
+    readers: dict[str, dict[Hashable, list[Layer]]] = {}
     moments: dict[str, Moments] = {}
     for layer in plan.layers:
         length = row_length(layer)
         if length is not None and length <= LONGEST_ROW:
-            readers.setdefault(layer.data.name or "", []).append(layer)
-            moments[layer.name] = Moments(length)
+            alike = readers.setdefault(layer.data.name or "", {}).setdefault(taken_rows(layer), [])
+            moments[layer.name] = moments[alike[0].name] if alike else Moments(length)
+            alike.append(layer)
 
     def take(name: str, array: np.ndarray) -> None:
         smoothing = tensors[name].smoothing
         smooth = array if smoothing is None else array / smoothing.along(array.ndim)
-        for layer in readers[name]:
+        for layer, *_ in readers[name].values():
             moments[layer.name].update(rows_of(layer, smooth))
 
     observe(model, readers.keys(), feeds, take)
     chosen = {}
     for name, found in readers.items():
-        for layer in found:
+        for layer in itertools.chain(*found.values()):
             smoothing = tensors[name].smoothing
             weights = layer.weights() if smoothing is None else smoothing.into(layer)
             params = plan.weight_params(layer, weights, tensors, name)
