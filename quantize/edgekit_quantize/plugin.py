@@ -188,6 +188,7 @@ def _search(
         for trial in bench.measured([(f"{best.name}, unrestricted", settings, free)]):
             outcome.unrestricted = trial if bench.complete(trial) else None
     bench.original = None
+    bench.close()
     return outcome
 
 

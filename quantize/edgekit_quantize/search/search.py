@@ -118,15 +118,19 @@ class Bench:
     """Why candidates, by name, cannot be built, loaded or run."""
     nearest: Trial | None = None
     """The one that has lost the least so far."""
+    _open_still: dict[int, Runner] = field(default_factory=dict)
+    """What executes the candidates that were measured last, by the identity of their models."""
 
     def measured(self, candidates: Sequence[Candidate], max_drop: float = math.inf) -> list[Trial]:
         """The candidates, scored by the executor's workers where there is one, else here, and timed where that counts.
 
         The scores are those of the setting in which they are timed; :meth:`complete` judges one in the others.
         Those that lose more than ``max_drop`` are not timed. Those that are timed are opened together and scored side
-        by side, which reads the samples once; others are opened one at a time. None stays open. Those that cannot be
-        built, loaded or run are left out, and noted in :attr:`failures`.
+        by side, which reads the samples once, and stay open for :meth:`complete` until others are; those that are not
+        timed are opened one at a time. Those that cannot be built, loaded or run are left out, and noted in
+        :attr:`failures`.
         """
+        self.close()
         models = [self.float_model.with_graph(written.model) for _, _, written in candidates]
         opened: list[Runner | CandidateError | None] = [None] * len(models)
         if self.executor is not None:
@@ -154,6 +158,7 @@ class Bench:
             trials.append(trial)
             if not isinstance(runner, CandidateError | None) and score.drop <= max_drop:
                 timed.append((trial, runner))
+                self._open_still[id(trial.written.model)] = runner
         known = trials if self.nearest is None else [self.nearest, *trials]
         self.nearest = min(known, key=lambda trial: trial.score.drop, default=None)
         if timed and self.original is not None:
@@ -164,6 +169,7 @@ class Bench:
         """Measure the latencies of candidates once more, for longer."""
         if self.original is None:
             return
+        self.close()
         opened = [(trial, self._open(self.float_model.with_graph(trial.written.model))) for trial in trials]
         timed = [(trial, runner) for trial, runner in opened if not isinstance(runner, CandidateError)]
         if timed:
@@ -174,12 +180,17 @@ class Bench:
         if trial.score.complete:
             return True
         self._tell(f"evaluating {trial.name!r} as it ships", 1, 0)
-        score = self.judge.completed(self.float_model.with_graph(trial.written.model), trial.score)
+        still_open = self._open_still.pop(id(trial.written.model), None)
+        score = self.judge.completed(self.float_model.with_graph(trial.written.model), trial.score, still_open)
         if isinstance(score, CandidateError):
             self.failures[trial.name] = score.message
             return False
         trial.score = score
         return True
+
+    def close(self) -> None:
+        """Close what is open of the candidates that were measured last."""
+        self._open_still.clear()
 
     def _open(self, model: Model) -> Runner | CandidateError:
         try:

@@ -52,10 +52,10 @@ class Judge:
         """The score of a candidate that is open, in the worst of all its settings."""
         return self.scorer.of_settings([_named([timed_of(opened), *others_of(opened)])])[0]
 
-    def completed(self, candidate: Model, score: Score) -> Score | CandidateError:
-        """Open a candidate again, for its score in the settings that are missing, and give that of the worst."""
+    def completed(self, candidate: Model, score: Score, still_open: Runner | None = None) -> Score | CandidateError:
+        """Open a candidate again unless it is, for its score in the missing settings, and give that of the worst."""
         try:
-            opened = self.open(candidate)  # what is opened with it is closed with it
+            opened = self.open(candidate) if still_open is None else still_open
             others = others_of(opened)
             found = self.scorer.of_settings([_named(others)])[0] if others else score
         except CandidateError as error:
