@@ -1,6 +1,6 @@
-"""Whether a runtime that is held to an instruction set computes the float model at all.
+"""Whether what a runtime computes that is held to an instruction set tells anything of a quantized model.
 
-Where it does not, what it makes of a quantized form tells nothing: OpenVINO 2026.4 held to AVX2 on a processor with
+Where it does not compute the float model either, it tells nothing: OpenVINO 2026.4 held to AVX2 on a processor with
 AVX-512 ends, or reads memory that nobody wrote, in its kernel for MVN (layer normalization), whatever the weights are.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -76,6 +76,33 @@ class HeldSets:
         """Nothing is left to be found out."""
         self._names, self._known, self._lock = state["names"], {}, Lock()
 
+    def opened(self, candidate: Bundle, runner: Runner, closing: ExitStack) -> list[Runner]:
+        """What executes a candidate held to each of the sets that count, in a process each.
+
+        A set counts where the candidate computes with it nearly what it computes without, or else where the float
+        model does, which takes another build and another process to find out.
+
+        Args:
+            candidate: The candidate.
+            runner: Executes it with this processor's own instructions.
+            closing: Ends the processes.
+
+        Raises:
+            RequirementError: The candidate does not run with a set that counts.
+        """
+        counting: list[Runner] = []
+        for name in self._names:
+            try:
+                session = closing.enter_context(open_device(f"{SCHEME}:{name}").open(candidate))
+                agrees = self._known is None and self._compared(runner, session) is None
+            except RequirementError:
+                if name in self.usable:
+                    raise
+                continue
+            if agrees or name in self.usable:
+                counting.append(session)
+        return counting
+
     @property
     def usable(self) -> tuple[str, ...]:
         """Those with which the runtime computes the float model."""
@@ -95,12 +122,9 @@ class HeldSets:
         return self._known or {}
 
     def _tried(self) -> Iterator[tuple[str, str]]:
-        assert self._samples is not None
-        feeds = [sample.feeds for sample in islice(iter(self._samples), MOST_SAMPLES)]
         with self._built() as (bundle, runner):
-            wanted = _outputs(runner, feeds)
             for name in self._names:
-                flaw = _flaw(bundle, name, feeds, wanted)
+                flaw = self._flaw(bundle, name, runner)
                 if flaw is not None:
                     yield name, flaw
 
@@ -111,27 +135,32 @@ class HeldSets:
             artifact = self._target.build(self._model, self._profile, folder, self._options)
             yield draft_bundle(artifact, self._profile, folder), self._target.load(artifact.main, self._profile)
 
+    def _flaw(self, bundle: Bundle, name: str, runner: Runner) -> str | None:
+        """Why what the float model's bundle computes with a set tells nothing; None where it is right."""
+        try:
+            with open_device(f"{SCHEME}:{name}").open(bundle) as session:
+                return self._compared(runner, session)
+        except RequirementError as error:
+            return f"the runtime held to it does not run the float model either: {error.found or error.message}"
+
+    def _compared(self, runner: Runner, session: Runner) -> str | None:
+        """How the session's outputs are wrong on a few samples, the runner's being right; None where they are near."""
+        assert self._samples is not None
+        feeds = [sample.feeds for sample in islice(iter(self._samples), MOST_SAMPLES)]
+        wanted = _outputs(runner, feeds)
+        comparison = Comparison(tuple(wanted[0]) if wanted else ())
+        for right, found in zip(wanted, _outputs(session, feeds), strict=True):
+            comparison.add(right, found)
+        for output in comparison.results():
+            reached = output.sqnr_db if output.sqnr_db is not None else math.inf
+            if output.mismatch > MOST_MISMATCH or reached < LEAST_DB:
+                return (
+                    f"the runtime held to it computes the float model wrong: output {output.name!r} at "
+                    f"{reached:.1f} dB, {output.mismatch:.1%} of its elements not at all"
+                )
+        return None
+
 
 def _outputs(runner: Runner, feeds: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
     restart(runner)
     return [dict(runner.run(each)) for each in feeds]
-
-
-def _flaw(
-    bundle: Bundle, name: str, feeds: Sequence[Mapping[str, np.ndarray]], wanted: Sequence[Mapping[str, np.ndarray]]
-) -> str | None:
-    comparison = Comparison(tuple(wanted[0]) if wanted else ())
-    try:
-        with open_device(f"{SCHEME}:{name}").open(bundle) as session:
-            for right, found in zip(wanted, _outputs(session, feeds), strict=True):
-                comparison.add(right, found)
-    except RequirementError as error:
-        return f"the runtime held to it does not run the float model either: {error.found or error.message}"
-    for output in comparison.results():
-        reached = output.sqnr_db if output.sqnr_db is not None else math.inf
-        if output.mismatch > MOST_MISMATCH or reached < LEAST_DB:
-            return (
-                f"the runtime held to it computes the float model wrong: output {output.name!r} at {reached:.1f} dB, "
-                f"{output.mismatch:.1%} of its elements not at all"
-            )
-    return None

@@ -17,8 +17,7 @@ import numpy as np
 
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import Samples
-from edgekit.devices.instruction_set import SCHEME, held_here
-from edgekit.devices.opening import open_device
+from edgekit.devices.instruction_set import held_here
 from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.graph.integer_products import multiplies_integers
@@ -99,7 +98,7 @@ class Execute:
         opened = Opened(
             timed,
             partial(self._shipped, artifact) if self.threads != 1 else None,
-            None if sets is None else partial(self._held, artifact, place, sets, closing),
+            None if sets is None else partial(self._held, artifact, place, sets, timed, closing),
             loaded_bytes(artifact),
         )
         weakref.finalize(opened, closing.close)
@@ -109,13 +108,12 @@ class Execute:
         with _told_of_candidate("loaded"):
             return _CandidateRunner(self.target.load(artifact.main, self.profile))
 
-    def _held(self, artifact: Artifact, place: Path, sets: HeldSets, closing: ExitStack) -> Sequence[Runner]:
+    def _held(
+        self, artifact: Artifact, place: Path, sets: HeldSets, timed: Runner, closing: ExitStack
+    ) -> Sequence[Runner]:
         """What executes it held to each of the sets, in a process each; a stack closes them."""
-        if not sets.usable:
-            return ()
         with _told_of_candidate("loaded"):
-            draft = draft_bundle(artifact, self.profile, place)
-            sessions = [closing.enter_context(open_device(f"{SCHEME}:{name}").open(draft)) for name in sets.usable]
+            sessions = sets.opened(draft_bundle(artifact, self.profile, place), timed, closing)
         return [*map(_CandidateRunner, sessions)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from edgekit import instruction_sets
 from edgekit.bundle import read_bundle
 from edgekit.data.samples import Sample, open_samples
 from edgekit.devices.opening import open_device
+from edgekit.devices.own_check import draft_bundle
 from edgekit.devices.qemu import FOLDER_VARIABLE, x86_emulator
 from edgekit.errors import InputError
 from edgekit.instruction_sets import FLAGS, note_on, own_set, processor_flags
@@ -375,6 +377,42 @@ def test_sets_are_usable_where_the_float_model_is_right_with_them(normalized: tu
     plain = Model(_model(BY_HAND, w=np.ones((OUTPUTS, INPUTS, 1, 1), np.float32)))
     usable = HeldSets(["avx2", "avx512"], plain, target, profile, BuildOptions(), open_samples(data, plain.fed_inputs))
     assert usable.usable == ("avx2", "avx512")
+
+
+@needs_vnni
+def test_a_set_with_which_a_candidate_computes_the_same_counts_without_another_build(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, profile = find_profile("intel-cpu")
+    plain = Model(_model(BY_HAND, w=np.ones((OUTPUTS, INPUTS, 1, 1), np.float32)))
+    artifact = target.build(plain, profile, tmp_path, BuildOptions(draft=True))
+    draft = draft_bundle(artifact, profile, tmp_path)
+    runner = target.load(artifact.main, profile)
+    samples = open_samples(data, plain.fed_inputs)
+    sets = HeldSets(["avx2", "avx512"], plain, target, profile, BuildOptions(), samples)
+    monkeypatch.delattr(type(target), "build")
+    with ExitStack() as closing:
+        found = sets.opened(draft, runner, closing)
+        assert ["isa:avx2" in found[0].executed_by, "isa:avx512" in found[1].executed_by] == [True, True]
+
+
+@needs_vnni
+def test_a_set_counts_with_which_a_candidate_saturates_and_the_float_model_is_right(
+    saturating: Path, data: Path, tmp_path: Path
+) -> None:
+    target, profile = find_profile("intel-cpu")
+    model = Model(ir.load(saturating))
+    artifact = target.build(model, profile, tmp_path, BuildOptions(draft=True))
+    runner = target.load(artifact.main, profile)
+    plain = Model(_model(BY_HAND, w=np.ones((OUTPUTS, INPUTS, 1, 1), np.float32)))
+    samples = open_samples(data, plain.fed_inputs)
+    sets = HeldSets(["avx2"], plain, target, profile, BuildOptions(), samples)
+    with ExitStack() as closing:
+        (held,) = sets.opened(draft_bundle(artifact, profile, tmp_path), runner, closing)
+        feeds = next(iter(samples)).feeds
+        right, saturated = runner.run(feeds)["y"], held.run(feeds)["y"]
+    assert sets.unusable == {}
+    assert np.abs(saturated - right).max() > 0.1 * np.abs(right).max()
 
 
 @needs_vnni
