@@ -6,10 +6,11 @@ import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from edgekit.model import Model
 
-BETWEEN_TAGS = re.compile(r">\s+<")
+WITH_BODIES = ("If", "Loop", "TensorIterator")
 COUNTED_NAME = re.compile(r"\w+_\d+(\.\d+)?")
 SMALL_CONSTANT = 64
 """In bytes; one of this size takes less room than what the topology says of it."""
@@ -39,8 +40,28 @@ def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool
     if half_weights:
         fused = _halved(fused)
     openvino.save_model(fused, topology, compress_to_fp16=False)
-    text = topology.read_text(encoding="utf-8")
-    topology.write_text(BETWEEN_TAGS.sub("><", text), encoding="utf-8")  # an eighth of the file is indentation
+    topology.write_bytes(_without_repetitions(topology.read_bytes()))
+
+
+def _without_repetitions(topology: bytes) -> bytes:
+    """The same without indentation, and without types and shapes of inputs, each of which is that of an output.
+
+    Together they are a quarter of what OpenVINO writes. Its reader takes the identity alone of an input; Netron looks
+    the rest up as well, but for operators that have a body.
+    """
+    root = ElementTree.fromstring(topology)
+    for element in root.iter():
+        if not (element.text or "").strip():
+            element.text = None
+        element.tail = None
+    for layer in root.iter("layer"):
+        if layer.get("type") not in WITH_BODIES:
+            for port in layer.iterfind("input/port"):
+                number = port.attrib["id"]
+                port.clear()
+                port.set("id", number)
+    text = ElementTree.tostring(root, encoding="unicode").replace(" />", "/>")  # in what is quoted ">" is "&gt;"
+    return f'<?xml version="1.0"?>{text}'.encode()
 
 
 def _fused(converted: Any) -> Any:

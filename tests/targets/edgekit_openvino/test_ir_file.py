@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import onnx
@@ -91,3 +92,34 @@ def test_float16_halves_the_weights_and_still_takes_float32(tmp_path: Path) -> N
     got = edgekit_openvino.load(half).run({"x": x})["y"]
     assert got.dtype == np.float32
     np.testing.assert_allclose(got, x @ weights.astype(np.float16).astype(np.float32), rtol=1e-4, atol=1e-5)
+
+
+LOOPED = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 3, 4, 4] x) => (float[1, 4, 4, 4] y) <int64 most = {3}, bool go = {1}> {
+  c = Conv<pads = [1, 1, 1, 1]>(x, w)
+  y = Loop(most, go, c) <body = body (int64 i, bool on, float[1, 4, 4, 4] s) => (bool more, float[1, 4, 4, 4] t) {
+    more = Identity(on) t = Abs(s)
+  }>
+}"""
+
+
+def test_the_topology_tells_shapes_where_values_are_made_and_not_again_where_they_are_read(tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model(LOOPED)
+    weights = RNG.standard_normal((4, 3, 3, 3)).astype(np.float32)
+    proto.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    file = edgekit_openvino.convert(proto, tmp_path / "model")
+    assert b"\n" not in file.read_bytes()
+    layers = {layer.attrib["type"]: layer for layer in ElementTree.parse(file).getroot().iterfind("layers/layer")}
+    inputs = layers["Convolution"].findall("input/port")
+    assert [port.attrib for port in inputs] == [{"id": "0"}, {"id": "1"}]
+    assert [port.findall("dim") for port in inputs] == [[], []]
+    (output,) = layers["Convolution"].findall("output/port")
+    assert [dim.text for dim in output.findall("dim")] == ["1", "4", "4", "4"]
+    body = layers.get("Loop", layers.get("TensorIterator"))
+    assert body is not None
+    assert any(port.findall("dim") for port in body.findall("input/port"))
+    feeds = {"x": RNG.standard_normal((1, 3, 4, 4)).astype(np.float32)}
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(
+        edgekit_openvino.load(file).run(feeds)["y"], session.run(["y"], feeds)[0], rtol=1e-5, atol=1e-6
+    )
