@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from edgekit.model import Model
+from edgekit_openvino.shape_folding import fold_shapes
 
 WITH_BODIES = ("If", "Loop", "TensorIterator")
 COUNTED_NAME = re.compile(r"\w+_\d+(\.\d+)?")
@@ -35,6 +36,7 @@ def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool
     import openvino
 
     fused = _fused(converted)
+    fold_shapes(fused)
     _share_small_constants(fused)
     _name_anew(fused, model)
     if half_weights:
@@ -80,20 +82,23 @@ def _fused(converted: Any) -> Any:
 def _halved(converted: Any) -> Any:
     """The model with its float32 constants in float16, where that is worth it, behind operations that widen them.
 
-    OpenVINO halves all of them, or none; the small ones are put back.
+    OpenVINO halves all of them, or none; the small ones and those of float64 are put back.
     """
+    import openvino
     from openvino import opset13
     from openvino._offline_transformations import compress_model_transformation
 
+    given = {each.get_friendly_name(): each for each in converted.get_ops() if each.get_type_name() == "Constant"}
     halved = converted.clone()
     compress_model_transformation(halved)
     for widened in halved.get_ops():
         if widened.get_type_name() != "Convert" or WIDENS not in widened.get_rt_info():
             continue
         half = widened.input_value(0).get_node()
-        if half.get_byte_size() > WORTH_HALVING:
+        single = given[widened.get_friendly_name()]
+        if half.get_byte_size() > WORTH_HALVING and single.get_element_type() == openvino.Type.f32:
             continue
-        kept = opset13.constant(half.get_data().astype("float32"))
+        kept = opset13.constant(single.get_data(), single.get_element_type())
         kept.set_friendly_name(widened.get_friendly_name())
         for reader in widened.output(0).get_target_inputs():
             reader.replace_source_output(kept.output(0))

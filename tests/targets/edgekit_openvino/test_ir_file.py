@@ -8,6 +8,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+import edgekit
 import edgekit_openvino
 
 RNG = np.random.default_rng(0)
@@ -123,3 +124,31 @@ def test_the_topology_tells_shapes_where_values_are_made_and_not_again_where_the
     np.testing.assert_allclose(
         edgekit_openvino.load(file).run(feeds)["y"], session.run(["y"], feeds)[0], rtol=1e-5, atol=1e-6
     )
+
+
+DOUBLES = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[4, 256] x) => (double[4] y) {
+  h = MatMul(x, w)  d = Cast<to = 11>(h)  p = Mul(d, factors)  y = ReduceSum<keepdims = 0>(p, axes)
+}"""
+
+
+def test_float16_leaves_constants_of_float64_and_small_ones_as_they_are(tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model(DOUBLES)
+    constants = {
+        "w": RNG.standard_normal((256, 300)).astype(np.float32),
+        "factors": RNG.standard_normal(300),
+        "axes": np.array([1], np.int64),
+    }
+    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    model, folder = tmp_path / "doubles.onnx", tmp_path / "bundle"
+    onnx.save(proto, model)
+
+    bundle = edgekit.package(model, "intel-cpu", folder, precision="float16")
+
+    topology = ElementTree.parse(folder / "model.xml").getroot()
+    kept = [data.attrib for data in topology.iterfind("layers/layer/data") if "offset" in data.attrib]
+    sizes = {each["element_type"]: int(each["size"]) for each in kept if int(each["size"]) > 64}
+    assert sizes == {"f16": 256 * 300 * 2, "f64": 300 * 8}
+    x = RNG.standard_normal((4, 256)).astype(np.float32)
+    halves = constants["w"].astype(np.float16).astype(np.float64)
+    np.testing.assert_allclose(edgekit.load(bundle)({"x": x})["y"], (x @ halves) @ constants["factors"], rtol=1e-4)

@@ -1,0 +1,60 @@
+"""Computes what a network computes from fixed shapes, before it is written.
+
+OpenVINO does so each time it loads a network. Its own folding, which runs before one is written, folds large
+constants as well, and is left out where they would grow; what is computed from shapes is small wherever it stands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+MOST_ELEMENTS = 64
+"""The largest tensor that is taken, and made: shapes, and what is sliced and gathered from them, are smaller."""
+BORDERS = ("Constant", "Parameter", "Result")
+
+
+def fold_shapes(network: Any) -> None:
+    """Replaces operations that give a few integers known now by constants, in an ``openvino.Model``."""
+    from openvino import opset13
+
+    for operation in network.get_ordered_ops():
+        if (
+            operation.get_type_name() in BORDERS
+            or operation.get_output_size() != 1
+            or not _is_small(operation.output(0))
+        ):
+            continue
+        computed = _shape_of(operation) if operation.get_type_name() == "ShapeOf" else _evaluated(operation)
+        if computed is None:
+            continue
+        constant = opset13.constant(computed, operation.get_output_element_type(0))
+        constant.set_friendly_name(operation.get_friendly_name())
+        for reader in operation.output(0).get_target_inputs():
+            reader.replace_source_output(constant.output(0))
+
+
+def _is_small(value: Any) -> bool:
+    """Whether a value is a few whole numbers."""
+    known = value.get_partial_shape().is_static and value.get_element_type().is_integral()
+    return bool(known) and int(np.prod(list(value.get_shape()))) <= MOST_ELEMENTS
+
+
+def _shape_of(operation: Any) -> np.ndarray | None:
+    measured = operation.input_value(0)
+    if not measured.get_partial_shape().is_static:
+        return None
+    return np.array(list(measured.get_shape()), operation.get_output_element_type(0).to_dtype())
+
+
+def _evaluated(operation: Any) -> np.ndarray | None:
+    """What an operation on small constants gives; None where it has others, or OpenVINO cannot compute it by itself."""
+    import openvino
+
+    values = [operation.input_value(place) for place in range(operation.get_input_size())]
+    if not values or not all(value.get_node().get_type_name() == "Constant" and _is_small(value) for value in values):
+        return None
+    result = openvino.Tensor(operation.get_output_element_type(0), operation.get_output_shape(0))
+    given = [openvino.Tensor(np.array(value.get_node().get_data())) for value in values]
+    return np.array(result.data) if operation.evaluate([result], given) else None
