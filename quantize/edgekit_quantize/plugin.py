@@ -25,6 +25,7 @@ from edgekit_quantize.prepare import prepared
 from edgekit_quantize.prepare.blocks import inputs_first
 from edgekit_quantize.prepare.equalize import equalize
 from edgekit_quantize.rounding.adaptive import adaptively_rounded
+from edgekit_quantize.rounding.recurrent import adaptively_rounded_recurrence
 from edgekit_quantize.schemes import HALF, SCHEMES, different, placement_of
 from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, FEW_DECISIONS, LABELS, Scorer, decides
 from edgekit_quantize.search.search import Bench, Outcome, Trial, search
@@ -158,15 +159,22 @@ def _search(
     max_drop: float,
 ) -> Outcome:
     """Writes candidates and measures them."""
-    rounding: dict[str, np.ndarray] = {}
+
+    @functools.cache
+    def recurrence() -> Mapping[str, np.ndarray]:
+        return adaptively_rounded_recurrence(model, functools.partial(_feeds_once_more, request))
+
+    @functools.cache
+    def rounding(name: str) -> Mapping[str, np.ndarray]:
+        plan = place(model.graph, placement.candidates[name], tensors=calibration.tensors)
+        return adaptively_rounded(model, plan, calibration.tensors, _feeds_once_more(request))
 
     def written(settings: Settings, keep_float: Collection[str], adaptive: bool) -> Written:
         if request.scheme == HALF:
             return in_half_precision(model)
-        if adaptive and not rounding:
-            plan = place(model.graph, settings, tensors=calibration.tensors)
-            rounding.update(adaptively_rounded(model, plan, calibration.tensors, _feeds_once_more(request)))
-        return write(model, settings, calibration.tensors, keep_float, rounding if adaptive else None)
+        name = next(name for name, known in placement.candidates.items() if known is settings)
+        chosen = {**recurrence(), **(rounding(name) if adaptive else {})}
+        return write(model, settings, calibration.tensors, keep_float, chosen)
 
     def sensitive(of: Written, settings: Settings) -> Sequence[str]:
         quantized = set(of.quantized)
@@ -184,7 +192,7 @@ def _search(
     best = outcome.best
     if request.explain and best is not None and best.written.restricted and bench.original is not None:
         settings = replace(best.settings, sums_in_int16=False)
-        free = write(model, settings, calibration.tensors, best.written.keep_float)
+        free = write(model, settings, calibration.tensors, best.written.keep_float, recurrence())
         for trial in bench.measured([(f"{best.name}, unrestricted", settings, free)]):
             outcome.unrestricted = trial if bench.complete(trial) else None
     bench.original = None

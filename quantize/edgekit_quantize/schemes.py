@@ -10,9 +10,9 @@ import onnx_ir as ir
 
 from edgekit.quantizer import Scheme
 from edgekit_quantize.graph.layers import WEIGHTED
+from edgekit_quantize.integers.stored_weights import RECURRENT
 from edgekit_quantize.placement import place
 from edgekit_quantize.settings import Placement, Settings
-from edgekit_quantize.writing.stored import RECURRENT
 
 DYNAMIC = "int8-dynamic"
 """The scheme whose matrix products quantize their activations anew every time."""

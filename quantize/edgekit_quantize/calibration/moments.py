@@ -12,6 +12,9 @@ from edgekit_quantize.graph.nodes import integer
 
 ROWS = 128
 """The most rows of a sample's product that are taken, evenly spread: neighbours tell much the same."""
+LONGEST_ROW = 1024
+"""Layers with more inputs than this to an output are rounded to nearest: their covariance takes too much room,
+and the errors of a sum of many terms even out."""
 TOGETHER = 1024
 """About how many rows wait to be multiplied at once: adding up the products takes longer than those of a few rows."""
 

@@ -45,6 +45,7 @@ LEAST_BUDGET = 1e-3
 SHARES = (0.1, 0.25, 0.5)
 """Shares of the integer layers that go back to float, the most sensitive first, where the budget is not held."""
 
+ROUNDED_ADAPTIVELY = "weights rounded adaptively"
 AT_ONCE = 2
 """How many candidates are built, loaded and timed at once: runtimes do most of it outside of Python, and models take
 memory."""
@@ -257,7 +258,7 @@ def search(
 
     Where nothing that is nearly as fast holds the budget, a near miss gets its weights rounded adaptively; then its
     most sensitive layers go back to float. Where that does not help either, layers whose weights are only stored as
-    integers do.
+    integers do. Where the best one only stores weights, they are rounded adaptively.
 
     Of candidates that are as fast as each other the smallest is chosen, and of those the one with the least error.
 
@@ -318,10 +319,22 @@ def search(
             if any(trial.score.drop <= max_drop for trial in trials):
                 break
 
+    def refine(best: Trial) -> None:
+        """Where weights are only stored, all that is lost is lost by their rounding; better ones take no longer."""
+        name = f"{best.name}, {ROUNDED_ADAPTIVELY}"
+        refined = write(best.settings, best.written.keep_float, True)
+        if set(refined.rounded_adaptively) > set(best.written.rounded_adaptively):
+            for trial in bench.measured([(name, best.settings, refined)], max_drop):
+                trial.latency_ms, trial.float_ms = best.latency_ms, best.float_ms  # the same operations
+                outcome.curve.append(trial)
+
     rescue(misses)
     if not fit():
         rescue([trial for trial in near if not trial.written.quantized])
     complete_best()
+    if choice is None and (held := ranked()) and held[0].written.stored and not held[0].written.quantized:
+        refine(held[0])
+        complete_best()
     outcome.held = ranked()
     if choice is not None and choice not in {trial.name for trial in outcome.held}:
         raise InputError(
@@ -344,10 +357,9 @@ def _rescues(miss: Trial, order: Sequence[str], write: Write) -> Iterator[Candid
             float first in front.
         write: Writes candidates.
     """
-    shares = (0.0, *SHARES) if miss.written.quantized else SHARES
-    for count in sorted({math.ceil(share * len(order)) for share in shares}) if order else ():
+    for count in sorted({math.ceil(share * len(order)) for share in (0.0, *SHARES)}) if order else ():
         in_float = f"{count} layer{'s' if count != 1 else ''} in float"
-        change = in_float if count else "weights rounded adaptively"
+        change = in_float if count else ROUNDED_ADAPTIVELY
         yield f"{miss.name}, {change}", miss.settings, write(miss.settings, order[:count], True)
 
 

@@ -19,18 +19,13 @@ from edgekit_quantize.graph.layers import Layer, layers
 from edgekit_quantize.graph.nodes import Names, constant, home, initializers
 from edgekit_quantize.graph.parameters import add_to_bias
 from edgekit_quantize.integers.qparams import QParams
+from edgekit_quantize.integers.stored_weights import FEWEST, recurrent_weights, tables
 from edgekit_quantize.prepare.opset import upgraded
 from edgekit_quantize.rounding.bias_correction import correction
 from edgekit_quantize.sizing.codebooks import Inputs, damped, encoded
 from edgekit_quantize.sizing.forms import Form, Storage
 from edgekit_quantize.writing.candidate import Written
-from edgekit_quantize.writing.stored import (
-    BLOCKED_OPSET,
-    FEWEST,
-    StoredWeights,
-    recurrent_weights,
-    tables,
-)
+from edgekit_quantize.writing.stored import BLOCKED_OPSET, StoredWeights
 
 LONGEST_ROW = 2048
 """Weights with more inputs than this to an output are rounded to nearest: their moments take too much room."""

@@ -25,6 +25,16 @@ from edgekit_quantize.graph.nodes import (
 )
 from edgekit_quantize.graph.parameters import add_to_bias, set_weights
 from edgekit_quantize.integers.qparams import TYPES, QParams
+from edgekit_quantize.integers.stored_weights import (
+    FEWEST,
+    RECURRENT,
+    layer_params,
+    recurrent_name,
+    recurrent_weights,
+    stored_form,
+    stored_name,
+    tables,
+)
 from edgekit_quantize.integers.weights import layer_weights, symmetric_weights
 from edgekit_quantize.integers.zero_points import shift_of, taken_off
 from edgekit_quantize.placement import TOO_LARGE, Plan, place
@@ -34,16 +44,7 @@ from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.dynamic import DynamicWriter
 from edgekit_quantize.writing.dynamic_lstm import quantize_lstms
 from edgekit_quantize.writing.qdq import QDQWriter
-from edgekit_quantize.writing.stored import (
-    BLOCKED_OPSET,
-    FEWEST,
-    RECURRENT,
-    StoredWeights,
-    layer_params,
-    recurrent_weights,
-    stored_form,
-    tables,
-)
+from edgekit_quantize.writing.stored import BLOCKED_OPSET, StoredWeights
 
 
 @dataclass
@@ -55,6 +56,8 @@ class Written:
     """What became of every layer, table and recurrent node, without the errors that samples tell."""
     keep_float: Collection[str] = ()
     """The layers that had to compute in float."""
+    rounded_adaptively: Collection[str] = ()
+    """The layers, by the names of :data:`Rounding`, whose integers were chosen in place of the nearest."""
     restricted: Mapping[str, int] = field(default_factory=dict)
     """Layers whose sums could have saturated in 16 bits, each with the number of output channels that were scaled."""
 
@@ -74,6 +77,7 @@ class Written:
         return {account.layer: account.how for account in self.accounts if account.done == FLOAT}
 
 
+ADAPTIVELY = "rounded adaptively"
 Rounding = Mapping[str, np.ndarray]
 """Integers that were chosen for layers by name, instead of rounding to nearest."""
 
@@ -103,7 +107,7 @@ def write(
     writer = _Writer(model, plan, params, tensors, rounding or {}, keep_float)
     writer.run()
     drop_unused_initializers(model.graph)
-    return Written(model, writer.accounts, keep_float, writer.restricted)
+    return Written(model, writer.accounts, keep_float, writer.rounded_adaptively, writer.restricted)
 
 
 def _is_shortcut(node: ir.Node) -> bool:
@@ -134,6 +138,7 @@ class _Writer:
         }
         self._shared: Mapping[str, QParams] = {}
         self.accounts: list[LayerAccount] = []
+        self.rounded_adaptively: list[str] = []
         self.restricted: dict[str, int] = {}
 
     def run(self) -> None:
@@ -187,8 +192,8 @@ class _Writer:
                 parts.append("smoothed")
         if layer.output.name in self._plan.whole:
             parts.append("output too")
-        if layer.name in self._rounding:
-            parts.append("rounded adaptively")
+        if layer.name in self.rounded_adaptively:
+            parts.append(ADAPTIVELY)
         if layer.name in self.restricted:
             parts.append(f"{self.restricted[layer.name]} of {channels} channels kept from saturation")
         return ", ".join(parts)
@@ -214,15 +219,16 @@ class _Writer:
         for node, index, params in list(recurrent_weights(self._model)):
             value = node.inputs[index]
             if value is not None and self._settings.layers.get(node.op_type) == "weights":
-                name = f"{node_name(node)}, {'input' if index == 1 else 'recurrence'}"
+                name = recurrent_name(node, index)
                 if name in self._keep_float:
                     self.accounts.append(LayerAccount(name, node.op_type, FLOAT, TOO_LARGE))
                     continue
-                account = LayerAccount(
-                    name, node.op_type, STORED, _form(params), weights=constant(value), params=params
-                )
+                integers = self._chosen(name)
+                how = _form(params) if integers is None else f"{_form(params)}; {ADAPTIVELY}"
+                account = LayerAccount(name, node.op_type, STORED, how, weights=constant(value), params=params)
                 self.accounts.append(account)
-                node.replace_input_with(index, self._stored.store(value, home(node), params, folded=True))
+                stored = self._stored.store(value, home(node), params, integers, folded=True)
+                node.replace_input_with(index, stored)
 
     def _activations(self) -> None:
         plan = self._plan
@@ -241,6 +247,13 @@ class _Writer:
                 if name in plan.shortcuts and smoothing is None and node.graph in within and _is_shortcut(node):
                     node.replace_input_with(index, self._qdq.itself(value, home(node)))
 
+    def _chosen(self, name: str) -> np.ndarray | None:
+        """Integers that were chosen for weights, noted as used."""
+        integers = self._rounding.get(name)
+        if integers is not None:
+            self.rounded_adaptively.append(name)
+        return integers
+
     def _smoothing(self, name: str) -> Smoothing | None:
         tensor = self._tensors.get(name)
         return tensor.smoothing if tensor is not None else None
@@ -254,8 +267,9 @@ class _Writer:
             scaled = int(np.count_nonzero(params.scale > free.scale))
             if scaled:
                 self.restricted[layer.name] = scaled
-        integers = self._rounding.get(layer.name)
-        if integers is None or shared is not None:  # what is rounded for one of them need not suit the others
+        # what is rounded for one of several layers need not suit the others
+        integers = self._chosen(layer.name) if shared is None else None
+        if integers is None:
             integers = params.quantize(weights)
         self._correct(layer, params, integers, source)
         shift = shift_of(self._params[source]) if source in self._plan.shifted else 0.0
@@ -295,12 +309,14 @@ class _Writer:
             self._tell(layer, source, FLOAT, "its weights are few")
             return
         params = layer_params(layer, *self._forms[layer.name])
-        integers = params.quantize(weights)
+        rounded = self._chosen(stored_name(layer))
+        integers = params.quantize(weights) if rounded is None else rounded
         self._correct(layer, params, integers, layer.data.name or "", stored=True)
         stored = self._stored.store(layer.weight, home(layer.node), params, integers)
         layer.node.replace_input_with(layer.weight_index, stored)
+        how = ADAPTIVELY if rounded is not None else ""
         why = self._plan.kept_float.get(layer.name)
-        self._tell(layer, source, STORED, "; ".join(filter(None, [_form(params), why])), weights, params)
+        self._tell(layer, source, STORED, "; ".join(filter(None, [_form(params), how, why])), weights, params)
 
     def _correct(
         self, layer: Layer, params: QParams, integers: np.ndarray, source: str, *, stored: bool = False

@@ -8,8 +8,8 @@ import onnx_ir as ir
 from edgekit.model import node_name
 from edgekit_quantize.graph.nodes import Names, add_initializer, constant, integer, is_standard
 from edgekit_quantize.integers.qparams import TYPES
+from edgekit_quantize.integers.stored_weights import FEWEST
 from edgekit_quantize.integers.weights import matrix_weights
-from edgekit_quantize.writing.stored import FEWEST
 
 DOMAIN = "com.microsoft"
 PEEPHOLES = 8

@@ -14,8 +14,8 @@ from edgekit.comparison.metrics import decibels
 from edgekit_quantize.accounts.account import FLOAT, HALF, LayerAccount
 from edgekit_quantize.graph.nodes import Names, constant
 from edgekit_quantize.integers.qparams import row_ranges, sum_of_squares
+from edgekit_quantize.integers.stored_weights import FEWEST
 from edgekit_quantize.writing.candidate import Written
-from edgekit_quantize.writing.stored import FEWEST
 
 LEAST_DB = 60.0
 """Constants that lose more are not stored in half precision: normal numbers in it are good for 70 dB."""

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import onnx_ir as ir
 
-from edgekit_quantize.graph.layers import Layer
-from edgekit_quantize.graph.nodes import Names, add_initializer, constant, home, integer, is_standard, only_consumer
-from edgekit_quantize.integers.qparams import TYPES, QParams
-from edgekit_quantize.integers.weights import symmetric_weights
+from edgekit_quantize.graph.nodes import Names, add_initializer, constant, home
+from edgekit_quantize.integers.qparams import QParams
 
-FEWEST = 512
-"""Weights with fewer elements stay float: scales and nodes would take more room than they save."""
-RECURRENT = ("LSTM", "GRU", "RNN")
 BLOCKED_OPSET = 21
 """From this version on DequantizeLinear takes a scale a block, and 4-bit integers."""
 
@@ -129,39 +122,3 @@ class StoredWeights:
         dtype = ir.DataType[params.dtype.name.upper()]
         fresh = self._names.fresh(f"{value.name}_{params.dtype.name}")
         return add_initializer(home(value), fresh, integers, dtype)
-
-
-def stored_form(layer: Layer, dtype: str, block: int) -> tuple[str, int]:
-    """The type and block that a layer's weights get where ``dtype`` and ``block`` are asked for.
-
-    Blocks are for matrices that one layer alone reads. Other weights get int8 and a scale a channel: runtimes turn a
-    matrix in blocks that several read into floats, anew for every product.
-    """
-    alone = layer.weights().ndim == 2 and only_consumer(layer.weight) is layer.node
-    return (dtype, block) if alone or not block else ("int8", 0)
-
-
-def layer_params(layer: Layer, dtype: str, block: int) -> QParams:
-    """Parameters for a layer's weights: per output channel, or with ``block`` along the inputs of a matrix."""
-    axis = 1 - layer.channel_axis if block else layer.channel_axis
-    return symmetric_weights(layer.weights(), TYPES[dtype], axis, block)
-
-
-def tables(model: ir.Model) -> Iterator[ir.Node]:
-    """Gather nodes, in subgraphs too, that read rows of a large constant matrix."""
-    for node in model.graph.all_nodes():
-        if is_standard(node, "Gather") and integer(node, "axis", 0) == 0:
-            table = constant(node.inputs[0])
-            if table is not None and table.dtype == np.float32 and table.ndim == 2 and table.size >= FEWEST:
-                yield node
-
-
-def recurrent_weights(model: ir.Model) -> Iterator[tuple[ir.Node, int, QParams]]:
-    """The input and recurrence weights of recurrent nodes, in subgraphs too: node, input index, parameters."""
-    for node in model.graph.all_nodes():
-        if not is_standard(node, *RECURRENT):
-            continue
-        for index in (1, 2):
-            array = constant(node.inputs[index])
-            if array is not None and array.dtype == np.float32 and array.size >= FEWEST:
-                yield node, index, symmetric_weights(array, TYPES["int8"], 1)

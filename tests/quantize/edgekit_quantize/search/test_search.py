@@ -161,7 +161,7 @@ def test_layers_whose_weights_alone_are_integers_go_back_to_float_too() -> None:
         written=lambda keep_float, adaptive: tried.append(list(keep_float)),
     )
 
-    assert tried == [[], layers[:2], layers[:5], layers[:10]]
+    assert tried == [[], [], layers[:2], layers[:5], layers[:10]]
 
 
 @pytest.mark.parametrize(("error", "tried"), [(0.31, 3), (0.33, 1)])

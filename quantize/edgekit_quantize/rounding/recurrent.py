@@ -1,0 +1,122 @@
+"""Rounds the weights of recurrent nodes adaptively, by what enters their two products in a walk over the samples.
+
+The matrix of the inputs multiplies what the node is fed, the recurrence what it gave one step before. The hidden gate
+of a GRU with ``linear_before_reset = 0`` multiplies a part of that, for which the whole stands. Biases are not
+corrected, so that what counts is ``E[x x']`` about zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_quantize.calibration.collect import observe
+from edgekit_quantize.calibration.inner_values import reachable
+from edgekit_quantize.calibration.moments import LONGEST_ROW, ROWS, Moments
+from edgekit_quantize.graph.nodes import constant, home, integer
+from edgekit_quantize.integers.qparams import QParams
+from edgekit_quantize.integers.stored_weights import recurrent_name, recurrent_weights
+from edgekit_quantize.rounding.adaround import adaptive_rounding
+
+INITIAL_STATE = 5
+"""Which input of LSTM, GRU and RNN is the state before the first step."""
+
+Rows = Callable[[np.ndarray], np.ndarray]
+"""The rows that a direction multiplies, of a tensor that was observed."""
+
+
+@dataclass
+class _Product:
+    """What one direction of a node multiplies with a matrix."""
+
+    moments: Moments
+    sources: Mapping[str, Rows]
+    """Where its rows come from, by the tensors' names."""
+
+
+def adaptively_rounded_recurrence(
+    model: ir.Model, feeds: Callable[[], Iterable[Mapping[str, np.ndarray]]]
+) -> dict[str, np.ndarray]:
+    """Integers for the weights of recurrent nodes, by :func:`~edgekit_quantize.integers.stored_weights.recurrent_name`.
+
+    Those of which samples tell nothing are left out: of branches that none of them takes, or of nodes that do not give
+    their states.
+
+    Args:
+        model: The prepared float model.
+        feeds: Reads the samples; not called where there is no such node.
+    """
+    found = {
+        recurrent_name(node, index): (node, index, params, [*_products(node, index)])
+        for node, index, params in recurrent_weights(model)
+        if home(node) in reachable(model.graph)
+    }
+    takers: dict[str, list[tuple[Moments, Rows]]] = {}
+    for *_, products in found.values():
+        for product in products:
+            for name, rows in product.sources.items():
+                takers.setdefault(name, []).append((product.moments, rows))
+    if not takers:
+        return {}
+
+    def take(name: str, array: np.ndarray) -> None:
+        for moments, rows in takers[name]:
+            taken = rows(array)
+            if len(taken):
+                moments.update(np.ascontiguousarray(taken[:: -(-len(taken) // ROWS)], np.float32))
+
+    observe(model, takers.keys(), feeds(), take)
+    return {
+        name: _rounded(node, index, params, products)
+        for name, (node, index, params, products) in found.items()
+        if products and all(product.moments.count for product in products)
+    }
+
+
+def _rounded(node: ir.Node, index: int, params: QParams, products: list[_Product]) -> np.ndarray:
+    weights = constant(node.inputs[index])
+    assert weights is not None
+    each = zip(weights, products, strict=True)
+    return np.stack([adaptive_rounding(matrix, params, product.moments.second) for matrix, product in each])
+
+
+def _products(node: ir.Node, index: int) -> Iterator[_Product]:
+    """A product for each direction; none where the samples would not tell all that it multiplies."""
+    weights = constant(node.inputs[index])
+    if weights is None or weights.shape[-1] > LONGEST_ROW or integer(node, "layout", 0):
+        return
+    direction = node.attributes.get("direction")
+    reverse = direction is not None and direction.as_string() == "reverse"
+    for place in range(len(weights)):
+        sources = _inputs(node) if index == 1 else _states(node, place, backwards=reverse or place == 1)
+        if not sources:
+            return
+        yield _Product(Moments(weights.shape[-1]), sources)
+
+
+def _inputs(node: ir.Node) -> dict[str, Rows]:
+    fed = node.inputs[0]
+    return {} if fed is None or not fed.name else {fed.name: lambda array: array.reshape(-1, array.shape[-1])}
+
+
+def _states(node: ir.Node, place: int, *, backwards: bool) -> dict[str, Rows]:
+    """The states before each step: the initial one, and those that the node gives for all steps but its last."""
+
+    def initial(array: np.ndarray) -> np.ndarray:
+        rows: np.ndarray = array[place].reshape(-1, array.shape[-1])
+        return rows
+
+    def given(array: np.ndarray) -> np.ndarray:
+        steps: np.ndarray = array[1:, place] if backwards else array[:-1, place]
+        rows: np.ndarray = steps.reshape(-1, array.shape[-1])
+        return rows
+
+    states = node.outputs[0]
+    if not states.name:
+        return {}
+    first = node.inputs[INITIAL_STATE] if len(node.inputs) > INITIAL_STATE else None
+    known = first is None or not first.name or constant(first) is not None
+    return {states.name: given} if known or first is None else {states.name: given, str(first.name): initial}

@@ -1,0 +1,67 @@
+"""Stored weights rounded adaptively, where storing them is all that is done to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from edgekit.data.samples import Sample
+from edgekit.model import Model
+from edgekit.quantizer import QuantizationRequest
+from edgekit_quantize.plugin import PostTrainingQuantizer
+
+INPUTS, OUTPUTS = 48, 40
+TWO_LAYERS = f"""<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 16, 6, {INPUTS}] x) => (float[1, 16, 6, {OUTPUTS}] y, float[1, 16, 6, {INPUTS}] z) {{
+  y = MatMul(x, w)
+  z = Conv<pads = [1, 1, 1, 1]>(x, k)
+}}"""
+
+
+class AlikeSamples:
+    """Inputs near a plane of few dimensions: their errors go along with each other."""
+
+    has_labels = False
+
+    def __len__(self) -> int:
+        return 24
+
+    def __iter__(self) -> Iterator[Sample]:
+        rng = np.random.default_rng(7)
+        few = rng.normal(size=(6, INPUTS))
+        for number in range(len(self)):
+            x = rng.normal(size=(1, 16, 6, 6)) @ few + 0.1 * rng.normal(size=(1, 16, 6, INPUTS))
+            yield Sample(str(number), {"x": x.astype(np.float32)})
+
+
+def _model(rng: np.random.Generator) -> Model:
+    proto = onnx.parser.parse_model(TWO_LAYERS)
+    arrays = {"w": rng.normal(size=(INPUTS, OUTPUTS)), "k": rng.normal(size=(16, 16, 3, 3))}
+    proto.graph.initializer.extend(
+        onnx.numpy_helper.from_array(array.astype(np.float32), name) for name, array in arrays.items()
+    )
+    return Model(ir.from_proto(proto))
+
+
+def test_stored_weights_are_rounded_adaptively_where_that_is_better(rng: np.random.Generator) -> None:
+    request = QuantizationRequest(_model(rng), "int8-weights", AlikeSamples(), max_drop=1.0)
+
+    record = PostTrainingQuantizer().quantize(request).record
+
+    nearest, adaptive = record["curve"]
+    assert record["chosen"] == adaptive["candidate"] == f"{nearest['candidate']}, weights rounded adaptively"
+    assert adaptive["sqnr_db"] > nearest["sqnr_db"] + 1
+    assert adaptive["weight_bytes"] == nearest["weight_bytes"]
+    hows = {layer["kind"]: layer["how"] for layer in record["layers"]}
+    assert hows == dict.fromkeys(("MatMul", "Conv"), "int8, a scale a channel; rounded adaptively")
+
+
+def test_a_choice_of_the_nearest_integers_is_kept(rng: np.random.Generator) -> None:
+    request = QuantizationRequest(_model(rng), "int8-weights", AlikeSamples(), max_drop=1.0, choice="weights")
+
+    record = PostTrainingQuantizer().quantize(request).record
+
+    assert record["chosen"] == "weights"
