@@ -160,6 +160,10 @@ def _search(
 ) -> Outcome:
     """Writes candidates and measures them."""
 
+    def rounded(done: int, total: int) -> None:
+        if request.progress is not None:
+            request.progress("rounding weights adaptively", done, total)
+
     @functools.cache
     def recurrence() -> Mapping[str, np.ndarray]:
         return adaptively_rounded_recurrence(model, functools.partial(_feeds_once_more, request))
@@ -167,7 +171,8 @@ def _search(
     @functools.cache
     def rounding(name: str) -> Mapping[str, np.ndarray]:
         plan = place(model.graph, placement.candidates[name], tensors=calibration.tensors)
-        return adaptively_rounded(model, plan, calibration.tensors, _feeds_once_more(request))
+        feeds = functools.partial(_feeds_once_more, request)
+        return adaptively_rounded(model, plan, calibration.tensors, feeds, rounded)
 
     def written(settings: Settings, keep_float: Collection[str], adaptive: bool) -> Written:
         if request.scheme == HALF:
@@ -213,7 +218,7 @@ def _feeds_once_more(request: QuantizationRequest) -> Iterator[dict[str, np.ndar
         return
     for count, feeds in enumerate(feeds_of(samples, request.model.inputs)):
         if request.progress is not None:
-            request.progress("rounding weights adaptively", count, len(samples))
+            request.progress("measuring what enters the weights", count, len(samples))
         yield feeds
 
 

@@ -34,7 +34,9 @@ class Moments:
         self._waits = 0
 
     def update(self, rows: np.ndarray) -> None:
-        """Add rows, float32 of shape ``[n, K]``."""
+        """Add rows, float32 of shape ``[n, K]``; those with numbers that are not finite are left out."""
+        finite = np.isfinite(rows).all(1)
+        rows = rows if finite.all() else rows[finite]
         if self._waits + len(rows) > len(self._waiting):
             self._multiply()
             if len(rows) > len(self._waiting):
@@ -68,6 +70,11 @@ class Moments:
         mean = self.mean
         covariance: np.ndarray = self._products / max(self.count, 1) - np.outer(mean, mean)
         return covariance
+
+
+def moments_bytes(size: int) -> int:
+    """What :class:`Moments` of rows of that length take."""
+    return 8 * size * size + 4 * TOGETHER * size
 
 
 def row_length(layer: Layer) -> int | None:

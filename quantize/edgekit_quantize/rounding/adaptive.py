@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from edgekit_quantize.calibration.collect import observe
 from edgekit_quantize.calibration.inner_values import reachable
-from edgekit_quantize.calibration.moments import LONGEST_ROW, Moments, row_length, rows_of, taken_rows
+from edgekit_quantize.calibration.moments import LONGEST_ROW, Moments, moments_bytes, row_length, rows_of, taken_rows
 from edgekit_quantize.calibration.scaling import Smoothing
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph.layers import Layer
@@ -19,6 +19,9 @@ from edgekit_quantize.integers.qparams import QParams
 from edgekit_quantize.integers.stored_weights import FEWEST, layer_params, stored_form, stored_name
 from edgekit_quantize.placement import Plan
 from edgekit_quantize.rounding.adaround import adaptive_rounding
+
+WATCHED_BYTES = 256 * 2**20
+"""What the moments of layers may take at once; those of one layer of the longest rows are 12 MB."""
 
 
 @dataclass(frozen=True)
@@ -37,38 +40,75 @@ def adaptively_rounded(
     model: ir.Model,
     plan: Plan,
     tensors: Mapping[str, TensorStatistics],
-    feeds: Iterable[Mapping[str, np.ndarray]],
+    feeds: Callable[[], Iterable[Mapping[str, np.ndarray]]],
+    done: Callable[[int, int], None] | None = None,
 ) -> dict[str, np.ndarray]:
     """Integers for the weights of every layer of the plan that is one matrix product.
+
+    Of layers whose moments take more than :data:`WATCHED_BYTES` together, some at a time are looked at, in a walk over
+    the samples for each group.
 
     Args:
         model: The prepared float model that the plan was made for.
         plan: What is quantized, and what is stored.
         tensors: Statistics of the layers' inputs, with how they are smoothed.
-        feeds: Samples.
+        feeds: Reads the samples.
+        done: Told how many layers of how many are done.
 
     Returns:
         By the layer's name; where its weights are stored, by
         :func:`~edgekit_quantize.integers.stored_weights.stored_name`.
     """
-    readers: dict[str, dict[Hashable, list[_Rounded]]] = {}
-    moments: dict[str, Moments] = {}
+    alike: dict[Hashable, list[_Rounded]] = {}
     for each in (*_quantized(plan, tensors), *_stored(model, plan)):
         length = row_length(each.layer)
         if length is not None and length <= LONGEST_ROW:
-            kind = taken_rows(each.layer), each.smoothing is None
-            alike = readers.setdefault(each.layer.data.name or "", {}).setdefault(kind, [])
-            moments[each.name] = moments[alike[0].name] if alike else Moments(length)
-            alike.append(each)
+            kind = each.layer.data.name, taken_rows(each.layer), each.smoothing is None
+            alike.setdefault(kind, []).append(each)
+    total = sum(map(len, alike.values()))
+    chosen: dict[str, np.ndarray] = {}
+    for group in _groups(alike.values()):
+        for some, moments in _observed(model, group, feeds()):
+            if not moments.count:
+                continue  # of a branch that no sample took
+            for each in some:
+                chosen[each.name] = _integers(each, moments.covariance)
+                if done is not None:
+                    done(len(chosen), total)
+    return chosen
+
+
+def _groups(alike: Iterable[list[_Rounded]]) -> Iterator[list[list[_Rounded]]]:
+    """Lists of layers that share their moments, as many as fit into memory together."""
+    group: list[list[_Rounded]] = []
+    held = 0
+    for some in alike:
+        size = moments_bytes(row_length(some[0].layer) or 0)
+        if group and held + size > WATCHED_BYTES:
+            yield group
+            group, held = [], 0
+        group.append(some)
+        held += size
+    if group:
+        yield group
+
+
+def _observed(
+    model: ir.Model, group: Sequence[list[_Rounded]], feeds: Iterable[Mapping[str, np.ndarray]]
+) -> list[tuple[list[_Rounded], Moments]]:
+    """Each list of the group with the moments of what its layers multiply."""
+    found = [(some, Moments(row_length(some[0].layer) or 0)) for some in group]
+    readers: dict[str, list[tuple[_Rounded, Moments]]] = {}
+    for some, moments in found:
+        readers.setdefault(some[0].layer.data.name or "", []).append((some[0], moments))
 
     def take(name: str, array: np.ndarray) -> None:
-        for each, *_ in readers[name].values():
+        for each, moments in readers[name]:
             smooth = array if each.smoothing is None else array / each.smoothing.along(array.ndim)
-            moments[each.name].update(rows_of(each.layer, smooth))
+            moments.update(rows_of(each.layer, smooth))
 
     observe(model, readers.keys(), feeds, take)
-    found = (each for alike in readers.values() for some in alike.values() for each in some)
-    return {each.name: _integers(each, moments[each.name].covariance) for each in found if moments[each.name].count}
+    return found
 
 
 def _quantized(plan: Plan, tensors: Mapping[str, TensorStatistics]) -> Iterator[_Rounded]:

@@ -45,6 +45,8 @@ LEAST_BUDGET = 1e-3
 SHARES = (0.1, 0.25, 0.5)
 """Shares of the integer layers that go back to float, the most sensitive first, where the budget is not held."""
 
+LARGEST_REFINED = 64 * 2**20
+"""In bytes; rounding more weights with care takes minutes, and is done where nothing holds the budget without."""
 ROUNDED_ADAPTIVELY = "weights rounded adaptively"
 AT_ONCE = 2
 """How many candidates are built, loaded and timed at once: runtimes do most of it outside of Python, and models take
@@ -332,7 +334,8 @@ def search(
     if not fit():
         rescue([trial for trial in near if not trial.written.quantized])
     complete_best()
-    if choice is None and (held := ranked()) and held[0].written.stored and not held[0].written.quantized:
+    held = ranked()
+    if held and choice is None and not held[0].written.quantized and held[0].size <= LARGEST_REFINED:
         refine(held[0])
         complete_best()
     outcome.held = ranked()

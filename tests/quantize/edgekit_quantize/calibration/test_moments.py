@@ -47,3 +47,12 @@ def test_moments_are_numpys(rng: np.random.Generator) -> None:
 
     np.testing.assert_allclose(moments.mean, rows.mean(0), rtol=1e-4)
     np.testing.assert_allclose(moments.covariance, np.cov(rows.T, bias=True), rtol=1e-2, atol=1e-2)
+
+
+def test_rows_that_are_not_finite_do_not_count() -> None:
+    moments = Moments(2)
+    moments.update(np.array([[1, 2], [np.inf, 0], [3, 4], [np.nan, 1]], np.float32))
+
+    assert moments.count == 2
+    np.testing.assert_array_equal(moments.mean, [2, 3])
+    np.testing.assert_array_equal(moments.second, [[5, 7], [7, 10]])

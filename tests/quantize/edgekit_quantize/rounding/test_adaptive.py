@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
 import onnx
 import onnx_ir as ir
+import pytest
 
 from edgekit.data.samples import Sample
 from edgekit.model import Model
 from edgekit.quantizer import QuantizationRequest
+from edgekit_quantize.placement import place
 from edgekit_quantize.plugin import PostTrainingQuantizer
+from edgekit_quantize.rounding import adaptive
+from edgekit_quantize.rounding.adaptive import adaptively_rounded
+from edgekit_quantize.settings import Settings
 
 INPUTS, OUTPUTS = 48, 40
 TWO_LAYERS = f"""<ir_version: 8, opset_import: ["" : 17]>
@@ -65,3 +71,33 @@ def test_a_choice_of_the_nearest_integers_is_kept(rng: np.random.Generator) -> N
     record = PostTrainingQuantizer().quantize(request).record
 
     assert record["chosen"] == "weights"
+
+
+def _rounded(rng: np.random.Generator) -> tuple[dict[str, np.ndarray], list[tuple[int, int]], int]:
+    """What is chosen for both layers, what was told on the way, and how often the samples were read."""
+    model = _model(rng)
+    calibrated = Settings(layers={"Conv": "weights", "MatMul": "weights"})
+    told: list[tuple[int, int]] = []
+    walks = itertools.count()
+
+    def feeds() -> Iterator[dict[str, np.ndarray]]:
+        next(walks)
+        return (dict(sample.feeds) for sample in AlikeSamples())
+
+    graph_model = model.graph_model
+    plan = place(graph_model.graph, calibrated)
+    chosen = adaptively_rounded(graph_model, plan, {}, feeds, lambda done, total: told.append((done, total)))
+    return chosen, told, next(walks)
+
+
+def test_layers_whose_moments_do_not_fit_together_are_measured_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    together, told, walks = _rounded(np.random.default_rng(1))
+    assert (walks, told) == (1, [(1, 2), (2, 2)])
+
+    monkeypatch.setattr(adaptive, "WATCHED_BYTES", 1)
+    apart, told, walks = _rounded(np.random.default_rng(1))
+
+    assert (walks, told) == (2, [(1, 2), (2, 2)])
+    assert together.keys() == apart.keys()
+    for name, integers in together.items():
+        np.testing.assert_array_equal(apart[name], integers)
