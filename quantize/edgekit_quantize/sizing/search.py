@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from edgekit.comparison.metrics import json_number
 from edgekit.errors import InputError
 from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, QuantizationResult
 from edgekit_quantize.calibration.statistics import Calibration
+from edgekit_quantize.rounding.recurrent import adaptively_rounded_recurrence
 from edgekit_quantize.search.scoring import Score, Scorer
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Placement
@@ -75,10 +77,8 @@ class Sizing:
         self._weights = weights_of(self.model)
         if not self._weights:
             raise InputError("has no weights that could be stored in fewer bits", subject=request.model.name)
-        if request.samples is not None:
-            every = feeds_of(request.samples, request.model.inputs)
-            fitting = (feeds for place, feeds in enumerate(every) if self.fits is None or self.fits(place))
-            measure_moments(self.model, self._weights, islice(fitting, MOMENT_SAMPLES))
+        self._recurrence = adaptively_rounded_recurrence(self.model, self._fitting)
+        measure_moments(self.model, self._weights, self._fitting())
         references = self.calibration.references
         tell = functools.partial(self._tell, "measuring weights")
         choices = measured_choices(self.model, self._weights, self._storage, references, tell)
@@ -86,6 +86,14 @@ class Sizing:
         self._uniform(choices)
         place = self._smallest_here() if request.max_bytes is None else self._largest_within(request.max_bytes)
         return self._on_target(place)
+
+    def _fitting(self) -> Iterator[dict[str, np.ndarray]]:
+        """What the first samples feed that weights may be rounded by."""
+        request = self.request
+        if request.samples is not None:
+            every = enumerate(feeds_of(request.samples, request.model.inputs))
+            fitting = (feeds for place, feeds in every if self.fits is None or self.fits(place))
+            yield from islice(fitting, MOMENT_SAMPLES)
 
     def _uniform(self, choices: Mapping[str, Any]) -> None:
         """Scores every form by itself, for all weights that it fits: what a single scheme gives."""
@@ -244,7 +252,9 @@ class Sizing:
     def _model_of(self, allocation: Allocation) -> tuple[Any, Written]:
         settings = next(iter(self.placement.candidates.values()))
         forms = {name: self._forms[form] for name, form in allocation.forms.items()}
-        written = write_stored(self.model, self._weights, forms, self.calibration.tensors, settings.weights_form)
+        written = write_stored(
+            self.model, self._weights, forms, self.calibration.tensors, settings.weights_form, self._recurrence
+        )
         return self.request.model.with_graph(written.model), written
 
     def _note(self, name: str, score: Score, allocation: Allocation, size: int | None) -> None:

@@ -19,7 +19,7 @@ from edgekit_quantize.graph.layers import Layer, layers
 from edgekit_quantize.graph.nodes import Names, constant, home, initializers
 from edgekit_quantize.graph.parameters import add_to_bias
 from edgekit_quantize.integers.qparams import QParams
-from edgekit_quantize.integers.stored_weights import FEWEST, recurrent_weights, tables
+from edgekit_quantize.integers.stored_weights import FEWEST, recurrent_name, recurrent_weights, tables
 from edgekit_quantize.prepare.opset import upgraded
 from edgekit_quantize.rounding.bias_correction import correction
 from edgekit_quantize.sizing.codebooks import Inputs, damped, encoded
@@ -180,6 +180,7 @@ def write_stored(
     forms: Mapping[str, Form | None],
     tensors: Mapping[str, TensorStatistics],
     weights_form: str,
+    recurrence: Mapping[str, np.ndarray],
 ) -> Written:
     """A copy of the model with every weight in a form of its own, and biases corrected for what that does on average.
 
@@ -189,6 +190,8 @@ def write_stored(
         forms: The form of each; None leaves it float.
         tensors: Statistics of the layers' inputs.
         weights_form: As :attr:`edgekit_quantize.settings.Settings.weights_form`.
+        recurrence: Integers that were chosen for the weights of recurrent nodes
+            (:func:`edgekit_quantize.rounding.recurrent.adaptively_rounded_recurrence`).
     """
     model = prepared.clone()
     if any(form is not None and form.block for form in forms.values()):
@@ -219,8 +222,9 @@ def write_stored(
     for node, index, params in list(recurrent_weights(model)):
         held = node.inputs[index]
         if held is not None:
-            what = f"{node_name(node)}, {'input' if index == 1 else 'recurrence'}"
+            what = recurrent_name(node, index)
             written.accounts.append(LayerAccount(what, node.op_type, STORED, "int8"))
-            node.replace_input_with(index, store.store(held, home(node), params, folded=True))
+            stored = store.store(held, home(node), params, recurrence.get(what), folded=True)
+            node.replace_input_with(index, stored)
     drop_unused_initializers(model.graph)
     return written
