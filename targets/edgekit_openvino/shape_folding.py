@@ -12,7 +12,17 @@ import numpy as np
 
 MOST_ELEMENTS = 64
 """The largest tensor that is taken, and made: shapes, and what is sliced and gathered from them, are smaller."""
-BORDERS = ("Constant", "Parameter", "Result")
+OF_SHAPES = frozenset(
+    (
+        *("ShapeOf", "Gather", "Slice", "StridedSlice", "Concat", "Reshape", "Squeeze", "Unsqueeze", "Transpose"),
+        *("Add", "Subtract", "Multiply", "Divide", "Mod", "FloorMod", "Minimum", "Maximum", "Abs", "Negative"),
+        *("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "LogicalAnd", "LogicalOr", "LogicalNot"),
+        *("Select", "Convert", "Broadcast", "Range", "ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin"),
+    )
+)
+"""The operations that shapes are computed with. Others may draw numbers, or have bodies that do not end."""
+DIVISIONS = ("Divide", "Mod", "FloorMod")
+"""Integers by zero end the process."""
 
 
 def fold_shapes(network: Any) -> None:
@@ -20,11 +30,7 @@ def fold_shapes(network: Any) -> None:
     from openvino import opset13
 
     for operation in network.get_ordered_ops():
-        if (
-            operation.get_type_name() in BORDERS
-            or operation.get_output_size() != 1
-            or not _is_small(operation.output(0))
-        ):
+        if operation.get_type_name() not in OF_SHAPES or not _is_small(operation.output(0)):
             continue
         computed = _shape_of(operation) if operation.get_type_name() == "ShapeOf" else _evaluated(operation)
         if computed is None:
@@ -55,6 +61,8 @@ def _evaluated(operation: Any) -> np.ndarray | None:
     values = [operation.input_value(place) for place in range(operation.get_input_size())]
     if not values or not all(value.get_node().get_type_name() == "Constant" and _is_small(value) for value in values):
         return None
-    result = openvino.Tensor(operation.get_output_element_type(0), operation.get_output_shape(0))
     given = [openvino.Tensor(np.array(value.get_node().get_data())) for value in values]
+    if operation.get_type_name() in DIVISIONS and not (given[1].data > 0).all():
+        return None
+    result = openvino.Tensor(operation.get_output_element_type(0), operation.get_output_shape(0))
     return np.array(result.data) if operation.evaluate([result], given) else None

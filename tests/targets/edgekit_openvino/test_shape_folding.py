@@ -46,3 +46,14 @@ def test_a_shape_that_is_open_is_computed_when_it_is_known() -> None:
     x = np.ones((5, 3, 4), np.float32)
     (found,) = openvino.Core().compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([x]).values()
     np.testing.assert_array_equal(found, np.full((5, 1), 66, np.float32))  # 0 + 1 + … + 11
+
+
+def test_what_is_divided_by_zero_is_left_as_it_is() -> None:
+    x = opset13.parameter([2, 3], np.float32, "x")
+    rest = opset13.mod(opset13.shape_of(x), np.array([0, 2], np.int64))
+    network = openvino.Model([opset13.result(rest)], [x], "divided")
+
+    fold_shapes(network)
+
+    assert _kinds(network)["Mod"] == 1
+    assert _kinds(network)["ShapeOf"] == 0
