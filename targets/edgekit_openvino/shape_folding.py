@@ -42,8 +42,9 @@ def fold_shapes(network: Any) -> None:
 
 
 def _is_small(value: Any) -> bool:
-    """Whether a value is a few whole numbers."""
-    known = value.get_partial_shape().is_static and value.get_element_type().is_integral()
+    """Whether a value is a few whole numbers, each in bytes of its own."""
+    dtype = value.get_element_type()
+    known = value.get_partial_shape().is_static and dtype.is_integral() and dtype.bitwidth >= 8
     return bool(known) and int(np.prod(list(value.get_shape()))) <= MOST_ELEMENTS
 
 
