@@ -13,14 +13,14 @@ from edgekit_quantize.graph.nodes import integer
 ROWS = 128
 """The most rows of a sample's product that are taken, evenly spread: neighbours tell much the same."""
 LONGEST_ROW = 1024
-"""Layers with more inputs than this to an output are rounded to nearest: their covariance takes too much room,
+"""Layers with more inputs than this to an output are rounded to nearest: their moments take too much room,
 and the errors of a sum of many terms even out."""
 TOGETHER = 1024
 """About how many rows wait to be multiplied at once: adding up the products takes longer than those of a few rows."""
 
 
 class Moments:
-    """Mean and covariance of the rows that a layer multiplies with its weights.
+    """Mean and second moments of the rows that a layer multiplies with its weights.
 
     A row has the layer's ``K`` inputs in the order of its flattened weights: channels of a MatMul or Gemm, patches
     (channel, then kernel position) of a convolution with one group.
@@ -63,13 +63,6 @@ class Moments:
         """``E[x x']``, ``[K, K]``, about zero."""
         self._multiply()
         return self._products / max(self.count, 1)
-
-    @property
-    def covariance(self) -> np.ndarray:
-        """``[K, K]``, about the mean."""
-        mean = self.mean
-        covariance: np.ndarray = self._products / max(self.count, 1) - np.outer(mean, mean)
-        return covariance
 
 
 def moments_bytes(size: int) -> int:

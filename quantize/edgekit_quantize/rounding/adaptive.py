@@ -72,7 +72,7 @@ def adaptively_rounded(
             if not moments.count:
                 continue  # of a branch that no sample took
             for each in some:
-                chosen[each.name] = _integers(each, moments.covariance)
+                chosen[each.name] = _integers(each, moments.second)
                 if done is not None:
                     done(len(chosen), total)
     return chosen
@@ -128,10 +128,10 @@ def _stored(model: ir.Model, plan: Plan) -> Iterator[_Rounded]:
             yield _Rounded(stored_name(layer), layer, layer_params(layer, dtype, block), None)
 
 
-def _integers(each: _Rounded, covariance: np.ndarray) -> np.ndarray:
+def _integers(each: _Rounded, second: np.ndarray) -> np.ndarray:
     """The weights' integers, in the weights' shape."""
     layer = each.layer
     weights = layer.weights() if each.smoothing is None else each.smoothing.into(layer)
     by_output = weights.reshape(len(weights), -1) if layer.channel_axis == 0 else weights.T
-    integers = adaptive_rounding(by_output, each.params, covariance)
+    integers = adaptive_rounding(by_output, each.params, second)
     return (integers if layer.channel_axis == 0 else integers.T).reshape(weights.shape)
