@@ -18,7 +18,7 @@ def without_inferable_value_info(model: Model) -> Model:
     bare = model.graph_model.clone()
     for graph in bare.graphs():
         for value in _inner(graph).values():
-            value.shape = value.type = None
+            _empty(value)
     try:
         inferred = infer_shapes(model.with_graph(bare), strict=False).graph_model
     except ContradictionError:
@@ -31,8 +31,14 @@ def without_inferable_value_info(model: Model) -> Model:
     for graph in bare.graphs():
         for constant in graph.initializers.values():
             if not constant.is_graph_input() and not constant.is_graph_output():
-                constant.shape = constant.type = None
+                _empty(constant)
     return model.with_graph(bare)
+
+
+def _empty(value: ir.Value) -> None:
+    """Leave nothing to be written of it: notes of an exporter alone would make an entry without a type."""
+    value.shape = value.type = None
+    value.metadata_props.clear()
 
 
 def _inner(graph: ir.Graph) -> dict[str, ir.Value]:

@@ -81,3 +81,16 @@ def test_a_name_that_inference_has_a_number_for_stays() -> None:
     model = _model(GELU.replace("<float[2, 3] wide,", "<float[2, K] wide,"))
 
     assert _names(without_inferable_value_info(model)) == ["wide", "curved"]
+
+
+def test_notes_of_an_exporter_leave_no_entry_without_a_type() -> None:
+    model = _model(CHAIN)
+    values = [model.graph_model.graph.initializers["weights"], *(node.outputs[0] for node in model.graph_model.graph)]
+    for value in values:
+        value.metadata_props["pkg.torch.onnx.original_node_name"] = "linear"
+
+    bare = without_inferable_value_info(model).proto()
+
+    assert [*bare.graph.value_info] == []
+    onnx.checker.check_model(bare, full_check=True)
+    assert ir.from_proto(bare).graph.initializers["weights"].dtype == ir.DataType.FLOAT
