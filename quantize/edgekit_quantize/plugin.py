@@ -20,6 +20,7 @@ from edgekit_quantize.accounts.errors import layer_errors
 from edgekit_quantize.accounts.explain import with_errors
 from edgekit_quantize.calibration.statistics import Calibration, TensorStatistics
 from edgekit_quantize.graph.session import SessionRunner
+from edgekit_quantize.integers.stored_weights import RECURRENT
 from edgekit_quantize.placement import place
 from edgekit_quantize.prepare import prepared
 from edgekit_quantize.prepare.blocks import inputs_first
@@ -178,7 +179,8 @@ def _search(
         if request.scheme == HALF:
             return in_half_precision(model)
         name = next(name for name, known in placement.candidates.items() if known is settings)
-        chosen = {**recurrence(), **(rounding(name) if adaptive else {})}
+        stores_recurrence = any(settings.layers.get(kind) == "weights" for kind in RECURRENT)
+        chosen = {**(recurrence() if stores_recurrence else {}), **(rounding(name) if adaptive else {})}
         return write(model, settings, calibration.tensors, keep_float, chosen)
 
     def sensitive(of: Written, settings: Settings) -> Sequence[str]:

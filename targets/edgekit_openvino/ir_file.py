@@ -88,14 +88,18 @@ def _halved(converted: Any) -> Any:
     from openvino import opset13
     from openvino._offline_transformations import compress_model_transformation
 
-    given = {each.get_friendly_name(): each for each in converted.get_ops() if each.get_type_name() == "Constant"}
+    constants = [each for each in converted.get_ops() if each.get_type_name() == "Constant"]
+    named = Counter(each.get_friendly_name() for each in constants)
+    given = {name: each for each in constants if named[name := each.get_friendly_name()] == 1}
     halved = converted.clone()
     compress_model_transformation(halved)
     for widened in halved.get_ops():
         if widened.get_type_name() != "Convert" or WIDENS not in widened.get_rt_info():
             continue
         half = widened.input_value(0).get_node()
-        single = given[widened.get_friendly_name()]
+        single = given.get(widened.get_friendly_name())
+        if single is None:
+            continue  # several have that name
         if half.get_byte_size() > WORTH_HALVING and single.get_element_type() == openvino.Type.f32:
             continue
         kept = opset13.constant(single.get_data(), single.get_element_type())
