@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 from onnxscript import rewriter
 from onnxscript.rewriter.rules import common
@@ -58,6 +59,66 @@ def _is_exactly(neutral: float) -> Callable[..., bool]:
     return condition
 
 
+def _hard_sigmoids() -> Sequence[Rule]:
+    """Writes ``clip(x + 3, 0, 6) / 6`` as HardSigmoid, alone and where ``x`` is multiplied in between.
+
+    The latter is the HardSwish of Howard et al., Searching for MobileNetV3 (ICCV 2019), section 5.2, as exporters write
+    it for operator sets before 14: four passes over the tensor, of which two are left. ``HardSwish`` itself would need
+    a newer operator set, and ONNX Runtime writes it out as these two.
+    """
+
+    def gate(op: Any, x: Any, three: Any, zero: Any, six: Any) -> Any:
+        return op.Clip(op.Add(x, three), zero, six)
+
+    def divided(op: Any, x: Any, three: Any, zero: Any, six: Any, last: Any) -> Any:
+        return op.Div(gate(op, x, three, zero, six), last)
+
+    def multiplied(op: Any, x: Any, three: Any, zero: Any, six: Any, last: Any) -> Any:
+        return op.Mul(gate(op, x, three, zero, six), last)
+
+    def swish_divided(op: Any, x: Any, three: Any, zero: Any, six: Any, last: Any) -> Any:
+        return op.Div(op.Mul(x, gate(op, x, three, zero, six)), last)
+
+    def swish_multiplied(op: Any, x: Any, three: Any, zero: Any, six: Any, last: Any) -> Any:
+        return op.Mul(op.Mul(x, gate(op, x, three, zero, six)), last)
+
+    def hard_sigmoid(op: Any, x: Any, **_: Any) -> Any:
+        return op.HardSigmoid(x, alpha=1 / 6, beta=0.5)
+
+    def hard_swish(op: Any, x: Any, **_: Any) -> Any:
+        return op.Mul(x, op.HardSigmoid(x, alpha=1 / 6, beta=0.5))
+
+    def condition(divides: bool) -> Callable[..., bool]:
+        numbers = {"three": (3.0,), "zero": (0.0,), "six": (6.0,), "last": (6.0,) if divides else SIXTHS}
+
+        def holds(context: Any, **values: Any) -> bool:
+            del context
+            return all(_scalar(values[name]) in known for name, known in numbers.items())
+
+        return holds
+
+    return [
+        each
+        for pattern, result, divides in (
+            (swish_divided, hard_swish, True),
+            (swish_multiplied, hard_swish, False),
+            (divided, hard_sigmoid, True),
+            (multiplied, hard_sigmoid, False),
+        )
+        for each in rewriter.RewriteRule(pattern, result, condition(divides)).commute()
+    ]
+
+
+def _scalar(value: ir.Value | None) -> float | None:
+    """The number that a constant without dimensions, or with one of one entry, holds."""
+    tensor = ir.convenience.get_const_tensor(value) if value is not None else None
+    if tensor is None or tensor.size != 1 or len(tensor.shape) > 1:
+        return None
+    return float(tensor.numpy().item())
+
+
+SIXTHS = tuple(float(kind(1 / 6)) for kind in (np.float16, np.float32, np.float64))
+"""What exporters write for a sixth."""
 PATTERNS: Mapping[str, Sequence[Rule]] = {
     "multiply by 1": _without("Mul", 1, either=True),
     "add 0": _without("Add", 0, either=True),
@@ -101,6 +162,9 @@ PATTERNS: Mapping[str, Sequence[Rule]] = {
         common.fuse_batchnorm_into_conv_transpose_rule,
         common.fuse_batchnorm_into_gemm_rule,
     ],
+    "scale and shift behind a convolution": common.conv_affine_fusion_rule.commute(),
+    "scale and shift before a convolution": common.affine_conv_fusion_rule.commute(),
+    "hard sigmoid in parts": _hard_sigmoids(),
     "bias of zeros": [
         common.remove_optional_bias_from_conv_rule,
         common.remove_optional_bias_from_conv_transpose_rule,

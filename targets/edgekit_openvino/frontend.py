@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from edgekit.errors import InputError, InternalError, UnsupportedOpsError
 from edgekit.model import Model, node_name
+from edgekit_openvino.activations import fuse_hard_sigmoids
 from edgekit_openvino.corrections import corrected
 from edgekit_openvino.element_types import border_gaps, inner_gaps
 from edgekit_openvino.expansion import expanded
@@ -62,6 +63,7 @@ def convert_model(model: Model, *, compare_shapes: bool = True) -> Conversion:
 
 
 def _loadable(network: Any, expanded_ops: tuple[str, ...] = ()) -> Conversion:
+    fuse_hard_sigmoids(network)
     return Conversion(network, expanded_ops, tuple(widen_where_not_loadable(network)))
 
 

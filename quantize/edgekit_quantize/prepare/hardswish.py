@@ -6,10 +6,10 @@ import math
 
 import onnx_ir as ir
 
+from edgekit.errors import InputError
 from edgekit_quantize.graph.nodes import home, is_standard, only_consumer, remove_unread, scalar
 from edgekit_quantize.prepare.affine import affine_of
-
-HARDSWISH_OPSET = 14
+from edgekit_quantize.prepare.opset import HARDSWISH_OPSET, modern
 
 
 def fuse_hardswish(model: ir.Model) -> int:
@@ -31,6 +31,19 @@ def fuse_hardswish(model: ir.Model) -> int:
                 count += 1
                 break
     return count
+
+
+def with_hardswish(model: ir.Model) -> ir.Model | None:
+    """A copy of the model, upgraded where its operator set is too old, with HardSwish in place of its parts.
+
+    Returns:
+        None where there are none, or where the model cannot be upgraded.
+    """
+    try:
+        copy = modern(model.clone())
+    except InputError:
+        return None
+    return copy if fuse_hardswish(copy) else None
 
 
 def _end(product: ir.Node, data: ir.Value, gate: ir.Value) -> ir.Node | None:

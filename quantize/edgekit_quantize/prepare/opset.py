@@ -7,6 +7,7 @@ import onnx_ir as ir
 from onnx import version_converter
 
 from edgekit.errors import InputError
+from edgekit_quantize.graph.nodes import is_standard
 
 PER_CHANNEL_OPSET = 13
 """From this version on DequantizeLinear takes one scale a channel."""
@@ -17,13 +18,20 @@ LARGE = 4096
 """Bytes of an initializer that no conversion of an operator has to look into: shapes, axes and scales are smaller."""
 
 
+HARDSWISH_OPSET = 14
+"""From this version on HardSwish is an operator, which OpenVINO computes inside of the layer before it."""
+
+
 def modern(model: ir.Model) -> ir.Model:
     """The model; converted to :data:`WISHED_OPSET`, or at least to :data:`PER_CHANNEL_OPSET`, where it is too old.
+
+    One with HardSigmoid, which may be a part of HardSwish, is too old before :data:`HARDSWISH_OPSET`.
 
     Raises:
         InputError: ONNX's converter has no way for one of the operators.
     """
-    if model.opset_imports.get("", 0) >= PER_CHANNEL_OPSET:
+    has_gates = any(is_standard(node, "HardSigmoid") for node in model.graph.all_nodes())
+    if model.opset_imports.get("", 0) >= (HARDSWISH_OPSET if has_gates else PER_CHANNEL_OPSET):
         return model
     try:
         return upgraded(model, WISHED_OPSET)

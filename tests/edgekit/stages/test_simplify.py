@@ -204,6 +204,75 @@ def test_a_pattern_that_is_wrong_is_dropped_without_the_others(
     assert warning.startswith("the pass 'fuse patterns: add 0' was dropped: ")
 
 
+SIXTH = np.float32(1 / 6)
+NUMBERS = {"three": np.float32(3), "zero": np.float32(0), "six": np.float32(6), "sixth": SIXTH}
+
+
+@pytest.mark.parametrize("opset", [11, 13, 17])
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ("a = Add (x, three) b = Clip (a, zero, six) c = Mul (x, b) y = Div (c, six)", ["HardSigmoid", "Mul"]),
+        ("a = Add (three, x) b = Clip (a, zero, six) c = Mul (b, x) y = Mul (sixth, c)", ["HardSigmoid", "Mul"]),
+        ("a = Add (x, three) b = Clip (a, zero, six) c = Div (b, six) y = Mul (x, c)", ["HardSigmoid", "Mul"]),
+        ("a = Add (x, three) b = Clip (a, zero, six) y = Mul (b, sixth)", ["HardSigmoid"]),
+        ("a = Add (x, three) b = Clip (a, zero, six) y = Div (b, three)", ["Add", "Clip", "Div"]),
+        ("a = Add (x, three) b = Clip (a, zero, six) y = Div (six, b)", ["Add", "Clip", "Div"]),
+        ("a = Add (x, six) b = Clip (a, zero, six) y = Div (b, six)", ["Add", "Clip", "Div"]),
+        ("a = Add (x, three) b = Clip (a, three, six) y = Div (b, six)", ["Add", "Clip", "Div"]),
+        ("a = Add (x, three) b = Clip (a, zero, six) n = Neg (x) c = Mul (n, b) y = Div (c, six)", None),
+    ],
+)
+def test_a_hard_sigmoid_in_parts(onnx_file: WriteOnnx, nodes: str, expected: list[str] | None, opset: int) -> None:
+    graph = f"g (float[2, 4] x) => (float[2, 4] y) {{ {nodes} }}"
+    path = onnx_file(graph, opset=opset, **{name: number for name, number in NUMBERS.items() if name in nodes})
+    result = Simplify()(load(path))
+    assert result.warnings == ()
+    assert operators(result) == (expected or ["Add", "Clip", "Neg", "Mul", "Div"])
+    feeds = {"x": np.float32([[-4, -3, -1, 0], [1, 2.5, 3, 5]])}
+    (found,) = ReferenceEvaluator(result.model.proto()).run(None, feeds)
+    np.testing.assert_allclose(found, ReferenceEvaluator(onnx.load(path)).run(None, feeds)[0], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1, 1)])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_scale_and_a_shift_behind_convolutions_that_share_their_weights(
+    onnx_file: WriteOnnx, shape: tuple[int, ...], swapped: bool
+) -> None:
+    """Each gets weights of its own."""
+    products = ("Mul (s, c)", "Add (t, m)") if swapped else ("Mul (c, s)", "Add (m, t)")
+    graph = f"""g (float[1, 3, 8, 8] x) => (float[1, 4, 6, 6] y, float[1, 4, 6, 6] z) {{
+        c = Conv (x, w, b)
+        m = {products[0]}
+        y = {products[1]}
+        d = Conv (x, w, b)
+        n = Mul (d, t)
+        z = Add (n, s)
+    }}"""
+    weights = {"w": CONV_BATCH_NORM_WEIGHTS["w"], "b": np.float32([1, -2, 3, -4])}
+    numbers = {"s": np.full(shape, 0.5, np.float32), "t": np.full(shape, -3, np.float32)}
+    path = onnx_file(graph, **weights, **numbers)
+    result = Simplify()(load(path))
+    assert result.warnings == ()
+    feeds = {"x": RNG.standard_normal((1, 3, 8, 8)).astype(np.float32)}
+    found = ReferenceEvaluator(result.model.proto()).run(None, feeds)
+    for ours, theirs in zip(found, ReferenceEvaluator(onnx.load(path)).run(None, feeds), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_a_shift_before_a_convolution_that_pads_stays(onnx_file: WriteOnnx) -> None:
+    graph = """g (float[1, 3, 8, 8] x) => (float[1, 4, 8, 8] y) {
+        m = Mul (x, s)
+        a = Add (m, t)
+        y = Conv <PADS> (a, w, b)
+    }"""
+    weights = {"w": CONV_BATCH_NORM_WEIGHTS["w"], "b": np.zeros(4, np.float32)}
+    numbers = {"s": np.float32(0.5), "t": np.float32(2)}
+    for padding in ("pads = [1, 1, 1, 1]", 'auto_pad = "SAME_UPPER"'):
+        result = Simplify()(load(onnx_file(graph.replace("PADS", padding), **weights, **numbers)))
+        assert operators(result) == ["Mul", "Add", "Conv"]
+
+
 def test_equal_tensors_are_stored_once_however_they_lie_in_memory(onnx_file: WriteOnnx) -> None:
     graph = """g (float[1, 4] x) => (float[1, 4] y) {
         t = Transpose <perm = [1, 0]> (w)
