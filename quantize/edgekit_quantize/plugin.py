@@ -14,10 +14,11 @@ import onnx_ir as ir
 from edgekit.comparison.meaning import BOXES, EMBEDDINGS, SEEN, TEXT, meaning_of
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
+from edgekit.graph.cost import node_macs
 from edgekit.model import Model
 from edgekit.quantizer import BudgetError, CandidateError, QuantizationRequest, QuantizationResult, Quantizer, Scheme
 from edgekit_quantize.accounts.account import largest_error_first
-from edgekit_quantize.accounts.errors import layer_errors
+from edgekit_quantize.accounts.errors import by_error_for_cost, layer_errors
 from edgekit_quantize.accounts.explain import with_errors
 from edgekit_quantize.calibration.statistics import Calibration, TensorStatistics
 from edgekit_quantize.graph.session import SessionRunner
@@ -188,15 +189,15 @@ def _search(
         chosen = {**(recurrence() if stores_recurrence else {}), **(rounding(name) if adaptive else {})}
         return write(model, settings, calibration.tensors, keep_float, chosen)
 
-    def sensitive(of: Written, settings: Settings) -> Sequence[str]:
-        quantized = set(of.quantized)
-        if not quantized:
-            stored = set(of.stored)
+    def sensitive(of: Written, settings: Settings) -> Mapping[str, float]:
+        if not of.quantized:
             accounts = with_errors(of.accounts, model, settings, calibration.tensors)
-            return [account.layer for account in accounts if account.layer in stored and account.kind != "Gather"]
+            left = [each.layer for each in accounts if each.layer in of.stored and each.kind != "Gather"]
+            return dict.fromkeys(left, 1.0)
         plan = place(model.graph, settings, tensors=calibration.tensors)
-        errors = layer_errors(plan, calibration.tensors)
-        return [error.layer for error in errors if error.layer in quantized]
+        work = {layer.name: float(node_macs(layer.node) or layer.weights().size) for layer in plan.layers}
+        found = [(each.layer, each.sqnr_db, work[each.layer]) for each in layer_errors(plan, calibration.tensors)]
+        return by_error_for_cost(each for each in found if each[0] in of.quantized)
 
     outcome = search(
         bench, placement.candidates, written, sensitive, max_drop, auto=request.scheme == "auto", choice=request.choice

@@ -9,7 +9,7 @@ White Paper on Neural Network Quantization (2021), section 3.4, orders layers by
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +56,19 @@ def layer_errors(plan: Plan, tensors: Mapping[str, TensorStatistics]) -> list[La
         tensor = tensors[plan.range_from.get(source, source)]
         errors.append(_layer_error(layer, tensor, tensors, plan))
     return sorted(errors, key=lambda error: error.sqnr_db)
+
+
+def by_error_for_cost(found: Iterable[tuple[str, float, float]]) -> dict[str, float]:
+    """Layers with their costs, the one whose error is the largest for its cost in front.
+
+    Each error leaves with its layer and each cost stays with it, so this is the order in which an error of any size is
+    left for the least cost, as in a knapsack whose contents can be cut.
+
+    Args:
+        found: Names, signal-to-noise ratios in dB, and what each layer costs in float: above 0.
+    """
+    in_order = sorted(found, key=lambda each: each[1] + 10 * math.log10(each[2]))
+    return {name: cost for name, _, cost in in_order}
 
 
 def _layer_error(

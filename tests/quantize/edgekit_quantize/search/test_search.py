@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,8 @@ from edgekit_quantize.writing.candidate import Written
 FLOAT_S = 2e-3
 FLOAT_SIZE, SIZE = 400, 100
 ONES = np.ones(4, np.float32)
+TWO_LAYERS = {"a layer": 1.0, "another": 1.0}
+"""What each costs in float."""
 
 
 @dataclass
@@ -82,7 +84,7 @@ def _chosen(
     *,
     auto: bool = True,
     max_drop: float = 0.01,
-    layers: Sequence[str] = ("a layer",),
+    layers: Mapping[str, float] = TWO_LAYERS,
     done: str = INTEGERS,
     written: Callable[[Collection[str], bool], object] = lambda keep_float, adaptive: None,
     progress: Step | None = None,
@@ -136,32 +138,44 @@ def test_what_was_asked_for_may_be_slower_or_larger(form: Slow) -> None:
     assert _chosen({"asked for": form}, auto=False).best is not None
 
 
-def test_the_layers_of_the_largest_errors_go_back_to_float_first() -> None:
+@pytest.mark.parametrize(
+    ("error", "counts"),
+    [
+        (0.14, [1, 4, 8, 14]),  # 1.96 % are lost, 1 % is allowed; at best a half, a quarter, a tenth and nothing remain
+        (0.19, [4, 8, 14]),
+        (0.25, [8, 14]),
+    ],
+)
+@pytest.mark.parametrize("done", [INTEGERS, STORED])
+def test_the_layers_in_front_go_back_to_float_as_many_as_can_do(error: float, counts: list[int], done: str) -> None:
     tried: list[tuple[list[str], bool]] = []
     layers = [f"layer {number}" for number in range(20)]  # the one of the largest error first
 
     outcome = _chosen(
-        {"near": Slow(FLOAT_S / 4, 0.2)},
-        layers=layers,
+        {"near": Slow(FLOAT_S / 4, error)},
+        max_drop=0.01,
+        layers=dict.fromkeys(layers, 1.0),
+        done=done,
         written=lambda keep_float, adaptive: tried.append((list(keep_float), adaptive)),
     )
 
-    assert tried == [([], False), ([], True), (layers[:2], True), (layers[:5], True), (layers[:10], True)]
-    assert outcome.curve[2].name == "near, 2 layers in float"
+    assert tried == [([], False), ([], True), *((layers[:count], True) for count in counts)]
+    plural = "s" if counts[0] != 1 else ""
+    assert outcome.curve[2].name == f"near, {counts[0]} layer{plural} in float"
 
 
-def test_layers_whose_weights_alone_are_integers_go_back_to_float_too() -> None:
+def test_what_goes_back_to_float_is_a_share_of_the_work() -> None:
     tried: list[list[str]] = []
-    layers = [f"layer {number}" for number in range(20)]
 
     _chosen(
-        {"near": Slow(FLOAT_S / 4, 0.2)},
-        layers=layers,
-        done=STORED,
+        {"near": Slow(FLOAT_S / 4, 0.14)},
+        max_drop=0.01,
+        layers={"small": 1.0, "large": 60.0, "middle": 20.0, "last": 19.0},
         written=lambda keep_float, adaptive: tried.append(list(keep_float)),
     )
 
-    assert tried == [[], [], layers[:2], layers[:5], layers[:10]]
+    # one percent of the work is less than a twentieth, so the next layer goes too; 61 % are less than seven tenths
+    assert tried == [[], [], ["small", "large"], ["small", "large", "middle"]]
 
 
 @pytest.mark.parametrize(("error", "tried"), [(0.31, 3), (0.33, 1)])
