@@ -260,9 +260,9 @@ def search(
     The best one holds the budget in every setting: the best of those that hold it where they are timed is judged in the
     others, and where it does not hold it there, the next best is.
 
-    Where nothing that is nearly as fast holds the budget, a near miss gets its weights rounded adaptively; then its
-    layers that add the largest error for what they cost go back to float, as many as can do. Where that does not help either, layers whose weights are only stored as
-    integers do. Where the best one only stores weights, they are rounded adaptively.
+    Where nothing that is nearly as fast holds the budget, a near miss gets its weights rounded adaptively; then layers
+    go back to float, those first that add the largest error for what they cost. Where that does not help either, layers
+    whose weights are only stored as integers do. Where the best one only stores weights, they are rounded adaptively.
 
     Of candidates that are as fast as each other the smallest is chosen, and of those the one with the least error.
 
