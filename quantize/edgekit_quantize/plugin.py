@@ -189,15 +189,16 @@ def _search(
         chosen = {**(recurrence() if stores_recurrence else {}), **(rounding(name) if adaptive else {})}
         return write(model, settings, calibration.tensors, keep_float, chosen)
 
-    def sensitive(of: Written, settings: Settings) -> Mapping[str, float]:
+    def sensitive(of: Written, settings: Settings) -> Sequence[Mapping[str, float]]:
         if not of.quantized:
             accounts = with_errors(of.accounts, model, settings, calibration.tensors)
             left = [each.layer for each in accounts if each.layer in of.stored and each.kind != "Gather"]
-            return dict.fromkeys(left, 1.0)
+            return [dict.fromkeys(left, 1.0)]
         plan = place(model.graph, settings, tensors=calibration.tensors)
         work = {layer.name: float(node_macs(layer.node) or layer.weights().size) for layer in plan.layers}
-        found = [(each.layer, each.sqnr_db, work[each.layer]) for each in layer_errors(plan, calibration.tensors)]
-        return by_error_for_cost(each for each in found if each[0] in of.quantized)
+        errors = [each for each in layer_errors(plan, calibration.tensors) if each.layer in of.quantized]
+        by_work = by_error_for_cost((each.layer, each.sqnr_db, work[each.layer]) for each in errors)
+        return [by_work, {each.layer: 1.0 for each in errors}]
 
     outcome = search(
         bench, placement.candidates, written, sensitive, max_drop, auto=request.scheme == "auto", choice=request.choice

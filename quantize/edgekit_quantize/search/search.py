@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -43,9 +42,10 @@ HOPELESS = 10
 """A candidate that loses more than this multiple of the budget is not brought back by a few layers in float."""
 LEAST_BUDGET = 1e-3
 """Of a smaller budget the candidates in reach are those of this one; with none at all there would be none."""
-BACK_IN_FLOAT = {0.05: 0.5, 0.2: 0.25, 0.4: 0.1, 0.7: 0.0}
+BACK_IN_FLOAT = {0.1: 0.5, 0.25: 0.25, 0.5: 0.1, 0.75: 0.0}
 """Shares of what layers cost in float that are left in float where the budget is not held, and what remains of the loss
 then at best; a share that cannot do is not tried. On five networks 0.3 to 0.75 of it remained with a fifth in float."""
+
 
 LARGEST_REFINED = 64 * 2**20
 """In bytes; rounding more weights with care takes minutes, and is done where nothing holds the budget without."""
@@ -249,7 +249,7 @@ def search(
     bench: Bench,
     candidates: Mapping[str, Settings],
     write: Write,
-    sensitive: Callable[[Written, Settings], Mapping[str, float]],
+    sensitive: Callable[[Written, Settings], Sequence[Mapping[str, float]]],
     max_drop: float,
     *,
     auto: bool,
@@ -270,8 +270,9 @@ def search(
         bench: What they are judged with.
         candidates: The settings of each, by name.
         write: Writes a candidate with the named layers kept in float, and with weights rounded adaptively if asked to.
-        sensitive: A candidate's integer layers with what it costs to leave each in float, or those that it stores as
-            integers where it has no others; the one that adds the largest error for its cost comes first.
+        sensitive: What it costs to leave each of a candidate's integer layers in float, or of those that it stores as
+            integers where it has no others; the one that adds the largest error for its cost comes first. Further
+            costs are gone by where a candidate that holds the budget by those before is slower than float.
         max_drop: What may be lost of the metric.
         auto: Whether a candidate that is slower or no smaller than float is out.
         choice: The candidate that is the best whatever the times say; None where they decide.
@@ -316,22 +317,34 @@ def search(
         fastest = max(trial.speedup for trial in misses)
         as_good = [trial for trial in misses if trial.speedup * (1 + RESCUE_SLOWER) >= fastest]
         miss = min(as_good, key=lambda trial: (trial.score.drop, -trial.score.sqnr_db))
-        costs = sensitive(miss.written, miss.settings)
+        by_work, *by_error = sensitive(miss.written, miss.settings)
+        held = bring_back(miss, {0.0: 0.0, **BACK_IN_FLOAT}, by_work)
+        for costs in by_error:
+            if held is None or (held.speedup >= 1 - NOISE if choice is None else held.name == choice):
+                break
+            held = bring_back(miss, BACK_IN_FLOAT, costs, ", by error")
+
+    def bring_back(
+        miss: Trial, shares: Mapping[float, float], costs: Mapping[str, float], order: str = ""
+    ) -> Trial | None:
         drop, in_reach = miss.score.drop, max(max_drop, LEAST_BUDGET)
         tried = None
-        for share, best_left in {0.0: 0.0, **BACK_IN_FLOAT}.items() if costs else ():
+        for share, best_left in shares.items() if costs else ():
             in_float = _share_of(costs, share)
-            if drop * best_left > in_reach or len(in_float) in (tried, len(costs)):
+            if drop * best_left > in_reach or len(in_float) in (tried, len(costs)) or (share and not in_float):
                 continue
             tried = len(in_float)
-            change = f"{tried} layer{'s' if tried != 1 else ''} in float" if tried else ROUNDED_ADAPTIVELY
+            change = f"{tried} layer{'s' if tried != 1 else ''} in float{order}" if tried else ROUNDED_ADAPTIVELY
             candidate = f"{miss.name}, {change}", miss.settings, write(miss.settings, in_float, True)
-            trials = bench.measured([candidate], max_drop)
-            trials = [trial for trial in trials if trial.score.drop > max_drop or bench.complete(trial)]
-            outcome.curve += trials
-            if any(trial.score.drop <= max_drop for trial in trials):
-                break
-            drop = min([drop, *(trial.score.drop for trial in trials)]) if not tried else drop
+            for trial in bench.measured([candidate], max_drop):
+                if trial.score.drop > max_drop:
+                    outcome.curve.append(trial)
+                    drop = drop if tried else min(drop, trial.score.drop)
+                elif bench.complete(trial):
+                    outcome.curve.append(trial)
+                    if trial.score.drop <= max_drop:
+                        return trial
+        return None
 
     def refine(best: Trial) -> None:
         """Where weights are only stored, all that is lost is lost by their rounding; better ones take no longer."""
@@ -364,10 +377,14 @@ def search(
 
 
 def _share_of(costs: Mapping[str, float], share: float) -> list[str]:
-    """The layers in front whose costs are a share of the sum of all; the last of them may be beyond it."""
-    most = share * sum(costs.values())
-    before = [0.0, *itertools.accumulate(costs.values())]
-    return [layer for layer, cost_before in zip(costs, before, strict=False) if cost_before < most]
+    """The layers in front whose costs are a share of the sum of all, without those of which less than half fits in."""
+    left = share * sum(costs.values())
+    chosen = []
+    for layer, cost in costs.items():
+        if cost / 2 <= left:
+            chosen.append(layer)
+            left -= cost
+    return chosen
 
 
 def _ranked(trials: Sequence[Trial]) -> Iterator[Trial]:

@@ -85,6 +85,7 @@ def _chosen(
     auto: bool = True,
     max_drop: float = 0.01,
     layers: Mapping[str, float] = TWO_LAYERS,
+    alike: Mapping[str, float] | None = None,
     done: str = INTEGERS,
     written: Callable[[Collection[str], bool], object] = lambda keep_float, adaptive: None,
     progress: Step | None = None,
@@ -103,7 +104,7 @@ def _chosen(
         written(keep_float, adaptive)
         return Written(models[names[of.block]], [LayerAccount(name, "Conv", done, "") for name in layers])
 
-    return search(bench, settings, write, lambda written, of: layers, max_drop, auto=auto)
+    return search(bench, settings, write, lambda written, of: [layers, alike or layers], max_drop, auto=auto)
 
 
 @pytest.mark.parametrize(
@@ -141,9 +142,12 @@ def test_what_was_asked_for_may_be_slower_or_larger(form: Slow) -> None:
 @pytest.mark.parametrize(
     ("error", "counts"),
     [
-        (0.14, [1, 4, 8, 14]),  # 1.96 % are lost, 1 % is allowed; at best a half, a quarter, a tenth and nothing remain
-        (0.19, [4, 8, 14]),
-        (0.25, [8, 14]),
+        (
+            0.14,
+            [2, 5, 10, 15],
+        ),  # 1.96 % are lost, 1 % is allowed; at best a half of it remains
+        (0.19, [5, 10, 15]),
+        (0.25, [10, 15]),
     ],
 )
 @pytest.mark.parametrize("done", [INTEGERS, STORED])
@@ -170,12 +174,37 @@ def test_what_goes_back_to_float_is_a_share_of_the_work() -> None:
     _chosen(
         {"near": Slow(FLOAT_S / 4, 0.14)},
         max_drop=0.01,
-        layers={"small": 1.0, "large": 60.0, "middle": 20.0, "last": 19.0},
+        layers={"small": 1.0, "large": 60.0, "middle": 18.0, "last": 21.0},
         written=lambda keep_float, adaptive: tried.append(list(keep_float)),
     )
 
-    # one percent of the work is less than a twentieth, so the next layer goes too; 61 % are less than seven tenths
-    assert tried == [[], [], ["small", "large"], ["small", "large", "middle"]]
+    # half of the large one, and more, has to fit into what is left of the share
+    assert tried == [[], [], ["small", "middle"], ["small", "large", "middle"]]
+
+
+def test_where_layers_with_little_work_cost_more_in_float_than_they_gain_each_counts_the_same() -> None:
+    kept: list[list[str]] = []
+
+    @dataclass
+    class ByLayers(Slow):
+        """Holds the budget without the last one, and is slower than float with more than one in float."""
+
+        def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            self.error = 0.05 if kept[-1] else 0.14
+            self.seconds = FLOAT_S * (1.5 if len(kept[-1]) > 1 else 0.5)
+            return super().run(feeds)
+
+    by_work, alike = {"a": 1.0, "b": 1.0, "c": 98.0}, {"a": 1.0, "b": 1.0, "c": 1.0}
+    outcome = _chosen(
+        {"near": ByLayers(0, 0)},
+        layers=by_work,
+        alike=alike,
+        written=lambda keep_float, adaptive: kept.append(list(keep_float)),
+    )
+
+    assert kept == [[], [], ["a", "b"], ["a"]]
+    assert outcome.best is not None
+    assert outcome.best.name == "near, 1 layer in float, by error"
 
 
 @pytest.mark.parametrize(("error", "tried"), [(0.31, 3), (0.33, 1)])
