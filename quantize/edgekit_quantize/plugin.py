@@ -198,7 +198,7 @@ def _search(
         work = {layer.name: float(node_macs(layer.node) or layer.weights().size) for layer in plan.layers}
         errors = [each for each in layer_errors(plan, calibration.tensors) if each.layer in of.quantized]
         by_work = by_error_for_cost((each.layer, each.sqnr_db, work[each.layer]) for each in errors)
-        return [by_work, {each.layer: 1.0 for each in errors}]
+        return [{each.layer: 1.0 for each in errors}, by_work]
 
     outcome = search(
         bench, placement.candidates, written, sensitive, max_drop, auto=request.scheme == "auto", choice=request.choice

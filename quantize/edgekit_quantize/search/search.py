@@ -42,10 +42,10 @@ HOPELESS = 10
 """A candidate that loses more than this multiple of the budget is not brought back by a few layers in float."""
 LEAST_BUDGET = 1e-3
 """Of a smaller budget the candidates in reach are those of this one; with none at all there would be none."""
-BACK_IN_FLOAT = {0.1: 0.5, 0.25: 0.25, 0.5: 0.1, 0.75: 0.0}
+FEW_IN_FLOAT = {0.0: 0.0, 0.1: 0.5}
+MANY_IN_FLOAT = {0.25: 0.25, 0.5: 0.1, 0.75: 0.0}
 """Shares of what layers cost in float that are left in float where the budget is not held, and what remains of the loss
 then at best; a share that cannot do is not tried. On five networks 0.3 to 0.75 of it remained with a fifth in float."""
-
 
 LARGEST_REFINED = 64 * 2**20
 """In bytes; rounding more weights with care takes minutes, and is done where nothing holds the budget without."""
@@ -271,8 +271,8 @@ def search(
         candidates: The settings of each, by name.
         write: Writes a candidate with the named layers kept in float, and with weights rounded adaptively if asked to.
         sensitive: What it costs to leave each of a candidate's integer layers in float, or of those that it stores as
-            integers where it has no others; the one that adds the largest error for its cost comes first. Further
-            costs are gone by where a candidate that holds the budget by those before is slower than float.
+            integers where it has no others; the one that adds the largest error for its cost comes first. A few go by
+            the costs in front and many by the last, and by those in front again where what holds is slower than float.
         max_drop: What may be lost of the metric.
         auto: Whether a candidate that is slower or no smaller than float is out.
         choice: The candidate that is the best whatever the times say; None where they decide.
@@ -317,20 +317,26 @@ def search(
         fastest = max(trial.speedup for trial in misses)
         as_good = [trial for trial in misses if trial.speedup * (1 + RESCUE_SLOWER) >= fastest]
         miss = min(as_good, key=lambda trial: (trial.score.drop, -trial.score.sqnr_db))
-        by_work, *by_error = sensitive(miss.written, miss.settings)
-        held = bring_back(miss, {0.0: 0.0, **BACK_IN_FLOAT}, by_work)
-        for costs in by_error:
-            if held is None or (held.speedup >= 1 - NOISE if choice is None else held.name == choice):
-                break
-            held = bring_back(miss, BACK_IN_FLOAT, costs, ", by error")
+        by_error, *by_work = sensitive(miss.written, miss.settings)
+        held = bring_back(miss, FEW_IN_FLOAT, by_error)
+        for costs in by_work:
+            held = held or bring_back(miss, MANY_IN_FLOAT, costs, ", little work first")
+        if held is None if not by_work else is_to_be_beaten(held):
+            bring_back(miss, MANY_IN_FLOAT, by_error)
+
+    def is_to_be_beaten(held: Trial | None) -> bool:
+        if choice is not None:
+            return held is None or held.name != choice
+        return held is not None and held.speedup < 1 - NOISE
 
     def bring_back(
         miss: Trial, shares: Mapping[float, float], costs: Mapping[str, float], order: str = ""
     ) -> Trial | None:
-        drop, in_reach = miss.score.drop, max(max_drop, LEAST_BUDGET)
+        names, in_reach = {miss.name, f"{miss.name}, {ROUNDED_ADAPTIVELY}"}, max(max_drop, LEAST_BUDGET)
         tried = None
         for share, best_left in shares.items() if costs else ():
             in_float = _share_of(costs, share)
+            drop = min(trial.score.drop for trial in outcome.curve if trial.name in names)
             if drop * best_left > in_reach or len(in_float) in (tried, len(costs)) or (share and not in_float):
                 continue
             tried = len(in_float)
@@ -339,7 +345,6 @@ def search(
             for trial in bench.measured([candidate], max_drop):
                 if trial.score.drop > max_drop:
                     outcome.curve.append(trial)
-                    drop = drop if tried else min(drop, trial.score.drop)
                 elif bench.complete(trial):
                     outcome.curve.append(trial)
                     if trial.score.drop <= max_drop:

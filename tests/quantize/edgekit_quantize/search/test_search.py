@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,7 +85,7 @@ def _chosen(
     auto: bool = True,
     max_drop: float = 0.01,
     layers: Mapping[str, float] = TWO_LAYERS,
-    alike: Mapping[str, float] | None = None,
+    by_work: Sequence[Mapping[str, float]] = (),
     done: str = INTEGERS,
     written: Callable[[Collection[str], bool], object] = lambda keep_float, adaptive: None,
     progress: Step | None = None,
@@ -104,7 +104,7 @@ def _chosen(
         written(keep_float, adaptive)
         return Written(models[names[of.block]], [LayerAccount(name, "Conv", done, "") for name in layers])
 
-    return search(bench, settings, write, lambda written, of: [layers, alike or layers], max_drop, auto=auto)
+    return search(bench, settings, write, lambda written, of: [layers, *by_work], max_drop, auto=auto)
 
 
 @pytest.mark.parametrize(
@@ -168,43 +168,43 @@ def test_the_layers_in_front_go_back_to_float_as_many_as_can_do(error: float, co
     assert outcome.curve[2].name == f"near, {counts[0]} layer{plural} in float"
 
 
-def test_what_goes_back_to_float_is_a_share_of_the_work() -> None:
+def test_a_few_go_back_by_their_errors_and_many_by_what_they_cost() -> None:
     tried: list[list[str]] = []
 
     _chosen(
         {"near": Slow(FLOAT_S / 4, 0.14)},
         max_drop=0.01,
-        layers={"small": 1.0, "large": 60.0, "middle": 18.0, "last": 21.0},
+        layers={"large": 1.0, "small": 1.0, "middle": 1.0, "last": 1.0},
+        by_work=[{"small": 1.0, "large": 60.0, "middle": 18.0, "last": 21.0}],
         written=lambda keep_float, adaptive: tried.append(list(keep_float)),
     )
 
-    # half of the large one, and more, has to fit into what is left of the share
+    # half of a layer, and more, has to fit into what is left of the share
     assert tried == [[], [], ["small", "middle"], ["small", "large", "middle"]]
 
 
-def test_where_layers_with_little_work_cost_more_in_float_than_they_gain_each_counts_the_same() -> None:
+def test_where_layers_with_little_work_cost_more_in_float_than_they_gain_errors_alone_count() -> None:
     kept: list[list[str]] = []
 
     @dataclass
     class ByLayers(Slow):
-        """Holds the budget without the last one, and is slower than float with more than one in float."""
+        """Holds the budget without two layers, and is slower than float without the two small ones."""
 
         def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-            self.error = 0.05 if kept[-1] else 0.14
-            self.seconds = FLOAT_S * (1.5 if len(kept[-1]) > 1 else 0.5)
+            self.error = 0.05 if len(kept[-1]) > 1 else 0.14
+            self.seconds = FLOAT_S * (1.5 if set(kept[-1]) == {"a", "b"} else 0.5)
             return super().run(feeds)
 
-    by_work, alike = {"a": 1.0, "b": 1.0, "c": 98.0}, {"a": 1.0, "b": 1.0, "c": 1.0}
     outcome = _chosen(
         {"near": ByLayers(0, 0)},
-        layers=by_work,
-        alike=alike,
+        layers={"a": 1.0, "c": 1.0, "b": 1.0, "d": 1.0},
+        by_work=[{"a": 1.0, "b": 1.0, "c": 49.0, "d": 49.0}],
         written=lambda keep_float, adaptive: kept.append(list(keep_float)),
     )
 
-    assert kept == [[], [], ["a", "b"], ["a"]]
+    assert kept == [[], [], ["a", "b"], ["a"], ["a", "c"]]
     assert outcome.best is not None
-    assert outcome.best.name == "near, 1 layer in float, by error"
+    assert outcome.best.name == "near, 2 layers in float"
 
 
 @pytest.mark.parametrize(("error", "tried"), [(0.31, 3), (0.33, 1)])
