@@ -61,8 +61,8 @@ def layer_errors(plan: Plan, tensors: Mapping[str, TensorStatistics]) -> list[La
 def by_error_for_cost(found: Iterable[tuple[str, float, float]]) -> dict[str, float]:
     """Layers with their costs, the one whose error is the largest for its cost in front.
 
-    Each error leaves with its layer and each cost stays with it, so this is the order in which an error of any size is
-    left for the least cost, as in a knapsack whose contents can be cut.
+    A layer in float costs what it costs and takes its error with it: the order in which a knapsack is filled whose
+    contents can be cut.
 
     Args:
         found: Names, signal-to-noise ratios in dB, and what each layer costs in float: above 0.

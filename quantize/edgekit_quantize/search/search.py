@@ -43,6 +43,7 @@ HOPELESS = 10
 LEAST_BUDGET = 1e-3
 """Of a smaller budget the candidates in reach are those of this one; with none at all there would be none."""
 FEW_IN_FLOAT = {0.0: 0.0, 0.1: 0.5}
+"""As :data:`MANY_IN_FLOAT`; with none in float, weights are rounded adaptively."""
 MANY_IN_FLOAT = {0.25: 0.25, 0.5: 0.1, 0.75: 0.0}
 """Shares of what layers cost in float that are left in float where the budget is not held, and what remains of the loss
 then at best; a share that cannot do is not tried. On five networks 0.3 to 0.75 of it remained with a fifth in float."""

@@ -142,10 +142,7 @@ def test_what_was_asked_for_may_be_slower_or_larger(form: Slow) -> None:
 @pytest.mark.parametrize(
     ("error", "counts"),
     [
-        (
-            0.14,
-            [2, 5, 10, 15],
-        ),  # 1.96 % are lost, 1 % is allowed; at best a half of it remains
+        (0.14, [2, 5, 10, 15]),  # 1.96 % are lost, 1 % is allowed; at best a half remains
         (0.19, [5, 10, 15]),
         (0.25, [10, 15]),
     ],
