@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import dropwhile, islice
 from typing import Any, ClassVar
@@ -175,11 +175,13 @@ def _search(
     def recurrence() -> Mapping[str, np.ndarray]:
         return adaptively_rounded_recurrence(model, functools.partial(_feeds_once_more, request))
 
+    moments: dict[Hashable, np.ndarray] = {}
+
     @functools.cache
     def rounding(name: str) -> Mapping[str, np.ndarray]:
         plan = place(model.graph, placement.candidates[name], tensors=calibration.tensors)
         feeds = functools.partial(_feeds_once_more, request)
-        return adaptively_rounded(model, plan, calibration.tensors, feeds, rounded)
+        return adaptively_rounded(model, plan, calibration.tensors, feeds, rounded, moments)
 
     def written(settings: Settings, keep_float: Collection[str], adaptive: bool) -> Written:
         if request.scheme == HALF:

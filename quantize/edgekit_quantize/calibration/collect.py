@@ -15,7 +15,7 @@ from edgekit_quantize.calibration.inner_values import hand_out
 from edgekit_quantize.graph.nodes import static_shape
 from edgekit_quantize.graph.session import session
 
-WATCHED_BYTES = 64 * 2**20
+WATCHED_BYTES = 256 * 2**20
 """How many bytes of observed tensors one run may hand out; more are spread over several runs of the same sample."""
 
 Item = TypeVar("Item")

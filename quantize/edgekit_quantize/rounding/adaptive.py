@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,8 @@ from edgekit_quantize.placement import Plan
 from edgekit_quantize.rounding.adaround import adaptive_rounding
 
 WATCHED_BYTES = 256 * 2**20
-"""What the moments of layers may take at once; those of one layer of the longest rows are 12 MB."""
+"""What the moments of layers may take at once, and those that are kept for another plan; those of one layer of the
+longest rows are 12 MB."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class _Rounded:
     smoothing: Smoothing | None
     """What its input is divided by, and its weights are multiplied with."""
 
+    @property
+    def rows(self) -> Hashable:
+        """What tells which rows it multiplies: layers that agree in it share their moments."""
+        return self.layer.data.name, taken_rows(self.layer), self.smoothing is None
+
 
 def adaptively_rounded(
     model: ir.Model,
@@ -42,6 +48,7 @@ def adaptively_rounded(
     tensors: Mapping[str, TensorStatistics],
     feeds: Callable[[], Iterable[Mapping[str, np.ndarray]]],
     done: Callable[[int, int], None] | None = None,
+    known: MutableMapping[Hashable, np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
     """Integers for the weights of every layer of the plan that is one matrix product.
 
@@ -54,6 +61,8 @@ def adaptively_rounded(
         tensors: Statistics of the layers' inputs, with how they are smoothed.
         feeds: Reads the samples.
         done: Told how many layers of how many are done.
+        known: Second moments of rows by :attr:`_Rounded.rows`, from other plans of this model and these samples; what
+            this plan needs besides is added, up to :data:`WATCHED_BYTES` in all.
 
     Returns:
         By the layer's name; where its weights are stored, by
@@ -63,18 +72,28 @@ def adaptively_rounded(
     for each in (*_quantized(plan, tensors), *_stored(model, plan)):
         length = row_length(each.layer)
         if length is not None and length <= LONGEST_ROW:
-            kind = each.layer.data.name, taken_rows(each.layer), each.smoothing is None
-            alike.setdefault(kind, []).append(each)
+            alike.setdefault(each.rows, []).append(each)
     total = sum(map(len, alike.values()))
     chosen: dict[str, np.ndarray] = {}
-    for group in _groups(alike.values()):
+    known = {} if known is None else known
+
+    def take(some: Sequence[_Rounded], second: np.ndarray) -> None:
+        for each in some:
+            chosen[each.name] = _integers(each, second)
+            if done is not None:
+                done(len(chosen), total)
+
+    for rows, some in alike.items():
+        if rows in known:
+            take(some, known[rows])
+    for group in _groups(some for rows, some in alike.items() if rows not in known):
         for some, moments in _observed(model, group, feeds()):
             if not moments.count:
                 continue  # of a branch that no sample took
-            for each in some:
-                chosen[each.name] = _integers(each, moments.second)
-                if done is not None:
-                    done(len(chosen), total)
+            second = moments.second
+            take(some, second)
+            if sum(each.nbytes for each in known.values()) + second.nbytes <= WATCHED_BYTES:
+                known[some[0].rows] = second
     return chosen
 
 

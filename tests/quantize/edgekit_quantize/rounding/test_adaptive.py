@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 import numpy as np
 import onnx
@@ -101,3 +101,27 @@ def test_layers_whose_moments_do_not_fit_together_are_measured_in_turns(monkeypa
     assert together.keys() == apart.keys()
     for name, integers in together.items():
         np.testing.assert_array_equal(apart[name], integers)
+
+
+def test_another_plan_takes_the_moments_that_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = _model(np.random.default_rng(1)).graph_model
+    plan = place(model.graph, Settings(layers={"Conv": "weights", "MatMul": "weights"}))
+    walks = itertools.count()
+
+    def feeds() -> Iterator[dict[str, np.ndarray]]:
+        next(walks)
+        return (dict(sample.feeds) for sample in AlikeSamples())
+
+    known: dict[Hashable, np.ndarray] = {}
+    first = adaptively_rounded(model, plan, {}, feeds, known=known)
+    second = adaptively_rounded(model, plan, {}, feeds, known=known)
+
+    assert (len(known), next(walks)) == (2, 1)
+    assert first.keys() == second.keys()
+    for name, integers in first.items():
+        np.testing.assert_array_equal(second[name], integers)
+
+    monkeypatch.setattr(adaptive, "WATCHED_BYTES", INPUTS * INPUTS * 8)
+    few: dict[Hashable, np.ndarray] = {}
+    adaptively_rounded(model, plan, {}, feeds, known=few)
+    assert [moments.shape for moments in few.values()] == [(INPUTS, INPUTS)]
