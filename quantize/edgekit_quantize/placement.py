@@ -12,7 +12,7 @@ from edgekit_quantize.calibration.activations import activation_params, largest_
 from edgekit_quantize.calibration.inner_values import reachable
 from edgekit_quantize.calibration.ranges import AROUND_ZERO
 from edgekit_quantize.calibration.statistics import TensorStatistics
-from edgekit_quantize.graph.layers import LAYER_KINDS, Layer, layer_of, layers
+from edgekit_quantize.graph.layers import LAYER_KINDS, Layer, layers
 from edgekit_quantize.graph.nodes import constant, home, is_standard, only_consumer
 from edgekit_quantize.integers.qparams import TYPES, QParams
 from edgekit_quantize.integers.weights import layer_weights
@@ -95,7 +95,7 @@ class Plan:
     def outcome(self) -> tuple[Hashable, ...]:
         """What the plan comes to: two plans for a graph with the same outcome give the same file."""
         others = tuple(sorted((kind, mode) for kind, mode in self.settings.layers.items() if kind not in LAYER_KINDS))
-        seen_in_layers = {"layers", "preparation", "fewest_channels", "enough_outputs"}
+        seen_in_layers = {"layers", "preparation", "fewest_channels"}
         told = {field.name for field in fields(self.settings)} - seen_in_layers
         if not self.layers and not self.products:
             told &= {"weights", "weights_form", "block"}
@@ -140,12 +140,12 @@ def place(
         elif layer.name in keep_float:
             plan.kept_float[layer.name] = TOO_LARGE
             plan.stored.append(layer)
-        elif _is_as_fast_in_float(layer, settings):
-            plan.kept_float[layer.name] = "the target computes so few input channels as fast in float"
+        elif _gains_little(layer, settings):
+            plan.kept_float[layer.name] = "it has few input channels, which gain little from integers"
             plan.stored.append(layer)
             made_in_float.add(fused_output(layer.output, ACTIVATIONS).name)
         elif layer.kind == "DepthwiseConv" and layer.data.name in made_in_float:
-            plan.kept_float[layer.name] = "what it reads is computed in float, and it is as fast so"
+            plan.kept_float[layer.name] = "what it reads is computed in float, and it gains little from integers"
             plan.stored.append(layer)
         elif not layer.data.name or layer.data.dtype not in (None, ir.DataType.FLOAT):
             plan.kept_float[layer.name] = f"its activations are {layer.data.dtype}"
@@ -179,14 +179,9 @@ def place(
     return plan
 
 
-def _is_as_fast_in_float(layer: Layer, settings: Settings) -> bool:
-    """Whether a convolution has so few channels that integers gain nothing."""
-    if layer.kind != "Conv" or layer.weights().shape[1] >= settings.fewest_channels:
-        return False
-    if settings.enough_outputs is None or layer.weights().shape[0] < settings.enough_outputs:
-        return True
-    readers = [layer_of(node) for node in fused_output(layer.output, ACTIVATIONS).consumers()]
-    return any(reader is not None and reader.kind == "DepthwiseConv" for reader in readers)
+def _gains_little(layer: Layer, settings: Settings) -> bool:
+    """Whether a convolution has so few input channels that integers gain little."""
+    return layer.kind == "Conv" and layer.weights().shape[1] < settings.fewest_channels
 
 
 def fused_output(value: ir.Value, fused: Collection[str]) -> ir.Value:

@@ -97,9 +97,6 @@ class Settings:
     fewest_channels: int = 0
     """Convolutions stay float where each output has fewer input channels than this, as that of an image: integer
     kernels leave most of their lanes empty there. Depthwise ones that read what these give stay float too."""
-    enough_outputs: int | None = None
-    """Convolutions of few input channels compute with integers all the same from so many output channels on, unless a
-    depthwise one reads what they give; None leaves all of them in float."""
     sums_in_int16: bool = True
     """Whether the products of two neighbouring inputs have to fit into 16 bits together, as large as samples told that
     inputs become (:func:`edgekit_quantize.integers.weights.layer_weights`): x86 processors without VNNI add them so.

@@ -72,24 +72,24 @@ def test_convolutions_of_few_channels_stay_float(cnn: ir.Model) -> None:
     assert set(place(cnn.graph, Settings.read({**settings, "fewest_channels": 4})).tensors) == {"p"}
 
 
-@pytest.mark.parametrize(("enough", "group", "quantized"), [(8, 1, {"x", "r"}), (9, 1, {"r"}), (8, 8, set())])
-def test_convolutions_of_few_inputs_and_many_outputs_compute_with_integers_unless_a_depthwise_one_reads_them(
-    enough: int, group: int, quantized: set[str], parse: Callable[..., ir.Model], rng: np.random.Generator
+@pytest.mark.parametrize(("fewest", "quantized"), [(4, set()), (3, {"x", "r"})])
+def test_depthwise_convolutions_behind_those_of_few_channels_compute_as_they_do(
+    fewest: int, quantized: set[str], parse: Callable[..., ir.Model], rng: np.random.Generator
 ) -> None:
-    text = f"""<ir_version: 8, opset_import: ["" : 17]>
-    g (float[1, 3, 8, 8] x) => (float[1, 8, 8, 8] y) {{
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 3, 8, 8] x) => (float[1, 8, 8, 8] y) {
       c = Conv(x, w)
       r = Relu(c)
-      y = Conv<group = {group}>(r, v)
-    }}"""
+      y = Conv<group = 8>(r, v)
+    }"""
     model = parse(
         text,
         w=rng.normal(size=(8, 3, 1, 1)).astype(np.float32),
-        v=rng.normal(size=(8, 8 // group, 1, 1)).astype(np.float32),
+        v=rng.normal(size=(8, 1, 1, 1)).astype(np.float32),
     )
     layers = {"Conv": "input", "DepthwiseConv": "input"}
 
-    plan = place(model.graph, Settings.read({"layers": layers, "fewest_channels": 4, "enough_outputs": enough}))
+    plan = place(model.graph, Settings.read({"layers": layers, "fewest_channels": fewest}))
 
     assert set(plan.tensors) == quantized
 
@@ -158,20 +158,20 @@ def test_a_value_that_a_branch_reads_is_not_quantized_whole(parse: Callable[...,
     assert set(plan.tensors) == {"x"}
 
 
-@pytest.mark.parametrize(("outputs", "names"), [(32, ["without", "with first ones"]), (31, ["without"])])
+@pytest.mark.parametrize(("inputs", "names"), [(4, ["without", "with first ones"]), (5, ["without"])])
 def test_candidates_that_treat_every_layer_alike_are_one(
-    outputs: int, names: list[str], parse: Callable[..., ir.Model]
+    inputs: int, names: list[str], parse: Callable[..., ir.Model]
 ) -> None:
-    text = """<ir_version: 8, opset_import: ["" : 17]>
-    g (float[1, 3, 8, 8] x) => (float[1, 4, 8, 8] y) {
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, {inputs}, 8, 8] x) => (float[1, 4, 8, 8] y) {{
       c = Conv(x, w)
       y = Conv(c, v)
-    }"""
-    model = parse(text, w=np.ones((outputs, 3, 1, 1), np.float32), v=np.ones((4, outputs, 1, 1), np.float32))
+    }}"""
+    model = parse(text, w=np.ones((8, inputs, 1, 1), np.float32), v=np.ones((4, 8, 1, 1), np.float32))
     data = {"layers": {"Conv": "input"}, "fewest_channels": 5}
     candidates = {
         "without": Settings.read(data),
-        "with first ones": Settings.read({**data, "enough_outputs": 32}),
+        "with first ones": Settings.read({**data, "fewest_channels": 0}),
     }
 
     assert [*different(candidates, model.graph)] == names
