@@ -8,8 +8,9 @@ and the second is scored. Models with states are run on a sequence: what a sampl
 gave before. Scores are against the float model's own answers, by the metric beside each name (scores.py).
 
 EdgeKit quantizes for each runtime apart, the others once for both; each runs in a process of its own, whose seconds are
-those of the whole process. ONNX Runtime and OpenVINO (in float32 but for what is integer) execute at two threads, in
-turns with the float model: the ratio is float32 / quantized, above 1 is faster.
+those of the whole process, and whose peak is the most memory that one of its processes held, in MB of 10^6 bytes. ONNX
+Runtime and OpenVINO (in float32 but for what is integer) execute at two threads, in turns with the float model: the
+ratio is float32 / quantized, above 1 is faster.
 """
 
 from __future__ import annotations
@@ -61,6 +62,13 @@ THREADS = 2
 LIMIT_SECONDS = 900
 BY = "--by"
 """Asks this program to be the process in which a peer quantizes."""
+WATCHED = """
+import pathlib, resource, subprocess, sys
+code = subprocess.call(sys.argv[2:])
+pathlib.Path(sys.argv[1]).write_text(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
+sys.exit(code)
+"""
+"""Runs a command, and notes the kilobytes that the largest of its processes held."""
 
 Run = Any
 """Outputs by name for inputs by name."""
@@ -103,16 +111,27 @@ def quantized(tool: str, base: Path, calibration: Path, out: Path) -> dict[str, 
         command = [str(Path(sys.executable).with_name("edgekit")), "quantize", str(base), "--data", str(calibration)]
         command += ["--target", target, "-o", str(out), "--quiet"]
     out.unlink(missing_ok=True)
+    peak = out.with_suffix(".peak")
     start = time.perf_counter()
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS)
+        done = subprocess.run(
+            [sys.executable, "-S", "-c", WATCHED, str(peak), *command],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_SECONDS,
+        )
     except subprocess.TimeoutExpired:
         return {"error": f"not done after {LIMIT_SECONDS} s"}
     seconds = time.perf_counter() - start
     if done.returncode or not out.is_file():
         lines = [line for line in done.stderr.splitlines() if "rror" in line] or done.stderr.splitlines()[-1:]
         return {"error": (lines or ["no file"])[-1][:160]}
-    return {"seconds": round(seconds, 1), "bytes": out.stat().st_size}
+    return {
+        "seconds": round(seconds, 1),
+        "peak_mb": round(int(peak.read_text()) * 1024 / 1e6),
+        "bytes": out.stat().st_size,
+    }
 
 
 def at_least_opset_13(base: Path) -> Any:
@@ -242,7 +261,8 @@ def line(row: Mapping[str, Any]) -> str:
         texts = [f"{value:.1f} dB" if name == "decibels" else f"{value:.2%}" for name, value in scores.items()]
         cells += [", ".join(texts) or part.get("error", ""), f"{part['speed']:.2f}" if "speed" in part else ""]
     size = f"{row['float_bytes'] / row['bytes']:.2f}" if "bytes" in row else ""
-    return " | ".join([*cells, size, f"{row['seconds']:.0f}" if "seconds" in row else row.get("error", "")])
+    seconds = f"{row['seconds']:.1f}" if "seconds" in row else row.get("error", "")
+    return " | ".join([*cells, size, seconds, str(row.get("peak_mb", ""))])
 
 
 def main() -> int:
@@ -263,7 +283,9 @@ def main() -> int:
         for each in ([f"edgekit-{runtime}" for runtime in RUNTIMES] if tool == "edgekit" else [tool])
     ]
     speeds: dict[tuple[str, str], list[float]] = {}
-    sys.stdout.write("task | tool | ONNX Runtime | times as fast | OpenVINO | times as fast | times as small | s\n")
+    sys.stdout.write(
+        "task | tool | ONNX Runtime | times as fast | OpenVINO | times as fast | times as small | s | MB\n"
+    )
     for row in rows(options.names or TASKS, tools, options.models, options.work):
         sys.stdout.write(line(row) + "\n")
         sys.stdout.flush()
