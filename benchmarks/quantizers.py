@@ -21,6 +21,7 @@ import math
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -64,11 +65,13 @@ BY = "--by"
 """Asks this program to be the process in which a peer quantizes."""
 WATCHED = """
 import pathlib, resource, subprocess, sys
-code = subprocess.call(sys.argv[2:])
-pathlib.Path(sys.argv[1]).write_text(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
+note, seconds, *command = sys.argv[1:]
+code = subprocess.call(command, timeout=float(seconds))
+pathlib.Path(note).write_text(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
 sys.exit(code)
 """
-"""Runs a command, and notes the kilobytes that the largest of its processes held."""
+"""Runs a command for so many seconds at most, and notes the kilobytes that the largest of its processes held. A process
+of its own, since Linux counts what the one that starts a command holds among what the command held."""
 
 Run = Any
 """Outputs by name for inputs by name."""
@@ -111,25 +114,19 @@ def quantized(tool: str, base: Path, calibration: Path, out: Path) -> dict[str, 
         command = [str(Path(sys.executable).with_name("edgekit")), "quantize", str(base), "--data", str(calibration)]
         command += ["--target", target, "-o", str(out), "--quiet"]
     out.unlink(missing_ok=True)
-    peak = out.with_suffix(".peak")
     start = time.perf_counter()
-    try:
-        done = subprocess.run(
-            [sys.executable, "-S", "-c", WATCHED, str(peak), *command],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
+    with tempfile.NamedTemporaryFile() as note:
+        watched = [sys.executable, "-S", "-c", WATCHED, note.name, str(LIMIT_SECONDS), *command]
+        done = subprocess.run(watched, capture_output=True, text=True, check=False)
+        seconds, peak = time.perf_counter() - start, note.read().decode()
+    if seconds > LIMIT_SECONDS:
         return {"error": f"not done after {LIMIT_SECONDS} s"}
-    seconds = time.perf_counter() - start
     if done.returncode or not out.is_file():
         lines = [line for line in done.stderr.splitlines() if "rror" in line] or done.stderr.splitlines()[-1:]
         return {"error": (lines or ["no file"])[-1][:160]}
     return {
         "seconds": round(seconds, 1),
-        "peak_mb": round(int(peak.read_text()) * 1024 / 1e6),
+        "peak_mb": round(int(peak) * 1024 / 1e6),
         "bytes": out.stat().st_size,
     }
 
