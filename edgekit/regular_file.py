@@ -49,9 +49,9 @@ def open_regular(path: Path, most: int) -> BinaryIO:
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """All bytes of the file; see :func:`open_regular`."""
+    """All bytes that the file holds when it is opened; see :func:`open_regular`."""
     with open_regular(path, most) as file:
-        return file.read(most)
+        return file.read(os.fstat(file.fileno()).st_size)  # a reader takes memory for all that it is asked for
 
 
 def read_text(path: Path, encoding: str = "utf-8", most: int = TEXT_BYTES) -> str:

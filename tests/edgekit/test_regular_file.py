@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,19 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
         file.truncate(1 << 40)
     with pytest.raises(InputError, match=f"is too large\nexpected: 10 bytes at most\nfound: {1 << 40}"):
         read_regular(tmp_path / "f", 10)
+
+
+def test_reading_takes_no_more_memory_than_the_file_holds(tmp_path: Path) -> None:
+    """A small file was refused for want of memory where the process was near its limit, as the most was set aside."""
+    file = tmp_path / "small"
+    file.write_bytes(b"1234")
+    tracemalloc.start()
+    try:
+        assert read_regular(file, 1 << 30) == b"1234"
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20
 
 
 @pytest.mark.parametrize("name", ["n" * 5000, "a\0b"])
