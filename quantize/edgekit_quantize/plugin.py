@@ -32,7 +32,7 @@ from edgekit_quantize.rounding.adaptive import adaptively_rounded
 from edgekit_quantize.rounding.recurrent import adaptively_rounded_recurrence
 from edgekit_quantize.schemes import HALF, SCHEMES, different, placement_of
 from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, FEW_DECISIONS, LABELS, Scorer, decides
-from edgekit_quantize.search.search import Bench, Outcome, Trial, search
+from edgekit_quantize.search.search import Bench, FloatCosts, Outcome, Trial, search
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Placement, Settings
 from edgekit_quantize.shared_calibration import calibrated, feeds_of
@@ -191,19 +191,25 @@ def _search(
         chosen = {**(recurrence() if stores_recurrence else {}), **(rounding(name) if adaptive else {})}
         return write(model, settings, calibration.tensors, keep_float, chosen)
 
-    def sensitive(of: Written, settings: Settings) -> Sequence[Mapping[str, float]]:
+    def float_costs(of: Written, settings: Settings) -> FloatCosts:
         if not of.quantized:
             accounts = with_errors(of.accounts, model, settings, calibration.tensors)
             left = [each.layer for each in accounts if each.layer in of.stored and each.kind != "Gather"]
-            return [dict.fromkeys(left, 1.0)]
+            return FloatCosts(dict.fromkeys(left, 1.0))
         plan = place(model.graph, settings, tensors=calibration.tensors)
         work = {layer.name: float(node_macs(layer.node) or layer.weights().size) for layer in plan.layers}
         errors = [each for each in layer_errors(plan, calibration.tensors) if each.layer in of.quantized]
         by_work = by_error_for_cost((each.layer, each.sqnr_db, work[each.layer]) for each in errors)
-        return [{each.layer: 1.0 for each in errors}, by_work]
+        return FloatCosts({each.layer: 1.0 for each in errors}, by_work)
 
     outcome = search(
-        bench, placement.candidates, written, sensitive, max_drop, auto=request.scheme == "auto", choice=request.choice
+        bench,
+        placement.candidates,
+        written,
+        float_costs,
+        max_drop,
+        auto=request.scheme == "auto",
+        choice=request.choice,
     )
     best = outcome.best
     if request.explain and best is not None and best.written.restricted and bench.original is not None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from edgekit.comparison.metrics import json_number
 from edgekit.errors import InputError
@@ -227,6 +227,17 @@ class Bench:
         self.progress(what, done, total)
 
 
+class FloatCosts(NamedTuple):
+    """What it costs to leave layers in float, by name, in the order in which they go back to float."""
+
+    by_error: Mapping[str, float]
+    """1 for each layer, the largest error first. A few layers go back in this order, and many where what the other one
+    brings is slower than float."""
+    by_work: Mapping[str, float] | None = None
+    """Multiplications of each, the largest error for its multiplications first: many layers go back in this order.
+    None where no layer computes with integers."""
+
+
 @dataclass
 class Outcome:
     """What the search found."""
@@ -250,7 +261,7 @@ def search(
     bench: Bench,
     candidates: Mapping[str, Settings],
     write: Write,
-    sensitive: Callable[[Written, Settings], Sequence[Mapping[str, float]]],
+    float_costs: Callable[[Written, Settings], FloatCosts],
     max_drop: float,
     *,
     auto: bool,
@@ -271,9 +282,8 @@ def search(
         bench: What they are judged with.
         candidates: The settings of each, by name.
         write: Writes a candidate with the named layers kept in float, and with weights rounded adaptively if asked to.
-        sensitive: What it costs to leave each of a candidate's integer layers in float, or of those that it stores as
-            integers where it has no others; the one that adds the largest error for its cost comes first. A few go by
-            the costs in front and many by the last, and by those in front again where what holds is slower than float.
+        float_costs: What it costs to leave each of a candidate's integer layers in float, or of those that it stores as
+            integers where it has no others.
         max_drop: What may be lost of the metric.
         auto: Whether a candidate that is slower or no smaller than float is out.
         choice: The candidate that is the best whatever the times say; None where they decide.
@@ -318,12 +328,14 @@ def search(
         fastest = max(trial.speedup for trial in misses)
         as_good = [trial for trial in misses if trial.speedup * (1 + RESCUE_SLOWER) >= fastest]
         miss = min(as_good, key=lambda trial: (trial.score.drop, -trial.score.sqnr_db))
-        by_error, *by_work = sensitive(miss.written, miss.settings)
-        held = bring_back(miss, FEW_IN_FLOAT, by_error)
-        for costs in by_work:
-            held = held or bring_back(miss, MANY_IN_FLOAT, costs, ", little work first")
-        if held is None if not by_work else is_to_be_beaten(held):
-            bring_back(miss, MANY_IN_FLOAT, by_error)
+        costs = float_costs(miss.written, miss.settings)
+        held = bring_back(miss, FEW_IN_FLOAT, costs.by_error)
+        if costs.by_work is None:
+            held = held or bring_back(miss, MANY_IN_FLOAT, costs.by_error)
+        else:
+            held = held or bring_back(miss, MANY_IN_FLOAT, costs.by_work, ", little work first")
+            if is_to_be_beaten(held):
+                bring_back(miss, MANY_IN_FLOAT, costs.by_error)
 
     def is_to_be_beaten(held: Trial | None) -> bool:
         if choice is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from edgekit.quantizer import CandidateError, Opened
 from edgekit_quantize.accounts.account import INTEGERS, STORED, LayerAccount
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, Scorer
-from edgekit_quantize.search.search import Bench, Outcome, search
+from edgekit_quantize.search.search import Bench, FloatCosts, Outcome, search
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.candidate import Written
@@ -85,7 +85,7 @@ def _chosen(
     auto: bool = True,
     max_drop: float = 0.01,
     layers: Mapping[str, float] = TWO_LAYERS,
-    by_work: Sequence[Mapping[str, float]] = (),
+    by_work: Mapping[str, float] | None = None,
     done: str = INTEGERS,
     written: Callable[[Collection[str], bool], object] = lambda keep_float, adaptive: None,
     progress: Step | None = None,
@@ -104,7 +104,7 @@ def _chosen(
         written(keep_float, adaptive)
         return Written(models[names[of.block]], [LayerAccount(name, "Conv", done, "") for name in layers])
 
-    return search(bench, settings, write, lambda written, of: [layers, *by_work], max_drop, auto=auto)
+    return search(bench, settings, write, lambda written, of: FloatCosts(layers, by_work), max_drop, auto=auto)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_a_few_go_back_by_their_errors_and_many_by_what_they_cost() -> None:
         {"near": Slow(FLOAT_S / 4, 0.14)},
         max_drop=0.01,
         layers={"large": 1.0, "small": 1.0, "middle": 1.0, "last": 1.0},
-        by_work=[{"small": 1.0, "large": 60.0, "middle": 18.0, "last": 21.0}],
+        by_work={"small": 1.0, "large": 60.0, "middle": 18.0, "last": 21.0},
         written=lambda keep_float, adaptive: tried.append(list(keep_float)),
     )
 
@@ -195,7 +195,7 @@ def test_where_layers_with_little_work_cost_more_in_float_than_they_gain_errors_
     outcome = _chosen(
         {"near": ByLayers(0, 0)},
         layers={"a": 1.0, "c": 1.0, "b": 1.0, "d": 1.0},
-        by_work=[{"a": 1.0, "b": 1.0, "c": 49.0, "d": 49.0}],
+        by_work={"a": 1.0, "b": 1.0, "c": 49.0, "d": 49.0},
         written=lambda keep_float, adaptive: kept.append(list(keep_float)),
     )
 
