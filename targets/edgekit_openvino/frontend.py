@@ -17,6 +17,7 @@ from edgekit_openvino.activations import fuse_hard_sigmoids
 from edgekit_openvino.corrections import corrected
 from edgekit_openvino.element_types import border_gaps, inner_gaps
 from edgekit_openvino.expansion import expanded
+from edgekit_openvino.loop_weights import widen_ahead_of_loops
 from edgekit_openvino.misread import misread_nodes, misshapen_nodes
 from edgekit_openvino.report import gaps_in, last_line
 from edgekit_openvino.stored_weights import widen_where_not_loadable
@@ -64,7 +65,9 @@ def convert_model(model: Model, *, compare_shapes: bool = True) -> Conversion:
 
 def _loadable(network: Any, expanded_ops: tuple[str, ...] = ()) -> Conversion:
     fuse_hard_sigmoids(network)
-    return Conversion(network, expanded_ops, tuple(widen_where_not_loadable(network)))
+    widened = widen_where_not_loadable(network)
+    widen_ahead_of_loops(network)
+    return Conversion(network, expanded_ops, tuple(widened))
 
 
 def _with_the_borders_of(model: Model, read: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from edgekit.model import Model
+from edgekit_openvino.loop_weights import networks_in, widen_ahead_of_loops
 from edgekit_openvino.shape_folding import fold_shapes
 
 WITH_BODIES = ("If", "Loop", "TensorIterator")
@@ -41,6 +42,7 @@ def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool
     _name_anew(fused, model)
     if half_weights:
         fused = _halved(fused)
+        widen_ahead_of_loops(fused)
     openvino.save_model(fused, topology, compress_to_fp16=False)
     topology.write_bytes(_without_repetitions(topology.read_bytes()))
 
@@ -84,20 +86,28 @@ def _halved(converted: Any) -> Any:
 
     OpenVINO halves all of them, or none; the small ones and those of float64 are put back.
     """
-    import openvino
-    from openvino import opset13
     from openvino._offline_transformations import compress_model_transformation
 
-    constants = [each for each in converted.get_ops() if each.get_type_name() == "Constant"]
-    named = Counter(each.get_friendly_name() for each in constants)
-    given = {name: each for each in constants if named[name := each.get_friendly_name()] == 1}
     halved = converted.clone()
     compress_model_transformation(halved)
+    for whole, half in zip(networks_in(converted), networks_in(halved), strict=True):
+        _put_back(whole, half)
+    return halved
+
+
+def _put_back(given: Any, halved: Any) -> None:
+    """Let a network have the constants back of which float16 saves nothing."""
+    import openvino
+    from openvino import opset13
+
+    constants = [each for each in given.get_ops() if each.get_type_name() == "Constant"]
+    named = Counter(each.get_friendly_name() for each in constants)
+    singles = {name: each for each in constants if named[name := each.get_friendly_name()] == 1}
     for widened in halved.get_ops():
         if widened.get_type_name() != "Convert" or WIDENS not in widened.get_rt_info():
             continue
         half = widened.input_value(0).get_node()
-        single = given.get(widened.get_friendly_name())
+        single = singles.get(widened.get_friendly_name())
         if single is None:
             continue  # several have that name
         if half.get_byte_size() > WORTH_HALVING and single.get_element_type() == openvino.Type.f32:
@@ -106,7 +116,6 @@ def _halved(converted: Any) -> Any:
         kept.set_friendly_name(widened.get_friendly_name())
         for reader in widened.output(0).get_target_inputs():
             reader.replace_source_output(kept.output(0))
-    return halved
 
 
 def _expected_bytes(converted: Any) -> int:
