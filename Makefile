@@ -60,7 +60,7 @@ qemu: $(INSTALLED) ## QEMU and the arm64 runtimes, in ~/.cache/edgekit. Tests wi
 
 swift: $(TESTABLE) ## Swift 6 (0.5 GB), and the tests of the Swift sources: compiled and run with stubs of Core ML.
 	sh tests/install_swift.sh
-	$(BIN)/python -m pytest -q tests/targets/edgekit_coreml/test_swift.py
+	$(BIN)/python -m pytest -q tests/targets/edgekit_coreml/swift
 
 fuzz: $(TESTABLE) ## Broken and malicious inputs: COUNT cases drawn from SEED; failures are kept in fuzz/.
 	$(BIN)/python tests/hostile/fuzz.py --count $(COUNT) --seed $(SEED) --out fuzz

@@ -1,0 +1,16 @@
+import CoreGraphics
+import XCTest
+@testable import EdgeKitBundle
+
+final class ClassifierTests: XCTestCase {
+    func testTheClassesOfAPictureTheMostProbableFirst() async throws {
+        let classifier = try await ModelBundle().classifier()
+        let classes = try await classifier.predict(CGImage())
+        XCTAssertEqual(classes.map(\.label), ["cat", "dog", "bird"])
+        XCTAssertEqual(classes.map(\.index), [2, 1, 0])
+        for (found, wanted) in zip(classes, [0.665241, 0.244728, 0.090031]) {
+            XCTAssertEqual(found.probability, wanted, accuracy: 1e-5)
+        }
+        XCTAssertEqual(probabilities(of: [0.25, 0.75]), [0.25, 0.75])
+    }
+}
