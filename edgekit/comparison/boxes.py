@@ -36,9 +36,10 @@ class Boxes:
         return Boxes(self.corners[places], self.scores[places], self.classes[places])
 
     def without_weak(self) -> Boxes:
-        """Those that may count, the largest score first."""
+        """Those that may count, the largest score first; one without an area shows nothing."""
         order = np.argsort(-self.scores, kind="stable")
-        return self.at(order[self.scores[order] >= DOUBTFUL][:MOST_BEFORE])
+        counts = (self.scores >= DOUBTFUL) & (self.corners[:, 2:] > self.corners[:, :2]).all(axis=1)
+        return self.at(order[counts[order]][:MOST_BEFORE])
 
     def suppressed(self) -> Boxes:
         """Of boxes of a class that overlap by more than :data:`SAME_OBJECT` the one with the largest score.

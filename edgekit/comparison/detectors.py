@@ -3,7 +3,8 @@
 What is known, for a model with one picture as its input:
 
 - one output with a row a box and all that is known of it in columns, or the other way round: centre and size, then a
-  score a class (YOLOv8, 11), or one that says whether there is anything and then one a class (YOLOv5, 7, X), then more;
+  score a class (YOLOv8, 11), or one that says whether there is anything and then one a class (YOLOv5, 7, and X
+  where the model decodes its boxes), then more;
 - the same after suppression: corners, score and class, or image, class, score and corners (SSD);
 - boxes, scores and perhaps classes as outputs of their own, with a row a box (SSD, DETR, torchvision);
 - the same, and for each of several grids of the picture: offsets from a cell of the grid (YuNet, SCRFD, FCOS).
@@ -13,6 +14,7 @@ A detector finds little in many places: outputs whose scores are large in most r
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -30,6 +32,8 @@ ROWS_OF_QUERIES = 1000
 """Detectors with queries (DETR) have fewer rows, and no score that says whether there is anything."""
 MOST_CONFIDENT = 0.3
 """Of how many rows at most a detector is confident before suppression."""
+LEAST_ALIKE = 0.5
+"""The correlation from which on centres of boxes follow the cells of a grid."""
 STRIDES = (4, 8, 16, 32, 64, 128)
 MOST_ANCHORS = 3
 SLACK = 1e-3
@@ -66,7 +70,7 @@ def recognised(
     size = None if picture is None else _size_of(picture)
     known: tuple[Callable[[], Detector | None], ...] = (
         lambda: _after_suppression(answers, declared),  # first: a class is a share too, where it is 0 or 1
-        lambda: _in_one(answers, classes, declared),
+        lambda: _in_one(answers, size, classes, declared),
         lambda: None if size is None else _on_grids(answers, size),
         lambda: _side_by_side(answers, declared),
     )
@@ -140,7 +144,9 @@ def _have_corners(tables: Sequence[np.ndarray], declared: DeclaredOutputs) -> bo
     return False if (numbers[:, 2:] >= least).mean() > NEARLY_ALL else None
 
 
-def _in_one(answers: Sequence[Arrays], classes: int | None, declared: DeclaredOutputs) -> Detector | None:
+def _in_one(
+    answers: Sequence[Arrays], size: tuple[int, int] | None, classes: int | None, declared: DeclaredOutputs
+) -> Detector | None:
     for name, tables in _tables(answers).items():
         turned = _is_turned(tables[0], classes)
         rows = [table.T if turned else table for table in tables]
@@ -158,7 +164,7 @@ def _in_one(answers: Sequence[Arrays], classes: int | None, declared: DeclaredOu
         if found - has_objectness < 1:
             continue
         have_corners = _have_corners([each[:, :CORNERS] for each in rows], declared)
-        if have_corners is None:
+        if have_corners is None or (size is not None and not declared.boxes and _are_offsets(rows, size)):
             continue
         first = CORNERS + has_objectness
         detector = Rows(
@@ -170,6 +176,23 @@ def _in_one(answers: Sequence[Arrays], classes: int | None, declared: DeclaredOu
         if declared.boxes or _is_sparse([detector.all_scores(answer) for answer in answers]):
             return detector
     return None
+
+
+def _are_offsets(tables: Sequence[np.ndarray], size: tuple[int, int]) -> bool:
+    """Whether the first columns tell offsets from the cells of grids, a row a cell (YOLOX as its tools export it).
+
+    Centres of boxes lie near their cells, so that both grow together from row to row; offsets do not.
+    """
+    centres = np.mean(tables, axis=0)[:, :2].T
+    for first, last in itertools.combinations(range(len(STRIDES) + 1), 2):
+        grids = [
+            stride * np.indices((-(-size[0] // stride), -(-size[1] // stride))).reshape(2, -1)
+            for stride in STRIDES[first:last]
+        ]
+        if sum(grid.shape[1] for grid in grids) == centres.shape[1]:
+            orders = (np.concatenate(ordered, axis=1) for ordered in (grids, grids[::-1]))
+            return all(np.abs(np.corrcoef(centres, cells)[:2, 2:]).max() < LEAST_ALIKE for cells in orders)
+    return False
 
 
 def _is_turned(table: np.ndarray, classes: int | None) -> bool:

@@ -214,6 +214,29 @@ def strong(record: Mapping[str, Any], outputs: Arrays) -> list[tuple[float, ...]
     return boxes
 
 
+def yolox(rng: np.random.Generator, strides: tuple[int, ...], *, decoded: bool) -> Arrays:
+    """Offsets from the cells of a picture of 160×160 and logarithms of sizes in cells, or the boxes that they tell."""
+    cells = np.concatenate([np.indices((160 // each, 160 // each)).reshape(2, -1)[::-1].T for each in strides])
+    stride = np.concatenate([np.full(((160 // each) ** 2, 1), each) for each in strides])
+    scores = rng.uniform(0, 0.05, (len(cells), 3))
+    scores[rng.integers(len(cells), size=9), rng.integers(3, size=9)] = 0.9
+    offsets, sizes = rng.uniform(-0.5, 1.5, (len(cells), 2)), rng.uniform(-0.02, 2.5, (len(cells), 2))
+    boxes = [(offsets + cells) * stride, np.exp(sizes) * stride] if decoded else [offsets, sizes]
+    return {"output": np.hstack([*boxes, scores])[np.newaxis].astype(np.float32)}
+
+
+@pytest.mark.parametrize("strides", [(8, 16, 32), (32, 16, 8)])
+def test_offsets_in_one_output_are_no_centres(strides: tuple[int, ...]) -> None:
+    """A YOLOX that leaves it to the caller to decode its boxes has no areas that could be compared."""
+    picture = (ValueSpec("image", "float32", (1, 3, 160, 160)),)
+    rng = np.random.default_rng(0)
+    boxes, offsets = ([yolox(rng, strides, decoded=decoded) for _ in range(4)] for decoded in (True, False))
+    meaning = meaning_of(boxes, picture, 3)
+    assert meaning is not None
+    assert meaning.result().kind == "boxes"
+    assert meaning_of(offsets, picture, 3) is None
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_the_record_is_all_that_a_reader_needs(form: Form) -> None:
     record, name = record_of(form), form.__name__
@@ -338,6 +361,12 @@ def test_a_box_that_falls_a_little_below_the_bound_is_found_by_both() -> None:
     strong, weak = (Boxes(box, np.array([score]), np.array([0])) for score in (0.26, 0.24))
     assert partners(strong, weak)[:2] == (1, 1)
     assert partners(weak, strong)[:2] == (0, 0)
+
+
+def test_a_box_without_an_area_shows_nothing() -> None:
+    corners = np.array([[0.0, 0, 10, 10], [20, 20, 20, 30], [30, 30, 25, 40]])
+    boxes = Boxes(corners, np.array([0.5, 0.9, 0.8]), np.array([0, 0, 0])).suppressed()
+    np.testing.assert_array_equal(boxes.corners, corners[:1])
 
 
 def test_text_is_spelled_without_repetitions_and_blanks() -> None:
