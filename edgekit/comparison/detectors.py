@@ -152,6 +152,7 @@ def _in_one(
         rows = [table.T if turned else table for table in tables]
         count, width = rows[0].shape
         unlike = count < FEWEST_ROWS or any(map(_are_shares, tables))
+        unlike |= size is not None and _is_map(tables[0], size)
         if width <= CORNERS or (unlike and not declared.boxes):
             continue
         after = width - CORNERS
@@ -176,6 +177,12 @@ def _in_one(
         if declared.boxes or _is_sparse([detector.all_scores(answer) for answer in answers]):
             return detector
     return None
+
+
+def _is_map(table: np.ndarray, size: tuple[int, int]) -> bool:
+    """Whether there is a number for each pixel of the picture, or of one with a fraction of its height and width."""
+    (height, more), (width, beyond) = (divmod(whole, part) for whole, part in zip(size, table.shape, strict=True))
+    return height == width and not (more or beyond)
 
 
 def _are_offsets(tables: Sequence[np.ndarray], size: tuple[int, int]) -> bool:

@@ -214,6 +214,19 @@ def strong(record: Mapping[str, Any], outputs: Arrays) -> list[tuple[float, ...]
     return boxes
 
 
+@pytest.mark.parametrize("side", [160, 320])
+def test_a_map_of_text_is_no_table_of_boxes(side: int) -> None:
+    """A probability for each pixel, or each fourth one: blank at the border, a line of text in the middle."""
+    picture = (ValueSpec("image", "float32", (1, 3, 320, 320)),)
+    rng = np.random.default_rng(0)
+    answers: list[Arrays] = []
+    for _ in range(4):
+        text = rng.uniform(0, 1e-3, (side, side))
+        text[side // 2 : side // 2 + 12, 20:-20] = 0.9
+        answers.append({"map": text[np.newaxis, np.newaxis].astype(np.float32)})
+    assert meaning_of(answers, picture) is None
+
+
 def yolox(rng: np.random.Generator, strides: tuple[int, ...], *, decoded: bool) -> Arrays:
     """Offsets from the cells of a picture of 160×160 and logarithms of sizes in cells, or the boxes that they tell."""
     cells = np.concatenate([np.indices((160 // each, 160 // each)).reshape(2, -1)[::-1].T for each in strides])
