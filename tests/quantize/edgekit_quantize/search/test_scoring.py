@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Barrier
 
 import numpy as np
 import onnx
@@ -108,25 +107,6 @@ def test_the_worst_output_counts() -> None:
     score = scorer(lambda feeds: {"y": feeds["x"], "z": feeds["x"] * np.float32(0.9)})
 
     assert score.value == pytest.approx(1 - 4 * 0.01 / 3)
-
-
-def test_settings_of_a_candidate_run_side_by_side_and_the_worst_counts() -> None:
-    together = Barrier(2, timeout=10)
-
-    def same(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        together.wait()
-        return _same(feeds)
-
-    def always_first(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        together.wait()
-        return _always_first(feeds)
-
-    scorer = Scorer.by_references(_references([None, None, None, None]), classes=True)
-
-    (score,) = scorer.of_settings([[("one", same), ("other", always_first)]])
-
-    assert isinstance(score, Score)
-    assert (score.value, score.in_settings) == (0.25, {"one": 1.0, "other": 0.25})
 
 
 def test_what_is_not_finite_explains_nothing() -> None:
