@@ -192,11 +192,14 @@ def _search(
         return write(model, settings, calibration.tensors, keep_float, chosen)
 
     def float_costs(of: Written, settings: Settings) -> FloatCosts:
+        plan = place(model.graph, settings, tensors=calibration.tensors)
         if not of.quantized:
             accounts = with_errors(of.accounts, model, settings, calibration.tensors)
-            left = [each.layer for each in accounts if each.layer in of.stored and each.kind != "Gather"]
-            return FloatCosts(dict.fromkeys(left, 1.0))
-        plan = place(model.graph, settings, tensors=calibration.tensors)
+            left = [each for each in accounts if each.layer in of.stored and each.kind != "Gather"]
+            sizes = {layer.name: float(layer.weights().size) for layer in plan.stored}
+            known = [(each.layer, each.sqnr_db, sizes[each.layer]) for each in left if each.layer in sizes]
+            by_size = by_error_for_cost((layer, db, size) for layer, db, size in known if db is not None)
+            return FloatCosts({each.layer: 1.0 for each in left}, by_size)
         work = {layer.name: float(node_macs(layer.node) or layer.weights().size) for layer in plan.layers}
         errors = [each for each in layer_errors(plan, calibration.tensors) if each.layer in of.quantized]
         by_work = by_error_for_cost((each.layer, each.sqnr_db, work[each.layer]) for each in errors)

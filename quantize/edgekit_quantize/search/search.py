@@ -231,11 +231,10 @@ class FloatCosts(NamedTuple):
     """What it costs to leave layers in float, by name, in the order in which they go back to float."""
 
     by_error: Mapping[str, float]
-    """1 for each layer, the largest error first. A few layers go back in this order, and many where what the other one
-    brings is slower than float."""
-    by_work: Mapping[str, float] | None = None
-    """Multiplications of each, the largest error for its multiplications first: many layers go back in this order.
-    None where no layer computes with integers."""
+    """1 for each layer, the largest error first."""
+    by_work: Mapping[str, float]
+    """Multiplications of each, or numbers where they are only stored as integers; the largest error for its work first.
+    """
 
 
 @dataclass
@@ -330,12 +329,14 @@ def search(
         miss = min(as_good, key=lambda trial: (trial.score.drop, -trial.score.sqnr_db))
         costs = float_costs(miss.written, miss.settings)
         held = bring_back(miss, FEW_IN_FLOAT, costs.by_error)
-        if costs.by_work is None:
-            held = held or bring_back(miss, MANY_IN_FLOAT, costs.by_error)
-        else:
+        if miss.written.quantized:
             held = held or bring_back(miss, MANY_IN_FLOAT, costs.by_work, ", little work first")
             if is_to_be_beaten(held):
                 bring_back(miss, MANY_IN_FLOAT, costs.by_error)
+        else:
+            held = held or bring_back(miss, MANY_IN_FLOAT, costs.by_error)
+            if held is None or is_to_be_beaten(held):
+                bring_back(miss, MANY_IN_FLOAT, costs.by_work, ", small ones first")
 
     def is_to_be_beaten(held: Trial | None) -> bool:
         if choice is not None:
@@ -345,7 +346,8 @@ def search(
     def bring_back(
         miss: Trial, shares: Mapping[float, float], costs: Mapping[str, float], order: str = ""
     ) -> Trial | None:
-        names, in_reach = {miss.name, f"{miss.name}, {ROUNDED_ADAPTIVELY}"}, max(max_drop, LEAST_BUDGET)
+        rounded = f"{miss.name}, {ROUNDED_ADAPTIVELY}"
+        names, in_reach = {miss.name, rounded}, max(max_drop, LEAST_BUDGET)
         tried = None
         for share, best_left in shares.items() if costs else ():
             in_float = _share_of(costs, share)
@@ -354,7 +356,8 @@ def search(
                 continue
             tried = len(in_float)
             change = f"{tried} layer{'s' if tried != 1 else ''} in float{order}" if tried else ROUNDED_ADAPTIVELY
-            candidate = f"{miss.name}, {change}", miss.settings, write(miss.settings, in_float, True)
+            adaptive = not any(trial.name == rounded and trial.score.drop > miss.score.drop for trial in outcome.curve)
+            candidate = f"{miss.name}, {change}", miss.settings, write(miss.settings, in_float, adaptive)
             for trial in bench.measured([candidate], max_drop):
                 if trial.score.drop > max_drop:
                     outcome.curve.append(trial)
