@@ -58,12 +58,11 @@ def _readers(operation: Any) -> list[Any]:
 
 def _is_widened(operation: Any) -> bool:
     """Whether an operation makes floats of constants, some of them narrower than float32."""
+    if operation.get_type_name() not in WIDENING or not operation.get_output_element_type(0).is_real():
+        return False
     sources = list(_sources(operation))
-    return (
-        operation.get_type_name() in WIDENING
-        and all(source is not None for source in sources)
-        and any(source.get_element_type().bitwidth < 32 for source in sources)
-    )
+    constant = all(source is not None for source in sources)  # `==` of two operations would be a third one
+    return constant and any(source.get_element_type().bitwidth < 32 for source in sources)
 
 
 def _sources(operation: Any) -> Iterator[Any]:
