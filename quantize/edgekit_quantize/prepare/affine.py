@@ -136,6 +136,20 @@ def _is_gate(node: ir.Node | None) -> bool:
     return node is not None and is_standard(node, "Mul") and affine_of(node) is None
 
 
+def _ends_gelu(affine: Affine) -> bool:
+    """Whether the node halves ``x * (1 + erf(x))`` or ``x * (1 + tanh(x))``, which runtimes compute at once."""
+    gate = affine.data.producer()
+    if gate is None or not _is_gate(gate):
+        return False
+    for value in gate.inputs:
+        source = value.producer() if value is not None else None
+        shifted = affine_of(source) if source is not None else None
+        function = shifted.data.producer() if shifted is not None else None
+        if function is not None and is_standard(function, "Erf", "Tanh"):
+            return True
+    return False
+
+
 def _rank(layer: Layer) -> int:
     return layer.weights().ndim
 
@@ -160,7 +174,7 @@ def shifts_to_convolutions(graph: ir.Graph) -> int:
     count = 0
     for node in list(graph):
         last = affine_of(node)
-        if node.graph is None or last is None or not _feeds_convolutions(node.outputs[0]):
+        if node.graph is None or last is None or not _feeds_convolutions(node.outputs[0]) or _ends_gelu(last):
             continue
         before = last.data.producer()
         first = affine_of(before) if before is not None and only_consumer(last.data) is node else None

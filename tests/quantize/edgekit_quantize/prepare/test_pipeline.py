@@ -127,6 +127,28 @@ def test_a_shift_before_a_padded_convolution_becomes_a_convolution(
     assert [node.op_type for node in result.graph] == ["Conv", "Conv"]
 
 
+@pytest.mark.parametrize(
+    ("function", "operators"),
+    [
+        ("f = Erf(d)  s = Add(f, one)", ["Div", "Erf", "Add", "Mul", "Mul", "Conv"]),
+        ("f = Tanh(d)  s = Add(one, f)", ["Div", "Tanh", "Add", "Mul", "Mul", "Conv"]),
+        ("s = Sigmoid(d)", ["Div", "Sigmoid", "Mul", "Conv", "Conv"]),
+    ],
+)
+def test_the_half_of_a_gelu_is_no_convolution(
+    parse: Callable[..., ir.Model], function: str, operators: list[str]
+) -> None:
+    """ONNX Runtime computes a GELU at once where its last multiplication is one."""
+    text = HEAD + f"{{ d = Div(x, root)  {function}  p = Mul(x, s)  m = Mul(p, half)  y = Conv(m, w) }}"
+    numbers = {"root": 2**0.5, "one": 1, "half": 0.5}
+    constants = {name: np.array(number, np.float32) for name, number in numbers.items() if name in text}
+    model = parse(text, w=np.ones((5, 4, 3, 3), np.float32), **constants)
+
+    result = prepared(model, padded_shifts_as_convolutions=True)
+
+    assert [node.op_type for node in result.graph] == operators
+
+
 def test_weights_that_two_layers_share_are_folded_for_one_only(
     parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
 ) -> None:
