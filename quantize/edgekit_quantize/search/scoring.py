@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -181,8 +180,7 @@ class Scorer:
     def of_settings(self, candidates: Sequence[Sequence[tuple[str, Run]]]) -> list[Score | CandidateError]:
         """Scores of candidates that run in several settings each, for each that of its worst one.
 
-        The samples are read once, and the settings of a candidate run side by side. A candidate that cannot be run gets
-        what it failed by in place of a score.
+        The samples are read once. A candidate that cannot be run gets what it failed by in place of a score.
 
         Args:
             candidates: What runs each of them in each setting, behind the setting's name.
@@ -198,10 +196,10 @@ class Scorer:
                 failed[number] = error
                 return None
 
-        with ThreadPoolExecutor(max([1, *map(len, candidates)])) as threads:
-            for reference in self.references:
-                for number, runs in enumerate(candidates):
-                    unless_failed(number, functools.partial(_add, tallies[number], reference, runs, threads))
+        for reference in self.references:
+            for number, runs in enumerate(candidates):
+                for tally, (_, run) in zip(tallies[number], runs, strict=True):
+                    unless_failed(number, functools.partial(_add, tally, reference, run))
         found: list[Score | CandidateError] = []
         for number, runs in enumerate(candidates):
             scores = [
@@ -237,12 +235,8 @@ class Scorer:
         return Score(self.metric, tally.explained, self.float_value, sqnr)
 
 
-def _add(
-    tallies: Sequence[_Tally], reference: Reference, runs: Sequence[tuple[str, Run]], threads: ThreadPoolExecutor
-) -> None:
-    """Add to each tally what its setting computes for one sample."""
-    for tally, outputs in zip(tallies, threads.map(lambda setting: setting[1](reference.feeds), runs), strict=True):
-        tally.add(reference, outputs)
+def _add(tally: _Tally, reference: Reference, run: Run) -> None:
+    tally.add(reference, run(reference.feeds))
 
 
 class _Tally:
