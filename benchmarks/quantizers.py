@@ -70,7 +70,7 @@ code = subprocess.call(command, timeout=float(seconds))
 pathlib.Path(note).write_text(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
 sys.exit(code)
 """
-"""Runs a command for so many seconds at most, and notes the kilobytes that the largest of its processes held. A process
+"""Runs a command for at most SECONDS, and notes the kilobytes that the largest of its processes held. A process
 of its own, since Linux counts what the one that starts a command holds among what the command held."""
 
 Run = Any

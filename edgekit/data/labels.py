@@ -3,7 +3,7 @@
 The samples of a data folder are labelled in one of these ways, or not at all:
 
 - the ``.npz`` files hold a whole number each, in an array ``label``;
-- ``labels.csv`` in the folder has a line ``file,label`` for each sample; a first line ``file,label`` is passed over;
+- ``labels.csv`` in the folder has a line ``file,label`` for each sample; a first line ``file,label`` is ignored;
 - ``labels.txt`` in the folder has a label a line, in the order of the samples' paths;
 - the samples lie in sub-folders, one a class: named by the class's number, or by its name.
 
@@ -39,7 +39,7 @@ NAMES_HINT = "`edgekit package` and `quantize` take the names of the classes, wi
 
 
 def read_class_names(file: Path) -> tuple[str, ...]:
-    """The classes' names by index, one a line; an empty last line is passed over.
+    """The classes' names by index, one a line; an empty last line is ignored.
 
     Raises:
         InputError: The file cannot be read, or names are missing, hold a NUL, or are twice there.

@@ -120,7 +120,7 @@ class Channel:
                         return
 
     def receive(self) -> tuple[dict[str, Any], bytes]:
-        """The next message and its payload. What a login shell prints before the first one is passed over.
+        """The next message and its payload. What a login shell prints before the first one is ignored.
 
         Raises:
             HungUpError: The program ended before it.

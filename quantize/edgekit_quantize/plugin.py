@@ -44,7 +44,7 @@ MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, BOXES: 0.01, TEXT: 0.01, EMBEDDINGS: 
 """What of the metric may be lost where the user names no budget; 0.003 of a signal's power is 25 dB. It is less than
 the verification of a bundle allows, which measures on samples that the search did not see."""
 ENOUGH_TO_SPLIT = 16
-"""From so many samples on, every other one judges weights that were rounded by the others; from twice
+"""With at least this number of samples, every other one judges weights that were rounded by the others; from twice
 :data:`edgekit_quantize.search.scoring.FEW_DECISIONS` on where labels, boxes or characters are counted."""
 MAX_DROP_OF_EVALUATION = 0.01
 """What may be lost of what the project's evaluation function gives for the float model, as a share of it."""

@@ -47,7 +47,7 @@ MOST_MEASUREMENTS = 40
 SHARE_OF_NOISE = 0.5
 """What the parts in float16 may add together, as a share of the noise that the floor allows."""
 VANISHING = 1e-3
-"""An operation makes numbers vanish where float16 holds zeros in place of more than so many of them, as a share."""
+"""An operation makes numbers vanish where float16 holds zeros in place of more than this share of them."""
 DOWNSTREAM = 2
 """How many operations that read what would vanish stay in float32 too, until something adds to it."""
 MOST_KEPT = 0.8

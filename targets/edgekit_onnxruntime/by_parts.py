@@ -19,7 +19,7 @@ MOST_COMPILATIONS = 48
 """Each takes seconds; nodes of what is left then stay unknown."""
 
 MOST_IN_VAIN = 16
-"""Where so many parts are refused and none compiles, the compiler is at fault, and not the model."""
+"""Where this number of parts is refused and none compiles, the compiler is at fault, and not the model."""
 
 Assign = Callable[[Model], Assignment]
 

@@ -27,7 +27,7 @@ AGREEMENT = "agreement"
 EXPLAINED = "explained"
 
 FEW_DECISIONS = 500
-"""One of so many is a fifth of the usual budget of 1 %."""
+"""One of 500 is a fifth of the usual budget of 1 %."""
 ONE_SIDED = 1.645
 """Standard deviations below which a count lies once in 20 times."""
 DIGITS = 9

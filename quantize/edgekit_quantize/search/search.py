@@ -328,15 +328,12 @@ def search(
         as_good = [trial for trial in misses if trial.speedup * (1 + RESCUE_SLOWER) >= fastest]
         miss = min(as_good, key=lambda trial: (trial.score.drop, -trial.score.sqnr_db))
         costs = float_costs(miss.written, miss.settings)
-        held = bring_back(miss, FEW_IN_FLOAT, costs.by_error)
+        first, then = (costs.by_error, ""), (costs.by_work, ", small ones first")
         if miss.written.quantized:
-            held = held or bring_back(miss, MANY_IN_FLOAT, costs.by_work, ", little work first")
-            if is_to_be_beaten(held):
-                bring_back(miss, MANY_IN_FLOAT, costs.by_error)
-        else:
-            held = held or bring_back(miss, MANY_IN_FLOAT, costs.by_error)
-            if held is None or is_to_be_beaten(held):
-                bring_back(miss, MANY_IN_FLOAT, costs.by_work, ", small ones first")
+            first, then = (costs.by_work, ", little work first"), (costs.by_error, "")
+        held = bring_back(miss, FEW_IN_FLOAT, costs.by_error) or bring_back(miss, MANY_IN_FLOAT, *first)
+        if is_to_be_beaten(held) or (held is None and not miss.written.quantized):
+            bring_back(miss, MANY_IN_FLOAT, *then)
 
     def is_to_be_beaten(held: Trial | None) -> bool:
         if choice is not None:

@@ -17,7 +17,7 @@ from edgekit_mil.walk.function_bodies import STANDARD_DOMAINS, type_proto
 
 GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 LARGEST_GIVEN = 64
-"""Constants of so many elements at most are given to the inference by value: shapes and axes are, weights are not."""
+"""Constants with at most 64 elements are given to the inference by value: shapes and axes are, weights are not."""
 
 
 def contradiction(node: ir.Node, inputs: Sequence[Value | None], opsets: Mapping[str, int]) -> str | None:

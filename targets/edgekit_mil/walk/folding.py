@@ -28,7 +28,7 @@ SCALARS = {"CumSum": 1, "CumProd": 1}
 """Where an input is a scalar by the specification, and exporters and runtimes have vectors of one element too."""
 GROWTH_FACTOR = 8
 GROWTH_LIMIT = 1 << 20
-"""A fold may make so many times the bytes that it replaces (a cast from bool to double does), and so many more.
+"""A fold may make 8 times the bytes that it replaces (a cast from bool to double does), and 1 MiB more.
 What grows beyond that is repetition, which stays computed."""
 
 
