@@ -21,6 +21,7 @@ from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError
 from edgekit.graph.cleanup import remove_identities, store_once
 from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
+from edgekit.graph.loop_invariants import capture_constant_states
 from edgekit.graph.shapes import fold_constants, infer_shapes
 from edgekit.model import Model, name_nodes
 from edgekit.stages import Stage, StageResult
@@ -160,6 +161,7 @@ _PASSES: dict[str, Rewrite] = {
     "turn constant nodes into initializers": _lift_constants,
     "fold constants": _fold_constants,
     "remove identities": remove_identities,
+    "capture what loops carry along unchanged": capture_constant_states,
     "compute common subexpressions once": CommonSubexpressionEliminationPass(),
     "fuse patterns": _fuse,
     "store equal initializers once": store_once,
