@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from edgekit.model import bodies
+
 BEFORE_STATES = 2
 """Inputs of a Loop ahead of its states, and of its body: the count and the condition."""
 CONDITION = 1
 """Outputs of a Loop's body ahead of its states."""
+IDENTITY = ("Identity", "")
 
 
 def capture_constant_states(model: ir.Model) -> None:
@@ -16,41 +19,45 @@ def capture_constant_states(model: ir.Model) -> None:
     Exporters of TensorFlow's ``while_loop`` (tf2onnx) carry the weights of a recurrence as states. A weight is known to
     be constant only where it is captured, and only then stored in a narrower type.
     """
-    for graph in (model.graph, *model.graph.subgraphs()):
-        for node in list(graph):
-            if node.op_type == "Loop" and node.domain in {"", "ai.onnx"}:
-                constant = _constant_states(node)
-                if constant:
-                    _without_states(node, graph, constant)
+    _capture(model.graph)
+
+
+def _capture(graph: ir.Graph) -> None:
+    for node in list(graph):
+        loop = node
+        if node.op_type == "Loop" and not node.domain and (constant := _constant_states(node)):
+            loop = _without_states(node, graph, constant)
+        for body in bodies(loop):  # what a loop captures is constant for those in it too
+            _capture(body)
 
 
 def _constant_states(loop: ir.Node) -> list[int]:
-    """The states, by number, that start as a constant and stay what they are."""
+    """The states, by number, that start as a constant and stay what they are; none where that leaves no output."""
     body = loop.attributes["body"].as_graph()
-    return [
-        number
-        for number, value in enumerate(loop.inputs[BEFORE_STATES:])
-        if _is_constant(value)
-        and _handed_on(body.outputs[CONDITION + number]) is body.inputs[BEFORE_STATES + number]
-        and not loop.outputs[number].is_graph_output()
-    ]
+    found = []
+    for number, first in enumerate(loop.inputs[BEFORE_STATES:]):
+        state, handed_on = body.inputs[BEFORE_STATES + number], body.outputs[CONDITION + number]
+        stays = _is_constant(first) and _source(handed_on) is state
+        is_collected = body.outputs.count(state) > (state is handed_on)
+        if stays and not is_collected and not loop.outputs[number].is_graph_output():
+            found.append(number)
+    return found if len(found) < len(loop.outputs) else []
 
 
 def _is_constant(value: ir.Value | None) -> bool:
     return value is not None and not value.is_graph_input() and ir.convenience.get_const_tensor(value) is not None
 
 
-def _handed_on(value: ir.Value) -> ir.Value | None:
-    """What a value is, whatever number of Identity nodes it goes through."""
-    found: ir.Value | None = value
-    while found is not None and (producer := found.producer()) is not None and producer.op_type == "Identity":
-        found = producer.inputs[0]
-    return found
+def _source(value: ir.Value | None) -> ir.Value | None:
+    """What Identity nodes hand on as the value; the value itself where none does."""
+    while value is not None and (node := value.producer()) is not None and (node.op_type, node.domain) == IDENTITY:
+        value = node.inputs[0]
+    return value
 
 
-def _without_states(loop: ir.Node, graph: ir.Graph, states: list[int]) -> None:
-    """Replace a loop by one that captures some of its states' first values."""
-    body = loop.attributes["body"].as_graph().clone(allow_outer_scope_values=True)
+def _without_states(loop: ir.Node, graph: ir.Graph, states: list[int]) -> ir.Node:
+    """Replace a loop by one whose body captures the first values of some states."""
+    body = loop.attributes["body"].as_graph()
     inputs, outputs = list(loop.inputs), list(loop.outputs)
     for number in reversed(states):
         first = inputs.pop(BEFORE_STATES + number)
@@ -59,13 +66,7 @@ def _without_states(loop: ir.Node, graph: ir.Graph, states: list[int]) -> None:
         body.outputs.pop(CONDITION + number)
         body.inputs.pop(BEFORE_STATES + number).replace_all_uses_with(first)
         outputs.pop(number).replace_all_uses_with(first)
-    attributes = [each for each in loop.attributes.values() if each.name != "body"]
-    shorter = ir.Node(
-        loop.domain,
-        loop.op_type,
-        inputs,
-        [*attributes, ir.AttrGraph("body", body)],
-        num_outputs=len(outputs),
-        name=loop.name,
-    )
+    attributes = loop.attributes.values()
+    shorter = ir.Node(loop.domain, loop.op_type, inputs, attributes, num_outputs=len(outputs), name=loop.name)
     ir.convenience.replace_nodes_and_values(graph, loop, [loop], [shorter], outputs, shorter.outputs)
+    return shorter

@@ -55,6 +55,66 @@ def test_a_weight_that_is_a_state_is_captured(kept: str) -> None:
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)  # it packs constants, and adds in another order
 
 
+DIRECT = """<ir_version: 9, opset_import: ["": 17]>
+g (int64 rounds, float[1, 4] x) => (float[1, 4] last) <float[4, 4] w> {{
+    on = Constant <value = bool {{1}}> ()
+    {results} = Loop <body = outer (int64 number, bool go, float[1, 4] h, float[4, 4] kernel) => (bool more, {given}) {{
+        more = Identity (go)  {nodes}
+    }}> (rounds, on, x, w)
+}}"""
+INNER = """n, inner_kernel = Loop <body = inner
+    (int64 again, bool run, float[1, 4] p, float[4, 4] q) => (bool still, float[1, 4] r, float[4, 4] q) {
+        still = Identity (run)  m = MatMul (p, q)  r = Tanh (m)
+    }> (rounds, go, h, kernel)"""
+
+
+ONLY = """<ir_version: 9, opset_import: ["": 17]>
+g (int64 rounds) => (float[4, 4] y) <float[4, 4] w> {
+    on = Constant <value = bool {1}> ()
+    kept = Loop <body = b (int64 number, bool go, float[4, 4] k) => (bool more, float[4, 4] k) { more = Identity (go) }>
+        (rounds, on, w)
+    y = Neg (kept)
+}"""
+
+
+def with_weights(text: str) -> onnx.ModelProto:
+    model = onnx.parser.parse_model(text)
+    del model.graph.initializer[:]
+    w = np.random.default_rng(0).uniform(-1, 1, (4, 4)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(w, "w"))
+    return model
+
+
+def test_a_loop_in_a_loop_captures_what_the_outer_one_does() -> None:
+    given = with_weights(DIRECT.format(results="last, kept", given="float[1, 4] n, float[4, 4] kernel", nodes=INNER))
+    model = ir.from_proto(given)
+    capture_constant_states(model)
+    loops = [node for node in model.graph.all_nodes() if node.op_type == "Loop"]
+    assert [len(loop.inputs) for loop in loops] == [3, 3]
+    changed = ir.to_proto(model)
+    onnx.checker.check_model(changed, full_check=True)
+    feeds = {"rounds": np.array(3), "x": np.random.default_rng(1).uniform(-1, 1, (1, 4)).astype(np.float32)}
+    (got,), (want,) = (
+        onnxruntime.InferenceSession(each.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
+        for each in (changed, given)
+    )
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_state_that_is_collected_as_it_is_stays() -> None:
+    outputs = "float[1, 4] n, float[4, 4] kernel, float[4, 4] kernel"
+    nodes = "m = MatMul (h, kernel)  n = Tanh (m)"
+    model = ir.from_proto(with_weights(DIRECT.format(results="last, kept, all", given=outputs, nodes=nodes)))
+    capture_constant_states(model)
+    assert states(model) == 2
+
+
+def test_a_loop_keeps_an_output() -> None:
+    model = ir.from_proto(with_weights(ONLY))
+    capture_constant_states(model)
+    assert states(model) == 1
+
+
 @pytest.mark.parametrize(
     ("first", "kept", "outputs"),
     [
