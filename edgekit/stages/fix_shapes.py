@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
+from edgekit.data.battery import KINDS, battery_inputs
 from edgekit.data.limits import index_limits
 from edgekit.dimensions import as_record
 from edgekit.errors import InputError
@@ -17,7 +19,7 @@ from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.graph.default_sizes import DefaultSize, with_default_sizes
 from edgekit.graph.shape_request import FixedSizes, ShapeRequest, terms
 from edgekit.graph.shapes import ContradictionError, fold_shapes, infer_shapes
-from edgekit.model import Dim, Model, ValueSpec
+from edgekit.model import Arrays, Dim, Model, ValueSpec
 from edgekit.rewrites.infeasible import without_infeasible_branch
 from edgekit.stages import Stage, StageResult
 
@@ -54,6 +56,8 @@ class FixShapes(Stage[Model]):
         given = replace(given, open_dims=request.open_dims)
         warnings = list(map(str, by_default))
         fixed = self._with_inputs_fixed(given, request, sizes, warnings)
+        if not _runs_where(given, fixed):
+            fixed = self._worked_out_afresh(given, fixed, warnings)
         folded = _folded(given, fixed, warnings)
         record: dict[str, Any] = {
             "sizes": dict(sizes.by_name),
@@ -142,6 +146,39 @@ def dynamic_dimensions(model: Model) -> Iterator[tuple[ValueSpec, int, Dim, str]
             elif dim is None:
                 sizes = ",".join(str(other) if isinstance(other, int) else "SIZE" for other in spec.shape or ())
                 yield spec, axis, dim, f"--shape {spec.name}={sizes}"
+
+
+def _runs_where(given: Model, fixed: Model) -> bool:
+    """Whether a model with branches runs with its shapes fixed on what it ran on before, whichever branch is taken.
+
+    The file may name a branch's output after the sizes of the other branch: optimum gives the outputs of a decoder's
+    first step the names of its later steps. ONNX Runtime then refuses the graph, or the sizes that it finds.
+    """
+    if not any(node.op_type == "If" for node in fixed.graph) or not all(spec.is_static for spec in fixed.inputs):
+        return True
+    try:
+        before = Reference(given)
+        drawn = battery_inputs(fixed.inputs, KINDS[0], index_limits(fixed))
+    except (NotRunnableError, InputError):
+        return True
+    try:
+        after = Reference(fixed)
+    except NotRunnableError:
+        return False
+    conditions = [spec.name for spec in fixed.inputs if spec.dtype == "bool"]
+    for choice in (True, False):
+        feeds = drawn | {name: np.full_like(drawn[name], choice) for name in conditions}
+        if not _runs(after, feeds) and _runs(before, feeds):
+            return False
+    return True
+
+
+def _runs(reference: Reference, feeds: Arrays) -> bool:
+    try:
+        reference.run(feeds)
+    except NotRunnableError:
+        return False
+    return True
 
 
 def _folded(given: Model, fixed: Model, warnings: list[str]) -> Model:

@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from edgekit.model import Model
-from edgekit_openvino.loop_weights import networks_in, widen_ahead_of_loops
+from edgekit_openvino.loop_weights import LOOPS, networks_in, widen_ahead_of_loops
 from edgekit_openvino.shape_folding import fold_shapes
 
 WITH_BODIES = ("If", "Loop", "TensorIterator")
@@ -119,12 +119,18 @@ def _put_back(given: Any, halved: Any) -> None:
 
 
 def _expected_bytes(converted: Any) -> int:
-    """About how large the files will be."""
+    """About how large the files will be, with the bodies of loops and branches."""
     operations = converted.get_ops()
-    constants: int = sum(
-        operation.get_byte_size() for operation in operations if operation.get_type_name() == "Constant"
-    )
-    return constants + OPERATION_BYTES * len(operations)
+    total = OPERATION_BYTES * len(operations)
+    for operation in operations:
+        kind = operation.get_type_name()
+        if kind == "Constant":
+            total += operation.get_byte_size()
+        elif kind == "If":
+            total += _expected_bytes(operation.get_then_body()) + _expected_bytes(operation.get_else_body())
+        elif kind in LOOPS:
+            total += _expected_bytes(operation.get_function())
+    return total
 
 
 def _share_small_constants(converted: Any) -> None:

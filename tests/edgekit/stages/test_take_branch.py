@@ -112,6 +112,35 @@ def taken(path: Path, past: int = PAST) -> StageResult:
 
 
 @pytest.mark.parametrize("cached", [True, False])
+def test_a_size_that_the_file_names_right_for_one_branch_alone(tmp_path: Path, cached: bool) -> None:
+    path = merged(tmp_path / "model.onnx")
+    model = onnx.load(path)
+    forked = next(node for node in model.graph.node if node.op_type == "If")
+    first = next(attribute.g for attribute in forked.attribute if attribute.name == "else_branch")
+    first.node[0].output[0] = "joined"
+    for node in reversed(
+        [  # a shape that only execution tells
+            helper.make_node("Shape", ["joined"], ["found"]),
+            helper.make_node("Abs", ["found"], ["sides"]),
+            helper.make_node("Reshape", ["joined", "sides"], ["key"]),
+        ]
+    ):
+        first.node.insert(1, node)
+    named = [attribute.g.output[1] for attribute in forked.attribute] + [model.graph.output[1]]
+    for value in named:
+        value.CopyFrom(helper.make_tensor_value_info(value.name, TensorProto.FLOAT, [1, "past + 1", WIDTH]))
+    onnx.save(model, path)
+
+    fixed = FixShapes(ShapeRequest(shapes=SHAPES))(Load()(path).model).model
+
+    feeds = {**FEEDS, "use_cache": np.array([cached])}
+    expected, found = by_onnxruntime(path, feeds), by_onnxruntime(fixed, feeds)
+    assert found["present"].shape == (1, PAST + 1 if cached else 6, WIDTH)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
+@pytest.mark.parametrize("cached", [True, False])
 def test_names_shared_by_two_branches_do_not_mix_up_their_shapes(tmp_path: Path, cached: bool) -> None:
     path = merged(tmp_path / "model.onnx")
     fixed = FixShapes(ShapeRequest(shapes=SHAPES))(Load()(path).model)

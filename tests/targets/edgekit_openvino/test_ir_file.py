@@ -64,6 +64,50 @@ def test_a_quantized_model_computes_the_same_and_keeps_its_weights_in_eight_bits
     assert file.with_suffix(".bin").stat().st_size < 4 * 3 * 9 + 200
 
 
+def test_weights_of_a_branch_stay_in_eight_bits(tmp_path: Path) -> None:
+    size = 64
+    rng = np.random.default_rng(2)
+    weights = {name: rng.integers(-127, 128, (1, 4 * size, size)).astype(np.int8) for name in ("w", "r")}
+    nodes = []
+    for name in weights:
+        nodes.append(helper.make_node("Cast", [f"{name}_levels"], [f"{name}_wide"], to=TensorProto.FLOAT))
+        nodes.append(helper.make_node("Div", [f"{name}_wide", "steps"], [name]))
+    nodes.append(helper.make_node("LSTM", ["x", "w", "r"], ["", "then_y"], hidden_size=size))
+    branches = {
+        "then_branch": helper.make_graph(
+            nodes,
+            "recurrent",
+            [],
+            [helper.make_tensor_value_info("then_y", TensorProto.FLOAT, [1, 1, size])],
+            [numpy_helper.from_array(array, f"{name}_levels") for name, array in weights.items()],
+        ),
+        "else_branch": helper.make_graph(
+            [helper.make_node("Identity", ["last"], ["else_y"])],
+            "last",
+            [],
+            [helper.make_tensor_value_info("else_y", TensorProto.FLOAT, [1, 1, size])],
+        ),
+    }
+    model = model_of(
+        [
+            helper.make_node("Gather", ["x", "first"], ["last"], axis=0),
+            helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
+            helper.make_node("Greater", ["most", "zero"], ["is_positive"]),
+            helper.make_node("If", ["is_positive"], ["y"], **branches),
+        ],
+        {"first": np.array([0]), "zero": np.array(0, np.float32), "steps": np.array(1000, np.float32)},
+        [3, 1, size],
+    )
+    file = edgekit_openvino.convert(model, tmp_path / "model")
+
+    assert file.with_suffix(".bin").stat().st_size < 1.2 * sum(array.nbytes for array in weights.values())
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    network = edgekit_openvino.load(file)
+    drawn = RNG.standard_normal((3, 1, size)).astype(np.float32)
+    for x in (drawn, -np.abs(drawn)):
+        np.testing.assert_allclose(network.run({"x": x})["y"], session.run(["y"], {"x": x})[0], atol=1e-4)
+
+
 def test_equal_limits_stand_in_the_file_once(tmp_path: Path) -> None:
     text = edgekit_openvino.convert(convolution(), tmp_path / "model").read_text()
     assert text.count('type="FakeQuantize"') == 2
