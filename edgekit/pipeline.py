@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -40,7 +40,7 @@ from edgekit.stages.load import Load
 from edgekit.stages.precheck import PreCheck
 from edgekit.stages.quantize import NONE, Quantize, Quantized, refused, require_scheme
 from edgekit.stages.simplify import Simplify
-from edgekit.stages.take_branch import TakeBranch, needs_branch
+from edgekit.stages.take_branch import TakeBranch, needs_branch, sampled_choices
 from edgekit.stages.testify import Testify
 from edgekit.stages.verify import Verified
 from edgekit.target import BuildOptions, Profile, Target
@@ -209,7 +209,9 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
         fixed = walk.run_stage(FixShapes(request.shapes, defaults=True), loaded).model
         if needs_branch(fixed, profiles):
-            fixed = walk.run_stage(TakeBranch(), fixed).model
+            choices = sampled_choices(fixed, request.data, request.verify_data)
+            fixed = walk.run_stage(TakeBranch(choices), fixed).model
+        left_out = {spec.name for spec in loaded.inputs} - {spec.name for spec in fixed.inputs}
         fixed = with_states(fixed, request.states)
         original = loaded if not fixed.states and _takes_the_same(loaded, fixed) else fixed
         if request.labels is not None:
@@ -220,7 +222,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         preprocessing = preprocessing or stated.preprocessing(fixed.metadata, at_defaults)
         own = {name: value for name, value in request.target_options.items() if name in target.options}
         options = BuildOptions(request.precision, own, labels=class_names, preprocessing=preprocessing)
-        calibration, verification = _samples(request, fixed, preprocessing, class_names)
+        calibration, verification = _samples(request, fixed, preprocessing, class_names, left_out)
         options = replace(options, examples=tuple(_examples(original, verification)), progress=progress.step)
         simplified = walk.run_stage(Simplify(), fixed).model
         simplified = walk.run_stage(PreCheck(target, profile), simplified).model
@@ -422,12 +424,16 @@ def _takes_the_same(loaded: Model, fixed: Model) -> bool:
 
 
 def _samples(
-    request: PackageRequest, model: Model, preprocessing: Preprocessing | None, class_names: tuple[str, ...]
+    request: PackageRequest,
+    model: Model,
+    preprocessing: Preprocessing | None,
+    class_names: tuple[str, ...],
+    left_out: Collection[str],
 ) -> tuple[Samples | None, Samples]:
     """The samples to calibrate on, if any, and those to verify on."""
 
     def opened(folder: Path) -> Samples:
-        return open_samples(folder, model.fed_inputs, preprocessing, class_names, model.open_dims)
+        return open_samples(folder, model.fed_inputs, preprocessing, class_names, model.open_dims, left_out)
 
     calibration = None if request.data is None else opened(request.data)
     if request.verify_data is not None:

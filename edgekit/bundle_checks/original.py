@@ -62,8 +62,8 @@ def original_of(bundle: Bundle, model: Path) -> Model:
     outputs = None if declared is None else DeclaredOutputs.parse(declared, bundle.path)
     loaded = replace(loaded, class_names=labels or loaded.class_names, declared=outputs)
     fixed = FixShapes(asked, defaults=True)(loaded).model
-    if stage_record(bundle.manifest, TakeBranch.name):
-        fixed = TakeBranch()(fixed).model
+    if taken := stage_record(bundle.manifest, TakeBranch.name):
+        fixed = TakeBranch(taken["inputs"])(fixed).model
     return with_states(fixed, bundle.states)
 
 

@@ -27,6 +27,8 @@ from edgekit.model import Model, ValueSpec
 from edgekit.preprocessing import Preprocessing, parse_preprocessing, resolve_preprocessing
 from edgekit.progress import Step
 from edgekit.registry import canonical_of
+from edgekit.reporting.summary import stage_record
+from edgekit.stages.take_branch import TakeBranch
 from edgekit.stages.verify import blame_target, require_accuracy, with_self_agreement
 from edgekit.target import Runner
 from edgekit.witness import Witness
@@ -186,6 +188,7 @@ def _verify_executed(
         _preprocessing(bundle) or resolve_preprocessing(declared, at_sizes(inputs, defaults(bundle.open_dims))),
         tuple(bundle.manifest["labels"] or ()),
         bundle.open_dims,
+        stage_record(bundle.manifest, TakeBranch.name).get("left_out", ()),
     )
     if model is not None:
         accuracy = _against_original(bundle, runner, samples, original_of(bundle, model), step)

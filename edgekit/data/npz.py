@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -24,18 +24,21 @@ OUTPUT_PREFIX = "output:"
 """What the names of arrays begin with that hold what the model should compute, as its framework computed it."""
 
 
-def hold_labels(files: Sequence[Path], inputs: Sequence[ValueSpec], open_dims: OpenDims) -> bool:
+def hold_labels(
+    files: Sequence[Path], inputs: Sequence[ValueSpec], open_dims: OpenDims, left_out: Collection[str] = ()
+) -> bool:
     """Whether the files hold a label each. The headers of all of them are checked against the model; no data is read.
 
     Args:
         files: The samples.
         inputs: What the model wants to be fed.
         open_dims: The sizes that dimensions of the inputs may take.
+        left_out: Names that arrays may have as well: inputs of the original that the model has no more.
 
     Raises:
         InputError: A file is damaged or does not fit the model, or only some of them hold a label.
     """
-    headers = [_checked_headers(file, inputs, open_dims) for file in files]
+    headers = [_checked_headers(file, inputs, open_dims, left_out) for file in files]
     recorded = [{name for name in names if name.startswith(OUTPUT_PREFIX)} for names in headers]
     other = next((at for at, names in enumerate(recorded) if names != recorded[0]), None)
     if other is not None:
@@ -78,7 +81,9 @@ def read_npz(file: Path) -> dict[str, np.ndarray]:
     return feeds
 
 
-def _checked_headers(file: Path, inputs: Sequence[ValueSpec], open_dims: OpenDims) -> set[str]:
+def _checked_headers(
+    file: Path, inputs: Sequence[ValueSpec], open_dims: OpenDims, left_out: Collection[str]
+) -> set[str]:
     """The names of the arrays in a ``.npz`` file, whose headers fit the model."""
     with _damage_named(file):
         headers = _headers(file)
@@ -86,7 +91,7 @@ def _checked_headers(file: Path, inputs: Sequence[ValueSpec], open_dims: OpenDim
         require_class_number(*headers[LABEL_ARRAY], file)
     wanted = {spec.name for spec in inputs}
     further = {name for name in headers if name == LABEL_ARRAY or name.startswith(OUTPUT_PREFIX)}
-    if not wanted <= headers.keys() or headers.keys() - wanted - further:
+    if not wanted <= headers.keys() or headers.keys() - wanted - further - set(left_out):
         raise InputError(
             "the sample's arrays are not named as the model's inputs",
             subject=file,

@@ -14,7 +14,7 @@ Files are taken in the order of their paths.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -160,6 +160,7 @@ def open_samples(
     preprocessing: Preprocessing | None = None,
     class_names: Sequence[str] = (),
     open_dims: OpenDims | None = None,
+    left_out: Collection[str] = (),
 ) -> FolderSamples:
     """The samples in ``folder`` for a model with these inputs.
 
@@ -172,6 +173,7 @@ def open_samples(
         preprocessing: How pictures or sounds become the input.
         class_names: Names of the classes by index, so that labels may be written as names.
         open_dims: The sizes that dimensions of the inputs may take; pictures and sounds get the default ones.
+        left_out: Inputs of the original that the model has no more; their arrays are ignored.
 
     Raises:
         InputError: The folder is missing, empty or mixed, or a file does not fit the model.
@@ -189,7 +191,7 @@ def open_samples(
     if kinds != ["npz"]:
         at_defaults = at_sizes(inputs, defaults(open_dims or {}))
         return FolderSamples(folder, files, _media_reader(kinds[0], at_defaults, preprocessing, folder), labels)
-    labels_inside = hold_labels(files, inputs, open_dims or {})
+    labels_inside = hold_labels(files, inputs, open_dims or {}, left_out)
     if labels_inside and labels is not None:
         raise InputError(
             "the samples are labelled twice",
@@ -197,7 +199,8 @@ def open_samples(
             expected="one way of labelling",
             found=f"arrays {LABEL_ARRAY!r}, and a list of labels or folders named as classes",
         )
-    return FolderSamples(folder, files, read_npz, labels, labels_inside=labels_inside)
+    read = functools.partial(_without, frozenset(left_out))
+    return FolderSamples(folder, files, read, labels, labels_inside=labels_inside)
 
 
 def sample_files(folder: Path) -> list[Path]:
@@ -275,6 +278,11 @@ def _media_reader(kind: str, inputs: tuple[ValueSpec, ...], declared: Preprocess
             + f"; --config FILE names an {CONFIG_FILE} that lies neither in the data folder nor above it",
         )
     return functools.partial(_decoded, spec.name, declared.decoder(spec))
+
+
+def _without(names: Collection[str], file: Path) -> dict[str, np.ndarray]:
+    """The arrays of a file that have other names."""
+    return {name: array for name, array in read_npz(file).items() if name not in names}
 
 
 def _decoded(name: str, decode: Decoder, file: Path) -> dict[str, np.ndarray]:

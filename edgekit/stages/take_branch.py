@@ -5,14 +5,18 @@ optimum merges a decoder's first step and its later steps into one If, whose con
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from edgekit.errors import RequirementError
+from edgekit.data.npz import read_npz
+from edgekit.data.samples import sample_files
+from edgekit.errors import InputError, RequirementError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError
 from edgekit.graph.shapes import fold_shapes
@@ -72,9 +76,15 @@ class TakeBranch(Stage[Model]):
     That input is left out, and so are other ones that nothing reads any more, and outputs without elements. Of two
     branches the one is taken that reads more of the inputs; where an input has no elements, the one that reads fewer:
     an empty past asks for the branch without.
+
+    Args:
+        choices: The conditions to take instead, by the input's name; see :func:`sampled_choices`.
     """
 
     name = "take branch"
+
+    def __init__(self, choices: Mapping[str, bool] | None = None) -> None:
+        self._choices = choices or {}
 
     def run(self, given: Model) -> StageResult:
         """Takes the branches.
@@ -86,9 +96,9 @@ class TakeBranch(Stage[Model]):
         warnings = []
         model = given
         while found := next(forks(model), None):
-            name, choice = str(found.input.name), found.choice
-            fixed[name] = choice
-            warnings.append(_warning(found, given))
+            name = str(found.input.name)
+            choice = fixed[name] = self._choices.get(name, found.choice)
+            warnings.append(_warning(found, choice, asked=name in self._choices))
             model = _with_constant(model, name, choice)
         kept = {spec.name for spec in (*model.inputs, *model.outputs)}
         left_out = [spec.name for spec in (*given.inputs, *given.outputs) if spec.name not in kept]
@@ -105,16 +115,45 @@ class TakeBranch(Stage[Model]):
             raise self.broken("branches of different shapes are left")
 
 
+def sampled_choices(model: Model, *folders: Path | None) -> dict[str, bool]:
+    """The conditions that samples hold for the inputs that choose between branches, by the input's name.
+
+    Args:
+        model: Its shapes fixed and worked out.
+        folders: Where the samples are, in ``.npz`` files; None is ignored, and so are other files.
+
+    Raises:
+        InputError: The samples ask for both branches.
+    """
+    files = [file for folder in folders if folder is not None for file in sample_files(folder)]
+    counts = {str(fork.input.name): Counter[bool]() for fork in forks(model)}
+    for file in files:
+        arrays = read_npz(file) if counts and file.suffix.casefold() == ".npz" else {}
+        for name in counts.keys() & arrays.keys():
+            counts[name][bool(np.any(arrays[name]))] += 1
+    for name, count in counts.items():
+        if len(count) > 1:
+            raise InputError(
+                "the samples ask for both branches, which give different shapes, and the device holds fixed ones",
+                subject=f"input {name!r}",
+                expected="one value in all samples",
+                found=f"true in {count[True]} of {count.total()} samples",
+                hint="keep the samples of each branch in a folder of their own, and package a bundle for each",
+            )
+    return {name: True in count for name, count in counts.items() if count}
+
+
 def _graph_inputs(node: ir.Node) -> list[ir.Value]:
     graph = node.graph
     return list(graph.inputs) if isinstance(graph, ir.Graph) else []
 
 
-def _warning(fork: Fork, model: Model) -> str:
+def _warning(fork: Fork, choice: bool, *, asked: bool) -> str:
     name = fork.input.name
-    there, other = str(fork.choice).lower(), str(not fork.choice).lower()
-    only = sorted(str(value.name) for value in fork.reads(fork.choice) - fork.reads(not fork.choice))
-    how = f"; with {only[0]!r} without elements it is the one for {other}" if only else ""
+    there, other = str(choice).lower(), str(not choice).lower()
+    only = sorted(str(value.name) for value in fork.reads(choice) - fork.reads(not choice))
+    how = f"; with {only[0]!r} without elements it is the one for {other}" if only and not asked else ""
+    there += ", as in the samples" if asked else ""
     return (
         f"the branches of If {node_name(fork.node)!r} give different shapes, and the device holds fixed ones: "
         f"the bundle is the branch for {name} = {there}, and {name!r} is left out{how}"

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from edgekit.api import package, verify
+from edgekit.errors import InputError
 from edgekit.graph.shape_request import ShapeRequest
 from edgekit.model import Model
 from edgekit.stages import StageResult
@@ -212,6 +213,40 @@ def test_a_merged_decoder_becomes_a_bundle(tmp_path: Path, target: str, inputs: 
     accuracy = verify(bundle, data=data, model=path).accuracy
     assert accuracy is not None
     assert {output.name for output in accuracy.outputs} >= {"y", "present"}
+
+
+def written_samples(folder: Path, conditions: Sequence[bool]) -> Path:
+    """Samples of the original's inputs, with what each holds for ``use_cache``."""
+    folder.mkdir()
+    for number, condition in enumerate(conditions):
+        np.savez(folder / f"{number}.npz", **FEEDS, use_cache=np.array([condition]))
+    return folder
+
+
+@pytest.mark.parametrize(("condition", "inputs"), [(True, 3), (False, 2)])
+def test_samples_of_the_original_choose_the_branch(tmp_path: Path, condition: bool, inputs: int) -> None:
+    path = merged(tmp_path / "model.onnx")
+    data = written_samples(tmp_path / "data", [condition] * 2)
+    bundle = package(path, "ios18", tmp_path / "bundle", shapes=SHAPES, data=data, quantize="none")
+    assert len(bundle.inputs) == inputs
+    (taken,) = (stage["record"] for stage in bundle.manifest["stages"] if stage["name"] == "take branch")
+    assert taken["inputs"] == {"use_cache": condition}
+    assert f"the branch for use_cache = {str(condition).lower()}, as in the samples, and" in taken["warnings"][0]
+    accuracy = verify(bundle, data=data, model=path).accuracy
+    assert accuracy is not None
+    assert {output.samples for output in accuracy.outputs} == {2}
+
+
+def test_samples_of_both_branches_are_refused(tmp_path: Path) -> None:
+    path = merged(tmp_path / "model.onnx")
+    data = written_samples(tmp_path / "data", [True, False, True])
+    with pytest.raises(InputError) as caught:
+        package(path, "ios18", tmp_path / "bundle", shapes=SHAPES, data=data)
+    assert str(caught.value).startswith(
+        "input 'use_cache': the samples ask for both branches, which give different shapes, and the device holds "
+        "fixed ones"
+    )
+    assert caught.value.found == "true in 2 of 3 samples"
 
 
 def test_it_is_asked_for_by_devices_of_fixed_shapes_alone(tmp_path: Path) -> None:
