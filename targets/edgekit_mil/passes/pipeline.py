@@ -19,6 +19,7 @@ from edgekit_mil.core.mil import PASS_REGISTRY, Program, block_context_manager, 
 from edgekit_mil.passes.affine_fusion import fuse_affine_operations
 from edgekit_mil.passes.repeated_quantization import drop_repeated_quantization
 from edgekit_mil.passes.shared_constants import drop_output_copies, share_small_constants
+from edgekit_mil.passes.tied_weights import multiply_by_transposed
 
 FUSIONS = (
     "common::fuse_gelu_tanh_approximation",
@@ -56,6 +57,7 @@ def optimize(program: Program, half: OperationFilter | None) -> None:
     drop_repeated_quantization(program)
     run(program, "common::dead_code_elimination", "common::noop_elimination")
     fuse_affine_operations(program)
+    multiply_by_transposed(program)
     run(program, *FUSIONS)
     if half is not None:
         decisive = integers_in_floats(program) | compared_inputs(program)

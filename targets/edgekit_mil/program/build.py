@@ -14,6 +14,7 @@ from edgekit.errors import OpGap
 from edgekit.target import Feature
 from edgekit_mil.core.mil import Function, Program, ct, export_proto, mb
 from edgekit_mil.core.values import Unsupported, Value
+from edgekit_mil.passes.tied_weights import store_equal_weights_once
 from edgekit_mil.program import class_output, picture_input, signature, states
 from edgekit_mil.program.flexible_shapes import checked, symbols_of
 from edgekit_mil.program.interface import Interface
@@ -141,6 +142,7 @@ def _outputs(
 
 def export(program: Program, weights: Path, target_name: str, classes: Sequence[str] = ()) -> Any:
     """The program's protobuf message; weights go to ``weights/weight.bin``, ``classes`` make it a class_output."""
+    store_equal_weights_once(program)
     return export_proto(
         program,
         classifier_config=class_output.classifier_config(classes) if classes else None,

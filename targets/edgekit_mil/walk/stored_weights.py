@@ -26,7 +26,7 @@ class Stored:
     scale: np.ndarray
     """A scalar, or a vector along the axis."""
     zero: np.ndarray
-    """Likewise, in the levels' type."""
+    """A scalar, or a vector along the axis, in the levels' type."""
     axis: int
 
     @classmethod
@@ -118,7 +118,7 @@ def _folded(node: ir.Node, inputs: Sequence[Value | None], result: np.ndarray) -
         return Stored(first.constant, np.asarray(one), none, 0)
     stored = Stored.of(first)
     second = inputs[1] if len(inputs) > 1 else None
-    if node.op_type == "Mul" and stored is None and second is not None:
+    if node.op_type in ("Mul", "Add") and stored is None and second is not None:
         first, second, stored = second, first, Stored.of(second)
     if stored is None:
         return None
@@ -133,6 +133,10 @@ def _folded(node: ir.Node, inputs: Sequence[Value | None], result: np.ndarray) -
         return None
     if node.op_type == "Mul":
         return stored.scaled(second.constant)
+    if node.op_type == "Div":
+        return stored.scaled(1 / second.constant) if np.all(second.constant) else None
     if node.op_type == "Sub":
         return stored.less(second.constant)
+    if node.op_type == "Add":
+        return stored.less(-second.constant)
     return None

@@ -31,6 +31,17 @@ CHAINS = {
         make("Sub", ["f", "whole"], "m"),
         make("Mul", ["m", "scalar"], "r"),
     ],
+    "moved by adding": [
+        make("Cast", ["w"], "f", to=onnx.TensorProto.FLOAT),
+        make("Mul", ["f", "scalar"], "m"),
+        make("Add", ["three", "m"], "r"),
+    ],
+    "scaled, and nothing added": [
+        make("Cast", ["w"], "f", to=onnx.TensorProto.FLOAT),
+        make("Mul", ["f", "row"], "m"),
+        make("Add", ["m", "nothing"], "r"),
+    ],
+    "divided": [make("Cast", ["w"], "f", to=onnx.TensorProto.FLOAT), make("Div", ["f", "row"], "r")],
     "transposed": [
         make("Cast", ["wt"], "f", to=onnx.TensorProto.FLOAT),
         make("Mul", ["f", "column"], "m"),
@@ -56,6 +67,14 @@ OTHERWISE = {
         make("Cast", ["w"], "f", to=onnx.TensorProto.FLOAT),
         make("Sub", ["f", "half"], "r"),
     ],
+    "half a step added": [
+        make("Cast", ["w"], "f", to=onnx.TensorProto.FLOAT),
+        make("Add", ["f", "half"], "r"),
+    ],
+    "a constant divided by them": [
+        make("Cast", ["ones"], "f", to=onnx.TensorProto.FLOAT),
+        make("Div", ["whole", "f"], "r"),
+    ],
 }
 
 
@@ -73,6 +92,8 @@ def run(tmp_path, rng):
             "shape": np.array(WEIGHTS),
             "scalar": np.float32(0.25),
             "three": np.float32(3),
+            "nothing": np.zeros(1, np.float32),
+            "ones": np.where(w > 0, 1, 2).astype(np.int8),
             "half": np.float32(0.5),
             "whole": rng.integers(-9, 9, columns).astype(np.float32),
             "row": rng.random(columns, np.float32) + 0.5,

@@ -1,0 +1,95 @@
+"""Weights that a program holds twice, as they are and transposed, or as they are and to decompress: stored once.
+
+A language model reads its embeddings by rows and multiplies by their transpose at its end. A quantized one gathers
+8-bit rows before it decompresses them, and decompresses the matrix as a whole for the product.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from edgekit_mil.core.mil import Program, block_context_manager, mb
+from edgekit_mil.passes.weight_compression import LEAST_ELEMENTS
+
+DECOMPRESSION = "constexpr_affine_dequantize"
+
+
+def multiply_by_transposed(program: Program) -> None:
+    """Let matrix products take a weight transposed where the program holds it so for another use, in place."""
+    for function in program.functions.values():
+        held = {_identity(var.val) for var in _weights(function)}
+        _turn_products(function, held)
+
+
+def store_equal_weights_once(program: Program) -> None:
+    """Let equal weights have one place in the weight file, in place; the operations that use them stay as they are."""
+    for function in program.functions.values():
+        for var in _weights(function):
+            if var.op.weight_id is None:
+                var.op.weight_id = _identity(var.val)
+
+
+@block_context_manager  # type: ignore[untyped-decorator]  # coremltools has no types
+def _turn_products(block: Any, held: set[str]) -> None:
+    for operation in list(block.operations):
+        for inner in operation.blocks:
+            _turn_products(inner, held)
+        if operation.op_type != "matmul" or operation.y.rank != 2 or operation.x.rank < 2:
+            continue
+        source = operation.y.op
+        if source is None or source.op_type not in ("const", DECOMPRESSION):
+            continue
+        stored = (source.outputs[0] if source.op_type == "const" else source.quantized_data).val
+        if stored.size < LEAST_ELEMENTS or _identity(stored.T) not in held or np.array_equal(stored, stored.T):
+            continue
+        name = operation.outputs[0].name
+        product = mb.matmul(
+            x=operation.x,
+            y=_transposed(source, operation),
+            transpose_x=operation.transpose_x,
+            transpose_y=not operation.transpose_y.val,
+            before_op=operation,
+            name=name,
+        )
+        # forced, because coremltools lets nobody replace what comes of weights that are decompressed
+        block.replace_uses_of_var_after_op(
+            anchor_op=operation, old_var=operation.outputs[0], new_var=product, force_replace=True
+        )
+        block.remove_ops([operation])
+        held.discard(_identity(stored))  # so that of two products with each other's weight, one is turned
+
+
+def _transposed(source: Any, before: Any) -> Any:
+    """A constant, or the operation that decompresses one, with its two axes in the other order."""
+    if source.op_type == "const":
+        return mb.const(val=np.ascontiguousarray(source.outputs[0].val.T), before_op=before)
+    return mb.constexpr_affine_dequantize(
+        quantized_data=np.ascontiguousarray(source.quantized_data.val.T),
+        zero_point=source.zero_point.val,
+        scale=source.scale.val,
+        axis=np.int32(1 - int(source.axis.val) % 2),
+        before_op=before,
+    )
+
+
+def _weights(block: Any) -> Iterator[Any]:
+    """The large constants of a block and of all blocks in it, those inside decompressions too."""
+    for operation in block.operations:
+        for inner in operation.blocks:
+            yield from _weights(inner)
+        given = [operation.outputs[0]] if operation.op_type == "const" else []
+        if operation.op_type.startswith("constexpr_"):
+            given = [var for var in operation.inputs.values() if var.op is not None and var.op.op_type == "const"]
+        for var in given:
+            if isinstance(var.val, np.ndarray) and var.val.size >= LEAST_ELEMENTS:
+                yield var
+
+
+def _identity(array: np.ndarray) -> str:
+    """What only equal arrays have in common."""
+    digest = hashlib.sha256(np.ascontiguousarray(array).view(np.uint8).data).hexdigest()
+    return f"{array.dtype}{list(array.shape)}{digest}"
