@@ -17,6 +17,7 @@ from edgekit.candidates import Choice, Fates
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
+from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import Samples, SeededSamples, open_samples
 from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.devices.instruction_set import require_executable
@@ -27,6 +28,7 @@ from edgekit.execution.reference import Reference
 from edgekit.fingerprint import data_files, fingerprint, model_files
 from edgekit.float_form import AUTO, FLOAT32
 from edgekit.forms import Forms, HeldTo
+from edgekit.graph.default_sizes import SampledSizes
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
@@ -34,7 +36,7 @@ from edgekit.progress import Progress
 from edgekit.registry import find_profile, find_witness
 from edgekit.stages.bench import Bench, Measured
 from edgekit.stages.bundle import Facts, FurtherBuild, WriteBundle
-from edgekit.stages.fix_shapes import FixShapes
+from edgekit.stages.fix_shapes import FixShapes, dynamic_dimensions
 from edgekit.stages.layers import MeasureLayers
 from edgekit.stages.load import Load
 from edgekit.stages.precheck import PreCheck
@@ -207,10 +209,15 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     with atomic_directory(request.output, what="bundle", may_replace=is_bundle) as folder:
         loaded = walk.run_stage(Load(), request.model).model
         loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
-        fixed = walk.run_stage(FixShapes(request.shapes, defaults=True), loaded).model
+        sampled = sampled_shapes(request.data, request.verify_data)
+        takes_free = all(target.takes_free_dimensions(profile) for target, profile in profiles)
+        sizes = SampledSizes(sampled.agreed, for_all=not takes_free)
+        fixed = walk.run_stage(FixShapes(request.shapes, defaults=True, sampled=sizes), loaded).model
         if needs_branch(fixed, profiles):
             choices = sampled_choices(fixed, request.data, request.verify_data)
             fixed = walk.run_stage(TakeBranch(choices), fixed).model
+        if not takes_free:
+            _require_one_size(fixed, sampled)
         left_out = {spec.name for spec in loaded.inputs} - {spec.name for spec in fixed.inputs}
         fixed = with_states(fixed, request.states)
         original = loaded if not fixed.states and _takes_the_same(loaded, fixed) else fixed
@@ -421,6 +428,29 @@ def _takes_the_same(loaded: Model, fixed: Model) -> bool:
         and all(not isinstance(old, int) or old == new for old, new in zip(before.shape, after.shape, strict=True))
         for before, after in zip(loaded.inputs, fixed.inputs, strict=True)
     )
+
+
+def _require_one_size(model: Model, sampled: SampledShapes) -> None:
+    """Checks that samples do not have several sizes where the model leaves one free.
+
+    Raises:
+        InputError: They have.
+    """
+    for spec, axis, dim, flag in dynamic_dimensions(model):
+        found = sampled.ranges.get(spec.name, ())
+        if axis < len(found) and found[axis].least != found[axis].greatest:
+            called = "" if dim is None else f" ({dim})"
+            least, greatest = found[axis].least, found[axis].greatest
+            raise InputError(
+                "the samples have several sizes where the model leaves one free, and the device holds fixed shapes",
+                subject=f"dimension {axis}{called} of input {spec.name!r}",
+                expected="one size",
+                found=f"{least} to {greatest} in {sampled.count} samples",
+                hint=f"fix it with {flag}, and give samples of that size"
+                + (
+                    "" if dim is None else f", or name the sizes, --dim {dim}={least}..{greatest}, where the device can"
+                ),
+            )
 
 
 def _samples(

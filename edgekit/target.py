@@ -238,6 +238,13 @@ class Target(ABC):
         """Whether a model with :attr:`edgekit.model.Model.open_dims` can be built for the profile's device."""
         return False
 
+    def takes_free_dimensions(self, profile: Profile) -> bool:
+        """Whether a model with dimensions of any size, which nobody fixed, can be built for the profile's device.
+
+        Where it cannot, they get the sizes of the samples.
+        """
+        return False
+
     def takes_differing_branches(self, profile: Profile) -> bool:
         """Whether the branches of an If may give tensors of different shapes on the profile's device.
 

@@ -81,12 +81,21 @@ def read_npz(file: Path) -> dict[str, np.ndarray]:
     return feeds
 
 
+def read_headers(file: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+    """Shape and element type of every array in a ``.npz`` file; no data is read.
+
+    Raises:
+        InputError: The file is damaged.
+    """
+    with _damage_named(file):
+        return _headers(file)
+
+
 def _checked_headers(
     file: Path, inputs: Sequence[ValueSpec], open_dims: OpenDims, left_out: Collection[str]
 ) -> set[str]:
     """The names of the arrays in a ``.npz`` file, whose headers fit the model."""
-    with _damage_named(file):
-        headers = _headers(file)
+    headers = read_headers(file)
     if LABEL_ARRAY in headers and all(spec.name != LABEL_ARRAY for spec in inputs):
         require_class_number(*headers[LABEL_ARRAY], file)
     wanted = {spec.name for spec in inputs}

@@ -1,4 +1,4 @@
-"""Sizes of free dimensions that nobody asked about: a batch of one, and the picture's size that the file states."""
+"""Sizes of free dimensions that nobody asked about: those of samples, a batch of one, what the file states."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ class DefaultSize:
     """Its name; None where it has none."""
     size: int
     why: str
+    sampled: bool = False
+    """Whether the samples have it."""
 
     def __str__(self) -> str:
         called = "" if self.dimension is None else f" ({self.dimension})"
@@ -42,19 +44,47 @@ class DefaultSize:
         return f"{place} is {self.size}, {self.why}; {other} makes it another"
 
 
+@dataclass(frozen=True)
+class SampledSizes:
+    """The sizes that samples have."""
+
+    shapes: Mapping[str, Sequence[int | None]]
+    """By the input's name; None where they differ from sample to sample."""
+    for_all: bool = True
+    """Whether each free dimension gets the samples' size; otherwise only one that has a default beside it."""
+
+    def of(self, spec: ValueSpec, defaults: Mapping[int, tuple[int, str]]) -> dict[int, int]:
+        """The sizes of an input's free dimensions that are other ones than their defaults, by axis."""
+        shape, sizes = spec.shape or (), self.shapes.get(spec.name, ())
+        if len(shape) != len(sizes):
+            return {}
+        return {
+            axis: size
+            for axis, (dim, size) in enumerate(zip(shape, sizes, strict=True))
+            if size is not None
+            and (dim is None or (isinstance(dim, str) and terms(dim) == {dim}))
+            and (axis in defaults or self.for_all)
+            and defaults.get(axis, (None,))[0] != size
+        }
+
+
 def with_default_sizes(
-    request: ShapeRequest, inputs: Sequence[ValueSpec], metadata: Mapping[str, str]
+    request: ShapeRequest,
+    inputs: Sequence[ValueSpec],
+    metadata: Mapping[str, str],
+    sampled: SampledSizes | None = None,
 ) -> tuple[ShapeRequest, list[DefaultSize]]:
     """A request completed by the sizes of free dimensions that it leaves out.
 
     Of an input the first dimension that is called as batches are is 1, and so is one that stands first of two or more
     and is free, unless its name says that it counts steps, or another dimension of the input is called as batches are.
-    Height and width of a picture are what the file states.
+    Height and width of a picture are what the file states. Where samples have other sizes, theirs win.
 
     Args:
         request: What was asked for, which always wins.
         inputs: The model's inputs.
         metadata: What the file states, by key.
+        sampled: The sizes that samples have; None without samples.
 
     Returns:
         The completed request, and the sizes that it got, each dimension once.
@@ -65,7 +95,10 @@ def with_default_sizes(
     for spec in inputs:
         if spec.name in request.shapes or spec.shape is None:
             continue
-        for axis, (size, why) in _defaults(spec, inputs, metadata).items():
+        defaults = _defaults(spec, inputs, metadata)
+        from_samples = {} if sampled is None else sampled.of(spec, defaults)
+        reasons = defaults | {axis: (size, "as in the samples") for axis, size in from_samples.items()}
+        for axis, (size, why) in sorted(reasons.items()):
             dim = spec.shape[axis]
             if isinstance(dim, str):
                 if dim in request.dims or dim in sizes:
@@ -73,7 +106,9 @@ def with_default_sizes(
                 sizes[dim] = size
             else:
                 shapes.setdefault(spec.name, [None] * len(spec.shape))[axis] = size
-            found.append(DefaultSize(spec.name, axis, dim if isinstance(dim, str) else None, size, why))
+            found.append(
+                DefaultSize(spec.name, axis, dim if isinstance(dim, str) else None, size, why, axis in from_samples)
+            )
     return replace(request, dims={**request.dims, **sizes}, shapes={**request.shapes, **shapes}), found
 
 

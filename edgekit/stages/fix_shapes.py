@@ -16,7 +16,7 @@ from edgekit.dimensions import as_record
 from edgekit.errors import InputError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
-from edgekit.graph.default_sizes import DefaultSize, with_default_sizes
+from edgekit.graph.default_sizes import DefaultSize, SampledSizes, with_default_sizes
 from edgekit.graph.shape_request import FixedSizes, ShapeRequest, terms
 from edgekit.graph.shapes import ContradictionError, fold_shapes, infer_shapes
 from edgekit.model import Arrays, Dim, Model, ValueSpec
@@ -36,13 +36,15 @@ class FixShapes(Stage[Model]):
         request: The sizes; an empty request fixes nothing, and still folds what is constant.
         defaults: Whether free dimensions that the request leaves out get the sizes of
             :mod:`edgekit.graph.default_sizes`.
+        sampled: The sizes that samples have, which are defaults too.
     """
 
     name = "fix shapes"
 
-    def __init__(self, request: ShapeRequest, *, defaults: bool = False) -> None:
+    def __init__(self, request: ShapeRequest, *, defaults: bool = False, sampled: SampledSizes | None = None) -> None:
         self._asked = request
         self._defaults = defaults
+        self._sampled = sampled
 
     def run(self, given: Model) -> StageResult:
         """Fixes the shapes.
@@ -61,6 +63,7 @@ class FixShapes(Stage[Model]):
         folded = _folded(given, fixed, warnings)
         record: dict[str, Any] = {
             "sizes": dict(sizes.by_name),
+            "sampled": _sampled_shapes(by_default, given.inputs),
             "open": {name: as_record(sizes) for name, sizes in folded.open_dims.items()},
             "inputs": {spec.name: _plain(spec.shape) for spec in folded.inputs},
             "outputs": {spec.name: _plain(spec.shape) for spec in folded.outputs},
@@ -87,7 +90,7 @@ class FixShapes(Stage[Model]):
         """The request with what it leaves out, and that."""
         if not self._defaults:
             return self._asked, []
-        return with_default_sizes(self._asked, given.inputs, given.metadata)
+        return with_default_sizes(self._asked, given.inputs, given.metadata, self._sampled)
 
     def _with_inputs_fixed(self, given: Model, request: ShapeRequest, sizes: FixedSizes, warnings: list[str]) -> Model:
         """The model with the shapes put in and all others worked out, not folded yet."""
@@ -146,6 +149,16 @@ def dynamic_dimensions(model: Model) -> Iterator[tuple[ValueSpec, int, Dim, str]
             elif dim is None:
                 sizes = ",".join(str(other) if isinstance(other, int) else "SIZE" for other in spec.shape or ())
                 yield spec, axis, dim, f"--shape {spec.name}={sizes}"
+
+
+def _sampled_shapes(found: list[DefaultSize], inputs: tuple[ValueSpec, ...]) -> dict[str, list[int | None]]:
+    """The sizes that the samples gave, by the input's name; None where another reason did."""
+    ranks = {spec.name: len(spec.shape or ()) for spec in inputs}
+    shapes: dict[str, list[int | None]] = {}
+    for one in found:
+        if one.sampled:
+            shapes.setdefault(one.input, [None] * ranks[one.input])[one.axis] = one.size
+    return shapes
 
 
 def _runs_where(given: Model, fixed: Model) -> bool:

@@ -46,6 +46,10 @@ class ONNXRuntimeTarget(Target):
         device = device_of(profile)
         return profile.options["provider"] in SHARES_CPU_KERNELS or (device is not None and device.open_dimensions)
 
+    def takes_free_dimensions(self, profile: Profile) -> bool:
+        """As open ones."""
+        return self.takes_open_dimensions(profile)
+
     def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
         """What executes the file with this machine's CPU provider, whatever the profile."""
         from edgekit_onnxruntime.runner import SessionRunner

@@ -41,6 +41,10 @@ class OpenVINOTarget(Target):
         """The plugins for CPU and GPU do; the NPU's compiles for fixed shapes."""
         return profile.options["device"] != "NPU"
 
+    def takes_free_dimensions(self, profile: Profile) -> bool:
+        """As open ones."""
+        return self.takes_open_dimensions(profile)
+
     def takes_batches(self, profile: Profile) -> bool:
         """OpenVINO gives a model other shapes before it is compiled."""
         return True

@@ -230,6 +230,56 @@ def test_a_free_batch_is_one_and_said(tmp_path: Path, digits: Path) -> None:
     ]
 
 
+STEPS = "g (float[batch, steps] x) => (float[batch, steps] y) { y = Relu(x) }"
+
+
+def drawn(folder: Path, *sizes: int) -> Path:
+    """A folder of samples of one row each."""
+    folder.mkdir()
+    for number, size in enumerate(sizes):
+        x = np.random.default_rng(number).standard_normal((1, size)).astype(np.float32)
+        np.savez(folder / f"{number}.npz", x=x)
+    return folder
+
+
+@pytest.mark.parametrize(("target", "shape"), [("ios18", [1, 16]), ("onnxruntime", [1, "steps"])])
+def test_a_device_of_fixed_shapes_has_the_sizes_of_the_samples(
+    tmp_path: Path, onnx_file: Callable[..., Path], target: str, shape: list[Any]
+) -> None:
+    model, data = onnx_file(STEPS), drawn(tmp_path / "data", 16, 16)
+    bundle = packaged(tmp_path / "out", model, target, data=data, quantize="none")
+    assert [feature["shape"] for feature in bundle.manifest["inputs"]] == [shape]
+    assert verify_bundle(bundle, data, model).accuracy is not None
+
+
+def test_samples_of_several_sizes_are_named_where_the_device_holds_one(
+    tmp_path: Path, onnx_file: Callable[..., Path]
+) -> None:
+    model, data = onnx_file(STEPS), drawn(tmp_path / "data", 16, 12, 30)
+    with pytest.raises(InputError) as failure:
+        packaged(tmp_path / "out", model, "ios18", data=data, quantize="none")
+    assert str(failure.value) == (
+        "dimension 1 (steps) of input 'x': the samples have several sizes where the model leaves one free, and the "
+        "device holds fixed shapes\n"
+        "expected: one size\n"
+        "found: 12 to 30 in 3 samples\n"
+        "hint: fix it with --dim steps=SIZE, and give samples of that size, or name the sizes, --dim steps=12..30, "
+        "where the device can"
+    )
+    bundle = packaged(
+        tmp_path / "open", model, "ios18", data=data, quantize="none", shapes=ShapeRequest({"steps": range(12, 31)})
+    )
+    assert [feature["shape"] for feature in bundle.manifest["inputs"]] == [[1, "steps"]]
+
+
+def test_samples_of_a_whole_batch(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    np.savez(data / "0.npz", x=np.ones((4, 3), np.float32))
+    bundle = packaged(tmp_path / "out", onnx_file(STEPS), "intel-cpu", data=data, quantize="none")
+    assert [feature["shape"] for feature in bundle.manifest["inputs"]] == [[4, "steps"]]
+
+
 def test_random_inputs_that_the_model_cannot_take(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
     model = onnx_file("f (float[4] x, int64[1] rows) => (float[r, c] y) { y = Reshape(x, rows) }")
     with pytest.raises((InputError, RequirementError)):

@@ -114,13 +114,14 @@ def sizes_of(value: ir.Value, subject: object, dimensions: OpenDims) -> tuple[in
     dynamic = [dim for dim in dims if not isinstance(dim, int) and dim not in dimensions]
     if dynamic:
         named = next((dim for dim in dynamic if dim), None)
-        flag = f"--dim {named}=1" if named else f"--shape {value.name}=…"
+        sizes = ",".join(str(dim) if isinstance(dim, int) else "SIZE" for dim in dims)
+        flag = f"--dim {named}=SIZE" if named else f"--shape {value.name}={sizes}"
         raise InputError(
             f"input {value.name!r} has dynamic dimensions",
             subject=subject,
             expected="a fixed shape",
             found=", ".join("?" if dim is None else str(dim) for dim in dims),
-            hint=f"fix it with {flag}",
+            hint=f"fix it with {flag}; `edgekit package` takes the size of the samples, .npz files in --data",
         )
     return tuple(dim for dim in dims if dim is not None)
 

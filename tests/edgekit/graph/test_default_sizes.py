@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgekit.graph.default_sizes import with_default_sizes
+from edgekit.graph.default_sizes import SampledSizes, with_default_sizes
 from edgekit.graph.shape_request import ShapeRequest
 from edgekit.model import Dim, ValueSpec
 
@@ -10,11 +10,14 @@ Shape = tuple[Dim, ...]
 
 
 def completed(
-    *shapes: Shape, request: ShapeRequest | None = None, metadata: dict[str, str] | None = None
+    *shapes: Shape,
+    request: ShapeRequest | None = None,
+    metadata: dict[str, str] | None = None,
+    sampled: SampledSizes | None = None,
 ) -> tuple[list[Shape], list[str]]:
     """The inputs' shapes with the default sizes put in, and what is said of them."""
     inputs = [ValueSpec(f"x{number}", "float32", shape) for number, shape in enumerate(shapes)]
-    whole, found = with_default_sizes(request or ShapeRequest(), inputs, metadata or {})
+    whole, found = with_default_sizes(request or ShapeRequest(), inputs, metadata or {}, sampled)
     sizes = whole.sizes(inputs)
     return [whole.shape(spec, sizes) or () for spec in inputs], list(map(str, found))
 
@@ -86,3 +89,33 @@ def test_height_and_width_are_what_the_file_states() -> None:
 @pytest.mark.parametrize("stated", ["", "[0, 640]", "large", "[640]", "(" * 400, "['a', 'b']"])
 def test_a_size_that_says_nothing_is_passed_over(stated: str) -> None:
     assert completed((1, 3, "h", "w"), metadata={"imgsz": stated})[0] == [(1, 3, "h", "w")]
+
+
+def test_free_dimensions_get_the_sizes_of_samples() -> None:
+    sampled = SampledSizes({"x0": (1, 16000), "x1": (2, 5)})
+    shapes, told = completed(("batch", "samples"), (2, None), sampled=sampled)
+    assert shapes == [(1, 16000), (2, 5)]
+    assert told == [
+        "dimension 0 (batch) of input 'x0' is 1, one sample; --dim batch=SIZE makes it another",
+        "dimension 1 (samples) of input 'x0' is 16000, as in the samples; --dim samples=SIZE makes it another",
+        "dimension 1 of input 'x1' is 5, as in the samples; --shape x1=SIZE,… makes it another",
+    ]
+
+
+def test_samples_win_over_defaults_and_leave_the_rest_free_where_they_may() -> None:
+    sampled = SampledSizes({"x0": (4, 3, 96, 128)}, for_all=False)
+    assert completed(("batch", 3, "height", "width"), sampled=sampled)[0] == [(4, 3, "height", "width")]
+    stated = {"imgsz": "[480, 640]"}
+    assert completed(("batch", 3, "height", "width"), sampled=sampled, metadata=stated)[0] == [(4, 3, 96, 128)]
+
+
+def test_sizes_that_say_nothing_of_a_dimension_are_ignored() -> None:
+    sampled = SampledSizes({"x0": (None, 7), "x1": (3,), "other": (1, 1), "x2": (9,)})
+    shapes, _ = completed(("time", "width"), (1, "steps"), ("width + 1",), sampled=sampled)
+    assert shapes == [("time", 7), (1, "steps"), (8,)]
+
+
+def test_what_was_asked_for_wins_over_samples() -> None:
+    sampled = SampledSizes({"x0": (4, 7), "x1": (4,)})
+    request = ShapeRequest.parse(["T=1..8"], ["x1=2"])
+    assert completed((1, "T"), (None,), request=request, sampled=sampled)[0] == [(1, "T"), (2,)]

@@ -1,0 +1,63 @@
+"""The shapes of the arrays in a folder of samples, read from their headers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgekit.data.npz import read_headers
+from edgekit.data.samples import sample_files
+
+
+@dataclass(frozen=True)
+class SizeRange:
+    """The least and the greatest size of a dimension in all samples."""
+
+    least: int
+    greatest: int
+
+    def with_size(self, size: int) -> SizeRange:
+        """The range that has a further size in it."""
+        return SizeRange(min(self.least, size), max(self.greatest, size))
+
+
+@dataclass(frozen=True)
+class SampledShapes:
+    """What sizes the arrays of samples have."""
+
+    ranges: Mapping[str, tuple[SizeRange, ...]]
+    """By the array's name, for each dimension; arrays whose ranks differ are not in it."""
+    count: int
+    """Of samples in ``.npz`` files."""
+
+    @property
+    def agreed(self) -> dict[str, tuple[int | None, ...]]:
+        """The sizes that are the same in all samples, by the array's name; None where they differ."""
+        return {
+            name: tuple(one.least if one.least == one.greatest else None for one in ranges)
+            for name, ranges in self.ranges.items()
+        }
+
+
+def sampled_shapes(*folders: Path | None) -> SampledShapes:
+    """The shapes of the arrays in the ``.npz`` files of folders; other files are ignored, and so is None.
+
+    Raises:
+        InputError: A folder is missing or empty, or a ``.npz`` file is damaged.
+    """
+    files = [file for folder in folders if folder is not None for file in sample_files(folder)]
+    ranges: dict[str, tuple[SizeRange, ...]] = {}
+    other_ranks: set[str] = set()
+    count = 0
+    for file in files:
+        if file.suffix.casefold() != ".npz":
+            continue
+        count += 1
+        for name, (shape, _) in read_headers(file).items():
+            known = ranges.setdefault(name, tuple(SizeRange(size, size) for size in shape))
+            if len(known) != len(shape):
+                other_ranks.add(name)
+            else:
+                ranges[name] = tuple(one.with_size(size) for one, size in zip(known, shape, strict=True))
+    return SampledShapes({name: found for name, found in ranges.items() if name not in other_ranks}, count)
