@@ -57,6 +57,8 @@ class Layer:
     clip: float | None
     entering: Callable[[Var], Var] | None = None
     """What is done to the input and to the state before they are multiplied; None for nothing."""
+    stored: Sequence[tuple[Value, Value]] | None = None
+    """w and r of each direction as the program is to hold them; None for what w and r are."""
 
     @property
     def passes(self) -> Sequence[bool]:
@@ -99,7 +101,10 @@ class Layer:
 
     def weights(self, direction: int) -> Weights:
         """The weights of a direction."""
-        w, r = of_direction(self.w, direction), of_direction(self.r, direction)
+        if self.stored is None:
+            w, r = of_direction(self.w, direction), of_direction(self.r, direction)
+        else:
+            w, r = (value.var for value in self.stored[direction])
         if self.b is None:
             return Weights(w, r, None, None)
         biases = of_direction(self.b, direction)
@@ -166,12 +171,20 @@ def of_direction(value: Value, direction: int) -> Any:
 def affine(x: Var, weight: Any, *biases: Any) -> Var:
     """``x weight^T`` plus the biases that there are."""
     given = [bias for bias in biases if bias is not None]
-    if isinstance(weight, np.ndarray) and all(isinstance(bias, np.ndarray) for bias in given):
-        total = np.sum(given, axis=0, dtype=np.float32) if given else np.zeros(len(weight), np.float32)
+    known = weight if isinstance(weight, np.ndarray) else _decompressed(weight)
+    if known is not None and all(isinstance(bias, np.ndarray) for bias in given):
+        total = np.sum(given, axis=0, dtype=np.float32) if given else np.zeros(len(known), np.float32)
         if x.val is not None:  # the first step from a constant state, which passes must not meet
-            return mb.const(val=(x.val @ weight.T + total).astype(np.float32))
+            return mb.const(val=(x.val @ known.T + total).astype(np.float32))
         return mb.linear(x=x, weight=weight, bias=total)
     result = mb.matmul(x=x, y=weight, transpose_y=True)
     for bias in given:
         result = mb.add(x=result, y=bias)
     return result
+
+
+def _decompressed(weight: Var) -> np.ndarray | None:
+    """The value of a weight that is stored compressed, or is a constant; None where it is computed."""
+    if weight.op is not None and weight.op.op_type == "constexpr_affine_dequantize":
+        return np.asarray(weight.op.materialized_val_inference())
+    return None if weight.val is None else np.asarray(weight.val)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import onnx_ir as ir
 
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var
@@ -12,7 +13,7 @@ from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Value, constant
 from edgekit_mil.ops.microsoft.fused import DOMAIN
 from edgekit_mil.ops.standard.recurrent import lstm_outputs
-from edgekit_mil.support.linear_quantization import dynamically_rounded
+from edgekit_mil.support.linear_quantization import Granularity, compressed, dynamically_rounded
 from edgekit_mil.support.recurrent_nodes import Layer, passes
 from edgekit_mil.support.stepwise_recurrence import activations_of
 
@@ -49,16 +50,24 @@ def dynamic_quantize_lstm(
     functions = activations_of(
         activations or ["Sigmoid", "Tanh", "Tanh"] * len(passes(direction)), activation_alpha, activation_beta, clip
     )
-    weights = (_dequantized(w, w_scale, w_zero_point), _dequantized(r, r_scale, r_zero_point))
-    layer = Layer(x, *weights, b, sequence_lens, direction, 0, functions, clip, entering=dynamically_rounded)
+    stored = [
+        (_stored(ctx, w, w_scale, w_zero_point, one), _stored(ctx, r, r_scale, r_zero_point, one))
+        for one in range(len(passes(direction)))
+    ]
+    w, r = (
+        constant(np.stack([one.require_constant("a weight") for one in each])) for each in zip(*stored, strict=True)
+    )
+    layer = Layer(x, w, r, b, sequence_lens, direction, 0, functions, clip, dynamically_rounded, stored)
     return lstm_outputs(layer, [initial_h, initial_c], p, input_forget=bool(input_forget))
 
 
-def _dequantized(levels: Value, scale: Value, zero_point: Value) -> Value:
-    """Weights [directions, 4 H, I or H] in float32."""
+def _stored(ctx: Context, levels: Value, scale: Value, zero_point: Value, direction: int) -> Value:
+    """Weights of a direction, [4 H, I or H] in float32, which the program holds in 8 bits."""
     numbers, scales, zeros = (
-        value.require_constant(name).astype(np.float32)
+        value.require_constant(name)[direction]
         for value, name in ((levels, "a weight"), (scale, "a scale"), (zero_point, "a zero point"))
     )
-    scales, zeros = (part.reshape(len(numbers), 1, -1) for part in (scales, zeros))
-    return constant(np.ascontiguousarray(((numbers - zeros) * scales).transpose(0, 2, 1)))
+    turned = Value(levels.dtype, constant=np.ascontiguousarray(numbers.T))
+    granularity = Granularity(turned.static_shape, None if scales.size == 1 else 0, 0)
+    parameters = constant(scales), constant(zeros, levels.dtype)
+    return compressed(ctx, turned, *parameters, granularity, ir.DataType.FLOAT)
