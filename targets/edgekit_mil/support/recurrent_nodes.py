@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.values import Unsupported, Value
+from edgekit_mil.support.linear_quantization import LEAST_COMPRESSED
 from edgekit_mil.support.runtime_shapes import size_of, zeros
 from edgekit_mil.support.stepwise_recurrence import Activation, States
+from edgekit_mil.support.stored_weights import Stored
 
 OWN_ACTIVATIONS = frozenset({"sigmoid", "tanh", "relu"})
 """Of Core ML's recurrent layers; they have others, whose parameters are not documented."""
@@ -23,7 +25,7 @@ OneDirection = Callable[[int, Var, States], tuple[Var, States]]
 
 @dataclass(frozen=True)
 class Weights:
-    """Of one direction: constants as NumPy arrays, others as variables."""
+    """Of one direction: constants as NumPy arrays or as they are stored, others as variables."""
 
     w: Any
     """Input weights [G, I]."""
@@ -36,9 +38,15 @@ class Weights:
 
     def reordered(self, order: Sequence[int]) -> Weights:
         """Constant weights with their gates in another order; biases left out become zeros."""
-        none = np.zeros(self.w.shape[0], np.float32)
+        rows = self.w.levels.shape[0] if isinstance(self.w, Stored) else self.w.shape[0]
+        none = np.zeros(rows, np.float32)
         parts = (self.w, self.r, *(none if bias is None else bias for bias in (self.w_bias, self.r_bias)))
-        return Weights(*(np.concatenate([np.split(part, len(order))[gate] for gate in order]) for part in parts))
+        places = np.concatenate([np.split(np.arange(rows), len(order))[gate] for gate in order]).tolist()
+        return Weights(*(part.rows(places) if isinstance(part, Stored) else part[places] for part in parts)).held()
+
+    def held(self) -> Weights:
+        """The weights as operations take them, those that are stored as what decompresses them."""
+        return replace(self, w=held(self.w), r=held(self.r))
 
 
 @dataclass(frozen=True)
@@ -57,8 +65,8 @@ class Layer:
     clip: float | None
     entering: Callable[[Var], Var] | None = None
     """What is done to the input and to the state before they are multiplied; None for nothing."""
-    stored: Sequence[tuple[Value, Value]] | None = None
-    """w and r of each direction as the program is to hold them; None for what w and r are."""
+    stored: Sequence[tuple[Stored, Stored]] | None = None
+    """w and r of each direction, where w and r as a whole are not stored so."""
 
     @property
     def passes(self) -> Sequence[bool]:
@@ -101,10 +109,11 @@ class Layer:
 
     def weights(self, direction: int) -> Weights:
         """The weights of a direction."""
-        if self.stored is None:
-            w, r = of_direction(self.w, direction), of_direction(self.r, direction)
-        else:
-            w, r = (value.var for value in self.stored[direction])
+        w, r = (
+            (_stored_or_not(self.w, direction), _stored_or_not(self.r, direction))
+            if self.stored is None
+            else self.stored[direction]
+        )
         if self.b is None:
             return Weights(w, r, None, None)
         biases = of_direction(self.b, direction)
@@ -166,6 +175,18 @@ def of_direction(value: Value, direction: int) -> Any:
     if value.is_constant:
         return value.operand[direction]
     return mb.gather(x=value.var, indices=np.int32(direction), axis=0)
+
+
+def _stored_or_not(value: Value, direction: int) -> Any:
+    stored = Stored.of(value)
+    return of_direction(value, direction) if stored is None else stored.at(direction)
+
+
+def held(weight: Any) -> Any:
+    """Weights as an operation takes them: what decompresses them where they are stored, themselves elsewhere."""
+    if not isinstance(weight, Stored):
+        return weight
+    return weight.decompression() if weight.levels.size >= LEAST_COMPRESSED else weight.values()
 
 
 def affine(x: Var, weight: Any, *biases: Any) -> Var:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import onnx_ir as ir
 
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var
@@ -13,9 +12,10 @@ from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Value, constant
 from edgekit_mil.ops.microsoft.fused import DOMAIN
 from edgekit_mil.ops.standard.recurrent import lstm_outputs
-from edgekit_mil.support.linear_quantization import Granularity, compressed, dynamically_rounded
+from edgekit_mil.support.linear_quantization import dynamically_rounded
 from edgekit_mil.support.recurrent_nodes import Layer, passes
 from edgekit_mil.support.stepwise_recurrence import activations_of
+from edgekit_mil.support.stored_weights import Stored
 
 
 @lowering("DynamicQuantizeLSTM", versions=[1], domain=DOMAIN, note="weights constant")
@@ -51,23 +51,19 @@ def dynamic_quantize_lstm(
         activations or ["Sigmoid", "Tanh", "Tanh"] * len(passes(direction)), activation_alpha, activation_beta, clip
     )
     stored = [
-        (_stored(ctx, w, w_scale, w_zero_point, one), _stored(ctx, r, r_scale, r_zero_point, one))
+        (_stored(w, w_scale, w_zero_point, one), _stored(r, r_scale, r_zero_point, one))
         for one in range(len(passes(direction)))
     ]
-    w, r = (
-        constant(np.stack([one.require_constant("a weight") for one in each])) for each in zip(*stored, strict=True)
-    )
+    w, r = (constant(np.stack([one.values() for one in each])) for each in zip(*stored, strict=True))
     layer = Layer(x, w, r, b, sequence_lens, direction, 0, functions, clip, dynamically_rounded, stored)
     return lstm_outputs(layer, [initial_h, initial_c], p, input_forget=bool(input_forget))
 
 
-def _stored(ctx: Context, levels: Value, scale: Value, zero_point: Value, direction: int) -> Value:
-    """Weights of a direction, [4 H, I or H] in float32, which the program holds in 8 bits."""
+def _stored(levels: Value, scale: Value, zero_point: Value, direction: int) -> Stored:
+    """Weights of a direction, [4 H, I or H]."""
     numbers, scales, zeros = (
         value.require_constant(name)[direction]
         for value, name in ((levels, "a weight"), (scale, "a scale"), (zero_point, "a zero point"))
     )
-    turned = Value(levels.dtype, constant=np.ascontiguousarray(numbers.T))
-    granularity = Granularity(turned.static_shape, None if scales.size == 1 else 0, 0)
-    parameters = constant(scales), constant(zeros, levels.dtype)
-    return compressed(ctx, turned, *parameters, granularity, ir.DataType.FLOAT)
+    size: Sequence[int] = () if scales.size == 1 else (-1,)
+    return Stored(np.ascontiguousarray(numbers.T), scales.reshape(size), zeros.reshape(size), 0)

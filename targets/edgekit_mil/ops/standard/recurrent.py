@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,8 +11,9 @@ from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Value
-from edgekit_mil.support.recurrent_nodes import Layer, affine, of_direction, passes
+from edgekit_mil.support.recurrent_nodes import Layer, affine, held, of_direction, passes
 from edgekit_mil.support.stepwise_recurrence import States, activations_of, run_steps
+from edgekit_mil.support.stored_weights import Stored
 
 INPUT_FORGET_OUTPUT_CELL = (0, 2, 1, 3)
 """Core ML's order of an LSTM's gates, in ONNX's: input, output, forget, cell."""
@@ -59,6 +61,8 @@ def rnn(
                 activation=activate.name,
             )
             return outputs, (h,)
+
+        weights = weights.held()
 
         def cell(contribution: Var, before: States) -> States:
             return (activate(mb.add(x=contribution, y=affine(before[0], weights.r))),)
@@ -112,7 +116,7 @@ def gru(
             )
             return outputs, (h,)
         size = layer.hidden
-        r_gates, r_hidden = (rows(weights.r, *span) for span in ((0, 2 * size), (2 * size, 3 * size)))
+        r_gates, r_hidden = (held(rows(weights.r, *span)) for span in ((0, 2 * size), (2 * size, 3 * size)))
         if weights.r_bias is None:
             gates_bias = hidden_bias = None
         else:
@@ -131,7 +135,7 @@ def gru(
             kept = mb.mul(x=z, y=h)
             return (mb.add(x=mb.mul(x=mb.sub(x=1.0, y=z), y=fresh), y=kept),)
 
-        return run_steps(cell, affine(sequence, weights.w, weights.w_bias), states, layer.lengths)
+        return run_steps(cell, affine(sequence, held(weights.w), weights.w_bias), states, layer.lengths)
 
     return layer.run([initial_h], one)
 
@@ -201,6 +205,7 @@ def lstm_outputs(layer: Layer, initial: Sequence[Value | None], p: Value | None,
             )
             return outputs, (h, c)
         size = layer.hidden
+        weights = weights.held()
         p_i, p_o, p_f = (
             None if peepholes is None else rows(peepholes, part * size, (part + 1) * size) for part in range(3)
         )
@@ -223,8 +228,10 @@ def lstm_outputs(layer: Layer, initial: Sequence[Value | None], p: Value | None,
     return layer.run(initial, one)
 
 
-def rows(values: Var | np.ndarray, begin: int, end: int) -> Var | np.ndarray:
-    """A range along the first axis, of a constant or a variable."""
+def rows(values: Any, begin: int, end: int) -> Any:
+    """A range along the first axis, of a constant, stored or not, or a variable."""
+    if isinstance(values, Stored):
+        return values.rows(range(begin, end))
     if isinstance(values, np.ndarray):
         return values[begin:end]
     rest = [int(size) for size in values.shape[1:]]

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
+
+import edgekit_coreml
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 SIZES = {"steps": 4, "batch": 3, "inputs": 5, "hidden": 2}
@@ -104,3 +108,44 @@ def test_activations_agree(agrees, rng, name, parameters):
 @pytest.mark.parametrize("op_type", GATES)
 def test_clipping_agrees(agrees, rng, op_type):
     agrees(op_type, layer(rng, op_type), **attributes(op_type, clip=0.4))
+
+
+@pytest.mark.parametrize("per_row", [True, False])
+@pytest.mark.parametrize(
+    ("op_type", "attributes"),
+    [
+        ("RNN", {}),
+        ("GRU", {}),
+        ("LSTM", {}),
+        ("RNN", {"clip": 3.0}),
+        ("GRU", {"linear_before_reset": 1}),
+        ("LSTM", {"input_forget": 1}),
+    ],
+    ids=str,
+)
+def test_quantized_weights_take_a_byte_each(tmp_path, rng, op_type, attributes, per_row):
+    steps, size, hidden = 30, 40, 32
+    rows = GATES[op_type] * hidden
+    shapes = {"w": (1, rows, size), "r": (1, rows, hidden)}
+    values = {name: rng.integers(-127, 127, shape).astype(np.int8) for name, shape in shapes.items()}
+    weights = sum(value.size for value in values.values())
+    scale = rng.uniform(0.001, 0.004, rows if per_row else 1).astype(np.float32)
+    values |= {"scale": scale if per_row else scale[0], "b": rng.standard_normal((1, 2 * rows)).astype(np.float32)}
+    axis = {"axis": 1} if per_row else {}
+    nodes = [
+        *(onnx.helper.make_node("DequantizeLinear", [name, "scale"], [f"{name}_real"], **axis) for name in shapes),
+        onnx.helper.make_node(op_type, ["x", "w_real", "r_real", "b"], ["y"], hidden_size=hidden, **attributes),
+    ]
+    x_info = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [steps, 1, size])
+    y_info = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [steps, 1, 1, hidden])
+    initializers = [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in values.items()]
+    graph = onnx.helper.make_graph(nodes, "g", [x_info], [y_info], initializers)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32")
+    x = rng.standard_normal((steps, 1, size), dtype=np.float32)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(edgekit_coreml.load(package).run({"x": x})["y"], expected, atol=1e-4)
+    stored = (package / "Data/com.apple.CoreML/weights/weight.bin").stat().st_size
+    others = 4 * (values["b"].size + 3 * rows + steps * hidden) + 64 * 30
+    assert weights <= stored < weights + others
