@@ -81,7 +81,7 @@ def test_type_that_no_program_has_is_refused_by_name(tmp_path):
         edgekit_coreml.convert(model, tmp_path / "model")
 
 
-@pytest.mark.parametrize(("size", "flag"), [("batch", "--dim batch=1"), (None, "--shape x=")])
+@pytest.mark.parametrize(("size", "flag"), [("batch", "--dim batch=SIZE"), (None, "--shape x=SIZE,3")])
 def test_dynamic_dimension_is_an_error_that_names_the_flag(tmp_path, size, flag):
     graph = onnx.helper.make_graph(
         [make_node("Relu", ["x"], ["y"])],
