@@ -63,7 +63,6 @@ class FixShapes(Stage[Model]):
         folded = _folded(given, fixed, warnings)
         record: dict[str, Any] = {
             "sizes": dict(sizes.by_name),
-            "sampled": _sampled_shapes(by_default, given.inputs),
             "open": {name: as_record(sizes) for name, sizes in folded.open_dims.items()},
             "inputs": {spec.name: _plain(spec.shape) for spec in folded.inputs},
             "outputs": {spec.name: _plain(spec.shape) for spec in folded.outputs},
@@ -74,6 +73,8 @@ class FixShapes(Stage[Model]):
             "folded_nodes": _node_count(fixed) - _node_count(folded),
             "warnings": warnings,
         }
+        if self._sampled is not None:
+            record["sampled"] = _sampled_shapes(by_default, given.inputs)
         return StageResult(folded, record)
 
     def ensures(self, given: Model, result: StageResult) -> None:

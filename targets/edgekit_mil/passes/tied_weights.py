@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_mil.core.mil import Program, block_context_manager, mb
+from edgekit_mil.core.mil import Program, block_context_manager, mb, types
 from edgekit_mil.passes.weight_compression import LEAST_ELEMENTS
 
 DECOMPRESSION = "constexpr_affine_dequantize"
@@ -29,8 +29,8 @@ def store_equal_weights_once(program: Program) -> None:
     """Let equal weights have one place in the weight file, in place; the operations that use them stay as they are."""
     for function in program.functions.values():
         for var in _weights(function):
-            if var.op.weight_id is None:
-                var.op.weight_id = _identity(var.val)
+            if var.op.weight_id is None:  # NumPy does not tell integers of 4 bits from those of 8
+                var.op.weight_id = f"{types.builtin_to_string(var.dtype)} {_identity(var.val)}"
 
 
 @block_context_manager  # type: ignore[untyped-decorator]  # coremltools has no types

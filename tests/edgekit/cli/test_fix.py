@@ -24,7 +24,6 @@ def test_fix_json(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
     assert finished.json == {
         "output": str(output),
         "sizes": {"N": 1},
-        "sampled": {},
         "open": {},
         "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 4, "L"]}],
         "outputs": [{"name": "y", "dtype": "float32", "shape": [1, 4, "L"]}],

@@ -7,6 +7,8 @@ import pytest
 from coremltools.proto import Model_pb2
 
 import edgekit_coreml
+from edgekit_mil.core.mil import Function, Program, ct, mb, types
+from edgekit_mil.passes.tied_weights import store_equal_weights_once
 
 WORDS, WIDTH = 512, 64
 
@@ -108,3 +110,20 @@ def test_two_products_with_each_others_weight_share_it(converted, rng):
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
     size, _ = converted(model, precision="float32")
     assert size < 1.1 * left.nbytes
+
+
+def test_equal_numbers_of_other_widths_have_places_of_their_own():
+    numbers = np.zeros((64, 64), np.int8)
+    with Function({"x": mb.placeholder(shape=(1, 64))}, ct.target.iOS18) as function:
+        scale = np.ones((1, 1), np.float32)
+        narrow, wide = (
+            mb.constexpr_blockwise_shift_scale(data=data, scale=scale)
+            for data in (numbers.astype(types.np_int4_dtype), numbers)
+        )
+        product = mb.add(x=mb.matmul(x=function.inputs["x"], y=narrow), y=mb.matmul(x=function.inputs["x"], y=wide))
+        function.set_outputs([product])
+    program = Program()
+    program.add_function("main", function)
+    store_equal_weights_once(program)
+    places = {op.data.op.weight_id for op in function.operations if op.op_type == "constexpr_blockwise_shift_scale"}
+    assert len(places) == 2
