@@ -28,7 +28,6 @@ from edgekit.execution.reference import Reference
 from edgekit.fingerprint import data_files, fingerprint, model_files
 from edgekit.float_form import AUTO, FLOAT32
 from edgekit.forms import Forms, HeldTo
-from edgekit.graph.default_sizes import SampledSizes
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
@@ -211,7 +210,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
         sampled = sampled_shapes(request.data, request.verify_data)
         takes_free = all(target.takes_free_dimensions(profile) for target, profile in profiles)
-        sizes = SampledSizes(sampled.agreed, for_all=not takes_free)
+        sizes = None if takes_free else sampled.agreed
         fixed = walk.run_stage(FixShapes(request.shapes, defaults=True, sampled=sizes), loaded).model
         if needs_branch(fixed, profiles):
             choices = sampled_choices(fixed, request.data, request.verify_data)

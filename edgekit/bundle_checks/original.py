@@ -24,7 +24,6 @@ from edgekit.errors import InputError
 from edgekit.execution.recurrence import reference_of, with_states
 from edgekit.execution.reference import Reference
 from edgekit.fingerprint import model_files
-from edgekit.graph.default_sizes import SampledSizes
 from edgekit.graph.onnx_file import sha256
 from edgekit.graph.shape_request import ShapeRequest
 from edgekit.model import Model
@@ -62,7 +61,7 @@ def original_of(bundle: Bundle, model: Path) -> Model:
     declared = options.get("outputs")
     outputs = None if declared is None else DeclaredOutputs.parse(declared, bundle.path)
     loaded = replace(loaded, class_names=labels or loaded.class_names, declared=outputs)
-    sampled = SampledSizes(stage_record(bundle.manifest, FixShapes.name).get("sampled", {}))
+    sampled = stage_record(bundle.manifest, FixShapes.name).get("sampled")
     fixed = FixShapes(asked, defaults=True, sampled=sampled)(loaded).model
     if taken := stage_record(bundle.manifest, TakeBranch.name):
         fixed = TakeBranch(taken["inputs"])(fixed).model

@@ -44,28 +44,8 @@ class DefaultSize:
         return f"{place} is {self.size}, {self.why}; {other} makes it another"
 
 
-@dataclass(frozen=True)
-class SampledSizes:
-    """The sizes that samples have."""
-
-    shapes: Mapping[str, Sequence[int | None]]
-    """By the input's name; None where they differ from sample to sample."""
-    for_all: bool = True
-    """Whether each free dimension gets the samples' size; otherwise only one that has a default beside it."""
-
-    def of(self, spec: ValueSpec, defaults: Mapping[int, tuple[int, str]]) -> dict[int, int]:
-        """The sizes of an input's free dimensions that are other ones than their defaults, by axis."""
-        shape, sizes = spec.shape or (), self.shapes.get(spec.name, ())
-        if len(shape) != len(sizes):
-            return {}
-        return {
-            axis: size
-            for axis, (dim, size) in enumerate(zip(shape, sizes, strict=True))
-            if size is not None
-            and (dim is None or (isinstance(dim, str) and terms(dim) == {dim}))
-            and (axis in defaults or self.for_all)
-            and defaults.get(axis, (None,))[0] != size
-        }
+SampledSizes = Mapping[str, Sequence[int | None]]
+"""The sizes that samples have, by the input's name; None where they differ from sample to sample."""
 
 
 def with_default_sizes(
@@ -78,7 +58,7 @@ def with_default_sizes(
 
     Of an input the first dimension that is called as batches are is 1, and so is one that stands first of two or more
     and is free, unless its name says that it counts steps, or another dimension of the input is called as batches are.
-    Height and width of a picture are what the file states. Where samples have other sizes, theirs win.
+    Height and width of a picture are what the file states. Others are what the samples have.
 
     Args:
         request: What was asked for, which always wins.
@@ -96,8 +76,8 @@ def with_default_sizes(
         if spec.name in request.shapes or spec.shape is None:
             continue
         defaults = _defaults(spec, inputs, metadata)
-        from_samples = {} if sampled is None else sampled.of(spec, defaults)
-        reasons = defaults | {axis: (size, "as in the samples") for axis, size in from_samples.items()}
+        from_samples = _sampled(spec, (sampled or {}).get(spec.name, ()))
+        reasons = {axis: (size, "as in the samples") for axis, size in from_samples.items()} | defaults
         for axis, (size, why) in sorted(reasons.items()):
             dim = spec.shape[axis]
             if isinstance(dim, str):
@@ -106,9 +86,8 @@ def with_default_sizes(
                 sizes[dim] = size
             else:
                 shapes.setdefault(spec.name, [None] * len(spec.shape))[axis] = size
-            found.append(
-                DefaultSize(spec.name, axis, dim if isinstance(dim, str) else None, size, why, axis in from_samples)
-            )
+            dimension = dim if isinstance(dim, str) else None
+            found.append(DefaultSize(spec.name, axis, dimension, size, why, axis not in defaults))
     return replace(request, dims={**request.dims, **sizes}, shapes={**request.shapes, **shapes}), found
 
 
@@ -125,6 +104,18 @@ def _defaults(spec: ValueSpec, inputs: Sequence[ValueSpec], metadata: Mapping[st
             if not isinstance(shape[axis], int):
                 found[axis] = (size, f"which the file states ({STATED_SIZE})")
     return found
+
+
+def _sampled(spec: ValueSpec, sizes: Sequence[int | None]) -> dict[int, int]:
+    """The sizes that samples have in an input's free dimensions, by axis."""
+    shape = spec.shape or ()
+    if len(shape) != len(sizes):
+        return {}
+    return {
+        axis: size
+        for axis, (dim, size) in enumerate(zip(shape, sizes, strict=True))
+        if size is not None and (dim is None or (isinstance(dim, str) and terms(dim) == {dim}))
+    }
 
 
 def _batch_axis(shape: Sequence[Dim]) -> int | None:

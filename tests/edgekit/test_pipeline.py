@@ -272,14 +272,6 @@ def test_samples_of_several_sizes_are_named_where_the_device_holds_one(
     assert [feature["shape"] for feature in bundle.manifest["inputs"]] == [[1, "steps"]]
 
 
-def test_samples_of_a_whole_batch(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    np.savez(data / "0.npz", x=np.ones((4, 3), np.float32))
-    bundle = packaged(tmp_path / "out", onnx_file(STEPS), "intel-cpu", data=data, quantize="none")
-    assert [feature["shape"] for feature in bundle.manifest["inputs"]] == [[4, "steps"]]
-
-
 def test_random_inputs_that_the_model_cannot_take(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
     model = onnx_file("f (float[4] x, int64[1] rows) => (float[r, c] y) { y = Reshape(x, rows) }")
     with pytest.raises((InputError, RequirementError)):

@@ -92,7 +92,7 @@ def test_a_size_that_says_nothing_is_passed_over(stated: str) -> None:
 
 
 def test_free_dimensions_get_the_sizes_of_samples() -> None:
-    sampled = SampledSizes({"x0": (1, 16000), "x1": (2, 5)})
+    sampled = {"x0": (1, 16000), "x1": (2, 5)}
     shapes, told = completed(("batch", "samples"), (2, None), sampled=sampled)
     assert shapes == [(1, 16000), (2, 5)]
     assert told == [
@@ -102,20 +102,21 @@ def test_free_dimensions_get_the_sizes_of_samples() -> None:
     ]
 
 
-def test_samples_win_over_defaults_and_leave_the_rest_free_where_they_may() -> None:
-    sampled = SampledSizes({"x0": (4, 3, 96, 128)}, for_all=False)
-    assert completed(("batch", 3, "height", "width"), sampled=sampled)[0] == [(4, 3, "height", "width")]
+def test_samples_stacked_in_one_array_make_no_batch() -> None:
+    """A folder with one array of all samples is refused later, with the shape that was expected."""
+    sampled = {"x0": (100, 3, 96, 128)}
+    assert completed(("batch", 3, "height", "width"), sampled=sampled)[0] == [(1, 3, 96, 128)]
     stated = {"imgsz": "[480, 640]"}
-    assert completed(("batch", 3, "height", "width"), sampled=sampled, metadata=stated)[0] == [(4, 3, 96, 128)]
+    assert completed(("batch", 3, "height", "width"), sampled=sampled, metadata=stated)[0] == [(1, 3, 480, 640)]
 
 
 def test_sizes_that_say_nothing_of_a_dimension_are_ignored() -> None:
-    sampled = SampledSizes({"x0": (None, 7), "x1": (3,), "other": (1, 1), "x2": (9,)})
+    sampled = {"x0": (None, 7), "x1": (3,), "other": (1, 1), "x2": (9,)}
     shapes, _ = completed(("time", "width"), (1, "steps"), ("width + 1",), sampled=sampled)
     assert shapes == [("time", 7), (1, "steps"), (8,)]
 
 
 def test_what_was_asked_for_wins_over_samples() -> None:
-    sampled = SampledSizes({"x0": (4, 7), "x1": (4,)})
+    sampled = {"x0": (4, 7), "x1": (4,)}
     request = ShapeRequest.parse(["T=1..8"], ["x1=2"])
     assert completed((1, "T"), (None,), request=request, sampled=sampled)[0] == [(1, "T"), (2,)]
