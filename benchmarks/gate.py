@@ -1,15 +1,22 @@
 """How often the gate's measurement of latency errs: identical models that fail, slower ones that are not caught.
 
-    python benchmarks/gate.py RESULTS.jsonl [--runtime onnxruntime,intel-cpu] [--ms 0.05,0.7,10,100]
-                              [--noise idle,busy,bursty,pinned,memory] [--slower 0%,5%,10%] [--times 200] [--minutes 60]
-    python benchmarks/gate.py RESULTS.jsonl --table
+    python benchmarks/gate.py ROUNDS.jsonl [--runtime onnxruntime,intel-cpu] [--ms 0.05,0.7,10,100]
+                              [--noise idle,busy,bursty,pinned,memory] [--slower 0%,5%,10%] [--times 2] [--minutes 60]
+    python benchmarks/gate.py ROUNDS.jsonl --table
 
 A cell of the matrix is a runtime, a model of about N milliseconds, what else the machine does, and by how much the
-second model is slower. A decision opens the same bundle twice, as the gate does, and asks whether the second one is
-more than the limit slower than the first: 5 %, or half of it for models that are only 5 % slower. The slower one spins
-after each run for that share of the processor time that the run took (``thread_time``): whatever interrupts the run
-interrupts that work alike. Every decision is a line of RESULTS.jsonl; whatever is there already is not done again, so
-that the matrix can be measured in pieces. Cells take turns.
+second model is slower. A recording opens the same bundle twice, as the gate does, and measures rounds of pairs, as the
+gate does; but it goes on where the gate's question is answered: is the second one more than the limit slower than the
+first, 5 %, or half of it for models that are only 5 % slower? The slower one spins after each run for that share of the
+processor time that the run took (``thread_time``): whatever interrupts the run interrupts that work alike. Every
+recording is a process of its own and a line of ROUNDS.jsonl; whatever is there already is not done again, so that the
+matrix can be measured in pieces. Cells take turns.
+
+The table tells of each cell how the rounds were decided as they came, one decision after the other, and how
+decisions that are replayed from them are. A replay draws one of the cell's recordings and from it blocks of consecutive
+rounds, until the question is answered or the rounds have taken as long as the gate may (H. Künsch, The Jackknife and
+the Bootstrap for General Stationary Observations, 1989). Of identical models, a coin for each round decides which of
+the two is called the second one, as it decided when the rounds were measured: for them it is the same experiment again.
 
 =======  =================================================================================================
 idle     nothing beside it that this script started
@@ -33,8 +40,8 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -43,17 +50,25 @@ import onnx
 from onnx import numpy_helper, parser
 
 from edgekit.bundle import Bundle, is_bundle, read_bundle
-from edgekit.config import TIME_LIMIT, parse_fraction
+from edgekit.config import parse_fraction
 from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
 from edgekit.quality_gate.latency import opening
-from edgekit.quality_gate.measuring import Limit, Opening, Run, measure_ratio
+from edgekit.quality_gate.measuring import Limit, Opening, Round, Run, observe_rounds, settle
 
 LAYERS = {"0.05": (8, 24, 2), "0.7": (32, 32, 8), "10": (64, 64, 6), "100": (96, 96, 12)}
 """Channels, height and width, and convolutions of the models, by about how many milliseconds they take."""
+LONG_RUNS = "100"
+"""The model whose rounds take so long that a recording of it is this many times as long:"""
+LONGER = 3
 LONGEST_BURST = 0.2
 """Seconds."""
 COPIED_BYTES = 64_000_000
+REPLAYS = 2000
+"""Decisions that are replayed a cell."""
+OUTCOMES = ("kept", "broken", "inconclusive")
+BLOCK = 5
+"""Consecutive rounds that a replay takes together: a burst, or a processor's frequency, lasts over some of them."""
 
 
 @dataclass(frozen=True)
@@ -65,57 +80,107 @@ class Cell:
     noise: str
     slower: float
 
+    @property
+    def limit(self) -> Limit:
+        """The growth that is allowed, as a ratio."""
+        return Limit(1 + limit_for(self.slower))
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What one process measured."""
+
+    rounds: list[Round]
+    load: float
+    """Processes that wanted to run before it began (load average of a minute)."""
+
 
 def main() -> None:
     """Measures what is missing, or prints what is there."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("results", type=Path)
+    options.add_argument("recordings", type=Path)
     options.add_argument("--runtime", default="onnxruntime,intel-cpu")
     options.add_argument("--ms", default=",".join(LAYERS))
     options.add_argument("--noise", default=",".join(NOISES))
     options.add_argument("--slower", default="0%,5%,10%")
-    options.add_argument("--times", type=int, default=200)
-    options.add_argument("--seconds", type=float, default=TIME_LIMIT, help="that one decision may take")
+    options.add_argument("--times", type=int, default=2, help="recordings a cell")
+    options.add_argument(
+        "--seconds", type=float, default=15, help=f"a recording takes; {LONGER} times as many at 100 ms"
+    )
     options.add_argument("--minutes", type=float, default=float("inf"), help="that all may take")
     options.add_argument("--table", action="store_true", help="print what is there and measure nothing")
     given = options.parse_args()
     if given.table:
-        print_table(given.results)
+        print_table(given.recordings)
         return
     end = time.monotonic() + 60 * given.minutes
     slower = [parse_fraction(share) for share in given.slower.split(",")]
     wanted = [Cell(*each) for each in product(*(given.__dict__[key].split(",") for key in AXES), slower)]
-    done = Counter(cell for cell, _ in read_results(given.results))
+    done = Counter(cell for cell, _ in read_recordings(given.recordings))
     with tempfile.TemporaryDirectory() as folder:
         while missing := [cell for cell in wanted if done[cell] < given.times]:
             for cell in missing:
                 if time.monotonic() > end:
                     return
-                record = decide(bundle_of(Path(folder), cell), cell, given.seconds)
+                seconds = given.seconds * (LONGER if cell.ms == LONG_RUNS else 1)
+                recording = record(bundle_of(Path(folder), cell), cell, seconds)
                 done[cell] += 1
-                with given.results.open("a") as stream:
-                    stream.write(json.dumps(asdict(cell) | record) + "\n")
+                with given.recordings.open("a") as stream:
+                    stream.write(json.dumps(asdict(cell) | asdict(recording)) + "\n")
 
 
 AXES = ("runtime", "ms", "noise")
 
 
-def decide(bundle: Bundle, cell: Cell, seconds: float) -> dict[str, object]:
-    """What the gate finds, in a process of its own, as the command is."""
+def record(bundle: Bundle, cell: Cell, seconds: float) -> Recording:
+    """Rounds that are measured for so long, in a process of its own, as the command is."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(decide_here, bundle.path, cell, seconds).result()
+        return pool.submit(record_here, bundle.path, cell, seconds).result()
 
 
-def decide_here(path: Path, cell: Cell, seconds: float) -> dict[str, object]:
+def record_here(path: Path, cell: Cell, seconds: float) -> Recording:
     """The work of that process."""
-    limit = Limit(1 + limit_for(cell.slower))
     model = opening(read_bundle(path))
     with NOISES[cell.noise]():
         load = os.getloadavg()[0]
         built, other = (with_more_work(model, share) for share in (cell.slower, 0.0)) if cell.slower else (model, model)
-        ratio = measure_ratio(built, other, limit.settled_by, seconds=seconds)
-    outcome = "kept" if limit.kept_by(ratio) else "broken" if limit.broken_by(ratio) else "inconclusive"
-    return {"outcome": outcome, "load": round(load, 1), **ratio.as_record()}
+        with closing(observe_rounds(built, other)) as observed:
+            rounds: list[Round] = []
+            while sum(each.seconds for each in rounds) < seconds:
+                rounds.append(next(observed))
+    return Recording(rounds, round(load, 1))
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the gate answers."""
+
+    outcome: str
+    seconds: float
+
+
+def decisions(cell: Cell, rounds: Iterator[Round]) -> Iterator[Decision]:
+    """The gate's answers to the cell's question, asked again as soon as it is answered, until the rounds end."""
+    while True:
+        try:
+            ratio = settle(rounds, cell.limit.settled_by)
+        except ValueError:
+            return
+        outcome = "kept" if cell.limit.kept_by(ratio) else "broken" if cell.limit.broken_by(ratio) else "inconclusive"
+        yield Decision(outcome, ratio.seconds)
+
+
+def replayed_rounds(cell: Cell, recordings: list[Recording], draw: random.Random) -> Iterator[Round]:
+    """Rounds as another decision might have met them, without an end."""
+    rounds = draw.choice(recordings).rounds
+    sign_of_sessions = draw.choice((-1, 1))
+    for start in iter(lambda: draw.randrange(max(1, len(rounds) - BLOCK + 1)), None):
+        for each in rounds[start : start + BLOCK]:
+            if cell.slower:
+                yield each
+            else:
+                sign = sign_of_sessions if each.same_sessions else draw.choice((-1, 1))
+                yield replace(each, difference=sign * each.difference)
 
 
 def limit_for(slower: float) -> float:
@@ -238,26 +303,37 @@ NOISES = {
 }
 
 
-def read_results(file: Path) -> Iterator[tuple[Cell, dict[str, object]]]:
-    """The decisions that were made."""
+def read_recordings(file: Path) -> Iterator[tuple[Cell, Recording]]:
+    """What was measured."""
     for line in file.read_text().splitlines() if file.exists() else ():
-        record = json.loads(line)
-        yield Cell(*(record.pop(key) for key in (*AXES, "slower"))), record
+        plain = json.loads(line)
+        rounds = [Round(**each) for each in plain["rounds"]]
+        yield Cell(*(plain[key] for key in (*AXES, "slower"))), Recording(rounds, plain["load"])
 
 
 def print_table(file: Path) -> None:
     """A line of Markdown for each cell: how many decisions were right, wrong and not clear."""
     cells = defaultdict(list)
-    for cell, record in read_results(file):
-        cells[cell].append(record)
-    print("| runtime | model | beside it | slower by | limit | kept | broken | inconclusive | median time | load |")  # noqa: T201 - a script's output
-    print("|---|---|---|---|---|---|---|---|---|---|")  # noqa: T201 - a script's output
-    for cell, records in sorted(cells.items(), key=lambda item: (item[0].runtime, float(item[0].ms), item[0].noise)):
-        outcomes = Counter(record["outcome"] for record in records)
-        counts = " | ".join(str(outcomes[name]) for name in ("kept", "broken", "inconclusive"))
-        seconds, load = (statistics.median(record[key] for record in records) for key in ("seconds", "load"))
-        what = f"| {cell.runtime} | {cell.ms} ms | {cell.noise} | {cell.slower:.0%} | {limit_for(cell.slower):.1%} "
-        print(f"{what}| {counts} | {seconds:.0f} s | {load:.0f} |")  # noqa: T201 - a script's output
+    for cell, recording in read_recordings(file):
+        cells[cell].append(recording)
+    say("| runtime | model | beside it | slower by | rounds | load | as they came | kept | broken | not clear | s |")
+    say("|---|---|---|---|---|---|---|---|---|---|---|")
+    for cell, recordings in sorted(cells.items(), key=lambda item: (item[0].runtime, float(item[0].ms), item[0].noise)):
+        came = Counter(made.outcome for each in recordings for made in decisions(cell, iter(each.rounds)))
+        draw = random.Random(0)
+        replays = [next(decisions(cell, replayed_rounds(cell, recordings, draw))) for _ in range(REPLAYS)]
+        outcomes = Counter(made.outcome for made in replays)
+        shares = " | ".join(f"{outcomes[name] / REPLAYS:.2%}" for name in OUTCOMES)
+        rounds = sum(len(each.rounds) for each in recordings)
+        load = statistics.median(each.load for each in recordings)
+        seconds = statistics.median(made.seconds for made in replays)
+        what = f"| {cell.runtime} | {cell.ms} ms | {cell.noise} | {cell.slower:.0%} | {rounds} | {load:.0f} "
+        say(f"{what}| {', '.join(str(came[name]) for name in OUTCOMES)} | {shares} | {seconds:.1f} |")
+
+
+def say(text: str) -> None:
+    """Prints a line."""
+    print(text)  # noqa: T201 - a script's output
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
@@ -164,14 +165,42 @@ def measure_ratio(
         seconds: When it ends although it is not.
         step: Told of the pairs that are done.
     """
+    with closing(observe_rounds(built, other, seconds=seconds, step=step)) as rounds:
+        return settle(rounds, clear, seconds=seconds)
+
+
+@dataclass(frozen=True)
+class Round:
+    """One observation."""
+
+    difference: float
+    """Logarithm of the ratio of the two models' times: the median over the round's pairs."""
+    pairs: int
+    """Of turns."""
+    seconds: float
+    """That the round took, opening the models included."""
+    same_sessions: bool
+    """Whether the models were not opened anew for it."""
+
+
+def observe_rounds(
+    built: Opening, other: Opening, *, seconds: float = TIME_LIMIT, step: Step | None = None
+) -> Generator[Round]:
+    """Rounds of pairs, for as long as they are asked for.
+
+    Args:
+        built: Opens the one.
+        other: Opens the other.
+        seconds: How long all rounds may take; where opening takes too much of it, the first sessions are kept.
+        step: Told of the pairs that are done.
+    """
     with waited_seconds() as waited:
         start = time.perf_counter()
-        evidence = ConfidenceSequence()
-        pairs, next_look = 0, 1
         models, opening = _opened(built, other, waited)
         slow = opening > SLOW_OPENING * seconds
+        pairs, kept = 0, False
         while True:
-            if evidence.count and not slow:
+            if kept and not slow:
                 models, opening = _opened(built, other, waited)
             differences: list[float] = []
             enough = time.perf_counter() + (0 if slow else opening * (1 / OPENING_SHARE - 1))
@@ -180,16 +209,37 @@ def measure_ratio(
                 pairs += 1
                 if step is not None:
                     step("pair", pairs, 0)
-            evidence.add(median(differences))
-            elapsed = time.perf_counter() - start
-            if evidence.count < next_look and elapsed < seconds:
-                continue
-            evidence.look()
-            next_look = max(evidence.count + 1, math.ceil(evidence.count * _LOOKS_GROW_BY))
-            centre, lower, upper = map(math.exp, (evidence.estimate, evidence.lower, evidence.upper))
-            ratio = Ratio(centre, lower, upper, pairs, evidence.count, round(elapsed, 3))
-            if clear(ratio) or elapsed >= seconds:
-                return ratio
+            end = time.perf_counter()
+            yield Round(median(differences), len(differences), end - start, kept and slow)
+            start, kept = end, True
+
+
+def settle(rounds: Iterable[Round], clear: Callable[[Ratio], bool], *, seconds: float = TIME_LIMIT) -> Ratio:
+    """What rounds prove, as soon as it is clear or they have taken too long.
+
+    Args:
+        rounds: The observations; as many as it takes.
+        clear: Whether what is known is enough.
+        seconds: That the rounds may take; the one that takes longer is the last.
+
+    Raises:
+        ValueError: The rounds end before.
+    """
+    evidence = ConfidenceSequence()
+    pairs, elapsed, next_look = 0, 0.0, 1
+    for observed in rounds:
+        evidence.add(observed.difference)
+        pairs += observed.pairs
+        elapsed += observed.seconds
+        if evidence.count < next_look and elapsed < seconds:
+            continue
+        evidence.look()
+        next_look = max(evidence.count + 1, math.ceil(evidence.count * _LOOKS_GROW_BY))
+        centre, lower, upper = map(math.exp, (evidence.estimate, evidence.lower, evidence.upper))
+        ratio = Ratio(centre, lower, upper, pairs, evidence.count, round(elapsed, 3))
+        if clear(ratio) or elapsed >= seconds:
+            return ratio
+    raise ValueError(f"{evidence.count} rounds in {elapsed:.1f} s are too few")
 
 
 _coin = random.Random()
