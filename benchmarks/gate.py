@@ -312,23 +312,46 @@ def read_recordings(file: Path) -> Iterator[tuple[Cell, Recording]]:
 
 
 def print_table(file: Path) -> None:
-    """A line of Markdown for each cell: how many decisions were right, wrong and not clear."""
-    cells = defaultdict(list)
+    """A line of Markdown for each noise beside a model: decisions where it is the same, and where it is slower."""
+    cells: dict[Cell, list[Recording]] = defaultdict(list)
     for cell, recording in read_recordings(file):
         cells[cell].append(recording)
-    say("| runtime | model | beside it | slower by | rounds | load | as they came | kept | broken | not clear | s |")
-    say("|---|---|---|---|---|---|---|---|---|---|---|")
-    for cell, recordings in sorted(cells.items(), key=lambda item: (item[0].runtime, float(item[0].ms), item[0].noise)):
-        came = Counter(made.outcome for each in recordings for made in decisions(cell, iter(each.rounds)))
-        draw = random.Random(0)
-        replays = [next(decisions(cell, replayed_rounds(cell, recordings, draw))) for _ in range(REPLAYS)]
-        outcomes = Counter(made.outcome for made in replays)
-        shares = " | ".join(f"{outcomes[name] / REPLAYS:.2%}" for name in OUTCOMES)
-        rounds = sum(len(each.rounds) for each in recordings)
-        load = statistics.median(each.load for each in recordings)
-        seconds = statistics.median(made.seconds for made in replays)
-        what = f"| {cell.runtime} | {cell.ms} ms | {cell.noise} | {cell.slower:.0%} | {rounds} | {load:.0f} "
-        say(f"{what}| {', '.join(str(came[name]) for name in OUTCOMES)} | {shares} | {seconds:.1f} |")
+    slower = sorted({cell.slower for cell in cells})
+    names = [f"{share:.0%} slower, limit {limit_for(share):.1%}" if share else "the same, limit 5%" for share in slower]
+    say("| runtime | a run takes | beside it | load | " + " | ".join(f"{name} | replayed" for name in names) + " |")
+    say("|---" * (4 + 2 * len(slower)) + "|")
+    came, replayed = Counter[tuple[float, str]](), Counter[tuple[float, str]]()
+    for runtime, ms, noise in dict.fromkeys((cell.runtime, cell.ms, cell.noise) for cell in cells):
+        load = statistics.median(each.load for share in slower for each in cells[Cell(runtime, ms, noise, share)])
+        line = f"| {runtime} | {ms} ms | {noise} | {load:.0f} |"
+        for share in slower:
+            cell = Cell(runtime, ms, noise, share)
+            once = Counter(made.outcome for each in cells[cell] for made in decisions(cell, iter(each.rounds)))
+            again, seconds = replay(cell, cells[cell])
+            came.update({(share, outcome): count for outcome, count in once.items()})
+            replayed.update({(share, outcome): count for outcome, count in again.items()})
+            line += f" {counts_text(once)} | {shares_text(again)}, {seconds:.0f} s |"
+        say(line)
+    for share, name in zip(slower, names, strict=True):
+        counts = [Counter({outcome: of[share, outcome] for outcome in OUTCOMES}) for of in (came, replayed)]
+        say(f"{name}: {counts_text(counts[0])} as they came; {shares_text(counts[1])} of {counts[1].total()} replayed")
+
+
+def replay(cell: Cell, recordings: list[Recording]) -> tuple[Counter[str], float]:
+    """How many of :data:`REPLAYS` decisions end how, and the median of the seconds that they take."""
+    draw = random.Random(0)
+    made = [next(decisions(cell, replayed_rounds(cell, recordings, draw))) for _ in range(REPLAYS)]
+    return Counter(each.outcome for each in made), statistics.median(each.seconds for each in made)
+
+
+def counts_text(outcomes: Counter[str]) -> str:
+    """Decisions of each outcome: kept, broken, not clear."""
+    return ", ".join(str(outcomes[name]) for name in OUTCOMES)
+
+
+def shares_text(outcomes: Counter[str]) -> str:
+    """Shares of each outcome: kept, broken, not clear."""
+    return ", ".join(f"{outcomes[name] / outcomes.total():.1%}".replace(".0%", "%") for name in OUTCOMES)
 
 
 def say(text: str) -> None:

@@ -31,7 +31,7 @@ ERROR = 0.01
 BETS = (0.1, 0.25, 0.5, 0.95)
 """Shares of the fortune that are bet, side by side; their mean is the fortune. Small ones win where noise is great."""
 SCALING_PAIRS = 5
-"""So many first differences tell the scale alone; no bet is made on them."""
+"""The first differences, which tell the scale alone: no bet is made on them."""
 CLIP = 2.0
 """The scale in medians of the absolute deviation: Huber's 1.345 standard deviations of a normal distribution."""
 PRECISION = 1e-5

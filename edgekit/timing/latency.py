@@ -41,7 +41,7 @@ class Latency:
 
     milliseconds: tuple[float, ...]
     runs_a_turn: int = 1
-    """So many of them were made one right after the other: they share what else the machine did then."""
+    """How many of them were made one right after the other: they share what else the machine did then."""
 
     def percentile(self, percent: float) -> float:
         """The time that ``percent`` of the runs did not exceed, in ms, interpolated between the nearest two."""
@@ -79,7 +79,7 @@ def median_interval(latency: Latency, confidence: float = 0.95) -> Interval | No
 
 
 def ratio_interval(latency: Latency, to: Latency, confidence: float = 0.95) -> Interval | None:
-    """Likewise for the ratio of two medians, of models that took turns: those of a round are drawn together.
+    """In which interval the ratio of two medians lies, of models that took turns: those of a round are drawn together.
 
     Raises:
         ValueError: They had different numbers of turns.

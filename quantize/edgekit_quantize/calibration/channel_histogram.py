@@ -10,7 +10,7 @@ SAMPLED = 2**22
 """The number of values that are counted in all, about, evenly spread over arrays. Few are not enough: what clipping
 costs hangs on those that are rare."""
 LEAST_OF_ARRAY, MOST_OF_ARRAY = 2**15, 2**18
-"""So many of a single array at least and at most."""
+"""The least and the greatest number of values of a single array that are counted."""
 STEPS = 8
 """Bins an octave."""
 OCTAVES = range(-20, 12)

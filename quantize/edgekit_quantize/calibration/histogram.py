@@ -13,7 +13,7 @@ BINS = 2048
 SAMPLED = 2**21
 """The number of values that are counted in all, about, evenly spread over arrays."""
 LEAST_OF_ARRAY, MOST_OF_ARRAY = 2**14, 2**16
-"""So many of a single array at least and at most."""
+"""The least and the greatest number of values of a single array that are counted."""
 
 
 def of_each(total: int, arrays: int, least: int, most: int) -> int:

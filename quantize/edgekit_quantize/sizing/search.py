@@ -28,14 +28,14 @@ from edgekit_quantize.sizing.weights import FLOAT_FORM, measure_moments, weights
 from edgekit_quantize.writing.candidate import Written
 
 MOMENT_SAMPLES = 64
-"""So many samples tell what enters the products."""
+"""The number of samples that tell what enters the products."""
 STEP_BACK = 0.03
 """By how much larger the next allocation is, where one does not hold on the target what it holds here."""
 MOST_STEPS_BACK = 12
 MOST_BUILDS = 5
 """How often a size is met more closely."""
 FRONTIER_POINTS = 24
-"""So many points of the frontier go into the record."""
+"""The number of the frontier's points that go into the record."""
 
 
 @dataclass

@@ -22,7 +22,7 @@ from edgekit_quantize.sizing.forms import Storage
 from edgekit_quantize.sizing.weights import FLOAT_FORM, Weight
 
 SAMPLES = 8
-"""So many samples tell how the outputs move, or fewer where that would take long."""
+"""The number of samples that tell how the outputs move; fewer where that would take long."""
 FEWEST_SAMPLES = 2
 SWALLOWING = ("Softmax", "LogSoftmax", "Sigmoid")
 LONG_S = 60.0
