@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import dropwhile, islice
 from typing import Any, ClassVar
 
@@ -18,21 +18,21 @@ from edgekit.graph.cost import node_macs
 from edgekit.model import Model
 from edgekit.quantizer import BudgetError, CandidateError, QuantizationRequest, QuantizationResult, Quantizer, Scheme
 from edgekit_quantize.accounts.account import largest_error_first
-from edgekit_quantize.accounts.errors import by_error_for_cost, layer_errors
+from edgekit_quantize.accounts.errors import by_error_for_cost
 from edgekit_quantize.accounts.explain import with_errors
 from edgekit_quantize.calibration.statistics import Calibration, TensorStatistics
 from edgekit_quantize.graph.session import SessionRunner
-from edgekit_quantize.integers.stored_weights import RECURRENT
 from edgekit_quantize.placement import place
 from edgekit_quantize.prepare import prepared
 from edgekit_quantize.prepare.blocks import inputs_first
 from edgekit_quantize.prepare.equalize import equalize
 from edgekit_quantize.prepare.hardswish import with_hardswish
-from edgekit_quantize.rounding.adaptive import adaptively_rounded
-from edgekit_quantize.rounding.recurrent import adaptively_rounded_recurrence
+from edgekit_quantize.rounding.shared import SharedRounding
 from edgekit_quantize.schemes import HALF, SCHEMES, different, placement_of
+from edgekit_quantize.search.bench import Bench, Trial
+from edgekit_quantize.search.output_noise import noise_of_inputs
 from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, FEW_DECISIONS, LABELS, Scorer, decides
-from edgekit_quantize.search.search import Bench, FloatCosts, Outcome, Trial, search
+from edgekit_quantize.search.search import LayerNoise, Outcome, StoredCosts, search
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Placement, Settings
 from edgekit_quantize.shared_calibration import calibrated, feeds_of
@@ -167,49 +167,23 @@ def _search(
 ) -> Outcome:
     """Writes candidates and measures them."""
 
-    def rounded(done: int, total: int) -> None:
+    def told(done: int, total: int) -> None:
         if request.progress is not None:
             request.progress("rounding weights adaptively", done, total)
 
-    @functools.cache
-    def recurrence() -> Mapping[str, np.ndarray]:
-        return adaptively_rounded_recurrence(model, functools.partial(_feeds_once_more, request))
-
-    moments: dict[Hashable, np.ndarray] = {}
-
-    @functools.cache
-    def rounding(name: str) -> Mapping[str, np.ndarray]:
-        plan = place(model.graph, placement.candidates[name], tensors=calibration.tensors)
-        feeds = functools.partial(_feeds_once_more, request)
-        return adaptively_rounded(model, plan, calibration.tensors, feeds, rounded, moments)
+    rounding = SharedRounding(model, calibration.tensors, functools.partial(_feeds_once_more, request), told)
 
     def written(settings: Settings, keep_float: Collection[str], adaptive: bool) -> Written:
         if request.scheme == HALF:
             return in_half_precision(model)
-        name = next(name for name, known in placement.candidates.items() if known is settings)
-        stores_recurrence = any(settings.layers.get(kind) == "weights" for kind in RECURRENT)
-        chosen = {**(recurrence() if stores_recurrence else {}), **(rounding(name) if adaptive else {})}
+        chosen = {**rounding.recurrent(settings), **(rounding.layers(settings, keep_float) if adaptive else {})}
         return write(model, settings, calibration.tensors, keep_float, chosen)
-
-    def float_costs(of: Written, settings: Settings) -> FloatCosts:
-        plan = place(model.graph, settings, tensors=calibration.tensors)
-        if not of.quantized:
-            accounts = with_errors(of.accounts, model, settings, calibration.tensors)
-            left = [each for each in accounts if each.layer in of.stored and each.kind != "Gather"]
-            sizes = {layer.name: float(layer.weights().size) for layer in plan.stored}
-            known = [(each.layer, each.sqnr_db, sizes[each.layer]) for each in left if each.layer in sizes]
-            by_size = by_error_for_cost((layer, db, size) for layer, db, size in known if db is not None)
-            return FloatCosts({each.layer: 1.0 for each in left}, by_size)
-        work = {layer.name: float(node_macs(layer.node) or layer.weights().size) for layer in plan.layers}
-        errors = [each for each in layer_errors(plan, calibration.tensors) if each.layer in of.quantized]
-        by_work = by_error_for_cost((each.layer, each.sqnr_db, work[each.layer]) for each in errors)
-        return FloatCosts({each.layer: 1.0 for each in errors}, by_work)
 
     outcome = search(
         bench,
         placement.candidates,
         written,
-        float_costs,
+        _Costs(request, model, calibration),
         max_drop,
         auto=request.scheme == "auto",
         choice=request.choice,
@@ -217,12 +191,48 @@ def _search(
     best = outcome.best
     if request.explain and best is not None and best.written.restricted and bench.original is not None:
         settings = replace(best.settings, sums_in_int16=False)
-        free = write(model, settings, calibration.tensors, best.written.keep_float, recurrence())
+        free = write(model, settings, calibration.tensors, best.written.keep_float, rounding.recurrent(settings))
         for trial in bench.measured([(f"{best.name}, unrestricted", settings, free)]):
             outcome.unrestricted = trial if bench.complete(trial) else None
     bench.original = None
     bench.close()
     return outcome
+
+
+@dataclass(frozen=True)
+class _Costs:
+    """What it costs to leave layers in float; see :class:`edgekit_quantize.search.search.Costs`."""
+
+    request: QuantizationRequest
+    model: ir.Model
+    calibration: Calibration
+
+    def noises(self, of: Written, settings: Settings) -> Mapping[str, LayerNoise]:
+        """Of each layer of a candidate that computes with integers."""
+        tensors, computing = self.calibration.tensors, set(of.quantized)
+        plan = place(self.model.graph, settings, of.keep_float, tensors=tensors)
+        found = noise_of_inputs(self.model, plan, tensors, self.calibration.references, self._told)
+        layers = {layer.name: layer for layer in plan.layers if layer.name in computing}
+        return {
+            name: LayerNoise(noise, float(node_macs(layers[name].node) or layers[name].weights().size))
+            for name, noise in found.items()
+            if name in layers
+        }
+
+    def stored(self, of: Written, settings: Settings) -> StoredCosts:
+        """Of the layers of a candidate that only stores weights as integers."""
+        tensors = self.calibration.tensors
+        plan = place(self.model.graph, settings, tensors=tensors)
+        accounts = with_errors(of.accounts, self.model, settings, tensors)
+        left = [each for each in accounts if each.layer in of.stored and each.kind != "Gather"]
+        sizes = {layer.name: float(layer.weights().size) for layer in plan.stored}
+        known = [(each.layer, each.sqnr_db, sizes[each.layer]) for each in left if each.layer in sizes]
+        by_size = by_error_for_cost((layer, db, size) for layer, db, size in known if db is not None)
+        return StoredCosts({each.layer: 1.0 for each in left}, by_size)
+
+    def _told(self, done: int, total: int) -> None:
+        if self.request.progress is not None:
+            self.request.progress("measuring what each layer adds", done, total)
 
 
 def _bench(request: QuantizationRequest, scorer: Scorer) -> Bench:

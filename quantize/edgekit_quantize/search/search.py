@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import math
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
-from edgekit.comparison.metrics import json_number
 from edgekit.errors import InputError
-from edgekit.model import Model
-from edgekit.progress import Step
-from edgekit.quantizer import CandidateError, timed_of
-from edgekit.target import Runner
-from edgekit.trade_off import value_text
-from edgekit_quantize.search.scoring import Score
-from edgekit_quantize.search.timing import MORE_ROUNDS, ROUNDS, Clock, latencies
-from edgekit_quantize.search.workers import Judge, scores
+from edgekit_quantize.search.bench import AT_ONCE, Bench, Trial
 from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.candidate import Written
 
@@ -38,203 +26,61 @@ RESCUE_SLOWER = 0.1
 those the one with the least error: it keeps more of its layers."""
 SAME_SIZE = 1.1
 """Sizes whose ratio is below this do not decide between candidates."""
-HOPELESS = 10
+HOPELESS = 20
 """A candidate that loses more than this multiple of the budget is not brought back by a few layers in float."""
 LEAST_BUDGET = 1e-3
 """Of a smaller budget the candidates in reach are those of this one; with none at all there would be none."""
+ROUNDING_LEAVES = 0.25
+"""What remains of the loss at best where weights are rounded adaptively; a miss that this cannot bring back is not
+tried with that alone. On seven networks 0.5 to 1 remained."""
+AIM = 0.7
+"""Which part of the budget may be lost by what is left of the noise at first; weights lose the rest."""
+LESS_NOISE = 3
+"""By what factor less of it is left each time that the budget is not held."""
+LEAST_NOISE = 0.02
+"""Less of the noise than this share is not worth more layers in float."""
+OVERHEAD = 0.01
+"""What a layer in float costs beside its multiplications, as a share of those of all layers: numbers are turned into
+integers and back around it."""
 FEW_IN_FLOAT = {0.0: 0.0, 0.1: 0.5}
 """As :data:`MANY_IN_FLOAT`; with none in float, weights are rounded adaptively."""
 MANY_IN_FLOAT = {0.25: 0.25, 0.5: 0.1, 0.75: 0.0}
-"""Shares of what layers cost in float that are left in float where the budget is not held, and what remains of the loss
-then at best; a share that cannot do is not tried. On five networks 0.3 to 0.75 of it remained with a fifth in float."""
+"""Shares of the numbers in stored weights that become float again where the budget is not held, and what remains of the
+loss then at best; a share that cannot do is not tried. On five networks 0.3 to 0.75 of it remained with a fifth in
+float."""
 
 LARGEST_REFINED = 64 * 2**20
 """In bytes; rounding more weights with care takes minutes, and is done where nothing holds the budget without."""
 ROUNDED_ADAPTIVELY = "weights rounded adaptively"
-AT_ONCE = 2
-"""How many candidates are built, loaded and timed at once: runtimes do most of it outside of Python, and models take
-memory."""
-
 Write = Callable[[Settings, Collection[str], bool], Written]
 
 
-@dataclass
-class Trial:
-    """A candidate that was measured."""
-
-    name: str
-    settings: Settings
-    written: Written
-    score: Score
-    latency_ms: float | None = None
-    float_ms: float | None = None
-    """Latency of the float model, measured in turns with it."""
-    size: int = 0
-    """Bytes of the weights, scales and zero points."""
-    float_size: int = 0
-    """Bytes of the float model's weights."""
-
-    @property
-    def is_smaller(self) -> bool:
-        """Whether it takes less room than the float model."""
-        return self.size < self.float_size
-
-    @property
-    def speedup(self) -> float:
-        """Float latency over this one's; 1 where neither was measured."""
-        return self.float_ms / self.latency_ms if self.latency_ms and self.float_ms else 1.0
-
-    def as_record(self) -> dict[str, Any]:
-        """Plain data: one point of the trade-off curve."""
-        return {
-            "candidate": self.name,
-            "metric": self.score.metric,
-            "value": self.score.value,
-            "float_value": self.score.reference,
-            "drop": self.score.drop,
-            "count": self.score.count,
-            "sqnr_db": json_number(self.score.sqnr_db),
-            "latency_ms": self.latency_ms,
-            "float_latency_ms": self.float_ms,
-            "integer_layers": len(self.written.quantized),
-            "weight_bytes": self.size,
-            "float_weight_bytes": self.float_size,
-            "settings": dict(self.score.in_settings),
-        }
-
-
-Candidate = tuple[str, Settings, Written]
-"""A candidate that was written: its name, the settings that it was written by, and the model."""
-
-
-@dataclass
-class Bench:
-    """What candidates are judged with."""
-
-    judge: Judge
-    float_model: Model
-    """What candidates were made from."""
-    original: Runner | None
-    """Executes the float model where latency counts; None where it does not."""
-    executor: Executor | None = None
-    """Scores candidates in other processes; None scores them here."""
-    progress: Step | None = None
-    clock: Clock = time.perf_counter
-    failures: dict[str, str] = field(default_factory=dict)
-    """Why candidates, by name, cannot be built, loaded or run."""
-    nearest: Trial | None = None
-    """The one that has lost the least so far."""
-    _open_still: dict[int, Runner] = field(default_factory=dict)
-    """What executes the candidates that were measured last, by the identity of their models."""
-
-    def measured(self, candidates: Sequence[Candidate], max_drop: float = math.inf) -> list[Trial]:
-        """The candidates, scored by the executor's workers where there is one, else here, and timed where that counts.
-
-        The scores are those of the setting in which they are timed; :meth:`complete` judges one in the others.
-        Those that lose more than ``max_drop`` are not timed. Those that are timed are opened together and scored side
-        by side, which reads the samples once, and stay open for :meth:`complete` until others are; those that are not
-        timed are opened one at a time. Those that cannot be built, loaded or run are left out, and noted in
-        :attr:`failures`.
-        """
-        self.close()
-        models = [self.float_model.with_graph(written.model) for _, _, written in candidates]
-        opened: list[Runner | CandidateError | None] = [None] * len(models)
-        if self.executor is not None:
-            found = scores(self.judge, models, self.executor, functools.partial(self._tell_scored, len(models)))
-            if self.original is not None:
-                opened = [self._open(model) for model in models]
-        elif self.original is not None:
-            self._tell(f"evaluating {' and '.join(repr(name) for name, _, _ in candidates)}", 1, 0)
-            with ThreadPoolExecutor(AT_ONCE) as threads:
-                opened = [*threads.map(self._open, models)]
-            runners = [runner for runner in opened if not isinstance(runner, CandidateError | None)]
-            judged = iter(self.judge.first_scores_of(runners))
-            found = [runner if isinstance(runner, CandidateError) else next(judged) for runner in opened]
-        else:
-            found = []
-            for number, (model, (name, _, _)) in enumerate(zip(models, candidates, strict=True), 1):
-                self._tell(f"evaluating {name!r}", number, len(models))
-                found.append(self.judge.score(model))
-        trials, timed = [], []
-        for candidate, model, score, runner in zip(candidates, models, found, opened, strict=True):
-            if isinstance(score, CandidateError):
-                self.failures[candidate[0]] = score.message
-                continue
-            trial = Trial(*candidate, score, size=model.weight_bytes, float_size=self.float_model.weight_bytes)
-            trials.append(trial)
-            if not isinstance(runner, CandidateError | None) and score.drop <= max_drop:
-                timed.append((trial, runner))
-                self._open_still[id(trial.written.model)] = runner
-        known = trials if self.nearest is None else [self.nearest, *trials]
-        self.nearest = min(known, key=lambda trial: trial.score.drop, default=None)
-        if timed and self.original is not None:
-            self._time(self.original, timed)
-        return trials
-
-    def time_again(self, trials: Sequence[Trial]) -> None:
-        """Measure the latencies of candidates once more, for longer."""
-        if self.original is None:
-            return
-        self.close()
-        opened = [(trial, self._open(self.float_model.with_graph(trial.written.model))) for trial in trials]
-        timed = [(trial, runner) for trial, runner in opened if not isinstance(runner, CandidateError)]
-        if timed:
-            self._time(self.original, timed, MORE_ROUNDS)
-
-    def complete(self, trial: Trial) -> bool:
-        """Judge a candidate in all settings that are missing; False where it cannot be opened or run in one of them."""
-        if trial.score.complete:
-            return True
-        self._tell(f"evaluating {trial.name!r} as it ships", 1, 0)
-        still_open = self._open_still.pop(id(trial.written.model), None)
-        score = self.judge.completed(self.float_model.with_graph(trial.written.model), trial.score, still_open)
-        if isinstance(score, CandidateError):
-            self.failures[trial.name] = score.message
-            return False
-        trial.score = score
-        return True
-
-    def close(self) -> None:
-        """Close what is open of the candidates that were measured last."""
-        self._open_still.clear()
-
-    def _open(self, model: Model) -> Runner | CandidateError:
-        try:
-            return self.judge.open(model)
-        except CandidateError as error:
-            return error
-
-    def _time(self, original: Runner, timed: Sequence[tuple[Trial, Runner]], rounds: int = ROUNDS) -> None:
-        """Measure latencies, in turns with the float model's; nothing else of this program runs beside them."""
-        self._tell("timing candidates", 1, 0)
-        feeds = self.judge.scorer.references.example
-        runners = [timed_of(runner) for runner in (original, *(runner for _, runner in timed))]
-        calls = [functools.partial(runner.run, feeds) for runner in runners]
-        float_ms, *found = latencies(*calls, clock=self.clock, rounds=rounds)
-        for (trial, _), latency in zip(timed, found, strict=True):
-            trial.float_ms, trial.latency_ms = float_ms, latency
-
-    def _tell_scored(self, total: int, count: int) -> None:
-        self._tell("evaluating candidates", count, total)
-
-    def _tell(self, what: str, done: int, total: int) -> None:
-        if self.progress is None:
-            return
-        if self.nearest is not None:
-            score = self.nearest.score
-            values = [value_text(score.metric, value) for value in (score.value, score.reference)]
-            what = f"so far {self.nearest.name!r}, {score.metric} {values[0]} (float {values[1]}); {what}"
-        self.progress(what, done, total)
-
-
-class FloatCosts(NamedTuple):
-    """What it costs to leave layers in float, by name, in the order in which they go back to float."""
+class StoredCosts(NamedTuple):
+    """What it costs to store the weights of layers in float, by name, in the order in which they go back to float."""
 
     by_error: Mapping[str, float]
     """1 for each layer, the largest error first."""
-    by_work: Mapping[str, float]
-    """Multiplications of each, or numbers where they are only stored as integers; the largest error for its work first.
-    """
+    by_size: Mapping[str, float]
+    """Numbers of each; the largest error for its size first."""
+
+
+class LayerNoise(NamedTuple):
+    """What a layer that computes with integers does to the outputs, and what it costs in float."""
+
+    noise: float
+    """Power that rounding its inputs adds to the outputs, in any unit."""
+    work: float
+    """Multiplications."""
+
+
+class Costs(Protocol):
+    """What it costs to leave a candidate's layers in float."""
+
+    def noises(self, of: Written, settings: Settings) -> Mapping[str, LayerNoise]:
+        """Of each layer that computes with integers, by name."""
+
+    def stored(self, of: Written, settings: Settings) -> StoredCosts:
+        """Of the layers of a candidate that only stores weights as integers."""
 
 
 @dataclass
@@ -260,7 +106,7 @@ def search(
     bench: Bench,
     candidates: Mapping[str, Settings],
     write: Write,
-    float_costs: Callable[[Written, Settings], FloatCosts],
+    costs: Costs,
     max_drop: float,
     *,
     auto: bool,
@@ -272,8 +118,9 @@ def search(
     others, and where it does not hold it there, the next best is.
 
     Where nothing that is nearly as fast holds the budget, a near miss gets its weights rounded adaptively; then layers
-    go back to float, those first that add the largest error for what they cost. Where that does not help either, layers
-    whose weights are only stored as integers do. Where the best one only stores weights, they are rounded adaptively.
+    go back to float, those first that add the most noise to the outputs for what they cost. Where that does not help
+    either, layers whose weights are only stored as integers do. Where the best one only stores weights, they are
+    rounded adaptively.
 
     Of candidates that are as fast as each other the smallest is chosen, and of those the one with the least error.
 
@@ -281,8 +128,7 @@ def search(
         bench: What they are judged with.
         candidates: The settings of each, by name.
         write: Writes a candidate with the named layers kept in float, and with weights rounded adaptively if asked to.
-        float_costs: What it costs to leave each of a candidate's integer layers in float, or of those that it stores as
-            integers where it has no others.
+        costs: What it costs to leave layers in float.
         max_drop: What may be lost of the metric.
         auto: Whether a candidate that is slower or no smaller than float is out.
         choice: The candidate that is the best whatever the times say; None where they decide.
@@ -308,6 +154,7 @@ def search(
             if not bench.complete(held[0]):
                 outcome.curve.remove(held[0])
 
+    in_reach = max(max_drop, LEAST_BUDGET)
     at_once = len(candidates) if bench.executor is not None else AT_ONCE
     for first in range(0, len(candidates), at_once):
         some = [*candidates.items()][first : first + at_once]
@@ -327,42 +174,66 @@ def search(
         fastest = max(trial.speedup for trial in misses)
         as_good = [trial for trial in misses if trial.speedup * (1 + RESCUE_SLOWER) >= fastest]
         miss = min(as_good, key=lambda trial: (trial.score.drop, -trial.score.sqnr_db))
-        costs = float_costs(miss.written, miss.settings)
-        first, then = (costs.by_error, ""), (costs.by_work, ", small ones first")
-        if miss.written.quantized:
-            first, then = (costs.by_work, ", little work first"), (costs.by_error, "")
-        held = bring_back(miss, FEW_IN_FLOAT, costs.by_error) or bring_back(miss, MANY_IN_FLOAT, *first)
-        if is_to_be_beaten(held) or (held is None and not miss.written.quantized):
-            bring_back(miss, MANY_IN_FLOAT, *then)
+        if not miss.written.quantized:
+            stored = costs.stored(miss.written, miss.settings)
+            by_error = shares_in_float(miss, FEW_IN_FLOAT, stored.by_error)
+            if not by_error and not shares_in_float(miss, MANY_IN_FLOAT, stored.by_error):
+                shares_in_float(miss, MANY_IN_FLOAT, stored.by_size, ", small ones first")
+        elif miss.score.drop * ROUNDING_LEAVES > in_reach or not holds(changed(miss, (), ROUNDED_ADAPTIVELY)):
+            least_noise_in_float(miss)
 
-    def is_to_be_beaten(held: Trial | None) -> bool:
-        if choice is not None:
-            return held is None or held.name != choice
-        return held is not None and held.speedup < 1 - NOISE
+    def least_noise_in_float(miss: Trial) -> None:
+        """Layers go back to float, more of them each time, until the budget is held or nothing more is gained."""
+        noises = costs.noises(miss.written, miss.settings)
+        loss = loss_of(miss)
+        share, left_before = AIM * in_reach / max(loss, in_reach), 1.0
+        while share >= LEAST_NOISE:
+            in_float, left = _noisiest(noises, share)
+            if left < left_before and len(in_float) < len(noises):
+                trial = changed(miss, in_float, _in_float_text(in_float))
+                if trial is None or holds(trial) or trial.score.drop > loss:
+                    return
+                loss, left_before = trial.score.drop, left
+            share /= LESS_NOISE
 
-    def bring_back(
-        miss: Trial, shares: Mapping[float, float], costs: Mapping[str, float], order: str = ""
-    ) -> Trial | None:
-        rounded = f"{miss.name}, {ROUNDED_ADAPTIVELY}"
-        names, in_reach = {miss.name, rounded}, max(max_drop, LEAST_BUDGET)
+    def loss_of(miss: Trial) -> float:
+        """The least that it loses, its weights rounded adaptively or not."""
+        names = {miss.name, f"{miss.name}, {ROUNDED_ADAPTIVELY}"}
+        return min(trial.score.drop for trial in outcome.curve if trial.name in names)
+
+    def shares_in_float(
+        miss: Trial, shares: Mapping[float, float], by_layer: Mapping[str, float], order: str = ""
+    ) -> bool:
+        """Whether the budget is held with one of the shares of the layers in float."""
         tried = None
-        for share, best_left in shares.items() if costs else ():
-            in_float = _share_of(costs, share)
-            drop = min(trial.score.drop for trial in outcome.curve if trial.name in names)
-            if drop * best_left > in_reach or len(in_float) in (tried, len(costs)) or (share and not in_float):
+        for share, best_left in shares.items() if by_layer else ():
+            in_float = _share_of(by_layer, share)
+            if loss_of(miss) * best_left > in_reach or (share and not in_float):
+                continue
+            if len(in_float) in (tried, len(by_layer)):
                 continue
             tried = len(in_float)
-            change = f"{tried} layer{'s' if tried != 1 else ''} in float{order}" if tried else ROUNDED_ADAPTIVELY
-            adaptive = not any(trial.name == rounded and trial.score.drop > miss.score.drop for trial in outcome.curve)
-            candidate = f"{miss.name}, {change}", miss.settings, write(miss.settings, in_float, adaptive)
-            for trial in bench.measured([candidate], max_drop):
-                if trial.score.drop > max_drop:
-                    outcome.curve.append(trial)
-                elif bench.complete(trial):
-                    outcome.curve.append(trial)
-                    if trial.score.drop <= max_drop:
-                        return trial
+            change = f"{_in_float_text(in_float)}{order}" if in_float else ROUNDED_ADAPTIVELY
+            if holds(changed(miss, in_float, change)):
+                return True
+        return False
+
+    def changed(miss: Trial, in_float: Collection[str], change: str) -> Trial | None:
+        """The miss with layers in float, its weights rounded adaptively unless that alone made it worse.
+
+        None where it cannot be built or run.
+        """
+        rounded = f"{miss.name}, {ROUNDED_ADAPTIVELY}"
+        adaptive = not any(trial.name == rounded and trial.score.drop > miss.score.drop for trial in outcome.curve)
+        candidate = f"{miss.name}, {change}", miss.settings, write(miss.settings, in_float, adaptive)
+        for trial in bench.measured([candidate], max_drop):
+            if trial.score.drop > max_drop or bench.complete(trial):
+                outcome.curve.append(trial)
+                return trial
         return None
+
+    def holds(trial: Trial | None) -> bool:
+        return trial is not None and trial.score.drop <= max_drop
 
     def refine(best: Trial) -> None:
         """Where weights are only stored, all that is lost is lost by their rounding; better ones take no longer."""
@@ -392,6 +263,23 @@ def search(
         )
     outcome.failed = bench.failures
     return outcome
+
+
+def _noisiest(noises: Mapping[str, LayerNoise], left: float) -> tuple[list[str], float]:
+    """The layers with the most noise for what they cost in float that leave at most a share of it, and what is left."""
+    total = sum(each.noise for each in noises.values())
+    overhead = OVERHEAD * sum(each.work for each in noises.values())
+    chosen, remaining = [], total
+    for name, each in sorted(noises.items(), key=lambda item: -item[1].noise / (item[1].work + overhead)):
+        if remaining <= left * total or not each.noise:
+            break
+        chosen.append(name)
+        remaining -= each.noise
+    return chosen, max(remaining, 0.0) / total if total else 1.0
+
+
+def _in_float_text(layers: Collection[str]) -> str:
+    return f"{len(layers)} layer{'s' if len(layers) != 1 else ''} in float"
 
 
 def _share_of(costs: Mapping[str, float], share: float) -> list[str]:

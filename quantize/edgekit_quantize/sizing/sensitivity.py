@@ -1,21 +1,20 @@
 """What every form of every weight adds to the model's outputs, by executing the model with that one weight changed.
 
-Where an output is that of a Softmax or a Sigmoid, what goes into it is taken: those swallow errors as long as they are
-small, and errors of several weights together are not small.
+Outputs are those of :mod:`edgekit_quantize.search.output_noise`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
 
 import numpy as np
 import onnx_ir as ir
 
 from edgekit_quantize.calibration.references import References
-from edgekit_quantize.graph.nodes import home, initializers, is_standard
+from edgekit_quantize.graph.nodes import home, initializers
 from edgekit_quantize.graph.session import session
+from edgekit_quantize.search.output_noise import noise_between, outputs_before_swallowing, spread_samples
 from edgekit_quantize.search.scoring import variances_of
 from edgekit_quantize.sizing.allocation import Choice
 from edgekit_quantize.sizing.forms import Storage
@@ -24,7 +23,6 @@ from edgekit_quantize.sizing.weights import FLOAT_FORM, Weight
 SAMPLES = 8
 """The number of samples that tell how the outputs move; fewer where that would take long."""
 FEWEST_SAMPLES = 2
-SWALLOWING = ("Softmax", "LogSoftmax", "Sigmoid")
 LONG_S = 60.0
 """What the executions may take in all, by what the first of them takes."""
 
@@ -49,12 +47,7 @@ class FedModel:
             self._weights[name] = value.const_value.numpy()
             value.const_value = None
             model.graph.inputs.append(value)
-        for place, output in enumerate(model.graph.outputs):
-            node = output.producer()
-            if node is not None and is_standard(node, *SWALLOWING) and node.inputs[0] is not None:
-                model.graph.outputs[place] = node.inputs[0]
-        self._outputs = list(dict.fromkeys(output.name or "" for output in model.graph.outputs))
-        model.graph.outputs[:] = [next(v for v in model.graph.outputs if v.name == name) for name in self._outputs]
+        self._outputs = outputs_before_swallowing(model.graph)
         self._session = session(model)
 
     def run(self, feeds: Mapping[str, np.ndarray], changed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -80,14 +73,13 @@ def measured_choices(
         done: Told how many weights of how many are measured.
     """
     fed = FedModel(prepared, [*weights])
-    every = max(1, len(references) // SAMPLES)
-    samples = [*islice((each for place, each in enumerate(references) if place % every == 0), SAMPLES)]
-    fed.run(samples[0].feeds, {})
+    samples = spread_samples(references, SAMPLES)
+    fed.run(samples[0], {})
     start = time.perf_counter()
-    fed.run(samples[0].feeds, {})
+    fed.run(samples[0], {})
     runs = (time.perf_counter() - start) * sum(1 for weight in weights.values() for _ in weight.choices(storage))
     samples = samples[: max(FEWEST_SAMPLES, min(SAMPLES, int(LONG_S / runs)))]
-    before = [fed.run(sample.feeds, {}) for sample in samples]
+    before = [fed.run(feeds, {}) for feeds in samples]
     spread = variances_of(before)
     found: dict[str, list[Choice]] = {}
     for place, (name, weight) in enumerate(weights.items()):
@@ -96,24 +88,8 @@ def measured_choices(
         for form in weight.choices(storage):
             changed = {name: weight.rounded(form)}
             noise = 0.0
-            for sample, expected in zip(samples, before, strict=True):
-                noise += _noise(expected, fed.run(sample.feeds, changed), spread)
+            for feeds, expected in zip(samples, before, strict=True):
+                noise += noise_between(expected, fed.run(feeds, changed), spread)
             found[name].append(Choice(form.name, form.bytes(shape, storage.float_bytes), noise))
         done(place + 1, len(weights))
     return found
-
-
-def _noise(
-    expected: Mapping[str, np.ndarray],
-    outputs: Mapping[str, np.ndarray],
-    spread: Mapping[str, float],
-) -> float:
-    """Power of the error over the output's variance over all samples, summed over the outputs."""
-    total = 0.0
-    for name, variance in spread.items():
-        if outputs[name].shape != expected[name].shape:
-            total += float(np.sum(np.square(expected[name], dtype=np.float64))) / variance
-        elif variance:
-            error = np.square(outputs[name].astype(np.float64) - expected[name])
-            total += float(np.sum(error[np.isfinite(error)])) / variance
-    return total

@@ -1,0 +1,68 @@
+"""Adaptively rounded weights for all candidates of a profile, which share what is measured of the samples."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit_quantize.calibration.statistics import TensorStatistics
+from edgekit_quantize.integers.stored_weights import RECURRENT, stored_name
+from edgekit_quantize.placement import Plan, place
+from edgekit_quantize.rounding.adaptive import adaptively_rounded
+from edgekit_quantize.rounding.recurrent import adaptively_rounded_recurrence
+from edgekit_quantize.settings import Settings
+
+
+@dataclass
+class SharedRounding:
+    """Rounds weights when they are asked for, and no layer's twice in one form.
+
+    Args:
+        model: The prepared float model.
+        tensors: What calibration told of the activations.
+        feeds: Reads the samples.
+        done: Told how many layers of how many are rounded.
+    """
+
+    model: ir.Model
+    tensors: Mapping[str, TensorStatistics]
+    feeds: Callable[[], Iterable[Mapping[str, np.ndarray]]]
+    done: Callable[[int, int], None]
+    _moments: dict[Hashable, np.ndarray] = field(default_factory=dict)
+    _by_settings: dict[int, Mapping[str, np.ndarray]] = field(default_factory=dict)
+    """What a candidate rounds with no layer in float, by the identity of its settings."""
+    _in_float: dict[str, np.ndarray] = field(default_factory=dict)
+    """The stored weights of layers that compute in float in some candidate."""
+
+    @functools.cached_property
+    def _recurrence(self) -> Mapping[str, np.ndarray]:
+        return adaptively_rounded_recurrence(self.model, self.feeds)
+
+    def recurrent(self, settings: Settings) -> Mapping[str, np.ndarray]:
+        """Integers for the weights of LSTM, GRU and RNN, by name, where a candidate stores them as such."""
+        stored = any(settings.layers.get(kind) == "weights" for kind in RECURRENT)
+        return self._recurrence if stored else {}
+
+    def layers(self, settings: Settings, keep_float: Collection[str] = ()) -> Mapping[str, np.ndarray]:
+        """Integers for the weights of a candidate's layers, by name.
+
+        Args:
+            settings: The candidate's; the same object each time.
+            keep_float: Layers that compute in float, from weights that are stored as integers.
+        """
+        if id(settings) not in self._by_settings:
+            self._by_settings[id(settings)] = self._rounded(place(self.model.graph, settings, tensors=self.tensors))
+        chosen = self._by_settings[id(settings)]
+        if keep_float:
+            plan = place(self.model.graph, settings, keep_float, self.tensors)
+            known = chosen.keys() | self._in_float.keys()
+            further = [layer for layer in plan.stored if stored_name(layer) not in known]
+            self._in_float.update(self._rounded(replace(plan, layers=[], stored=further)))
+        return {**self._in_float, **chosen}
+
+    def _rounded(self, plan: Plan) -> dict[str, np.ndarray]:
+        return adaptively_rounded(self.model, plan, self.tensors, self.feeds, self.done, self._moments)

@@ -1,0 +1,196 @@
+"""Measures candidates: builds them for the target, scores them, and times them in turns with the float model."""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgekit.comparison.metrics import json_number
+from edgekit.model import Model
+from edgekit.progress import Step
+from edgekit.quantizer import CandidateError, timed_of
+from edgekit.target import Runner
+from edgekit.trade_off import value_text
+from edgekit_quantize.search.scoring import Score
+from edgekit_quantize.search.timing import MORE_ROUNDS, ROUNDS, Clock, latencies
+from edgekit_quantize.search.workers import Judge, scores
+from edgekit_quantize.settings import Settings
+from edgekit_quantize.writing.candidate import Written
+
+AT_ONCE = 2
+"""How many candidates are built, loaded and timed at once: runtimes do most of it outside of Python, and models take
+memory."""
+
+
+@dataclass
+class Trial:
+    """A candidate that was measured."""
+
+    name: str
+    settings: Settings
+    written: Written
+    score: Score
+    latency_ms: float | None = None
+    float_ms: float | None = None
+    """Latency of the float model, measured in turns with it."""
+    size: int = 0
+    """Bytes of the weights, scales and zero points."""
+    float_size: int = 0
+    """Bytes of the float model's weights."""
+
+    @property
+    def is_smaller(self) -> bool:
+        """Whether it takes less room than the float model."""
+        return self.size < self.float_size
+
+    @property
+    def speedup(self) -> float:
+        """Float latency over this one's; 1 where neither was measured."""
+        return self.float_ms / self.latency_ms if self.latency_ms and self.float_ms else 1.0
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain data: one point of the trade-off curve."""
+        return {
+            "candidate": self.name,
+            "metric": self.score.metric,
+            "value": self.score.value,
+            "float_value": self.score.reference,
+            "drop": self.score.drop,
+            "count": self.score.count,
+            "sqnr_db": json_number(self.score.sqnr_db),
+            "latency_ms": self.latency_ms,
+            "float_latency_ms": self.float_ms,
+            "integer_layers": len(self.written.quantized),
+            "weight_bytes": self.size,
+            "float_weight_bytes": self.float_size,
+            "settings": dict(self.score.in_settings),
+        }
+
+
+Candidate = tuple[str, Settings, Written]
+"""A candidate that was written: its name, the settings that it was written by, and the model."""
+
+
+@dataclass
+class Bench:
+    """What candidates are judged with."""
+
+    judge: Judge
+    float_model: Model
+    """What candidates were made from."""
+    original: Runner | None
+    """Executes the float model where latency counts; None where it does not."""
+    executor: Executor | None = None
+    """Scores candidates in other processes; None scores them here."""
+    progress: Step | None = None
+    clock: Clock = time.perf_counter
+    failures: dict[str, str] = field(default_factory=dict)
+    """Why candidates, by name, cannot be built, loaded or run."""
+    nearest: Trial | None = None
+    """The one that has lost the least so far."""
+    _open_still: dict[int, Runner] = field(default_factory=dict)
+    """What executes the candidates that were measured last, by the identity of their models."""
+
+    def measured(self, candidates: Sequence[Candidate], max_drop: float = math.inf) -> list[Trial]:
+        """The candidates, scored by the executor's workers where there is one, else here, and timed where that counts.
+
+        The scores are those of the setting in which they are timed; :meth:`complete` judges one in the others.
+        Those that lose more than ``max_drop`` are not timed. Those that are timed are opened together and scored side
+        by side, which reads the samples once, and stay open for :meth:`complete` until others are; those that are not
+        timed are opened one at a time. Those that cannot be built, loaded or run are left out, and noted in
+        :attr:`failures`.
+        """
+        self.close()
+        models = [self.float_model.with_graph(written.model) for _, _, written in candidates]
+        opened: list[Runner | CandidateError | None] = [None] * len(models)
+        if self.executor is not None:
+            found = scores(self.judge, models, self.executor, functools.partial(self._tell_scored, len(models)))
+            if self.original is not None:
+                opened = [self._open(model) for model in models]
+        elif self.original is not None:
+            self._tell(f"evaluating {' and '.join(repr(name) for name, _, _ in candidates)}", 1, 0)
+            with ThreadPoolExecutor(AT_ONCE) as threads:
+                opened = [*threads.map(self._open, models)]
+            runners = [runner for runner in opened if not isinstance(runner, CandidateError | None)]
+            judged = iter(self.judge.first_scores_of(runners))
+            found = [runner if isinstance(runner, CandidateError) else next(judged) for runner in opened]
+        else:
+            found = []
+            for number, (model, (name, _, _)) in enumerate(zip(models, candidates, strict=True), 1):
+                self._tell(f"evaluating {name!r}", number, len(models))
+                found.append(self.judge.score(model))
+        trials, timed = [], []
+        for candidate, model, score, runner in zip(candidates, models, found, opened, strict=True):
+            if isinstance(score, CandidateError):
+                self.failures[candidate[0]] = score.message
+                continue
+            trial = Trial(*candidate, score, size=model.weight_bytes, float_size=self.float_model.weight_bytes)
+            trials.append(trial)
+            if not isinstance(runner, CandidateError | None) and score.drop <= max_drop:
+                timed.append((trial, runner))
+                self._open_still[id(trial.written.model)] = runner
+        known = trials if self.nearest is None else [self.nearest, *trials]
+        self.nearest = min(known, key=lambda trial: trial.score.drop, default=None)
+        if timed and self.original is not None:
+            self._time(self.original, timed)
+        return trials
+
+    def time_again(self, trials: Sequence[Trial]) -> None:
+        """Measure the latencies of candidates once more, for longer."""
+        if self.original is None:
+            return
+        self.close()
+        opened = [(trial, self._open(self.float_model.with_graph(trial.written.model))) for trial in trials]
+        timed = [(trial, runner) for trial, runner in opened if not isinstance(runner, CandidateError)]
+        if timed:
+            self._time(self.original, timed, MORE_ROUNDS)
+
+    def complete(self, trial: Trial) -> bool:
+        """Judge a candidate in all settings that are missing; False where it cannot be opened or run in one of them."""
+        if trial.score.complete:
+            return True
+        self._tell(f"evaluating {trial.name!r} as it ships", 1, 0)
+        still_open = self._open_still.pop(id(trial.written.model), None)
+        score = self.judge.completed(self.float_model.with_graph(trial.written.model), trial.score, still_open)
+        if isinstance(score, CandidateError):
+            self.failures[trial.name] = score.message
+            return False
+        trial.score = score
+        return True
+
+    def close(self) -> None:
+        """Close what is open of the candidates that were measured last."""
+        self._open_still.clear()
+
+    def _open(self, model: Model) -> Runner | CandidateError:
+        try:
+            return self.judge.open(model)
+        except CandidateError as error:
+            return error
+
+    def _time(self, original: Runner, timed: Sequence[tuple[Trial, Runner]], rounds: int = ROUNDS) -> None:
+        """Measure latencies, in turns with the float model's; nothing else of this program runs beside them."""
+        self._tell("timing candidates", 1, 0)
+        feeds = self.judge.scorer.references.example
+        runners = [timed_of(runner) for runner in (original, *(runner for _, runner in timed))]
+        calls = [functools.partial(runner.run, feeds) for runner in runners]
+        float_ms, *found = latencies(*calls, clock=self.clock, rounds=rounds)
+        for (trial, _), latency in zip(timed, found, strict=True):
+            trial.float_ms, trial.latency_ms = float_ms, latency
+
+    def _tell_scored(self, total: int, count: int) -> None:
+        self._tell("evaluating candidates", count, total)
+
+    def _tell(self, what: str, done: int, total: int) -> None:
+        if self.progress is None:
+            return
+        if self.nearest is not None:
+            score = self.nearest.score
+            values = [value_text(score.metric, value) for value in (score.value, score.reference)]
+            what = f"so far {self.nearest.name!r}, {score.metric} {values[0]} (float {values[1]}); {what}"
+        self.progress(what, done, total)

@@ -1,0 +1,78 @@
+"""What rounding the inputs of one layer adds to a model's outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from edgekit_quantize.calibration.references import Reference, References
+from edgekit_quantize.calibration.statistics import calibrate
+from edgekit_quantize.placement import place
+from edgekit_quantize.search.output_noise import SwitchedModel, noise_of_inputs
+from edgekit_quantize.settings import Preparation, Settings
+
+MODEL = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 4] x) => (float[1, 4] y, float[1, 4] p) {
+  [first] a = MatMul(x, w)
+  r = Relu(a)
+  [second] b = MatMul(r, v)
+  y = Mul(b, half)
+  p = Softmax(b)
+}"""
+SETTINGS = Settings(Preparation(ranges={"MatMul": "minmax"}), layers={"MatMul": "input"})
+
+
+@pytest.fixture
+def weights(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    drawn = {name: rng.normal(size=(4, 4)).astype(np.float32) for name in "wv"}
+    return {**drawn, "half": np.float32(0.5)}
+
+
+def rounded(array: np.ndarray, low: float, high: float) -> np.ndarray:
+    """In 256 steps between the extremes, zero among them."""
+    low, high = min(low, 0.0), max(high, 0.0)
+    scale = np.float32((high - low) / 255)
+    zero = np.rint(-low / scale)
+    return ((np.clip(np.rint(array / scale) + zero, 0, 255) - zero) * scale).astype(np.float32)
+
+
+def test_the_error_of_each_layer_is_that_of_its_rounded_inputs_at_the_outputs(
+    parse: Callable[..., ir.Model], rng: np.random.Generator, weights: dict[str, np.ndarray]
+) -> None:
+    model = parse(MODEL, **weights)
+    samples = [{"x": rng.normal(size=(1, 4)).astype(np.float32)} for _ in range(4)]
+    plan = place(model.graph, SETTINGS)
+    tensors = calibrate(model, dict.fromkeys(plan.observed(), ()), ((feeds, None) for feeds in samples), 4).tensors
+
+    noises = noise_of_inputs(model, plan, tensors, References.of([Reference(feeds, {}) for feeds in samples]))
+
+    x = np.concatenate([feeds["x"] for feeds in samples])
+    hidden = np.maximum(x @ weights["w"], 0)
+    right = hidden @ weights["v"]
+    wrong = {
+        "first": np.maximum(rounded(x, x.min(), x.max()) @ weights["w"], 0) @ weights["v"],
+        "second": rounded(hidden, hidden.min(), hidden.max()) @ weights["v"],
+    }
+    variance = np.sum((right - right.mean(0)) ** 2)
+    # y is half of b, p is made of b by Softmax: both have the same error for their variance
+    expected = {name: 2 * np.sum((found - right) ** 2) / variance for name, found in wrong.items()}
+    assert noises == {name: pytest.approx(noise, rel=0.02) for name, noise in expected.items()}
+
+
+def test_with_no_layer_rounded_the_model_computes_what_it_did(
+    parse: Callable[..., ir.Model], rng: np.random.Generator, weights: dict[str, np.ndarray]
+) -> None:
+    model = parse(MODEL, **weights)
+    x = rng.normal(size=(1, 4)).astype(np.float32)
+    plan = place(model.graph, SETTINGS)
+    tensors = calibrate(model, dict.fromkeys(plan.observed(), ()), iter([({"x": x}, None)]), 1).tensors
+
+    found = SwitchedModel(model, plan, tensors).run({"x": x})
+
+    expected = np.maximum(x @ weights["w"], 0) @ weights["v"]
+    np.testing.assert_allclose(found["b"], expected, rtol=1e-5)
+    np.testing.assert_allclose(found["y"], expected / 2, rtol=1e-5)
+    assert "p" not in found
