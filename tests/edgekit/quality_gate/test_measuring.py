@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from edgekit.quality_gate.measuring import Limit, Ratio, measure_ratio
+from edgekit.quality_gate.measuring import Limit, Ratio, Round, measure_ratio, settle
 
 
 def spinning(seconds: float) -> Callable[[], None]:
@@ -156,3 +156,25 @@ def test_a_limit(found: Ratio, kept: bool, broken: bool) -> None:
 def test_the_spread_is_the_farther_bound_s() -> None:
     assert ratio(0.98, 1.01, 1.0).spread == pytest.approx(1 / 0.98 - 1)
     assert ratio(0.0, 1.01, 1.0).spread == math.inf
+
+
+def test_rounds_that_were_recorded_are_settled_as_they_are_when_measured() -> None:
+    draw = random.Random(1)
+    rounds = [Round(math.log(1.1) + draw.gauss(0, 0.01), 3, 0.25, same_sessions=False) for _ in range(200)]
+
+    found = settle(rounds, Limit(1.05).settled_by, seconds=60)
+
+    assert Limit(1.05).broken_by(found)
+    assert found.median == pytest.approx(1.1, abs=0.01)
+    assert (found.pairs, found.seconds) == (3 * found.rounds, 0.25 * found.rounds)
+    assert found.rounds < len(rounds)
+
+
+def test_the_last_round_is_the_one_that_takes_too_long() -> None:
+    rounds = [Round(0.0, 1, 1.0, same_sessions=False)] * 10
+    assert settle(rounds, lambda _: False, seconds=3.5).rounds == 4
+
+
+def test_rounds_that_settle_nothing() -> None:
+    with pytest.raises(ValueError, match=r"2 rounds in 2\.0 s are too few"):
+        settle([Round(0.0, 1, 1.0, same_sessions=False)] * 2, lambda _: False, seconds=60)
