@@ -1,15 +1,10 @@
-"""Samples in ``.npz`` files, with an array for each of the model's inputs.
-
-A file holds one sample; or, for a model whose inputs begin with a dimension of 1, several that are stacked along it,
-as a training script that saves a batch leaves them.
-"""
+"""Samples in ``.npz`` files, one a file, with an array for each of the model's inputs."""
 
 from __future__ import annotations
 
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -29,20 +24,10 @@ OUTPUT_PREFIX = "output:"
 """What the names of arrays begin with that hold what the model should compute, as its framework computed it."""
 
 
-@dataclass(frozen=True)
-class Contents:
-    """What the headers of samples' files tell."""
-
-    counts: tuple[int | None, ...]
-    """Samples that are stacked in each file; None where it holds one sample as the model takes it."""
-    with_labels: bool
-    """Whether the files hold a label for each sample."""
-
-
-def contents_of(
+def hold_labels(
     files: Sequence[Path], inputs: Sequence[ValueSpec], open_dims: OpenDims, left_out: Collection[str] = ()
-) -> Contents:
-    """What the files hold. The headers of all of them are checked against the model; no data is read.
+) -> bool:
+    """Whether the files hold a label each. The headers of all of them are checked against the model; no data is read.
 
     Args:
         files: The samples.
@@ -53,8 +38,7 @@ def contents_of(
     Raises:
         InputError: A file is damaged or does not fit the model, or only some of them hold a label.
     """
-    checked = [_checked_headers(file, inputs, open_dims, left_out) for file in files]
-    counts, headers = tuple(count for count, _ in checked), [names for _, names in checked]
+    headers = [_checked_headers(file, inputs, open_dims, left_out) for file in files]
     recorded = [{name for name in names if name.startswith(OUTPUT_PREFIX)} for names in headers]
     other = next((at for at, names in enumerate(recorded) if names != recorded[0]), None)
     if other is not None:
@@ -66,7 +50,7 @@ def contents_of(
         )
     with_label = [LABEL_ARRAY in names for names in headers]
     if any(spec.name == LABEL_ARRAY for spec in inputs) or not any(with_label):
-        return Contents(counts, with_labels=False)
+        return False
     if not all(with_label):
         raise InputError(
             "only some of the samples have a label",
@@ -74,7 +58,7 @@ def contents_of(
             expected=f"an array {LABEL_ARRAY!r}, as in {files[with_label.index(True)].name}",
             found="none",
         )
-    return Contents(counts, with_labels=True)
+    return True
 
 
 def read_npz(file: Path) -> dict[str, np.ndarray]:
@@ -107,17 +91,13 @@ def read_headers(file: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         return _headers(file)
 
 
-def unstacked(arrays: Mapping[str, np.ndarray], count: int) -> Iterator[dict[str, np.ndarray]]:
-    """The samples that are stacked in a file, each with a first dimension of 1."""
-    for place in range(count):
-        yield {name: array[place : place + 1] for name, array in arrays.items()}
-
-
 def _checked_headers(
     file: Path, inputs: Sequence[ValueSpec], open_dims: OpenDims, left_out: Collection[str]
-) -> tuple[int | None, set[str]]:
-    """How many samples a ``.npz`` file stacks, and its arrays' names; the headers fit the model."""
+) -> set[str]:
+    """The names of the arrays in a ``.npz`` file, whose headers fit the model."""
     headers = read_headers(file)
+    if LABEL_ARRAY in headers and all(spec.name != LABEL_ARRAY for spec in inputs):
+        require_class_number(*headers[LABEL_ARRAY], file)
     wanted = {spec.name for spec in inputs}
     further = {name for name in headers if name == LABEL_ARRAY or name.startswith(OUTPUT_PREFIX)}
     if not wanted <= headers.keys() or headers.keys() - wanted - further - set(left_out):
@@ -128,21 +108,8 @@ def _checked_headers(
             found=", ".join(headers) or "no array",
             hint="numpy.savez(FILE, **{INPUT: array, …}) names them",
         )
-    count = _stacked(headers, inputs)
-    shapes = {spec: headers[spec.name][0] if count is None else (1, *headers[spec.name][0][1:]) for spec in inputs}
-    for name in further - wanted if count is not None else ():
-        if headers[name][0][:1] != (count,):
-            raise InputError(
-                f"the array {name!r} does not belong to the samples that are stacked in the file",
-                subject=file,
-                expected=f"a first dimension of {count}, as that of {inputs[0].name!r}",
-                found=str(ValueSpec(name, headers[name][1].name, headers[name][0])),
-            )
-    if LABEL_ARRAY in further - wanted:
-        shape, dtype = headers[LABEL_ARRAY]
-        require_class_number(shape if count is None else shape[1:], dtype, file)
-    for spec, shape in shapes.items():
-        dtype = headers[spec.name][1]
+    for spec in inputs:
+        shape, dtype = headers[spec.name]
         if dtype.name != spec.dtype and not (dtype.kind == "U" and spec.dtype == "str"):
             raise InputError(
                 "the sample's element type is not the model's",
@@ -156,21 +123,11 @@ def _checked_headers(
                 "the sample's shape is not the model's",
                 subject=file,
                 expected=str(spec),
-                found=str(ValueSpec(spec.name, dtype.name, headers[spec.name][0])),
+                found=str(ValueSpec(spec.name, dtype.name, shape)),
                 hint=_shape_hint(shape, spec),
             )
-    _check_open_dims(file, shapes, open_dims)
-    return count, set(headers)
-
-
-def _stacked(headers: Mapping[str, tuple[tuple[int, ...], np.dtype]], inputs: Sequence[ValueSpec]) -> int | None:
-    """How many samples are stacked along the first dimension, which is 1 in all of the model's inputs; else None."""
-    counts = {headers[spec.name][0][:1] for spec in inputs}
-    if len(counts) != 1 or any(not spec.shape or spec.shape[0] != 1 for spec in inputs):
-        return None
-    (count,) = counts
-    fits = all(spec.takes_shape((1, *headers[spec.name][0][1:])) for spec in inputs)
-    return count[0] if fits and count and count[0] > 1 else None
+    _check_open_dims(file, {spec: headers[spec.name][0] for spec in inputs}, open_dims)
+    return set(headers)
 
 
 def _check_open_dims(file: Path, shapes: Mapping[ValueSpec, tuple[int, ...]], open_dims: OpenDims) -> None:

@@ -3,8 +3,7 @@
 A folder of samples holds files of one kind:
 
 - ``.npz``, one sample each, with an array for each of the model's inputs, of the input's shape and element type, and
-  where they were recorded an array ``output:NAME`` for outputs, as the framework computed them; where all inputs begin
-  with a dimension of 1, a file may stack several samples along it;
+  where they were recorded an array ``output:NAME`` for outputs, as the framework computed them;
 - pictures or ``.wav`` files for a model with a single input, which become its values as ``[preprocessing]`` in
   ``edgekit.toml`` declares. A ``uint8`` picture input needs no declaration.
 
@@ -26,7 +25,7 @@ from edgekit.data.inputs import seeded_inputs
 from edgekit.data.labels import CONFIG_FILE, LABEL_FILES, check_label, find_labels
 from edgekit.data.limits import index_limits
 from edgekit.data.natural import picture
-from edgekit.data.npz import LABEL_ARRAY, OUTPUT_PREFIX, contents_of, read_npz, unstacked
+from edgekit.data.npz import LABEL_ARRAY, OUTPUT_PREFIX, hold_labels, read_npz
 from edgekit.dimensions import OpenDims, defaults
 from edgekit.errors import InputError
 from edgekit.graph.shape_request import at_sizes
@@ -72,7 +71,6 @@ class FolderSamples:
         read: Reads one of them.
         labels: The label of every file where the folder or a list tells them; None where the files do, or nobody.
         labels_inside: Whether the files hold labels themselves.
-        stacked: How many samples each file stacks; None where it holds one, and for all files where it is left out.
     """
 
     def __init__(
@@ -83,14 +81,12 @@ class FolderSamples:
         labels: Mapping[Path, int] | None,
         *,
         labels_inside: bool = False,
-        stacked: Sequence[int | None] | None = None,
     ) -> None:
         self._folder = folder
         self._files = files
         self._read = read
         self._labels = labels
         self._labels_inside = labels_inside
-        self._stacked = [None] * len(files) if stacked is None else stacked
 
     @property
     def has_labels(self) -> bool:
@@ -98,24 +94,17 @@ class FolderSamples:
         return self._labels is not None or self._labels_inside
 
     def __len__(self) -> int:
-        return sum(1 if count is None else count for count in self._stacked)
+        return len(self._files)
 
     def __iter__(self) -> Iterator[Sample]:
-        for file, count in zip(self._files, self._stacked, strict=True):
-            name, arrays = file.relative_to(self._folder).as_posix(), self._read(file)
-            if count is None:
-                yield self._sample(name, file, arrays)
-            else:
-                for place, each in enumerate(unstacked(arrays, count)):
-                    yield self._sample(f"{name}[{place}]", file, each)
-
-    def _sample(self, name: str, file: Path, arrays: dict[str, np.ndarray]) -> Sample:
-        feeds = {name: array for name, array in arrays.items() if not name.startswith(OUTPUT_PREFIX)}
-        outputs = {name.removeprefix(OUTPUT_PREFIX): arrays[name] for name in arrays if name not in feeds}
-        label = None if self._labels is None else self._labels[file]
-        if self._labels_inside:
-            label = check_label(feeds.pop(LABEL_ARRAY), file)
-        return Sample(name, feeds, label, outputs)
+        for file in self._files:
+            arrays = self._read(file)
+            feeds = {name: array for name, array in arrays.items() if not name.startswith(OUTPUT_PREFIX)}
+            outputs = {name.removeprefix(OUTPUT_PREFIX): arrays[name] for name in arrays if name not in feeds}
+            label = None if self._labels is None else self._labels[file]
+            if self._labels_inside:
+                label = check_label(feeds.pop(LABEL_ARRAY), file)
+            yield Sample(file.relative_to(self._folder).as_posix(), feeds, label, outputs)
 
 
 class SeededSamples:
@@ -202,8 +191,8 @@ def open_samples(
     if kinds != ["npz"]:
         at_defaults = at_sizes(inputs, defaults(open_dims or {}))
         return FolderSamples(folder, files, _media_reader(kinds[0], at_defaults, preprocessing, folder), labels)
-    contents = contents_of(files, inputs, open_dims or {}, left_out)
-    if contents.with_labels and labels is not None:
+    labels_inside = hold_labels(files, inputs, open_dims or {}, left_out)
+    if labels_inside and labels is not None:
         raise InputError(
             "the samples are labelled twice",
             subject=folder,
@@ -211,7 +200,7 @@ def open_samples(
             found=f"arrays {LABEL_ARRAY!r}, and a list of labels or folders named as classes",
         )
     read = functools.partial(_without, frozenset(left_out))
-    return FolderSamples(folder, files, read, labels, labels_inside=contents.with_labels, stacked=contents.counts)
+    return FolderSamples(folder, files, read, labels, labels_inside=labels_inside)
 
 
 def sample_files(folder: Path) -> list[Path]:

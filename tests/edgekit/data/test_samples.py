@@ -51,57 +51,6 @@ def test_samples_can_be_walked_twice_in_the_order_of_their_names(tmp_path: Path)
         ]
 
 
-def test_samples_that_are_stacked_in_a_file_are_samples_each(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", x=np.arange(6, dtype=np.float32).reshape(2, 3))
-    np.savez(tmp_path / "b.npz", x=np.full((1, 3), 9, np.float32))
-    samples = open_samples(tmp_path, VECTOR)
-    assert len(samples) == 3
-    assert [(sample.name, sample.feeds["x"].tolist()) for sample in samples] == [
-        ("a.npz[0]", [[0, 1, 2]]),
-        ("a.npz[1]", [[3, 4, 5]]),
-        ("b.npz", [[9, 9, 9]]),
-    ]
-
-
-def test_stacked_samples_have_labels_and_outputs_of_their_own(tmp_path: Path) -> None:
-    x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    np.savez(tmp_path / "a.npz", **{"x": x, "label": np.array([4, 7]), "output:y": 10 * x[:, :1]})
-    first, second = open_samples(tmp_path, VECTOR)
-    assert (first.label, second.label) == (4, 7)
-    assert [first.outputs["y"].tolist(), second.outputs["y"].tolist()] == [[[0]], [[30]]]
-
-
-@pytest.mark.parametrize(("name", "array"), [("label", np.array([4, 7, 1])), ("output:y", np.zeros((1, 2)))])
-def test_what_is_not_stacked_like_the_samples(tmp_path: Path, name: str, array: np.ndarray) -> None:
-    np.savez(tmp_path / "a.npz", **{"x": np.zeros((2, 3), np.float32), name: array})
-    shape = "×".join(map(str, array.shape))
-    assert message(tmp_path) == (
-        f"a.npz: the array '{name}' does not belong to the samples that are stacked in the file\n"
-        "expected: a first dimension of 2, as that of 'x'\n"
-        f"found: {name}: {array.dtype} {shape}"
-    )
-
-
-@pytest.mark.parametrize(
-    ("inputs", "shapes"),
-    [
-        pytest.param((ValueSpec("x", "float32", (2, 3)),), {"x": (4, 3)}, id="the model's batch is 2"),
-        pytest.param(
-            (*VECTOR, ValueSpec("y", "float32", (1,))), {"x": (4, 3), "y": (3,)}, id="other numbers of samples"
-        ),
-        pytest.param(
-            (*VECTOR, ValueSpec("y", "float32", ())), {"x": (4, 3), "y": ()}, id="an input without dimensions"
-        ),
-        pytest.param(VECTOR, {"x": (0, 3)}, id="no samples"),
-    ],
-)
-def test_what_cannot_be_taken_for_stacked_samples(
-    tmp_path: Path, inputs: tuple[ValueSpec, ...], shapes: dict[str, tuple[int, ...]]
-) -> None:
-    np.savez(tmp_path / "a.npz", **{name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
-    assert "the sample's shape is not the model's" in message(tmp_path, inputs)
-
-
 def test_samples_are_read_when_they_are_reached_and_not_before(tmp_path: Path) -> None:
     save(tmp_path, 1, 2)
     walk = iter(open_samples(tmp_path, VECTOR))
