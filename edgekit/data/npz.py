@@ -190,5 +190,10 @@ def _shape_hint(shape: tuple[int, ...], spec: ValueSpec) -> str | None:
         return "the batch dimension is missing: save array[numpy.newaxis]"
     if spec.shape is not None and len(shape) == len(spec.shape):
         sizes = ",".join(map(str, shape))
+        if shape and shape[0] > 1 and spec.takes_shape((1, *shape[1:])):
+            return (
+                f"if these are {shape[0]} samples, save each in a file of its own, array[i:i + 1]; if they are one, "
+                f"fix the model to this shape with --shape {spec.name}={sizes}"
+            )
         return f"fix the model to this shape with --shape {spec.name}={sizes}, or prepare the data anew"
     return None

@@ -37,7 +37,7 @@ def checked_feeds(samples: Samples, inputs: Sequence[ValueSpec]) -> Iterator[tup
 
 
 def _check(array: np.ndarray, spec: ValueSpec, name: str) -> None:
-    if array.dtype.name != spec.dtype:
+    if array.dtype.name != spec.dtype and not (array.dtype.kind == "U" and spec.dtype == "str"):
         raise InputError(
             f"the array {spec.name!r} has the wrong type",
             subject=name,

@@ -94,7 +94,7 @@ class StoredWeights:
         dtype = ir.DataType.from_numpy(array.dtype)
         cast = ir.node("Cast", [held], {"to": dtype.value}, num_outputs=1)
         quotient = ir.node("Div", [cast.outputs[0], scale], num_outputs=1)
-        return self._insert([cast, quotient], value, graph, dtype)
+        return self._insert([(cast, dtype), (quotient, dtype)], value, graph)
 
     def _by_dequantize(
         self, value: ir.Value, graph: ir.Graph, array: np.ndarray, held: ir.Value, params: QParams
@@ -103,19 +103,21 @@ class StoredWeights:
         attributes: dict[str, int] = {} if params.axis is None else {"axis": params.axis}
         if params.block:
             attributes["block_size"] = params.block
-        nodes = [ir.node("DequantizeLinear", [held, scale], attributes, num_outputs=1)]
+        dequantize = ir.node("DequantizeLinear", [held, scale], attributes, num_outputs=1)
+        nodes = [(dequantize, ir.DataType.FLOAT)]
         dtype = ir.DataType.from_numpy(array.dtype)
         if dtype is not ir.DataType.FLOAT:
-            nodes.append(ir.node("Cast", [nodes[0].outputs[0]], {"to": dtype.value}, num_outputs=1))
-        return self._insert(nodes, value, graph, dtype)
+            nodes.append((ir.node("Cast", [dequantize.outputs[0]], {"to": dtype.value}, num_outputs=1), dtype))
+        return self._insert(nodes, value, graph)
 
-    def _insert(self, nodes: list[ir.Node], value: ir.Value, graph: ir.Graph, dtype: ir.DataType) -> ir.Value:
-        for node in nodes:
+    def _insert(self, nodes: list[tuple[ir.Node, ir.DataType]], value: ir.Value, graph: ir.Graph) -> ir.Value:
+        """Puts nodes with the types of what they give in front of the graph, and gives what the last one gives."""
+        for node, dtype in nodes:
             output = node.outputs[0]
             output.name = node.name = self._names.fresh(f"{value.name}_float")
             output.shape, output.type = value.shape, ir.TensorType(dtype)
-        graph.insert_before(graph[0], nodes)
-        return nodes[-1].outputs[0]
+        graph.insert_before(graph[0], [node for node, _ in nodes])
+        return nodes[-1][0].outputs[0]
 
     def _integers(self, value: ir.Value, integers: np.ndarray, params: QParams) -> ir.Value:
         """The integers beside the float constant that they stand for."""

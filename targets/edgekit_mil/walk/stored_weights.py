@@ -1,7 +1,8 @@
 """Weights that a graph stores in 8 bits and turns into floats by Cast, Sub, Mul and the like: they stay in 8 bits.
 
 Such nodes are folded as any others are. Beside the folded constant, the value gets the operation that decompresses the
-weights when the model loads, which is what the program then holds.
+weights when the model loads, which is what the program then holds. Where the graph computes in half precision, the
+operation leaves out its rounding, of a 2048th at most: programs round to half precision themselves, or are more exact.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ from edgekit_mil.core.values import Value
 from edgekit_mil.support.linear_quantization import EIGHT_BITS, LEAST_COMPRESSED
 from edgekit_mil.support.stored_weights import Stored
 
+SINGLE_OR_HALF = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16})
+
 
 def kept(node: ir.Node, inputs: Sequence[Value | None], result: Value) -> Value:
     """A folded result with the operation that holds it in 8 bits, where its inputs are held so."""
-    if result.constant is None or result.dtype is not ir.DataType.FLOAT or result.constant.size < LEAST_COMPRESSED:
+    if result.constant is None or result.dtype not in SINGLE_OR_HALF or result.constant.size < LEAST_COMPRESSED:
         return result
+    if node.op_type == "Cast" and inputs[0] is not None and inputs[0].dtype in SINGLE_OR_HALF:
+        return replace(result, variable=inputs[0].variable)
     stored = _folded(node, inputs, result.constant)
     if stored is None or stored.levels.shape != result.constant.shape:
         return result

@@ -51,6 +51,17 @@ def test_samples_can_be_walked_twice_in_the_order_of_their_names(tmp_path: Path)
         ]
 
 
+def test_several_samples_in_one_array(tmp_path: Path) -> None:
+    np.savez(tmp_path / "all.npz", x=np.zeros((40, 3), np.float32))
+    assert message(tmp_path) == (
+        "all.npz: the sample's shape is not the model's\n"
+        "expected: x: float32 1×3\n"
+        "found: x: float32 40×3\n"
+        "hint: if these are 40 samples, save each in a file of its own, array[i:i + 1]; if they are one, "
+        "fix the model to this shape with --shape x=40,3"
+    )
+
+
 def test_samples_are_read_when_they_are_reached_and_not_before(tmp_path: Path) -> None:
     save(tmp_path, 1, 2)
     walk = iter(open_samples(tmp_path, VECTOR))

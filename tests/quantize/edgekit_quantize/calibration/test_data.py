@@ -26,6 +26,12 @@ def test_what_fits_is_fed() -> None:
     assert _feeds(extra=np.zeros(2))[0].keys() == {"x", "k"}
 
 
+def test_texts_are_fed_however_long_the_longest_is() -> None:
+    texts = {"t": np.array(["one", "a longer one"])}
+    ((feeds, _),) = checked_feeds(Listed([Sample("first.npz", texts)]), [ValueSpec("t", "str", (2,))])
+    assert feeds["t"].tolist() == ["one", "a longer one"]
+
+
 @pytest.mark.parametrize(
     ("arrays", "message", "more"),
     [

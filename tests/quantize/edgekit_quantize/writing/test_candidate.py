@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
+import pytest
 
 from edgekit_quantize.calibration.scaling import Smoothing
 from edgekit_quantize.calibration.statistics import TensorStatistics, calibrate
@@ -66,3 +67,25 @@ def test_weights_that_several_layers_read_are_written_once_with_the_scales_that_
     assert neighbours.max() * 255 <= 2**15 - 1  # neighbours as the second layer reads them
     exact, found = execute(model, data)[0], execute(written.model, data)[0]
     np.testing.assert_allclose(found, exact, rtol=0.02)
+
+
+HALF = """<ir_version: 8, opset_import: ["" : 17]>
+g (float16[1, 40] x) => (float16[1, 30] y) { y = MatMul(x, v) }"""
+
+
+@pytest.mark.parametrize("form", ["dequantize", "cast"])
+def test_stored_weights_of_a_model_in_half_precision_are_half_precision_to_their_reader(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator, form: str
+) -> None:
+    weights = rng.normal(size=(40, 30)).astype(np.float16)
+    model = parse(HALF, v=weights)
+    data = {"x": rng.normal(size=(1, 40)).astype(np.float16)}
+
+    written = write(model, Settings.read({"layers": {"MatMul": "weights"}, "weights_form": form}), {})
+
+    assert written.stored == [layer.name for layer in layers(model.graph)]
+    (found,) = execute(written.model, data)
+    assert found.dtype == np.float16
+    exact = data["x"].astype(np.float64) @ weights.astype(np.float64)
+    step = np.abs(weights).max(axis=0) / 127
+    np.testing.assert_allclose(found, exact, atol=float(np.abs(data["x"]).sum() * step.max()))
