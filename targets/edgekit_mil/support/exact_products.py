@@ -59,7 +59,7 @@ def centred(ctx: Context, x: Value, zero_point: Value | None, axis: int | None) 
     if zero_point is None:
         zero_point = constant(np.zeros((), np.int32), x.dtype)
     count = int(np.prod(zero_point.static_shape))
-    granularity = Granularity(x.static_shape, None if count == 1 or axis is None else axis % x.rank, 0)
+    granularity = Granularity(tuple(x.shape), None if count == 1 or axis is None else axis % x.rank, 0)
     if x.is_constant and zero_point.is_constant:
         ones = constant(np.ones(zero_point.static_shape, np.float32))
         return compressed(ctx, x, ones, zero_point, granularity, ir.DataType.FLOAT)

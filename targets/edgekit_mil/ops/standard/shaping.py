@@ -142,12 +142,32 @@ def expand(ctx: Context, x: Value, shape: Value) -> Var | Value:
     """Dimensions of size 1 repeated, as in broadcasting."""
     if shape.constant is None:
         return runtime_shapes.expanded(x, shape)
+    if not x.is_static:
+        return _expanded_beside_open_axes(x, shape.ints("the shape"))
     target = np.broadcast_shapes(x.static_shape, tuple(shape.ints("the shape")))
     if 0 in target:
         return empty(x.dtype, target)
     if len(target) > HIGHEST_RANK:
         return expanded_wide(x, target)
     return broadcast(x, target)
+
+
+def _expanded_beside_open_axes(x: Value, sizes: Sequence[int]) -> Var:
+    """Repetitions along fixed dimensions; an open one stays as it is, which is what a size of 1 asks for.
+
+    Raises:
+        Unsupported: Another size is asked for where a dimension is open, or there are more than Core ML has.
+    """
+    rank = max(x.rank, len(sizes))
+    wanted = [1] * (rank - len(sizes)) + list(sizes)
+    x_sizes = [1] * (rank - x.rank) + list(x.shape)
+    fixed = [axis for axis in range(rank - x.rank, rank) if wanted[axis] != 1]
+    x.static_sizes(axis - (rank - x.rank) for axis in fixed)
+    if rank > HIGHEST_RANK:
+        x.static_sizes(range(x.rank))
+    var = mb.expand_dims(x=x.var, axes=list(range(rank - x.rank))) if rank > x.rank else x.var
+    repeats = [want if have == 1 else 1 for want, have in zip(wanted, x_sizes, strict=True)]
+    return mb.tile(x=var, reps=repeats) if any(count > 1 for count in repeats) else mb.identity(x=var)
 
 
 def expanded_wide(x: Value, target: Sequence[int]) -> Value:

@@ -57,6 +57,13 @@ CONSTANTS = {"least": np.array(0.5, np.float32)}
         ),
         ([make_node("Cast", ["places"], ["f"], to=1), make_node("Softmax", ["f"], ["y"], axis=0)], "float32", {}),
         ([make_node("Tile", ["places", "twice"], ["y"])], "int64", {"twice": np.array([2, 1])}),
+        ([make_node("Expand", ["places", "shape"], ["y"])], "int64", {"shape": np.array([3, 1, 2])}),
+        ([make_node("Expand", ["places", "shape"], ["y"])], "int64", {"shape": np.array([2])}),
+        (
+            [make_node("Cast", ["places"], ["p"], to=2), make_node("MatMulInteger", ["p", "b", "two"], ["y"])],
+            "int32",
+            {"b": np.array([[3, -4], [5, 6]], np.int8), "two": np.array(2, np.uint8)},
+        ),
         ([make_node("CumSum", ["places", "axis"], ["y"])], "int64", {"axis": np.array(0)}),
         ([make_node("Shape", ["places"], ["s"]), make_node("Expand", ["z", "s"], ["y"])], "int64", {"z": np.array(5)}),
         ([make_node("Shape", ["places"], ["s"]), make_node("ConstantOfShape", ["s"], ["y"])], "float32", {}),
