@@ -62,11 +62,13 @@ def noise_between(
     """
     total = 0.0
     for name, variance in spread.items():
-        if outputs[name].shape != expected[name].shape:
-            total += float(np.sum(np.square(expected[name], dtype=np.float64))) / variance
-        elif variance:
+        if not variance:
+            continue
+        if outputs[name].shape == expected[name].shape:
             error = np.square(outputs[name].astype(np.float64) - expected[name])
-            total += float(np.sum(error[np.isfinite(error)])) / variance
+        else:
+            error = np.square(expected[name], dtype=np.float64)
+        total += float(np.sum(error[np.isfinite(error)])) / variance
     return total
 
 

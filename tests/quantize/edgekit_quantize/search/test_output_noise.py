@@ -11,7 +11,7 @@ import pytest
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.calibration.statistics import calibrate
 from edgekit_quantize.placement import place
-from edgekit_quantize.search.output_noise import SwitchedModel, noise_of_inputs
+from edgekit_quantize.search.output_noise import SwitchedModel, noise_between, noise_of_inputs
 from edgekit_quantize.settings import Preparation, Settings
 
 MODEL = """<ir_version: 8, opset_import: ["" : 17]>
@@ -76,3 +76,10 @@ def test_with_no_layer_rounded_the_model_computes_what_it_did(
     np.testing.assert_allclose(found["b"], expected, rtol=1e-5)
     np.testing.assert_allclose(found["y"], expected / 2, rtol=1e-5)
     assert "p" not in found
+
+
+def test_an_output_of_another_length_is_wrong_as_a_whole_and_one_without_power_does_not_count() -> None:
+    expected = {"a": np.array([3.0, 4.0]), "b": np.zeros((0, 4)), "c": np.array([1.0, np.inf])}
+    outputs = {"a": np.array([3.0]), "b": np.zeros((1, 4)), "c": np.array([2.0, np.inf])}
+    with np.errstate(invalid="ignore"):  # the infinities' difference
+        assert noise_between(expected, outputs, {"a": 5.0, "b": 0.0, "c": 2.0}) == 25 / 5 + 1 / 2
