@@ -34,6 +34,7 @@ from edgekit.reporting.markdown import markdown_report
 from edgekit.reporting.summary import stage_record
 from edgekit.stages import Stage, StageResult
 from edgekit.stages.bench import Measured
+from edgekit.stages.build import Build
 from edgekit.stages.instruction_sets import VerifyInstructionSets
 from edgekit.stages.verify import Verified
 from edgekit.target import Artifact, Profile, Target
@@ -224,7 +225,7 @@ class WriteBundle(Stage[Measured]):
                 for feature in artifact.states
             ],
             "accuracy": given.accuracy.as_record(),
-            **_instruction_sets(stages),
+            **instruction_sets_record(stages),
             "size": {"bytes": size, "source_bytes": source_size, "ratio": size / source_size},
         }
 
@@ -236,9 +237,16 @@ class WriteBundle(Stage[Measured]):
         return path.relative_to(self._folder).as_posix()
 
 
-def _instruction_sets(stages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What became of the instruction sets that the devices have; nothing where they make no difference."""
-    found = stage_record({"stages": stages}, VerifyInstructionSets.name)
+def instruction_sets_record(stages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What became of the instruction sets that the devices have; empty where they make no difference to what ships.
+
+    What ships was built last: an instruction set may have refused a form before it, of which nothing is told here.
+
+    Args:
+        stages: The records of all stages, in their order.
+    """
+    builds = [place for place, stage in enumerate(stages) if stage["name"] == Build.name]
+    found = stage_record({"stages": stages[builds[-1] :] if builds else stages}, VerifyInstructionSets.name)
     kept = ("verified", "not_executed")
     return {"instruction_sets": {key: found[key] for key in kept}} if found else {}
 
