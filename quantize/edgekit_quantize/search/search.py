@@ -37,7 +37,7 @@ AIM = 0.7
 """Which part of the budget may be lost by what is left of the noise at first; weights lose the rest."""
 LESS_NOISE = 3
 """By what factor less of it is left each time that the budget is not held."""
-LEAST_NOISE = 0.02
+LEAST_NOISE = 0.01
 """Less of the noise than this share is not worth more layers in float."""
 OVERHEAD = 0.01
 """What a layer in float costs beside its multiplications, as a share of those of all layers: numbers are turned into

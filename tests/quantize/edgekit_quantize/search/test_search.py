@@ -210,7 +210,7 @@ def test_of_layers_without_work_the_noise_decides() -> None:
         written=lambda keep_float, adaptive: kept.append(list(keep_float)),
     )
 
-    assert kept == [[], ["all"]]
+    assert kept == [[], ["all"], ["all", "none"]]
 
 
 def test_no_more_layers_go_back_once_the_budget_is_held() -> None:
