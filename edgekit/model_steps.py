@@ -477,7 +477,7 @@ def _quantized(
         stage = Quantize(
             request.scheme,
             *find_profile(order.target),
-            BuildOptions(),
+            BuildOptions(onnx_ships=True),
             request.samples,
             request.max_drop,
             request.progress,

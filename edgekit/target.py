@@ -119,6 +119,9 @@ class BuildOptions:
     draft: bool = False
     """Whether it is executed on this machine and then thrown away, as one candidate of several is: what makes files
     small and what makes files for other programs can be left out, and who asks judges the outputs."""
+    onnx_ships: bool = False
+    """Whether the ONNX file itself is what ships. A draft is then what the device's runtime makes of that file, without
+    what the target mends, where the runtime reads it."""
     progress: Step | None = None
     """Told of the trials of a build that takes its time; does not go into other processes."""
 

@@ -17,7 +17,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     """
     import openvino
 
-    from edgekit_openvino.frontend import convert_model
+    from edgekit_openvino.frontend import convert_model, read_by_openvino
     from edgekit_openvino.ir_file import write_ir
     from edgekit_openvino.model_info import describe
     from edgekit_openvino.rounding import (
@@ -29,11 +29,12 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
 
     precision = profile.options["precision"] if options.precision == "auto" else options.precision
     topology = folder / "model.xml"
+    as_read = read_by_openvino(model) if options.draft and options.onnx_ships else None
     written = with_rounding_written_out(model) if options.precision == "float32" else model
-    conversion = convert_model(written, compare_shapes=not options.draft)
+    conversion = as_read or convert_model(written, compare_shapes=not options.draft)
     describe(conversion.network, model, options)
     judged_so = options.precision == "float32" or leaves_activations_here()
-    keeps_activations = judged_so and stores_integers(conversion.network)
+    keeps_activations = as_read is None and judged_so and stores_integers(conversion.network)
     if keeps_activations:
         keep_activations(conversion.network)
     if options.draft:

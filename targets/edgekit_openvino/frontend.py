@@ -63,6 +63,20 @@ def convert_model(model: Model, *, compare_shapes: bool = True) -> Conversion:
         return _loadable(_with_the_borders_of(model, network), tuple(error.ops))
 
 
+def read_by_openvino(model: Model) -> Conversion | None:
+    """What OpenVINO makes of the ONNX file by itself; None where it refuses or misreads it.
+
+    Its optimizations can make other numbers of this network than of the one with :func:`edgekit_openvino.corrections`
+    in it: behind a ReduceMax whose infinities are kept, say, scales of integers are not moved on.
+    """
+    if border_gaps(model) or misread_nodes(model):
+        return None
+    try:
+        return Conversion(_with_the_borders_of(model, _read_plainly(model)))
+    except (UnsupportedOpsError, InputError):
+        return None
+
+
 def _loadable(network: Any, expanded_ops: tuple[str, ...] = ()) -> Conversion:
     fuse_hard_sigmoids(network)
     widened = widen_where_not_loadable(network)
@@ -141,6 +155,11 @@ def _without(model: Model, names: Collection[str]) -> Model:
 
 
 def _read(model: Model) -> Any:
+    """What the frontend makes of the model, put right."""
+    return corrected(_read_plainly(model))
+
+
+def _read_plainly(model: Model) -> Any:
     """What the frontend makes of the model."""
     from edgekit_openvino.own_nodes import core
 
@@ -148,7 +167,7 @@ def _read(model: Model) -> Any:
         source = Path(folder) / "model.onnx"
         model.save(source)
         try:
-            return corrected(core().read_model(source))
+            return core().read_model(source)
         except RuntimeError as error:
             gaps = gaps_in(str(error), model.graph_model) or inner_gaps(model, last_line(error))
             if gaps:

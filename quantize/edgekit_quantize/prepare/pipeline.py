@@ -16,6 +16,7 @@ from edgekit_quantize.prepare.expand import drop_expands
 from edgekit_quantize.prepare.hardsigmoid import clip_hardsigmoids
 from edgekit_quantize.prepare.hardswish import fuse_hardswish
 from edgekit_quantize.prepare.opset import modern
+from edgekit_quantize.prepare.reductions import keep_reduced_axes
 from edgekit_quantize.prepare.scopes import name_values, sink_constants
 
 
@@ -45,6 +46,7 @@ def prepared(model: ir.Model, *, padded_shifts_as_convolutions: bool = False) ->
     fold_backward(graph)
     fuse_hardswish(model)
     clip_hardsigmoids(model)
+    keep_reduced_axes(model)
     fold_forward(graph)
     if padded_shifts_as_convolutions:
         shifts_to_convolutions(graph)

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+from edgekit.errors import UnsupportedOpsError
+from edgekit.registry import find_profile
+from edgekit.stages.load import Load
+from edgekit.target import BuildOptions
+from edgekit_openvino.frontend import read_by_openvino
+
+LARGEST = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 3, 4] x) => (float[1, 3] y) { y = ReduceMax<axes = [2], keepdims = 0>(x) }"""
+
+
+def operations(tmp_path: Path, text: str, options: BuildOptions) -> list[str]:
+    """The kinds of operations in what is built of a model."""
+    import openvino
+
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    target, profile = find_profile("intel-cpu")
+    artifact = target.build(Load()(tmp_path / "m.onnx").model, profile, tmp_path, options)
+    return [operation.get_type_name() for operation in openvino.Core().read_model(artifact.main).get_ordered_ops()]
+
+
+def test_what_is_mended_is_built_unless_the_onnx_file_ships(tmp_path: Path) -> None:
+    assert "Select" in operations(tmp_path, LARGEST, BuildOptions(draft=True))
+    assert "Select" in operations(tmp_path, LARGEST, BuildOptions(onnx_ships=True))
+    assert "Select" not in operations(tmp_path, LARGEST, BuildOptions(draft=True, onnx_ships=True))
+
+
+def test_what_openvino_misreads_is_refused_as_ever(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[2, 3, 4] x) => (float[2, 4] y) { y = ReduceLogSum<axes = [1], keepdims = 0>(x) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "reduced.onnx")
+    assert read_by_openvino(Load()(tmp_path / "reduced.onnx").model) is None
+    with pytest.raises(UnsupportedOpsError, match="ReduceLogSum"):
+        operations(tmp_path, text, BuildOptions(draft=True, onnx_ships=True))
