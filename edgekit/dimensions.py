@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from edgekit.errors import InputError
@@ -17,6 +18,32 @@ Sizes = range | tuple[int, ...]
 
 OpenDims = Mapping[str, Sizes]
 """The sizes of dimensions by their names."""
+
+
+@dataclass(frozen=True)
+class SizeRange:
+    """The least and the greatest size of a dimension in all samples."""
+
+    least: int
+    greatest: int
+
+    @property
+    def agreed(self) -> int | None:
+        """The size where all samples have the same; None where they differ."""
+        return self.least if self.least == self.greatest else None
+
+    @property
+    def sizes(self) -> int | Sizes:
+        """The size that all samples have, or all sizes from the least to the greatest."""
+        return self.least if self.least == self.greatest else range(self.least, self.greatest + 1)
+
+    def with_size(self, size: int) -> SizeRange:
+        """The range that has a further size in it."""
+        return self.joined(SizeRange(size, size))
+
+    def joined(self, other: SizeRange) -> SizeRange:
+        """The range that has both in it."""
+        return SizeRange(min(self.least, other.least), max(self.greatest, other.greatest))
 
 
 def parse_sizes(text: str, subject: str) -> int | Sizes:

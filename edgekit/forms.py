@@ -44,6 +44,8 @@ class HeldTo:
     accept: bool
     any_speed: bool
     """Whether a form that was chosen freely, quantized or in half precision, may be slower than the float model."""
+    sizes_of_samples: bool = False
+    """Whether open dimensions have the sizes of the samples, and nobody asked for others."""
 
 
 class Forms:
@@ -150,6 +152,7 @@ class Forms:
             evaluation=held_to.evaluation,
             floor_db=held_to.floor_db,
             accept=held_to.accept,
+            sizes_of_samples=held_to.sizes_of_samples,
         )
         verified = self._walk.run_stage(verify, built, Verified)
         sets = VerifyInstructionSets(

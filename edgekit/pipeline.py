@@ -28,6 +28,7 @@ from edgekit.execution.reference import Reference
 from edgekit.fingerprint import data_files, fingerprint, model_files
 from edgekit.float_form import AUTO, FLOAT32
 from edgekit.forms import Forms, HeldTo
+from edgekit.graph.default_sizes import Holds, SampledSizes
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
@@ -209,14 +210,14 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         loaded = walk.run_stage(Load(), request.model).model
         loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
         sampled = sampled_shapes(request.data, request.verify_data)
-        takes_free = all(target.takes_free_dimensions(profile) for target, profile in profiles)
-        sizes = None if takes_free else sampled.agreed
+        device = _held_sizes(profiles)
+        sizes = SampledSizes(sampled.ranges, sampled.count, device)
         fixed = walk.run_stage(FixShapes(request.shapes, defaults=True, sampled=sizes), loaded).model
         if needs_branch(fixed, profiles):
             choices = sampled_choices(fixed, request.data, request.verify_data)
             fixed = walk.run_stage(TakeBranch(choices), fixed).model
-        if not takes_free:
-            _require_one_size(fixed, sampled)
+        if device is not Holds.ANY:
+            _require_one_size(fixed, sampled, device)
         left_out = {spec.name for spec in loaded.inputs} - {spec.name for spec in fixed.inputs}
         fixed = with_states(fixed, request.states)
         original = loaded if not fixed.states and _takes_the_same(loaded, fixed) else fixed
@@ -265,6 +266,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             request.max_bytes,
             accept=request.accept,
             any_speed=request.is_sized or request.like is not None,
+            sizes_of_samples=not request.shapes.open_dims,
         )
         forms = Forms(walk, target, profile, folder, options, held_to, request.scheme)
         verified = forms.first_that_holds(quantized, request.precisions(target, profile), fates)
@@ -379,6 +381,13 @@ def _testified(walk: Walk, verified: Verified, witness: Witness | None, samples:
     return True
 
 
+def _held_sizes(profiles: Sequence[tuple[Target, Profile]]) -> Holds:
+    """Which sizes all of the devices take in a dimension."""
+    if all(target.takes_free_dimensions(profile) for target, profile in profiles):
+        return Holds.ANY
+    return Holds.RANGE if all(target.takes_open_dimensions(profile) for target, profile in profiles) else Holds.ONE
+
+
 def require_open_dimensions(shapes: ShapeRequest, target: Target, profile: Profile) -> None:
     """Checks that the target takes dimensions of several sizes, where some are asked for.
 
@@ -429,8 +438,8 @@ def _takes_the_same(loaded: Model, fixed: Model) -> bool:
     )
 
 
-def _require_one_size(model: Model, sampled: SampledShapes) -> None:
-    """Checks that samples do not have several sizes where the model leaves one free.
+def _require_one_size(model: Model, sampled: SampledShapes, device: Holds) -> None:
+    """Checks that samples do not have several sizes where the model leaves one free that the device has to know.
 
     Raises:
         InputError: They have.
@@ -441,14 +450,13 @@ def _require_one_size(model: Model, sampled: SampledShapes) -> None:
             called = "" if dim is None else f" ({dim})"
             least, greatest = found[axis].least, found[axis].greatest
             raise InputError(
-                "the samples have several sizes where the model leaves one free, and the device holds fixed shapes",
+                "the samples have several sizes where the model leaves one free, and the device "
+                + ("has to know which" if device is Holds.RANGE else "holds fixed shapes"),
                 subject=f"dimension {axis}{called} of input {spec.name!r}",
                 expected="one size",
                 found=f"{least} to {greatest} in {sampled.count} samples",
                 hint=f"fix it with {flag}, and give samples of that size"
-                + (
-                    "" if dim is None else f", or name the sizes, --dim {dim}={least}..{greatest}, where the device can"
-                ),
+                + (", or export it with a name for the dimension: then it stays open" if device is Holds.RANGE else ""),
             )
 
 

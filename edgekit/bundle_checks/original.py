@@ -55,14 +55,14 @@ def original_of(bundle: Bundle, model: Path) -> Model:
     for file, source in zip(files[1:], sources[1:], strict=True):
         _require_same(file, source, "the model's data file")
     options = bundle.manifest["options"]
-    asked = ShapeRequest.declared(options["dims"], options["shapes"])
     loaded = Load()(model).model
     labels = tuple(bundle.manifest["labels"] or ())
     declared = options.get("outputs")
     outputs = None if declared is None else DeclaredOutputs.parse(declared, bundle.path)
     loaded = replace(loaded, class_names=labels or loaded.class_names, declared=outputs)
-    sampled = stage_record(bundle.manifest, FixShapes.name).get("sampled")
-    fixed = FixShapes(asked, defaults=True, sampled=sampled)(loaded).model
+    completed = stage_record(bundle.manifest, FixShapes.name).get("request")
+    request = completed or {key: options[key] for key in ("dims", "shapes")}  # older bundles hold what was asked alone
+    fixed = FixShapes(ShapeRequest.declared(**request), defaults=completed is None)(loaded).model
     if taken := stage_record(bundle.manifest, TakeBranch.name):
         fixed = TakeBranch(taken["inputs"])(fixed).model
     return with_states(fixed, bundle.states)

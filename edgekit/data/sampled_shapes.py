@@ -8,18 +8,7 @@ from pathlib import Path
 
 from edgekit.data.npz import read_headers
 from edgekit.data.samples import sample_files
-
-
-@dataclass(frozen=True)
-class SizeRange:
-    """The least and the greatest size of a dimension in all samples."""
-
-    least: int
-    greatest: int
-
-    def with_size(self, size: int) -> SizeRange:
-        """The range that has a further size in it."""
-        return SizeRange(min(self.least, size), max(self.greatest, size))
+from edgekit.dimensions import SizeRange
 
 
 @dataclass(frozen=True)
@@ -30,14 +19,6 @@ class SampledShapes:
     """By the array's name, for each dimension; arrays whose ranks differ are not in it."""
     count: int
     """Of samples in ``.npz`` files."""
-
-    @property
-    def agreed(self) -> dict[str, tuple[int | None, ...]]:
-        """The sizes that are the same in all samples, by the array's name; None where they differ."""
-        return {
-            name: tuple(one.least if one.least == one.greatest else None for one in ranges)
-            for name, ranges in self.ranges.items()
-        }
 
 
 def sampled_shapes(*folders: Path | None) -> SampledShapes:

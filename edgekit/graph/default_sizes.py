@@ -6,7 +6,9 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
+from edgekit.dimensions import SizeRange, Sizes, written
 from edgekit.graph.shape_request import ShapeRequest, terms
 from edgekit.model import Dim, ValueSpec
 
@@ -26,26 +28,40 @@ STATED_SIZE = "imgsz"
 
 @dataclass(frozen=True)
 class DefaultSize:
-    """A size that a free dimension gets."""
+    """What a free dimension gets: a size, or several that it stays open for."""
 
     input: str
     axis: int
     dimension: str | None
     """Its name; None where it has none."""
-    size: int
+    size: int | Sizes
     why: str
-    sampled: bool = False
-    """Whether the samples have it."""
 
     def __str__(self) -> str:
         called = "" if self.dimension is None else f" ({self.dimension})"
         other = f"--shape {self.input}=SIZE,…" if self.dimension is None else f"--dim {self.dimension}=SIZE"
         place = f"dimension {self.axis}{called} of input {self.input!r}"
-        return f"{place} is {self.size}, {self.why}; {other} makes it another"
+        return f"{place} is {written(self.size)}, {self.why}; {other} makes it another"
 
 
-SampledSizes = Mapping[str, Sequence[int | None]]
-"""The sizes that samples have, by the input's name; None where they differ from sample to sample."""
+class Holds(StrEnum):
+    """Which sizes a device takes in one dimension of a built model."""
+
+    ONE = "one"
+    RANGE = "range"
+    """All of a range, which is known when the model is built."""
+    ANY = "any"
+
+
+@dataclass(frozen=True)
+class SampledSizes:
+    """The sizes that samples have, and what the device can make of them."""
+
+    ranges: Mapping[str, Sequence[SizeRange]]
+    """By the input's name, for each dimension."""
+    count: int
+    """How many samples there are."""
+    device: Holds
 
 
 def with_default_sizes(
@@ -57,8 +73,10 @@ def with_default_sizes(
     """A request completed by the sizes of free dimensions that it leaves out.
 
     Of an input the first dimension that is called as batches are is 1, and so is one that stands first of two or more
-    and is free, unless its name says that it counts steps, or another dimension of the input is called as batches are.
-    Height and width of a picture are what the file states. Others are what the samples have.
+    and is free, unless its name says that it counts steps, another dimension of the input is called as batches are, or
+    several samples are there of which each has more. Height and width of a picture are those of the samples, else what
+    the file states. Others are what the samples have where the device does not take any size: one size where all
+    samples have the same, else the range of them if the device takes ranges and the dimension has a name.
 
     Args:
         request: What was asked for, which always wins.
@@ -67,55 +85,81 @@ def with_default_sizes(
         sampled: The sizes that samples have; None without samples.
 
     Returns:
-        The completed request, and the sizes that it got, each dimension once.
+        The completed request, and what it got, each dimension once.
     """
     found: list[DefaultSize] = []
-    sizes: dict[str, int] = {}
+    sizes: dict[str, int | Sizes] = {}
     shapes: dict[str, list[int | None]] = {}
+    known = _ranges(inputs, sampled)
     for spec in inputs:
         if spec.name in request.shapes or spec.shape is None:
             continue
-        defaults = _defaults(spec, inputs, metadata)
-        from_samples = _sampled(spec, (sampled or {}).get(spec.name, ()))
-        reasons = {axis: (size, "as in the samples") for axis, size in from_samples.items()} | defaults
-        for axis, (size, why) in sorted(reasons.items()):
+        for axis, (size, why) in sorted(_defaults(spec, inputs, metadata, sampled, known).items()):
             dim = spec.shape[axis]
             if isinstance(dim, str):
                 if dim in request.dims or dim in sizes:
                     continue
                 sizes[dim] = size
-            else:
+            elif isinstance(size, int):
                 shapes.setdefault(spec.name, [None] * len(spec.shape))[axis] = size
-            dimension = dim if isinstance(dim, str) else None
-            found.append(DefaultSize(spec.name, axis, dimension, size, why, axis not in defaults))
+            found.append(DefaultSize(spec.name, axis, dim if isinstance(dim, str) else None, size, why))
     return replace(request, dims={**request.dims, **sizes}, shapes={**request.shapes, **shapes}), found
 
 
-def _defaults(spec: ValueSpec, inputs: Sequence[ValueSpec], metadata: Mapping[str, str]) -> dict[int, tuple[int, str]]:
+Ranges = Mapping[tuple[str, int], SizeRange]
+"""By the input's name and the axis."""
+
+
+def _defaults(
+    spec: ValueSpec,
+    inputs: Sequence[ValueSpec],
+    metadata: Mapping[str, str],
+    sampled: SampledSizes | None,
+    known: Ranges,
+) -> dict[int, tuple[int | Sizes, str]]:
     """The sizes of an input's free dimensions, by axis, each with the reason."""
     shape = spec.shape or ()
-    batch = _batch_axis(shape)
-    found = {} if batch is None else {batch: (1, "one sample")}
-    if not found and len(shape) > 1 and not isinstance(shape[0], int) and _may_count_samples(shape[0], inputs):
-        found[0] = (1, "one sample")
+    found: dict[int, tuple[int | Sizes, str]] = {}
+    for axis, dim in enumerate(shape):
+        one = known.get((spec.name, axis))
+        if one is None or sampled is None or sampled.device is Holds.ANY:
+            continue
+        if one.agreed is not None or (isinstance(dim, str) and sampled.device is Holds.RANGE):
+            found[axis] = (one.sizes, "as in the samples")
     stated = _stated_size(metadata)
     if stated is not None and len(inputs) == 1 and len(shape) == PICTURE_RANK and isinstance(shape[1], int):
         for axis, size in zip((2, 3), stated, strict=True):
-            if not isinstance(shape[axis], int):
+            one = known.get((spec.name, axis))
+            if one is not None and one.agreed not in (None, size):
+                found[axis] = (one.sizes, f"as in the samples; the file states {size} ({STATED_SIZE})")
+            elif not isinstance(shape[axis], int):
                 found[axis] = (size, f"which the file states ({STATED_SIZE})")
+    batch = _batch_axis(shape)
+    if batch is not None:
+        found[batch] = (1, "one sample")
+    elif len(shape) > 1 and not isinstance(shape[0], int) and _may_count_samples(shape[0], inputs):
+        several = sampled is not None and sampled.count > 1
+        if not (several and (spec.name, 0) in known and known[spec.name, 0].least > 1):
+            found[0] = (1, "one sample")
     return found
 
 
-def _sampled(spec: ValueSpec, sizes: Sequence[int | None]) -> dict[int, int]:
-    """The sizes that samples have in an input's free dimensions, by axis."""
-    shape = spec.shape or ()
-    if len(shape) != len(sizes):
-        return {}
-    return {
-        axis: size
-        for axis, (dim, size) in enumerate(zip(shape, sizes, strict=True))
-        if size is not None and (dim is None or (isinstance(dim, str) and terms(dim) == {dim}))
-    }
+def _ranges(inputs: Sequence[ValueSpec], sampled: SampledSizes | None) -> Ranges:
+    """The sizes that samples have in free dimensions; those of one name are taken together."""
+    found: dict[tuple[str, int], SizeRange] = {}
+    by_name: dict[str, SizeRange] = {}
+    named: dict[tuple[str, int], str] = {}
+    for spec in inputs if sampled is not None else ():
+        ranges = sampled.ranges.get(spec.name, ()) if sampled is not None else ()
+        if spec.shape is None or len(spec.shape) != len(ranges):
+            continue
+        for axis, (dim, one) in enumerate(zip(spec.shape, ranges, strict=True)):
+            if dim is None:
+                found[spec.name, axis] = one
+            elif isinstance(dim, str) and terms(dim) == {dim}:
+                named[spec.name, axis] = dim
+                by_name[dim] = one.joined(by_name.get(dim, one))
+    return found | {place: by_name[dim] for place, dim in named.items()}
 
 
 def _batch_axis(shape: Sequence[Dim]) -> int | None:

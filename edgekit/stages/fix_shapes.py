@@ -73,8 +73,8 @@ class FixShapes(Stage[Model]):
             "folded_nodes": _node_count(fixed) - _node_count(folded),
             "warnings": warnings,
         }
-        if self._sampled is not None:
-            record["sampled"] = _sampled_shapes(by_default, given.inputs)
+        if self._defaults:
+            record["request"] = request.as_record()
         return StageResult(folded, record)
 
     def ensures(self, given: Model, result: StageResult) -> None:
@@ -150,16 +150,6 @@ def dynamic_dimensions(model: Model) -> Iterator[tuple[ValueSpec, int, Dim, str]
             elif dim is None:
                 sizes = ",".join(str(other) if isinstance(other, int) else "SIZE" for other in spec.shape or ())
                 yield spec, axis, dim, f"--shape {spec.name}={sizes}"
-
-
-def _sampled_shapes(found: list[DefaultSize], inputs: tuple[ValueSpec, ...]) -> dict[str, list[int | None]]:
-    """The sizes that the samples gave, by the input's name; None where another reason did."""
-    ranks = {spec.name: len(spec.shape or ()) for spec in inputs}
-    shapes: dict[str, list[int | None]] = {}
-    for one in found:
-        if one.sampled:
-            shapes.setdefault(one.input, [None] * ranks[one.input])[one.axis] = one.size
-    return shapes
 
 
 def _runs_where(given: Model, fixed: Model) -> bool:

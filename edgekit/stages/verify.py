@@ -64,6 +64,8 @@ class Verify(Stage[Built]):
         floor_db: The SQNR that outputs have to reach over all samples; None for the default.
         accept: Whether outputs that miss their floors are taken, unless they are broken
             (:meth:`edgekit.comparison.accuracy.Accuracy.is_broken`).
+        sizes_of_samples: Whether open dimensions have the sizes of the samples, and nobody asked for others. Then a
+            combination of sizes at which the original does not run is a warning.
     """
 
     name: ClassVar[str] = "verify"
@@ -81,6 +83,7 @@ class Verify(Stage[Built]):
         evaluation: Evaluation | None = None,
         floor_db: float | None = None,
         accept: bool = False,
+        sizes_of_samples: bool = False,
     ) -> None:
         self._original = original
         self._target = target
@@ -92,6 +95,7 @@ class Verify(Stage[Built]):
         self._evaluation = evaluation
         self._floor_db = floor_db
         self._accept = accept
+        self._sizes_of_samples = sizes_of_samples
 
     def run(self, given: Built) -> Verified:
         """The same, with its accuracy.
@@ -116,8 +120,9 @@ class Verify(Stage[Built]):
                 subject=self._original.name,
                 hint="give real samples with --data",
             ) from error
-        accuracy = replace(accuracy, sizes=self._at_sizes(given, reference, runner))
-        warnings = [
+        sizes, untried = self._at_sizes(given, reference, runner)
+        accuracy = replace(accuracy, sizes=sizes)
+        warnings = untried + [
             f"output {name!r} is determined to {limit:.0f} dB only on these inputs: so far do executions of the "
             "original agree whose inputs and weights differ by half a unit in the last place"
             for name, limit in accuracy.self_agreement_db.items()
@@ -222,22 +227,27 @@ class Verify(Stage[Built]):
             )
         return {"metric": evaluation.name, "reference": original, "built": built, "drop": drop}
 
-    def _at_sizes(self, given: Built, reference: Original, runner: Runner) -> tuple[SizeAccuracy, ...]:
-        """The accuracy at each size that is tried of the open dimensions, if it is enough at all of them."""
-        found = []
+    def _at_sizes(
+        self, given: Built, reference: Original, runner: Runner
+    ) -> tuple[tuple[SizeAccuracy, ...], list[str]]:
+        """The accuracy at each size that is tried of the open dimensions, if it is enough; what could not be tried."""
+        found, untried = [], []
         for sizes in trials(given.model.open_dims) if given.model.open_dims else ():
             samples = SizedSamples(self._samples, self._original.fed_inputs, sizes, SAMPLES_A_SIZE)
             place = ", ".join(f"{name}={size}" for name, size in sizes.items())
             try:
                 accuracy = self.accepted(given, samples, reference, runner, f"{self._original.name} at {place}")
             except NotRunnableError as error:
+                if self._sizes_of_samples:
+                    untried.append(f"not tried at {place}, where the original does not run: {error.cause}")
+                    continue
                 raise InputError(
                     f"does not run at {place}: {error.cause}",
                     subject=self._original.name if error.node is None else f"node {error.node!r}",
                     hint="ask with --dim for sizes that the model takes, as a list: --dim NAME=SIZE,SIZE,…",
                 ) from error
             found.append(SizeAccuracy(sizes, len(samples), accuracy.outputs))
-        return tuple(found)
+        return tuple(found), untried
 
 
 class InaccurateError(RequirementError):

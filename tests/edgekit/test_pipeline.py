@@ -252,24 +252,60 @@ def test_a_device_of_fixed_shapes_has_the_sizes_of_the_samples(
     assert verify_bundle(bundle, data, model).accuracy is not None
 
 
-def test_samples_of_several_sizes_are_named_where_the_device_holds_one(
+def test_a_dimension_has_the_range_of_the_samples_on_a_device_that_takes_one(
     tmp_path: Path, onnx_file: Callable[..., Path]
 ) -> None:
     model, data = onnx_file(STEPS), drawn(tmp_path / "data", 16, 12, 30)
-    with pytest.raises(InputError) as failure:
-        packaged(tmp_path / "out", model, "ios18", data=data, quantize="none")
-    assert str(failure.value) == (
-        "dimension 1 (steps) of input 'x': the samples have several sizes where the model leaves one free, and the "
-        "device holds fixed shapes\n"
-        "expected: one size\n"
-        "found: 12 to 30 in 3 samples\n"
-        "hint: fix it with --dim steps=SIZE, and give samples of that size, or name the sizes, --dim steps=12..30, "
-        "where the device can"
-    )
-    bundle = packaged(
-        tmp_path / "open", model, "ios18", data=data, quantize="none", shapes=ShapeRequest({"steps": range(12, 31)})
-    )
+    bundle = packaged(tmp_path / "out", model, "ios18", data=data, quantize="none")
     assert [feature["shape"] for feature in bundle.manifest["inputs"]] == [[1, "steps"]]
+    assert bundle.open_dims == {"steps": range(12, 31)}
+    assert verify_bundle(bundle, data, model).accuracy is not None
+
+
+@pytest.mark.parametrize(
+    ("dimension", "target", "hint"),
+    [
+        ("steps", "intel-npu", "fix it with --dim steps=SIZE, and give samples of that size"),
+        (
+            "?",
+            "ios18",
+            "fix it with --shape x=1,SIZE, and give samples of that size, or export it with a name for the dimension: "
+            "then it stays open",
+        ),
+    ],
+)
+def test_samples_of_several_sizes_are_named_where_the_device_cannot_hold_them(
+    tmp_path: Path, onnx_file: Callable[..., Path], dimension: str, target: str, hint: str
+) -> None:
+    model, data = onnx_file(STEPS.replace("steps", dimension)), drawn(tmp_path / "data", 16, 12, 30)
+    with pytest.raises(InputError) as failure:
+        packaged(tmp_path / "out", model, target, data=data, quantize="none")
+    called = "" if dimension == "?" else f" ({dimension})"
+    device = "has to know which" if target == "ios18" else "holds fixed shapes"
+    assert str(failure.value) == (
+        f"dimension 1{called} of input 'x': the samples have several sizes where the model leaves one free, and the "
+        f"device {device}\nexpected: one size\nfound: 12 to 30 in 3 samples\nhint: {hint}"
+    )
+
+
+# Copies rows of a table: what the indices are good for depends on how many rows a sample has.
+LOOKUP = "f (float[rows, 3] x, int64[picks] i) => (float[picks, 3] y) { y = Gather <axis = 0> (x, i) }"
+
+
+@pytest.mark.parametrize("target", ["ios18", "onnxruntime"])
+def test_sizes_that_fit_no_sample_are_not_tried_where_nobody_asked_for_them(
+    tmp_path: Path, onnx_file: Callable[..., Path], target: str
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for number, (rows, picks) in enumerate([(4, 9), (7, 5), (5, 12)]):
+        x = np.random.default_rng(number).standard_normal((rows, 3)).astype(np.float32)
+        np.savez(data / f"{number}.npz", x=x, i=np.arange(picks)[::-1] % rows)
+    bundle = packaged(tmp_path / "out", onnx_file(LOOKUP), target, data=data, quantize="none")
+    assert [feature["shape"] for feature in bundle.manifest["inputs"]] == [["rows", 3], ["picks"]]
+    assert verify_bundle(bundle, data, onnx_file(LOOKUP)).accuracy is not None
+    warnings = [text for stage in bundle.manifest["stages"] for text in stage["record"].get("warnings", [])]
+    assert any(text.startswith("not tried at rows=4, picks=5") for text in warnings) == (target == "ios18")
 
 
 def test_random_inputs_that_the_model_cannot_take(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:

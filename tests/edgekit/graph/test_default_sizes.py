@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from edgekit.graph.default_sizes import SampledSizes, with_default_sizes
+from edgekit.dimensions import SizeRange
+from edgekit.graph.default_sizes import Holds, SampledSizes, with_default_sizes
 from edgekit.graph.shape_request import ShapeRequest
 from edgekit.model import Dim, ValueSpec
 
@@ -13,11 +14,18 @@ def completed(
     *shapes: Shape,
     request: ShapeRequest | None = None,
     metadata: dict[str, str] | None = None,
-    sampled: SampledSizes | None = None,
+    sampled: dict[str, tuple[int | tuple[int, int], ...]] | None = None,
+    device: Holds = Holds.ONE,
+    count: int = 3,
 ) -> tuple[list[Shape], list[str]]:
     """The inputs' shapes with the default sizes put in, and what is said of them."""
     inputs = [ValueSpec(f"x{number}", "float32", shape) for number, shape in enumerate(shapes)]
-    whole, found = with_default_sizes(request or ShapeRequest(), inputs, metadata or {}, sampled)
+    ranges = {
+        name: tuple(SizeRange(*size) if isinstance(size, tuple) else SizeRange(size, size) for size in sizes)
+        for name, sizes in (sampled or {}).items()
+    }
+    known = None if sampled is None else SampledSizes(ranges, count, device)
+    whole, found = with_default_sizes(request or ShapeRequest(), inputs, metadata or {}, known)
     sizes = whole.sizes(inputs)
     return [whole.shape(spec, sizes) or () for spec in inputs], list(map(str, found))
 
@@ -91,9 +99,9 @@ def test_a_size_that_says_nothing_is_passed_over(stated: str) -> None:
     assert completed((1, 3, "h", "w"), metadata={"imgsz": stated})[0] == [(1, 3, "h", "w")]
 
 
-def test_free_dimensions_get_the_sizes_of_samples() -> None:
-    sampled = {"x0": (1, 16000), "x1": (2, 5)}
-    shapes, told = completed(("batch", "samples"), (2, None), sampled=sampled)
+@pytest.mark.parametrize("device", [Holds.ONE, Holds.RANGE])
+def test_free_dimensions_get_the_sizes_of_samples(device: Holds) -> None:
+    shapes, told = completed(("batch", "samples"), (2, None), sampled={"x0": (1, 16000), "x1": (2, 5)}, device=device)
     assert shapes == [(1, 16000), (2, 5)]
     assert told == [
         "dimension 0 (batch) of input 'x0' is 1, one sample; --dim batch=SIZE makes it another",
@@ -102,16 +110,54 @@ def test_free_dimensions_get_the_sizes_of_samples() -> None:
     ]
 
 
+def test_a_dimension_stays_open_for_the_sizes_of_samples_where_the_device_takes_a_range() -> None:
+    inputs = [ValueSpec("x0", "int64", ("N", "tokens")), ValueSpec("x1", "int64", ("N", "tokens", None))]
+    ranges = {
+        "x0": (SizeRange(1, 1), SizeRange(5, 9)),
+        "x1": (SizeRange(1, 1), SizeRange(3, 8), SizeRange(2, 4)),
+    }
+    for device, expected in ((Holds.RANGE, range(3, 10)), (Holds.ONE, None), (Holds.ANY, None)):
+        request, told = with_default_sizes(ShapeRequest(), inputs, {}, SampledSizes(ranges, 4, device))
+        assert request.open_dims == ({} if expected is None else {"tokens": expected})
+        assert request.shapes == {}
+        if expected is not None:
+            assert str(told[1]) == (
+                "dimension 1 (tokens) of input 'x0' is 3..9, as in the samples; --dim tokens=SIZE makes it another"
+            )
+
+
+def test_a_device_that_takes_any_size_gets_none_of_the_samples() -> None:
+    assert completed(("batch", "T"), sampled={"x0": (1, 16)}, device=Holds.ANY)[0] == [(1, "T")]
+
+
+@pytest.mark.parametrize("name", [None, "D", "num_nodes", "unk__214"])
+def test_what_stands_first_and_is_more_in_every_sample_counts_no_samples(name: str | None) -> None:
+    assert completed((name, 85), sampled={"x0": (6, 85)})[0] == [(6, 85)]
+    assert completed((name, 85), sampled={"x0": ((8, 29), 85)})[0] == [(name, 85)]
+    assert completed((name, 85), sampled={"x0": (6, 85)}, device=Holds.ANY)[0] == [(name, 85)]
+    assert completed((name, 85), sampled={"x0": ((1, 29), 85)})[0] == [(1, 85)]
+    assert completed((name, 85), sampled={"x0": (6, 85)}, count=1)[0] == [(1, 85)], "several samples in one array"
+
+
 def test_samples_stacked_in_one_array_make_no_batch() -> None:
     """A folder with one array of all samples is refused later, with the shape that was expected."""
     sampled = {"x0": (100, 3, 96, 128)}
     assert completed(("batch", 3, "height", "width"), sampled=sampled)[0] == [(1, 3, 96, 128)]
-    stated = {"imgsz": "[480, 640]"}
-    assert completed(("batch", 3, "height", "width"), sampled=sampled, metadata=stated)[0] == [(1, 3, 480, 640)]
+
+
+def test_pictures_have_the_sizes_of_the_samples_whatever_the_file_states() -> None:
+    stated, free = {"imgsz": "[480, 640]"}, ("batch", 3, "height", "width")
+    shapes, told = completed(free, sampled={"x0": (1, 3, 96, 640)}, metadata=stated)
+    assert shapes == [(1, 3, 96, 640)]
+    assert told[1] == (
+        "dimension 2 (height) of input 'x0' is 96, as in the samples; the file states 480 (imgsz); --dim height=SIZE "
+        "makes it another"
+    )
+    assert completed(free, sampled={"x0": (1, 3, (96, 128), (96, 128))}, metadata=stated)[0] == [(1, 3, 480, 640)]
 
 
 def test_sizes_that_say_nothing_of_a_dimension_are_ignored() -> None:
-    sampled = {"x0": (None, 7), "x1": (3,), "other": (1, 1), "x2": (9,)}
+    sampled = {"x0": ((4, 5), 7), "x1": (3,), "other": (1, 1), "x2": (9,)}
     shapes, _ = completed(("time", "width"), (1, "steps"), ("width + 1",), sampled=sampled)
     assert shapes == [("time", 7), (1, "steps"), (8,)]
 
