@@ -78,8 +78,14 @@ def zeros(sizes: Sequence[Any]) -> Any:
     """A tensor of zeros; open sizes are vectors of one element that the program computes."""
     if all(map(is_number, sizes)):
         return np.zeros([int(size) for size in sizes], np.float32)
-    vectors = [np.array([size], np.int32) if is_number(size) else size for size in sizes]
-    return mb.fill(shape=mb.concat(values=vectors, axis=0), value=np.float32(0))
+    return mb.fill(shape=vector(sizes), value=np.float32(0))
+
+
+def vector(sizes: Sequence[Any]) -> Any:
+    """Sizes as one vector; open ones are vectors of one element that the program computes."""
+    if all(map(is_number, sizes)):
+        return np.array(sizes, np.int32)
+    return mb.concat(values=[np.array([size], np.int32) if is_number(size) else size for size in sizes], axis=0)
 
 
 def size_of(var: Var, axis: int) -> Any:

@@ -53,9 +53,13 @@ def gather(ctx: Context, x: Value, indices: Value, *, axis: int = 0) -> Var | Va
 
 def gathered(x: Value, indices: Value, axis: int) -> Var:
     """Slices of an axis at indices."""
-    size = x.shape[axis] if runtime_shapes.is_number(x.shape[axis]) else runtime_shapes.size_of(x.var, axis)
-    places = nonnegative(indices, size)
+    places = nonnegative(indices, size_along(x, axis))
     return through_int32(x, lambda var: mb.gather(x=var, indices=places, axis=axis))
+
+
+def size_along(x: Value, axis: int) -> Any:
+    """A size: a number, or where it is open a vector of one element that the program computes."""
+    return x.shape[axis] if runtime_shapes.is_number(x.shape[axis]) else runtime_shapes.size_of(x.var, axis)
 
 
 @lowering("GatherElements", versions=[11, 13])
@@ -68,12 +72,11 @@ def gather_elements(ctx: Context, x: Value, indices: Value, *, axis: int = 0) ->
             raise Unsupported(f"a tensor of rank {x.rank} whose indices cover a part of it only")
         found = gather_elements(ctx, around(x, axis), around(indices, axis), axis=1)
         return of_shape(found if isinstance(found, Value) else computed(found, x.dtype), indices.static_shape)
-    size = x.static_shape[axis]
-    covered = [size if dim == axis else wanted for dim, wanted in enumerate(indices.static_shape)]
-    if tuple(covered) != x.static_shape:
-        part = mb.slice_by_size(x=x.var, begin=[0] * x.rank, size=covered)
-        x = computed(part, x.dtype)
-    places = nonnegative(indices, size)
+    places = nonnegative(indices, size_along(x, axis))
+    covered = [x if dim == axis else indices for dim in range(x.rank)]
+    if any(of.shape[dim] != size for dim, (of, size) in enumerate(zip(covered, x.shape, strict=True))):
+        sizes = runtime_shapes.vector([size_along(of, dim) for dim, of in enumerate(covered)])
+        x = computed(mb.slice_by_size(x=x.var, begin=[0] * x.rank, size=sizes), x.dtype)
     return through_int32(x, lambda var: mb.gather_along_axis(x=var, indices=places, axis=axis))
 
 
@@ -122,7 +125,7 @@ def scatter_elements(
     axis = normalized_axis(axis, data.rank)
     mode = mode_of(reduction)
     x, values = written(data, updates)
-    places = nonnegative(indices, data.static_shape[axis])
+    places = nonnegative(indices, size_along(data, axis))
     if not indices.is_static:
         tuples = runtime_shapes.index_tuples(places, axis)
         return restored(data, mb.scatter_nd(data=x, indices=tuples, updates=values, mode=mode))
@@ -130,7 +133,7 @@ def scatter_elements(
         return data
     covers_all = all(
         have == wanted
-        for dim, (have, wanted) in enumerate(zip(data.static_shape, indices.static_shape, strict=True))
+        for dim, (have, wanted) in enumerate(zip(data.shape, indices.static_shape, strict=True))
         if dim != axis
     )
     if covers_all:

@@ -343,3 +343,45 @@ def test_a_fixed_axis_is_gathered_from_beside_open_ones(tmp_path, rng):
     model = network(["n", 3], [make_node("Gather", ["x", "places"], ["y"], axis=1)], {"places": np.array([2, -3])})
     package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"n": range(1, 4)})
     assert_agrees(model, package, [(1, 3), (3, 3)], rng)
+
+
+def at_largest(axis, use):
+    """Uses the places of the largest elements along an axis of [n, 4]."""
+    return [make_node("ArgMax", ["x"], ["i"], axis=axis, keepdims=1), *use]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        at_largest(1, [make_node("GatherElements", ["x", "i"], ["y"], axis=1)]),
+        at_largest(0, [make_node("GatherElements", ["x", "i"], ["y"], axis=0)]),
+        at_largest(
+            0,
+            [
+                make_node("Slice", ["i", "zero", "two", "one"], ["part"]),
+                make_node("GatherElements", ["x", "part"], ["y"], axis=0),
+            ],
+        ),
+        at_largest(
+            1,
+            [
+                make_node("ReduceMax", ["x"], ["m"], axes=[1]),
+                make_node("ScatterElements", ["x", "i", "m"], ["y"], axis=1, reduction="add"),
+            ],
+        ),
+        at_largest(
+            0,
+            [
+                make_node("ReduceMax", ["x"], ["m"], axes=[0]),
+                make_node("ScatterElements", ["x", "i", "m"], ["y"], axis=0, reduction="add"),
+            ],
+        ),
+    ],
+    ids=["gather columns", "gather rows", "gather some rows", "scatter columns", "scatter rows"],
+)
+def test_elements_at_indices_of_any_number_of_rows(tmp_path, rng, nodes):
+    numbers = {"zero": np.array([0]), "two": np.array([2]), "one": np.array([1])}
+    used = {name: number for name, number in numbers.items() if any(name in node.input for node in nodes)}
+    model = network(["n", 4], nodes, used)
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"n": range(1, 9)})
+    assert_agrees(model, package, [(2, 4), (8, 4), (5, 4)], rng)
