@@ -99,6 +99,11 @@ class Bundle:
         return tuple(feature_from_record(record) for record in self.manifest["outputs"])
 
     @property
+    def nan_inputs(self) -> frozenset[str]:
+        """The inputs that may hold NaN, which stands for a missing value."""
+        return frozenset(feature.name for feature in self.inputs if feature.takes_nan)
+
+    @property
     def states(self) -> Mapping[str, str]:
         """What the built model keeps from one run to the next: the original's inputs, each with what replaces it."""
         return {record["name"]: record["replaced_by"] for record in self.manifest.get("states", ())}
@@ -347,6 +352,7 @@ def feature_record(feature: Feature) -> dict[str, Any]:
         "native_name": feature.native_name,
         "native_dtype": feature.native_dtype,
         "native_shape": list(feature.native_shape),
+        **({"takes_nan": True} if feature.takes_nan else {}),
     }
 
 

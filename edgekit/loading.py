@@ -163,7 +163,7 @@ class LoadedBundle:
 
     def _read(self, file: Path) -> dict[str, Any]:
         if file.suffix.casefold() == ".npz":
-            arrays: dict[str, Any] = read_npz(file)
+            arrays: dict[str, Any] = read_npz(file, self._bundle.nan_inputs)
             if LABEL_ARRAY not in {spec.name for spec in self.inputs}:
                 arrays.pop(LABEL_ARRAY, None)
             return arrays

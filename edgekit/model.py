@@ -76,6 +76,9 @@ class Model:
     """Names of the classes by index, where the file tells them, or the user."""
     declared: DeclaredOutputs | None = None
     """What the user says of the outputs."""
+    nan_inputs: frozenset[str] = frozenset()
+    """Inputs that may hold NaN, which the model as it was loaded takes for a missing value; see
+    :mod:`edgekit.data.missing_values`."""
 
     @property
     def graph(self) -> ir.Graph:
@@ -143,7 +146,7 @@ class Model:
         return any(value.dtype in halves for value in (*self.graph.inputs, *self.graph.initializers.values(), *made))
 
     def with_graph(self, graph_model: ir.Model) -> Model:
-        """The same model by origin, open dimensions, states and metadata, with another graph."""
+        """The same model by origin, open dimensions, states, metadata and more, with another graph."""
         for key, text in self.metadata.items():
             graph_model.metadata_props.setdefault(key, text)
         return replace(self, graph_model=graph_model)

@@ -410,7 +410,9 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
         if order.labels is not None:
             check_class_names(class_names, order.labels, fixed.outputs)
         fixed = replace(fixed, class_names=class_names)
-        samples = open_samples(order.data, fixed.inputs, preprocessing, class_names, fixed.open_dims)
+        samples = open_samples(
+            order.data, fixed.inputs, preprocessing, class_names, fixed.open_dims, nan_inputs=fixed.nan_inputs
+        )
     simplified = _simplified(walk, fixed)
     before = simplified.weight_bytes
     model, record = _quantized(

@@ -470,7 +470,9 @@ def _samples(
     """The samples to calibrate on, if any, and those to verify on."""
 
     def opened(folder: Path) -> Samples:
-        return open_samples(folder, model.fed_inputs, preprocessing, class_names, model.open_dims, left_out)
+        return open_samples(
+            folder, model.fed_inputs, preprocessing, class_names, model.open_dims, left_out, model.nan_inputs
+        )
 
     calibration = None if request.data is None else opened(request.data)
     if request.verify_data is not None:

@@ -85,7 +85,7 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
 def _sizes(model: Model, files: Sequence[Path]) -> tuple[dict[str, int], list[str]]:
     """The sizes of named free dimensions that the first sample tells, and the names of those that nothing tells."""
     request, _ = with_default_sizes(ShapeRequest(), model.inputs, model.metadata)
-    first = read_npz(files[0]) if files and files[0].suffix.lower() == ".npz" else {}
+    first = read_npz(files[0], model.nan_inputs) if files and files[0].suffix.lower() == ".npz" else {}
     told: dict[str, int] = {}
     unknown: list[str] = []
     for spec in model.inputs:

@@ -98,6 +98,8 @@ class Feature:
     native_name: str
     native_dtype: str
     native_shape: tuple[int | str | None, ...]
+    takes_nan: bool = False
+    """Whether it is an input that may hold NaN, which stands for a missing value; a build need not say so."""
 
 
 @dataclass(frozen=True)

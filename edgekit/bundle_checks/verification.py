@@ -189,6 +189,7 @@ def _verify_executed(
         tuple(bundle.manifest["labels"] or ()),
         bundle.open_dims,
         stage_record(bundle.manifest, TakeBranch.name).get("left_out", ()),
+        bundle.nan_inputs,
     )
     if model is not None:
         accuracy = _against_original(bundle, runner, samples, original_of(bundle, model), step)

@@ -61,22 +61,28 @@ def hold_labels(
     return True
 
 
-def read_npz(file: Path) -> dict[str, np.ndarray]:
+def read_npz(file: Path, nan_inputs: Collection[str] = ()) -> dict[str, np.ndarray]:
     """All arrays of a file.
 
+    Args:
+        file: The sample.
+        nan_inputs: The inputs that may hold NaN; recorded outputs may anyway.
+
     Raises:
-        InputError: The file is damaged, or holds NaN.
+        InputError: The file is damaged, or another array holds NaN.
     """
     with _damage_named(file), open_regular(file, SAMPLE_BYTES) as stream, np.load(stream, allow_pickle=False) as arrays:
         feeds = {name: arrays[name] for name in arrays.files}
     for name, array in feeds.items():
-        if not name.startswith(OUTPUT_PREFIX) and array.dtype.kind == "f" and np.isnan(array).any():
+        if name in nan_inputs or name.startswith(OUTPUT_PREFIX):
+            continue
+        if array.dtype.kind == "f" and np.isnan(array).any():
             raise InputError(
                 "the sample holds NaN",
                 subject=file,
                 expected=f"numbers in array {name!r}",
                 found=f"{np.count_nonzero(np.isnan(array))} of {array.size} values are NaN",
-                hint="leave the sample out, or mend what wrote it",
+                hint=_nan_hint(nan_inputs),
             )
     return feeds
 
@@ -183,6 +189,16 @@ def _damage_named(file: Path) -> Iterator[None]:
             subject=file,
             expected="a .npz file as numpy.savez writes it, without Python objects",
         ) from error
+
+
+def _nan_hint(nan_inputs: Collection[str]) -> str:
+    if nan_inputs:
+        named = ", ".join(map(repr, sorted(nan_inputs)))
+        return f"only {named} may hold NaN: leave the sample out, or mend what wrote it"
+    return (
+        "leave the sample out, or mend what wrote it; an input may hold NaN where a tree ensemble, an Imputer or IsNaN "
+        "takes it for a missing value"
+    )
 
 
 def _shape_hint(shape: tuple[int, ...], spec: ValueSpec) -> str | None:

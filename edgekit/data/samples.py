@@ -161,6 +161,7 @@ def open_samples(
     class_names: Sequence[str] = (),
     open_dims: OpenDims | None = None,
     left_out: Collection[str] = (),
+    nan_inputs: Collection[str] = (),
 ) -> FolderSamples:
     """The samples in ``folder`` for a model with these inputs.
 
@@ -174,6 +175,7 @@ def open_samples(
         class_names: Names of the classes by index, so that labels may be written as names.
         open_dims: The sizes that dimensions of the inputs may take; pictures and sounds get the default ones.
         left_out: Inputs of the original that the model has no more; their arrays are ignored.
+        nan_inputs: The inputs that may hold NaN.
 
     Raises:
         InputError: The folder is missing, empty or mixed, or a file does not fit the model.
@@ -199,7 +201,7 @@ def open_samples(
             expected="one way of labelling",
             found=f"arrays {LABEL_ARRAY!r}, and a list of labels or folders named as classes",
         )
-    read = functools.partial(_without, frozenset(left_out))
+    read = functools.partial(_read_without, frozenset(left_out), frozenset(nan_inputs))
     return FolderSamples(folder, files, read, labels, labels_inside=labels_inside)
 
 
@@ -280,9 +282,9 @@ def _media_reader(kind: str, inputs: tuple[ValueSpec, ...], declared: Preprocess
     return functools.partial(_decoded, spec.name, declared.decoder(spec))
 
 
-def _without(names: Collection[str], file: Path) -> dict[str, np.ndarray]:
-    """The arrays of a file that have other names."""
-    return {name: array for name, array in read_npz(file).items() if name not in names}
+def _read_without(left_out: Collection[str], nan_inputs: Collection[str], file: Path) -> dict[str, np.ndarray]:
+    """The arrays of a file but those that are left out."""
+    return {name: array for name, array in read_npz(file, nan_inputs).items() if name not in left_out}
 
 
 def _decoded(name: str, decode: Decoder, file: Path) -> dict[str, np.ndarray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -218,7 +218,10 @@ class WriteBundle(Stage[Measured]):
                 "kind": given.kind,
                 "precision": artifact.precision,
             },
-            "inputs": [feature_record(feature) for feature in artifact.inputs],
+            "inputs": [
+                feature_record(replace(feature, takes_nan=feature.name in given.model.nan_inputs))
+                for feature in artifact.inputs
+            ],
             "outputs": [feature_record(feature) for feature in artifact.outputs],
             "states": [
                 {**feature_record(feature), "replaced_by": given.model.states[feature.name]}

@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveInitializersFromInputsPass
 
+from edgekit.data.missing_values import missing_value_inputs
 from edgekit.data.stated import class_names
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.equivalence import Equivalence
@@ -106,7 +107,11 @@ class Load(Stage[Path]):
         _normalize_dimensions(model)
         model, labels = _with_numbers(model)
         classes = Classes(scores, labels)
-        model = replace(model, class_names=classes.names or class_names(model.metadata))
+        model = replace(
+            model,
+            class_names=classes.names or class_names(model.metadata),
+            nan_inputs=missing_value_inputs(model.graph),
+        )
         _check_sizes(model)
         _check_numbers(model)
         record: dict[str, Any] = {

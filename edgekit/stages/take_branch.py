@@ -128,7 +128,7 @@ def sampled_choices(model: Model, *folders: Path | None) -> dict[str, bool]:
     files = [file for folder in folders if folder is not None for file in sample_files(folder)]
     counts = {str(fork.input.name): Counter[bool]() for fork in forks(model)}
     for file in files:
-        arrays = read_npz(file) if counts and file.suffix.casefold() == ".npz" else {}
+        arrays = read_npz(file, model.nan_inputs) if counts and file.suffix.casefold() == ".npz" else {}
         for name in counts.keys() & arrays.keys():
             counts[name][bool(np.any(arrays[name]))] += 1
     for name, count in counts.items():

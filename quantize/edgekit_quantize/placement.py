@@ -122,7 +122,8 @@ def place(
         settings: What the target prefers.
         keep_float: Names of layers that compute in float whatever the settings say: from weights stored as integers,
             or from float ones where the settings only store them.
-        tensors: What calibration told, once it has: layers whose inputs no sample brought forth compute in float.
+        tensors: What calibration told, once it has: layers whose inputs no sample brought forth, or whose
+            inputs hold NaN, compute in float.
     """
     plan = Plan(settings)
     made_in_float: set[str | None] = set()
@@ -152,6 +153,9 @@ def place(
             plan.stored.append(layer)
         elif home(layer.node) not in observable:
             plan.kept_float[layer.name] = "it stands inside a Scan"
+            plan.stored.append(layer)
+        elif tensors is not None and _holds_nan(layer.data, tensors):
+            plan.kept_float[layer.name] = "its input holds NaN, for which no integer stands"
             plan.stored.append(layer)
         elif tensors is not None and not _seen(layer.data, tensors):
             plan.kept_float[layer.name] = "no sample reached it"
@@ -195,7 +199,7 @@ def _takes_integers(output: ir.Value, tensors: Mapping[str, TensorStatistics] | 
     """Whether all that reads what a layer gives can read it as integers."""
     if output.is_graph_output() or not _stays_in(output):
         return False
-    return tensors is None or _seen(output, tensors)
+    return tensors is None or (_seen(output, tensors) and not _holds_nan(output, tensors))
 
 
 def _stays_in(value: ir.Value) -> bool:
@@ -207,6 +211,12 @@ def _seen(value: ir.Value, tensors: Mapping[str, TensorStatistics]) -> bool:
     """Whether samples brought the value forth: they need not take every branch."""
     found = tensors.get(value.name or "")
     return found is None or not found.histogram.is_empty
+
+
+def _holds_nan(value: ir.Value, tensors: Mapping[str, TensorStatistics]) -> bool:
+    """Whether samples brought the value forth with numbers missing."""
+    found = tensors.get(value.name or "")
+    return found is not None and found.histogram.holds_nan
 
 
 def _products(
@@ -223,6 +233,8 @@ def _products(
         if home(node) not in observable:
             continue
         if tensors is not None and not all(_seen(value, tensors) for value in operands):
+            continue
+        if tensors is not None and any(_holds_nan(value, tensors) for value in operands):
             continue
         plan.products.append(node)
         for value in operands:

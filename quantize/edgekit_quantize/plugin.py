@@ -88,7 +88,7 @@ class PostTrainingQuantizer(Quantizer):
         placement = Placement(asked.preparation, different(asked.candidates, model.graph))
         if request.samples is None:
             return _without_samples(request, model, placement)
-        calibration = calibrated(model, placement, request.samples, request.model.inputs, request.progress)
+        calibration = calibrated(model, placement, request.samples, request.model, request.progress)
         scorer = _scorer(request, calibration, request.samples)
         max_drop = request.max_drop
         if max_drop is None:
@@ -246,7 +246,7 @@ def _feeds_once_more(request: QuantizationRequest) -> Iterator[dict[str, np.ndar
     samples = request.samples
     if samples is None:
         return
-    for count, feeds in enumerate(feeds_of(samples, request.model.inputs)):
+    for count, feeds in enumerate(feeds_of(samples, request.model)):
         if request.progress is not None:
             request.progress("measuring what enters the weights", count, len(samples))
         yield feeds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
-from edgekit.model import ValueSpec
+from edgekit.model import Model, ValueSpec
 from edgekit.progress import Step
 from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds
 from edgekit_quantize.calibration.inner_values import reachable
@@ -36,7 +36,7 @@ def calibrated(
     model: ir.Model,
     placement: Placement,
     samples: Samples,
-    inputs: Sequence[ValueSpec],
+    source: Model,
     progress: Step | None = None,
 ) -> Calibration:
     """What the samples tell of every tensor that some candidate quantizes.
@@ -45,7 +45,7 @@ def calibrated(
         model: The prepared float model.
         placement: The profile's preparation, and the candidates.
         samples: Calibration samples.
-        inputs: What the float model is fed.
+        source: The float model as it was given.
         progress: Told of every sample.
 
     Raises:
@@ -56,7 +56,7 @@ def calibrated(
     constants = ConstantInputs()
 
     def feeds() -> Iterator[tuple[dict[str, Any], int | None]]:
-        for feed, label in checked_feeds(samples, inputs):
+        for feed, label in checked_feeds(samples, source.inputs, source.nan_inputs):
             constants.watch(feed)
             yield feed, label
 
@@ -74,14 +74,14 @@ def calibrated(
         feeds(),
         len(samples),
         done,
-        _divisors(model, plans, preparation.smoothing, samples, inputs),
+        _divisors(model, plans, preparation.smoothing, samples, source),
         scales,
-        functools.partial(feeds_of, samples, inputs),
+        functools.partial(_feeds, samples, source.inputs, source.nan_inputs),  # pickled, which no model should be
     )
     if not calibration.samples:
         raise InputError("there are no samples", hint="the folder is empty")
     if preparation.correct_rounding:
-        some = itertools.islice(feeds_of(samples, inputs), SECOND_LOOK)
+        some = itertools.islice(feeds_of(samples, source), SECOND_LOOK)
         first = next(iter(placement.candidates.values()))
         plan = place(model.graph, first, tensors=calibration.tensors)
         measure_rounding(model, plan, calibration.tensors, some)
@@ -89,9 +89,15 @@ def calibrated(
     return calibration
 
 
-def feeds_of(samples: Samples, inputs: Sequence[ValueSpec]) -> Iterator[dict[str, np.ndarray]]:
-    """What samples feed, without their labels."""
-    return (feeds for feeds, _ in checked_feeds(samples, inputs))
+def feeds_of(samples: Samples, model: Model) -> Iterator[dict[str, np.ndarray]]:
+    """What samples feed a model, without their labels."""
+    return _feeds(samples, model.inputs, model.nan_inputs)
+
+
+def _feeds(
+    samples: Samples, inputs: Sequence[ValueSpec], nan_inputs: Collection[str]
+) -> Iterator[dict[str, np.ndarray]]:
+    return (feeds for feeds, _ in checked_feeds(samples, inputs, nan_inputs))
 
 
 def _observed(model: ir.Model, plans: Sequence[Plan]) -> dict[str, set[int]]:
@@ -112,12 +118,12 @@ def _divisors(
     plans: Sequence[Plan],
     alphas: Mapping[str, float],
     samples: Samples,
-    inputs: Sequence[ValueSpec],
+    source: Model,
 ) -> dict[str, Smoothing]:
     """What activations are divided by, from a first look at some of the samples."""
     tensors = smoothable_in_all(plans)
     if not tensors:
         return {}
     axes = {name: readers[0].input_axis for name, readers in tensors.items()}
-    largest = largest_inputs(model, axes, itertools.islice(feeds_of(samples, inputs), FIRST_LOOK))
+    largest = largest_inputs(model, axes, itertools.islice(feeds_of(samples, source), FIRST_LOOK))
     return smoothing(tensors, largest, alphas)

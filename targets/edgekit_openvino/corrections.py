@@ -19,6 +19,9 @@ REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "R
 FUSED_WRONG_RANK = 3
 """The plugin adds or multiplies constants along another axis of a reduced tensor of this rank than they stand along."""
 
+ORDERS = {"Greater": "less", "GreaterEqual": "less_equal"}
+"""Comparisons that are true of NaN on the plugin, and those of the operands in the other order, which are false."""
+
 IOU_THRESHOLD = 3
 """The input of NonMaxSuppression from which on boxes overlap; the plugin drops boxes that overlap by just as much."""
 HALF_A_STEP = np.float32(0.75 * 2.0**-23)
@@ -35,6 +38,8 @@ def corrected(network: Any) -> Any:
         if kind in EXTREMES and operation.get_element_type().is_real():
             if operation.input_value(0).get_node().get_type_name() not in NEVER:
                 _keep_infinite(operation, EXTREMES[kind])
+        elif kind in ORDERS and operation.get_input_element_type(0).is_real():
+            _compare_in_other_order(operation, ORDERS[kind])
         elif kind == "NonMaxSuppression" and operation.get_input_size() > IOU_THRESHOLD:
             _keep_at_threshold(operation)
         elif kind == "If":
@@ -105,6 +110,22 @@ def _keep_infinite(reduction: Any, extreme: float) -> None:
     for reader in readers:
         reader.replace_source_output(chosen)
     chosen.get_tensor().set_names(names)
+
+
+def _compare_in_other_order(comparison: Any, other: str) -> None:
+    """Lets a comparison with NaN be false."""
+    from openvino import opset13
+
+    first, second = comparison.input_value(0), comparison.input_value(1)
+    result = comparison.output(0)
+    readers, names = result.get_target_inputs(), result.get_tensor().get_names()
+    broadcast = comparison.get_attributes()["auto_broadcast"]
+    swapped = getattr(opset13, other)(second, first, broadcast)
+    result.get_tensor().set_names(set())
+    for reader in readers:
+        reader.replace_source_output(swapped.output(0))
+    swapped.output(0).get_tensor().set_names(names)
+    swapped.set_friendly_name(comparison.get_friendly_name())
 
 
 def _keep_at_threshold(suppression: Any) -> None:

@@ -63,6 +63,8 @@ class ChannelHistogram:
         """``[C]``; 0 where no number was lower or higher."""
         self.not_finite = 0
         """Numbers that were NaN or infinite, which count as 0."""
+        self.holds_nan = False
+        """Whether some of them were NaN."""
 
     def update(self, array: np.ndarray, axis: int) -> None:
         """Count the numbers of a float tensor with channels along ``axis``."""
@@ -75,6 +77,7 @@ class ChannelHistogram:
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             finite = np.isfinite(rows)
             self.not_finite += rows.size - int(finite.sum())
+            self.holds_nan |= bool(np.isnan(low).any())
             rows = np.where(finite, rows, np.float32(0.0))
             low, high = rows.min(1), rows.max(1)
         self.low, self.high = np.minimum(self.low, low), np.maximum(self.high, high)
@@ -88,5 +91,5 @@ class ChannelHistogram:
         histogram = Histogram()
         low, high = float((self.low / factors).min()), float((self.high / factors).max())
         histogram.update_counted(VALUES / factors[:, None], self.counts, low, high)
-        histogram.not_finite = self.not_finite
+        histogram.not_finite, histogram.holds_nan = self.not_finite, self.holds_nan
         return histogram

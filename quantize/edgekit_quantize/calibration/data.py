@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -14,11 +14,18 @@ FEWEST = 8
 """Fewer samples than this say little about the ranges that real data take."""
 
 
-def checked_feeds(samples: Samples, inputs: Sequence[ValueSpec]) -> Iterator[tuple[dict[str, np.ndarray], int | None]]:
+def checked_feeds(
+    samples: Samples, inputs: Sequence[ValueSpec], nan_inputs: Collection[str] = ()
+) -> Iterator[tuple[dict[str, np.ndarray], int | None]]:
     """What to feed for each sample, and its label, in order.
 
+    Args:
+        samples: The samples.
+        inputs: What the model is fed.
+        nan_inputs: The inputs that may hold NaN.
+
     Raises:
-        InputError: A sample lacks an input, has the wrong shape or type, or holds NaN or infinities.
+        InputError: A sample lacks an input, has the wrong shape or type, or holds infinities, or NaN in another input.
     """
     for sample in samples:
         missing = [spec.name for spec in inputs if spec.name not in sample.feeds]
@@ -32,11 +39,11 @@ def checked_feeds(samples: Samples, inputs: Sequence[ValueSpec]) -> Iterator[tup
             )
         feeds = {spec.name: sample.feeds[spec.name] for spec in inputs}
         for spec in inputs:
-            _check(feeds[spec.name], spec, sample.name)
+            _check(feeds[spec.name], spec, sample.name, takes_nan=spec.name in nan_inputs)
         yield feeds, sample.label
 
 
-def _check(array: np.ndarray, spec: ValueSpec, name: str) -> None:
+def _check(array: np.ndarray, spec: ValueSpec, name: str, *, takes_nan: bool) -> None:
     if array.dtype.name != spec.dtype and not (array.dtype.kind == "U" and spec.dtype == "str"):
         raise InputError(
             f"the array {spec.name!r} has the wrong type",
@@ -54,12 +61,15 @@ def _check(array: np.ndarray, spec: ValueSpec, name: str) -> None:
         raise InputError(
             f"the array {spec.name!r} has the wrong shape", subject=name, expected=str(spec), found=str(array.shape)
         )
-    if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
-        bad = int(array.size - np.isfinite(array).sum())
+    if not np.issubdtype(array.dtype, np.floating):
+        return
+    bad = np.isinf(array) if takes_nan else ~np.isfinite(array)
+    if bad.any():
         raise InputError(
-            f"the array {spec.name!r} holds {bad} values that are NaN or infinite",
+            f"the array {spec.name!r} holds {np.count_nonzero(bad)} values that are "
+            + ("infinite" if takes_nan else "NaN or infinite"),
             subject=name,
-            expected="finite numbers",
+            expected="finite numbers, or NaN where one is missing" if takes_nan else "finite numbers",
             hint="leave this sample out, or repair its preprocessing",
         )
 
@@ -77,7 +87,7 @@ class ConstantInputs:
             if name in self._changing or not np.issubdtype(array.dtype, np.floating):
                 continue
             first = self._first.setdefault(name, array)
-            if first is not array and not np.array_equal(first, array):
+            if first is not array and not np.array_equal(first, array, equal_nan=True):
                 self._changing.add(name)
                 del self._first[name]
 

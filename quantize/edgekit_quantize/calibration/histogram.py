@@ -56,6 +56,8 @@ class Histogram:
         self.sum_of_squares = 0.0
         self.not_finite = 0
         """Numbers that were NaN or infinite, which no other field counts."""
+        self.holds_nan = False
+        """Whether some of them were NaN, for which no integer stands."""
 
     @property
     def is_empty(self) -> bool:
@@ -81,6 +83,7 @@ class Histogram:
         if not (math.isfinite(low) and math.isfinite(high)):
             finite = np.isfinite(flat)
             self.not_finite += flat.size - int(finite.sum())
+            self.holds_nan |= math.isnan(low)
             return self.update(flat[finite])
         self.low, self.high = min(self.low, low), max(self.high, high)
         flat = np.ascontiguousarray(flat[:: thinning(array.shape, self._sampled)])

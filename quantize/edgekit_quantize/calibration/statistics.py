@@ -31,9 +31,9 @@ class ChannelStatistics:
         """The largest number of every channel, 0 where all are smaller; ``[C]``."""
 
     def update(self, array: np.ndarray, axis: int) -> None:
-        """Add one sample's tensor, with channels along ``axis``."""
+        """Add one sample's tensor, with channels along ``axis``; NaN counts as 0."""
         channels = array.shape[axis]
-        rows = np.moveaxis(array, axis, 0).reshape(channels, -1)
+        rows = _without_nan(np.moveaxis(array, axis, 0).reshape(channels, -1))
         if not self.count:
             self._sum, self._squares, self.high = np.zeros(channels), np.zeros(channels), np.zeros(channels)
         self.count += rows.shape[1]
@@ -173,11 +173,18 @@ def largest_inputs(
 
     def take(name: str, array: np.ndarray) -> None:
         axis = axes[name] % array.ndim
-        largest = np.abs(array).max(axis=tuple(i for i in range(array.ndim) if i != axis), initial=0.0)
+        largest = np.abs(_without_nan(array)).max(axis=tuple(i for i in range(array.ndim) if i != axis), initial=0.0)
         found[name] = np.maximum(found.get(name, largest), largest)
 
     observe(model, axes.keys(), feeds, take)
     return found
+
+
+def _without_nan(array: np.ndarray) -> np.ndarray:
+    """The array with 0 for NaN; itself where it holds none."""
+    if not np.isnan(np.min(array, initial=0)):
+        return array
+    return np.where(np.isnan(array), array.dtype.type(0), array)
 
 
 def _not_finite(tensors: Mapping[str, TensorStatistics]) -> list[str]:

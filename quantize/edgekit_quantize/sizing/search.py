@@ -91,7 +91,7 @@ class Sizing:
         """What the first samples feed that weights may be rounded by."""
         request = self.request
         if request.samples is not None:
-            every = enumerate(feeds_of(request.samples, request.model.inputs))
+            every = enumerate(feeds_of(request.samples, request.model))
             fitting = (feeds for place, feeds in every if self.fits is None or self.fits(place))
             yield from islice(fitting, MOMENT_SAMPLES)
 

@@ -135,7 +135,8 @@ def test_nan(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.array([[1, np.nan, np.nan]], np.float32))
     assert message(tmp_path) == (
         "a.npz: the sample holds NaN\nexpected: numbers in array 'x'\nfound: 2 of 3 values are NaN\n"
-        "hint: leave the sample out, or mend what wrote it"
+        "hint: leave the sample out, or mend what wrote it; an input may hold NaN where a tree ensemble, an Imputer or "
+        "IsNaN takes it for a missing value"
     )
 
 

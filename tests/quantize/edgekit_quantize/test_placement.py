@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.placement import place
 from edgekit_quantize.schemes import different
 from edgekit_quantize.settings import Settings
@@ -47,6 +48,17 @@ def test_integers_that_are_moved_keep_one_range(cnn: ir.Model) -> None:
     assert set(plan.tensors) == {"p", "r"}
     assert plan.range_from == {"p": "r"}
     assert plan.observed() == {"r"}
+
+
+def test_a_layer_stays_float_where_its_input_holds_nan(cnn: ir.Model) -> None:
+    tensors = {name: TensorStatistics() for name in ("x", "f")}
+    tensors["x"].histogram.update(np.array([1, np.nan], np.float32))
+    tensors["f"].histogram.update(np.ones(2, np.float32))
+
+    plan = place(cnn.graph, Settings.read({"layers": {"Conv": "input", "MatMul": "input"}, "moves": []}), (), tensors)
+
+    assert set(plan.tensors) == {"f"}
+    assert "its input holds NaN, for which no integer stands" in plan.kept_float.values()
 
 
 def test_so_they_do_through_a_chain_of_moves(parse: Callable[..., ir.Model]) -> None:

@@ -44,6 +44,18 @@ def test_a_reduction_behind_an_activation_is_left_as_it_is(tmp_path):
     assert 'type="Select"' not in path.read_text()
 
 
+@pytest.mark.parametrize("op_type", ["Greater", "GreaterOrEqual"])
+@pytest.mark.parametrize("second", [[1, 2, np.nan, 1, np.nan], [1]], ids=["each", "one for all"])
+def test_comparisons_with_nan_are_false(tmp_path, op_type, second):
+    proto = parsed(f"(float[5] a, float[{len(second)}] b) => (bool[5] y) {{ y = {op_type}(a, b) }}")
+    feeds = {"a": np.array([np.nan, 3, 0, 1, np.nan], np.float32), "b": np.array(second, np.float32)}
+    with_nan = np.isnan(feeds["a"] + feeds["b"])
+    expected = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, feeds)[0]
+    assert not expected[with_nan].any()
+    assert as_read(proto, feeds, tmp_path)[0][with_nan].all()  # still: they are true
+    np.testing.assert_array_equal(converted(proto, feeds, tmp_path)[0], expected)
+
+
 def test_boxes_that_overlap_by_just_the_threshold_stay(tmp_path):
     proto = parsed(
         "(float[1, 3, 4] boxes, float[1, 1, 3] scores) => (int64[n, 3] y)"

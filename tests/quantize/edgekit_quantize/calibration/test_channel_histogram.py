@@ -48,3 +48,5 @@ def test_what_is_not_finite_counts_as_zero() -> None:
 
     assert [*histogram.low, *histogram.high] == [0.0, 2.0]
     assert histogram.not_finite == histogram.divided(np.ones(1)).not_finite == 2
+    assert histogram.holds_nan
+    assert histogram.divided(np.ones(1)).holds_nan

@@ -48,6 +48,17 @@ def test_what_does_not_fit_is_refused_by_name(arrays: dict[str, np.ndarray], mes
     assert more in str(caught.value)
 
 
+def test_nan_is_a_missing_value_where_the_model_takes_it_for_one() -> None:
+    def checked(*numbers: float) -> np.ndarray:
+        feeds = {"x": np.array([numbers], np.float32), "k": np.array(1)}
+        ((fed, _),) = checked_feeds(Listed([Sample("s", feeds)]), INPUTS, {"x"})
+        return fed["x"]
+
+    np.testing.assert_array_equal(checked(0, np.nan, 1), [[0, np.nan, 1]])
+    with pytest.raises(InputError, match="holds 2 values that are infinite"):
+        checked(np.inf, np.nan, -np.inf)
+
+
 def test_a_missing_input_is_refused() -> None:
     with pytest.raises(InputError, match="no array for the input 'k'"):
         list(checked_feeds(Listed([Sample("s", {"x": np.zeros((1, 3), np.float32)})]), INPUTS))
@@ -63,6 +74,13 @@ def test_few_or_equal_samples_are_warned_of() -> None:
     assert "5 calibration samples: ranges from fewer than 8" in few
     assert "'same' is the same in all 5 samples" in same
     assert "give samples that differ" in same
+
+
+def test_an_input_that_misses_the_same_value_always_is_the_same() -> None:
+    watcher = ConstantInputs()
+    for _ in range(8):
+        watcher.watch({"x": np.array([1, np.nan], np.float32)})
+    assert "'x' is the same in all 8 samples" in watcher.warnings(8)[0]
 
 
 @pytest.mark.parametrize(("count", "told"), [(1, True), (7, True), (8, False)])

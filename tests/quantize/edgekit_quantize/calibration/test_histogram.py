@@ -35,6 +35,14 @@ def test_what_is_not_finite_is_left_out_and_told() -> None:
     assert (histogram.low, histogram.high, histogram.total, histogram.not_finite) == (-2.0, 1.0, 2, 2)
 
 
+@pytest.mark.parametrize(("number", "expected"), [(np.nan, True), (np.inf, False), (0, False)])
+def test_nan_is_told_apart(number: float, expected: bool) -> None:
+    histogram = Histogram()
+    histogram.update(np.array([number], np.float32))
+    histogram.update(np.ones(3, np.float32))
+    assert histogram.holds_nan == expected
+
+
 def test_zeros_alone_have_no_width() -> None:
     histogram = Histogram()
     histogram.update(np.zeros(4, np.float32))

@@ -17,6 +17,12 @@ def test_mean_and_mean_square_by_channel(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(found.mean_square, (together**2).mean((0, 2)), rtol=1e-5)
 
 
+def test_nan_counts_as_zero() -> None:
+    found = ChannelStatistics()
+    found.update(np.array([[np.nan, 2], [4, np.nan]], np.float32), 0)
+    assert (found.mean.tolist(), found.mean_square.tolist(), found.high.tolist()) == ([1, 2], [2, 8], [2, 4])
+
+
 def test_they_may_be_divided_afterwards(rng: np.random.Generator) -> None:
     array, factors = rng.normal(1, 1, (7, 3)).astype(np.float32), np.array([0.5, 1.0, 8.0], np.float32)
     divided, first = ChannelStatistics(), ChannelStatistics()
