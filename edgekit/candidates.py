@@ -79,6 +79,11 @@ class Fates:
         """Notes what became of a candidate."""
         self._records[name] = {**self._records.get(name, {}), **_row(name, fate, reason)}
 
+    def warned(self, name: str, texts: Sequence[str]) -> None:
+        """Notes what the stages of a candidate that gave way warned of: the bundle's own warnings are not about it."""
+        if texts:
+            self._records[name]["warnings"] = list(texts)
+
     def as_record(self) -> list[dict[str, Any]]:
         """The manifest's ``candidates``."""
         return list(self._records.values())
@@ -176,7 +181,7 @@ def first_that_holds(
     forms: Iterator[Candidate],
     attempt: Callable[[Candidate], Verified],
     fates: Fates,
-    fall_back: Callable[[str], None],
+    fall_back: Callable[[Candidate, Candidate, str], Sequence[str]],
     *,
     whatever_fails: bool,
 ) -> Verified:
@@ -186,7 +191,8 @@ def first_that_holds(
         forms: The candidates in turn.
         attempt: Builds one, and checks it.
         fates: Told what becomes of each.
-        fall_back: Called before another one is tried, with what people should know of the one before.
+        fall_back: Called before another one is tried, with the one before, that one, and what people should know of the
+            one before; gives what the stages of the one before warned of.
         whatever_fails: Whether a candidate gives way to the next one whatever happened to it; else only where it was
             built in half precision or multiplies integers, and is not accurate enough for that reason.
 
@@ -199,7 +205,8 @@ def first_that_holds(
             before, error = failed
             if not _may_help(form, before, error, whatever_fails=whatever_fails):
                 continue
-            fall_back(f"{_told(before, error)}: {form.name} instead")
+            warned = fall_back(before, form, f"{_told(before, error)}: {form.name} instead")
+            fates.warned(_name(before, error), warned)
         try:
             verified = attempt(form)
         except Exception as error:

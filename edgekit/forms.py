@@ -84,6 +84,11 @@ class Forms:
         self._others = others
         self._tried: list[Quantized] = []
         self._model: Model | None = None
+        quantized_here = bool(walk.records) and walk.records[-1]["name"] == Quantize.name
+        self._first_of_form = len(walk.records) - quantized_here
+        """Where the records of the quantized model begin that is tried, its quantization included."""
+        self._first_build = self._first_of_form
+        """Where those of what is built of it in one precision begin."""
 
     @property
     def shipped(self) -> Quantized:
@@ -114,21 +119,25 @@ class Forms:
     def _on_more_examples(self, candidate: Candidate) -> Verified:
         """What was built, by further examples where it is not accurate on some samples."""
         options, original = self._options, self._held_to.original
+        model = self._checked(candidate.quantized)
+        self._first_build = len(self._walk.records)
         for _ in range(MORE_EXAMPLES):
+            attempt = len(self._walk.records)
             try:
-                return self._once(candidate, options)
+                return self._once(candidate, model, options)
             except InaccurateError as error:
                 failing = tuple(_feeds_at(self._held_to.samples, error.worst_samples))
                 in_half = candidate.precision == AUTO and error.precision != FLOAT32 and not original.states
                 if not (self._target.goes_by_examples and in_half and not candidate.quantized.quantized and failing):
                     raise
                 options = replace(options, examples=(*failing, *options.examples))
-                self._fall_back(f"float16 is not accurate enough ({error.found}): decided once more on these samples")
-        return self._once(candidate, options)
+                self._walk.set_aside(attempt)
+                self._walk.warn(f"float16 is not accurate enough ({error.found}): decided once more on these samples")
+                _empty(self._folder)
+        return self._once(candidate, model, options)
 
-    def _once(self, candidate: Candidate, options: BuildOptions) -> Verified:
+    def _once(self, candidate: Candidate, model: Model, options: BuildOptions) -> Verified:
         form, held_to = candidate.quantized, self._held_to
-        model = self._checked(form)
         own = self._target.weight_schemes(self._profile)
         asked = replace(
             options, precision=candidate.precision, compression=self._scheme if self._scheme in own else None
@@ -177,15 +186,21 @@ class Forms:
         if self._model is None or form is not self._tried[-1]:
             self._model = None
             if self._tried:
+                self._first_of_form = len(self._walk.records)
                 self._walk.keep(Quantize.name, form.record)
+            self._first_build = self._first_of_form
             self._tried.append(form)
             ask = PreCheck if self._others else CheckOperators
             self._model = self._walk.run_stage(ask(self._target, self._profile), form.model).model
         return self._model
 
-    def _fall_back(self, why: str) -> None:
+    def _fall_back(self, before: Candidate, form: Candidate, why: str) -> Sequence[str]:
+        """Gives up what was made of a candidate but for what the next one starts from; gives what it was warned of."""
+        shared = form.quantized is before.quantized
+        warnings = self._walk.set_aside(self._first_build if shared else self._first_of_form)
         self._walk.warn(why)
         _empty(self._folder)
+        return warnings
 
 
 def _feeds_at(samples: Samples, places: Collection[int]) -> Iterator[Mapping[str, np.ndarray]]:

@@ -25,7 +25,7 @@ class Walk:
 
     @property
     def warnings(self) -> list[str]:
-        """All that the stages warned of."""
+        """All that the stages warned of, but for those that were set aside."""
         return [warning for stage in self.records for warning in stage["record"].get("warnings", ())]
 
     @overload
@@ -63,6 +63,14 @@ class Walk:
         record = self.records[-1]["record"]
         record["warnings"] = [*record.get("warnings", ()), text]
         self._progress.warn(text)
+
+    def set_aside(self, start: int) -> list[str]:
+        """Takes the warnings out of the records of stages whose work does not ship, and gives them.
+
+        Args:
+            start: Which record is the first of them; those after it are, too.
+        """
+        return [warning for stage in self.records[start:] for warning in stage["record"].pop("warnings", ())]
 
     def keep(self, stage: str, record: Mapping[str, Any], seconds: float = 0.0) -> None:
         """Adds a stage's record."""

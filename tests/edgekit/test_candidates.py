@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
 from edgekit.quantizer import QuantizationRequest, QuantizationResult, Quantizer
 from edgekit.reporting.judgement import Weight, judge
+from edgekit.reporting.summary import summary_record
 from edgekit.stages import quantize
-from edgekit.stages.verify import InaccurateError, Verified
+from edgekit.stages.build import Build, Built
+from edgekit.stages.verify import InaccurateError, Verified, Verify
 from edgekit.timing.latency import Interval
 from edgekit_quantize.schemes import SCHEMES
 
@@ -85,10 +88,13 @@ class Ruined(Quantizer):
 
         wrong = with_second("Sin")
 
-        def second() -> QuantizationResult:
-            return QuantizationResult(wrong, {"scheme": "int8-weights", "chosen": "wrong"})
+        def told(scheme: str, chosen: str) -> dict[str, Any]:
+            return {"scheme": scheme, "chosen": chosen, "warnings": [f"{chosen} was calibrated on little"]}
 
-        return QuantizationResult(with_second("NoSuchOperator"), {"scheme": "int8", "chosen": "broken"}, second)
+        def second() -> QuantizationResult:
+            return QuantizationResult(wrong, told("int8-weights", "wrong"))
+
+        return QuantizationResult(with_second("NoSuchOperator"), told("int8", "broken"), second)
 
 
 @pytest.mark.parametrize("target", ["onnxruntime", "intel-cpu"])
@@ -102,7 +108,68 @@ def test_a_candidate_that_cannot_be_built_or_is_wrong_gives_way(
     assert "NoSuchOperator" in bundle.manifest["candidates"][0]["reason"]
     assert bundle.manifest["model"]["kind"] == shipped
     worse = "is no smaller than the float model" if target == "intel-cpu" else "is not accurate enough"
-    assert [text.split(" (")[0] for text in warnings] == ["broken does not work", f"wrong {worse}"]
+    assert [text.split(" (")[0] for text in warnings] == [
+        "broken was calibrated on little",
+        "broken does not work",
+        f"wrong {worse}",
+    ]
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "intel-cpu"])
+def test_what_candidates_that_gave_way_were_warned_of_is_not_told_of_the_bundle(
+    perceptron: Path, data: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def built(stage: Build, given: Model) -> Built:
+        result = build(stage, given)
+        return replace(result, record={**result.record, "warnings": [f"built in {result.artifact.precision}"]})
+
+    build = Build.run
+    monkeypatch.setattr(Build, "run", built)
+    monkeypatch.setattr(quantize, "installed_quantizer", lambda name=None: Ruined())
+    monkeypatch.setattr(FloatForm, "_ratio", lambda *_: (1.2, 1.3))  # half precision is slower
+    bundle, _ = packaged(perceptron, data, target)
+
+    assert bundle.manifest["model"]["kind"] == "float32"
+    told = summary_record(bundle.manifest)["warnings"]
+    assert [text.split(" (")[0] for text in told] == [
+        "broken does not work",
+        *(
+            ["wrong is no smaller than the float model", "float16 is slower than the float model: float32 instead"]
+            if target == "intel-cpu"
+            else ["wrong is not accurate enough"]
+        ),
+        "built in float32",
+    ]
+    rows = {row["candidate"]: row.get("warnings") for row in bundle.manifest["candidates"]}
+    assert rows.pop("broken") == ["broken was calibrated on little"]
+    assert rows.pop("wrong")[0] == "wrong was calibrated on little"
+    assert rows == {"float32": None} | ({"float16": ["built in float16"]} if target == "intel-cpu" else {})
+
+
+def test_a_first_attempt_is_not_told_of_where_a_second_one_ships(
+    perceptron: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[Built] = []
+
+    def built(stage: Build, given: Model) -> Built:
+        result = build(stage, given)
+        attempts.append(result)
+        return replace(result, record={**result.record, "warnings": [f"of attempt {len(attempts)}"]})
+
+    def verified(stage: Verify, given: Built) -> Verified:
+        if len(attempts) == 1:
+            raise InaccurateError("is not accurate enough", found="little", precision="float16", worst_samples=(0,))
+        return verify(stage, given)
+
+    build, verify = Build.run, Verify.run
+    monkeypatch.setattr(Build, "run", built)
+    monkeypatch.setattr(Verify, "run", verified)
+    bundle, _ = packaged(perceptron, data, "ios18", quantize="none")
+    assert bundle.manifest["model"]["kind"] == "float16"
+    assert summary_record(bundle.manifest)["warnings"] == [
+        "float16 is not accurate enough (little): decided once more on these samples",
+        "of attempt 2",
+    ]
 
 
 class Failing(Quantizer):
@@ -171,7 +238,7 @@ def test_single_precision_is_tried_where_it_may_help(errors: list[Exception], wh
 
     forms = iter([form("float", model), form("float32", model)])
     with pytest.raises((InputError, type(errors[0]))):
-        first_that_holds(forms, attempt, Fates(), lambda _: None, whatever_fails=whatever)
+        first_that_holds(forms, attempt, Fates(), lambda *_: (), whatever_fails=whatever)
     assert seen == tried
 
 
