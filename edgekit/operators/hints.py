@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import onnx
 import onnx_ir as ir
+
+
+def fix_sizes_hint(dimensions: Collection[str] = ()) -> str:
+    """Advice for a node that is taken as soon as a dimension is fixed.
+
+    Args:
+        dimensions: The names of the model's open dimensions; empty where they are not known.
+    """
+    named = " or ".join(f"--dim {name}=SIZE" for name in dimensions)
+    return f"fix the dimension with {named or '--dim NAME=SIZE or --shape'}"
+
+
+def refusal_hint(hints: Collection[str], dimensions: Collection[str]) -> str:
+    """Advice for a model some of whose nodes are refused.
+
+    Args:
+        hints: Those for the nodes.
+        dimensions: The names of the model's open dimensions.
+    """
+    fix_sizes = fix_sizes_hint(dimensions)
+    if fix_sizes not in hints:
+        return CUT_OUT
+    return fix_sizes if {*hints} == {fix_sizes} else f"{fix_sizes}; for the other nodes, {CUT_OUT}"
 
 
 def definition_hint(node: ir.Node, opset: int, takes: Callable[[str], bool]) -> str:
@@ -60,6 +83,7 @@ _REPLACEMENTS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """Other ways to compute what an operator computes, and the operators that they need."""
 
+CUT_OUT = "cut the model before them with `edgekit extract`, or export it with other operators"
 CUT_OFF = "if it stands at the model's beginning or end, `edgekit extract` cuts it off"
 
 

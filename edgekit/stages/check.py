@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from edgekit.errors import OpGap, UnsupportedOpsError
 from edgekit.model import Model
+from edgekit.operators.hints import refusal_hint
 from edgekit.operators.support import summarize
 from edgekit.rewrites.application import with_origins
 from edgekit.stages import Stage, StageResult
@@ -42,7 +43,7 @@ class CheckOperators(Stage[Model]):
             raise UnsupportedOpsError(
                 gaps,
                 subject=f"{model.name} on {self._profile.name}",
-                hint="cut the model before them with `edgekit extract`, or export it with other operators",
+                hint=refusal_hint([gap.hint for gap in gaps], model.open_dims),
             )
         support = summarize(model, verdicts, self._profile).as_record()
         told = {"profile": self._profile.name, **support, **record, "verdicts": group_verdicts(verdicts)}

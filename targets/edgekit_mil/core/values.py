@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.operators.hints import fix_sizes_hint
 from edgekit_mil.core.mil import Var, mb, types
 
 FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, ir.DataType.BFLOAT16})
@@ -24,7 +25,7 @@ HIGHEST_RANK = 5
 """The most dimensions that Core ML's tensors have."""
 LARGEST_UNIFORM = 1024
 """A constant of one repeated number (an array whose strides are all 0) of more elements is filled in at run time."""
-FIX_SIZES = "fix the dimension with --dim NAME=SIZE or --shape"
+FIX_SIZES = fix_sizes_hint()
 FOLD = "fix the input shapes so that it folds, or make it an initializer"
 HINTS_OF_FIXED_INPUTS = {
     FIX_SIZES: "how many there are depends on what the inputs hold: cut the model before this node with "

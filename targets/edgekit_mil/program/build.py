@@ -11,9 +11,10 @@ import onnx_ir as ir
 
 from edgekit.dimensions import OpenDims
 from edgekit.errors import OpGap
+from edgekit.operators.hints import fix_sizes_hint
 from edgekit.target import Feature
 from edgekit_mil.core.mil import Function, Program, ct, export_proto, mb
-from edgekit_mil.core.values import Unsupported, Value
+from edgekit_mil.core.values import FIX_SIZES, Unsupported, Value
 from edgekit_mil.passes.tied_weights import store_equal_weights_once
 from edgekit_mil.program import class_output, picture_input, signature, states
 from edgekit_mil.program.flexible_shapes import checked, symbols_of
@@ -96,7 +97,8 @@ def build_program(
     kept = [
         replace(mapping, native_dtype=states.NATIVE_DTYPE) for mapping in mappings if mapping.name in interface.states
     ]
-    return BuiltProgram(program, inputs, outputs, lowering.gaps, kept, lowering.notes)
+    gaps = [replace(gap, hint=fix_sizes_hint(dimensions)) if gap.hint == FIX_SIZES else gap for gap in lowering.gaps]
+    return BuiltProgram(program, inputs, outputs, gaps, kept, lowering.notes)
 
 
 def _entered(var: Any, mapping: Feature, dtype: ir.DataType, interface: Interface) -> Value:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from edgekit_mil.core.mil import Var, mb
-from edgekit_mil.core.values import Unsupported, Value
+from edgekit_mil.core.values import FIX_SIZES, Unsupported, Value
 
 
 def reshape_target(source: Sequence[Any], sizes: Sequence[Any]) -> list[Any]:
@@ -103,7 +103,7 @@ def matrix_target(source: Sequence[Any], axis: int) -> list[int]:
     sides = source[:axis], source[axis:]
     target = [math.prod(side) if all(map(is_number, side)) else -1 for side in sides]
     if target == [-1, -1]:
-        raise Unsupported("flattens to more than one open size", "fix a dimension with --dim or --shape")
+        raise Unsupported("flattens to more than one open size", FIX_SIZES)
     return [int(size) for size in target]
 
 

@@ -5,9 +5,12 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.errors import UnsupportedOpsError
+from edgekit.graph.shape_request import ShapeRequest
 from edgekit.model import Model
 from edgekit.registry import find_profile
 from edgekit.stages.check import CheckOperators, group_verdicts
+from edgekit.stages.fix_shapes import FixShapes
+from edgekit.stages.load import Load
 from edgekit.stages.precheck import PreCheck
 from edgekit.target import Evidence, NodeVerdict, Support
 
@@ -92,3 +95,39 @@ def test_a_refusal_without_a_reason_names_the_device(
     monkeypatch.setattr(type(target), "check", lambda *_: [refused])
     with pytest.raises(UnsupportedOpsError, match=r"Exp \(node 'y'\): onnxruntime does not take it"):
         CheckOperators(target, profile)(Model(ir.load(path), path))
+
+
+EXTRACT = "cut the model before them with `edgekit extract`, or export it with other operators"
+
+
+@pytest.mark.parametrize(
+    ("rest", "sizes", "hint"),
+    [
+        ("", {"height": 8, "width": range(8, 17)}, "fix the dimension with --dim width=SIZE"),
+        (
+            "",
+            {"height": range(8, 17), "width": range(8, 17)},
+            "fix the dimension with --dim height=SIZE or --dim width=SIZE",
+        ),
+        (
+            "d = Det (m)",
+            {"height": 8, "width": range(8, 17)},
+            f"fix the dimension with --dim width=SIZE; for the other nodes, {EXTRACT}",
+        ),
+    ],
+)
+def test_a_dimension_to_be_fixed_is_what_the_hint_names_where_nothing_else_is_at_fault(
+    onnx_file: Callable[..., Path], rest: str, sizes: dict[str, int | range], hint: str
+) -> None:
+    outputs = "float[1, 2, h, w] y, float[1] d" if rest else "float[1, 2, h, w] y"
+    path = onnx_file(
+        f"""f (float[1, 2, height, width] x, float[1, 7, 7] m) => ({outputs}) {{
+            s = Constant <value_floats = [1.0, 1.0, 1.5, 1.5]> () y = Resize <mode = "cubic"> (x, , s) {rest} }}"""
+    )
+    model = FixShapes(ShapeRequest(sizes))(Load()(path).model).model
+    with pytest.raises(UnsupportedOpsError) as failure:
+        CheckOperators(*find_profile("ios18")).run(model)
+    assert failure.value.hint == hint
+    assert str(failure.value).endswith(f"\nhint: {hint}")
+    resize = next(gap for gap in failure.value.gaps if gap.op_type == "Resize")
+    assert resize.hint == hint.partition(";")[0]

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, ct, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed
+from edgekit_mil.core.values import FIX_SIZES, HIGHEST_RANK, Unsupported, Value, computed
 from edgekit_mil.support import runtime_shapes
 from edgekit_mil.support.high_ranks import around, of_shape
 from edgekit_mil.support.integer_arithmetic import wrapped
@@ -100,7 +100,7 @@ def nonnegative_tuples(indices: Value, x: Value, batch_dims: int = 0) -> Var:
     """
     depth = indices.shape[-1]
     if not runtime_shapes.is_number(depth):
-        raise Unsupported("has index tuples of a length that only a run tells", "fix it with --dim or --shape")
+        raise Unsupported("has index tuples of a length that only a run tells", FIX_SIZES)
     array = indices.constant
     if array is not None and not (array < 0).any():
         return mb.const(val=array.astype(np.int32))

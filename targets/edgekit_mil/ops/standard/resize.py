@@ -13,7 +13,7 @@ from edgekit.graph.resize_tables import Axis, Table, UnknownModeError, output_si
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import Unsupported, Value, constant
+from edgekit_mil.core.values import FIX_SIZES, Unsupported, Value, constant
 from edgekit_mil.ops.standard.matrices import product_along
 from edgekit_mil.support.bilinear import bilinear_table
 from edgekit_mil.support.runtime_shapes import is_number
@@ -26,7 +26,6 @@ UPSAMPLED_RANK = 3
 """``upsample_nearest_neighbor`` and ``upsample_bilinear`` take tensors of this rank or a higher one."""
 TRIAL_SIZES = (1, 2, 3, 5, 8, 13)
 """At what sizes upsampling by a whole factor is compared with ONNX's formulas; both treat all sizes in the same way."""
-FIX_IT = "fix the dimension with --dim NAME=SIZE"
 MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic": "cubic"}
 
 
@@ -145,7 +144,7 @@ def asymmetric(x: Value, scales: Sequence[float], mode: str) -> Var:
     kind = MODES.get(mode)
     if any(not is_number(size) and scale != 1 for size, scale in zip(x.shape, scales, strict=True)):
         if any(scale < 1 or scale != int(scale) for scale in scales):
-            raise Unsupported("resizes open sizes by other than whole factors", FIX_IT)
+            raise Unsupported("resizes open sizes by other than whole factors", FIX_SIZES)
         return multiplied(x, dict(enumerate(map(int, scales))), mode, "asymmetric", "floor", plain=True)
     plan = {
         axis: Axis(size, scaled(size, scale), scale)
@@ -191,7 +190,7 @@ def multiplied(
     height, width = x.rank - 2, x.rank - 1
     resized = {axis for axis, factor in factors.items() if factor != 1}
     if not x.is_float or x.rank < UPSAMPLED_RANK or resized - {height, width}:
-        raise Unsupported("resizes open sizes of other than the last two dimensions of a float tensor", FIX_IT)
+        raise Unsupported("resizes open sizes of other than the last two dimensions of a float tensor", FIX_SIZES)
     both = [factors.get(axis, 1) for axis in (height, width)]
     trials = [Axis(size, size * factor, factor) for size in TRIAL_SIZES for factor in both]
     grids = [one.coordinates(transformation) for one in trials]
@@ -214,7 +213,7 @@ def multiplied(
                 return mb.upsample_bilinear(
                     x=x.var, scale_factor_height=both[0], scale_factor_width=both[1], align_corners=align_corners
                 )
-    raise Unsupported(f"resizes open sizes in mode {mode!r} with coordinates {transformation!r}", FIX_IT)
+    raise Unsupported(f"resizes open sizes in mode {mode!r} with coordinates {transformation!r}", FIX_SIZES)
 
 
 def _multiples(x: Value, axes: Sequence[int], scales: Value | None, sizes: Value | None, policy: str) -> dict[int, int]:
@@ -227,7 +226,7 @@ def _multiples(x: Value, axes: Sequence[int], scales: Value | None, sizes: Value
     if scales is not None and scales.shape != (0,):
         factors = dict(zip(axes, map(float, scales.require_constant("scales")), strict=True))
     elif wanted is None or policy != "stretch":
-        raise Unsupported("resizes open sizes to sizes that only a run tells", FIX_IT)
+        raise Unsupported("resizes open sizes to sizes that only a run tells", FIX_SIZES)
     else:
         factors = {
             axis: 1.0 if size == x.shape[axis] else _ratio(size, x.shape[axis])
@@ -236,7 +235,7 @@ def _multiples(x: Value, axes: Sequence[int], scales: Value | None, sizes: Value
     open_axes = {axis for axis in axes if not is_number(x.shape[axis])}
     concerned = axes if any(factors[axis] != 1 for axis in open_axes) else open_axes
     if any(factors[axis] != int(factors[axis]) or factors[axis] < 1 for axis in concerned):
-        raise Unsupported("resizes open sizes by other than whole factors", FIX_IT)
+        raise Unsupported("resizes open sizes by other than whole factors", FIX_SIZES)
     return {axis: int(factors[axis]) for axis in concerned}
 
 
@@ -248,7 +247,7 @@ def _ratio(size: Any, length: Any) -> float:
     """
     ratio = size / length
     if not (is_number(size) and is_number(length)) and not ratio.is_number:
-        raise Unsupported("resizes open sizes to sizes that only a run tells", FIX_IT)
+        raise Unsupported("resizes open sizes to sizes that only a run tells", FIX_SIZES)
     return float(ratio)
 
 
