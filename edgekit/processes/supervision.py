@@ -97,13 +97,18 @@ def asked_limits() -> tuple[int | None, float | None]:
     return _asked
 
 
-def tell_step() -> None:
-    """Tells that the work goes on."""
+def tell_step(patience: float = 0.0) -> None:
+    """Tells that the work goes on.
+
+    Args:
+        patience: Seconds that the next sign of progress may take, where that is more than the limit and none was asked
+            for (``--max-seconds``).
+    """
     global _last_step
     now = time.monotonic()
     if _pipe is not None and now - _last_step > _SECONDS_BETWEEN_STEPS:
         _last_step = now
-        tell()
+        tell(patience=patience if _asked[1] is None else 0.0)
 
 
 @contextmanager

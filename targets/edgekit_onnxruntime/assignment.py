@@ -1,25 +1,34 @@
 """Where a session of ONNX Runtime puts the nodes of a model, for providers that compile what they are given.
 
 The session is made in a process of its own: compilers print on stdout, and a crash of one must not take EdgeKit along.
-That process is this file, run as a module.
+That process is this file, run as a module. Its log is its sign of life: providers tell of every node that they look at,
+and are silent for minutes while they compile what they took.
 """
 
 from __future__ import annotations
 
 import json
+import queue
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgekit.model import Model
+from edgekit.processes import supervision
 from edgekit_onnxruntime import qnn
 from edgekit_onnxruntime.session import CPU_PROVIDER, first_line, runtime_errors, session_options
 
 TIMEOUT_SECONDS = 1800
+SILENT_SECONDS = 180
+"""What a compiler may take without a line in its log: Qualcomm's is silent while it lays out the graph that it took."""
+PATIENCE_SECONDS = SILENT_SECONDS + 60
+"""What the stage may take without a sign of life: the compiler, which is ended here, and an answer about it."""
 OURS = re.compile(r"(?P<name>node\d+)(_token_\d+|/duplicated)*")
 """A name that :func:`with_unique_names` gave, and what ONNX Runtime appends for a node's copy in another layout."""
 
@@ -37,6 +46,10 @@ NAMELESS = re.compile(r"\w+ node `[^`]*` will not be assigned to .*")
 
 class CompilerError(Exception):
     """The provider cannot take the model, or cannot be run; the text says why."""
+
+
+class SilentCompilerError(CompilerError):
+    """The provider gave no answer: it may do so for every part of the model, too."""
 
 
 @dataclass(frozen=True)
@@ -63,26 +76,75 @@ def assign(model: Model, provider: str, options: Mapping[str, str]) -> Assignmen
 
     Raises:
         CompilerError: The provider fails.
+        SilentCompilerError: It gives no answer.
     """
     with tempfile.TemporaryDirectory() as folder:
         path, answer = Path(folder) / "model.onnx", Path(folder) / "answer.json"
         with_unique_names(model).save(path)
         request = json.dumps({"model": str(path), "provider": provider, "options": dict(options)})
         command = [sys.executable, "-m", "edgekit_onnxruntime.assignment", request, str(answer)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS)
-        except subprocess.TimeoutExpired:
-            raise CompilerError(f"gave no answer in {TIMEOUT_SECONDS} s") from None
+        with supervision.slow_step(PATIENCE_SECONDS):
+            code, log = _heard_out(command)
         if not answer.is_file():
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise CompilerError(f"ended with code {done.returncode}: {last}")
-        refusal = REFUSAL.search(done.stderr)
+            last = (log.strip().splitlines() or ["no message"])[-1]
+            raise CompilerError(f"ended with code {code}: {last}")
+        refusal = REFUSAL.search(log)
         if refusal is not None:
             raise CompilerError(first_line(refusal["text"]))
         told = json.loads(answer.read_text(encoding="utf-8"))
     if "failure" in told:
         raise CompilerError(told["failure"])
-    return _read(told["parts"], done.stderr)
+    return _read(told["parts"], log)
+
+
+def _heard_out(command: Sequence[str]) -> tuple[int, str]:
+    """The exit code and the log of a compiler's process; every line of the log is a sign of life.
+
+    Raises:
+        SilentCompilerError: It logs nothing for too long, or does not end.
+    """
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    heard: list[str] = []
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
+    ) as process:
+        assert process.stderr is not None  # it is a pipe
+        lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        threading.Thread(target=_hand_on, args=(process.stderr, lines), daemon=True).start()
+        try:
+            while (line := _next(lines, deadline)) is not None:
+                heard.append(line)
+                supervision.tell_step(PATIENCE_SECONDS)
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise SilentCompilerError(f"gave no answer in {TIMEOUT_SECONDS} s") from None
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode, "".join(heard)
+
+
+def _hand_on(log: Iterable[str], lines: queue.SimpleQueue[str | None]) -> None:
+    """Puts every line of a log into a queue, and None where the log ends."""
+    for line in log:
+        lines.put(line)
+    lines.put(None)
+
+
+def _next(lines: queue.SimpleQueue[str | None], deadline: float) -> str | None:
+    """The next line of the log; None where it has ended.
+
+    Raises:
+        SilentCompilerError: None comes for too long.
+    """
+    left = max(0.0, deadline - time.monotonic())
+    try:
+        return lines.get(timeout=min(SILENT_SECONDS, left))
+    except queue.Empty:
+        if left <= SILENT_SECONDS:
+            raise SilentCompilerError(f"gave no answer in {TIMEOUT_SECONDS} s") from None
+        raise SilentCompilerError(f"gave no sign of progress for {SILENT_SECONDS} s") from None
 
 
 def with_unique_names(model: Model) -> Model:

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from edgekit.errors import EdgeKitError
 from edgekit.graph.extraction import extract_part, read_by
 from edgekit.model import Model
-from edgekit_onnxruntime.assignment import Assignment, CompilerError
+from edgekit_onnxruntime.assignment import Assignment, CompilerError, SilentCompilerError
 
 MOST_COMPILATIONS = 48
 """Each takes seconds; nodes of what is left then stay unknown."""
@@ -56,6 +56,8 @@ def in_parts(model: Model, assign: Assign) -> Parts:
         found.compilations += 1
         try:
             assignment = assign(part)
+        except SilentCompilerError:
+            break  # the other parts may take as long
         except CompilerError as error:
             if len(nodes) == 1:
                 found.refused[nodes[0].name or ""] = str(error)

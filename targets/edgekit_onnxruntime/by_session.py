@@ -11,7 +11,7 @@ from edgekit.graph.shapes import infer_shapes
 from edgekit.model import Model, bodies, op_name
 from edgekit.operators.hints import replacement_hint
 from edgekit.target import Evidence, NodeVerdict, Support
-from edgekit_onnxruntime.assignment import Assignment, CompilerError, assign
+from edgekit_onnxruntime.assignment import Assignment, CompilerError, SilentCompilerError, assign
 from edgekit_onnxruntime.by_parts import Parts, in_parts
 from edgekit_onnxruntime.conditions import FIX_SHAPES, has_open_shapes
 from edgekit_onnxruntime.devices import Device
@@ -37,6 +37,8 @@ def session_verdicts(
     except CompilerError as error:
         if any(v.support is Support.UNSUPPORTED for v in local):  # no session takes it, whatever the provider
             return [v if v.support is Support.UNSUPPORTED else unknown(v, str(error)) for v in local]
+        if isinstance(error, SilentCompilerError):  # a part may take as long
+            return [unknown(v, f"the compiler {error}") for v in local]
         parts = in_parts(typed, lambda part: assign(part, device.provider, options))
         return [judge.of_parts(on_cpu, node, parts, error) for on_cpu, node in nodes]
     return [judge.verdict(on_cpu, node, f"node{place}", assignment) for place, (on_cpu, node) in enumerate(nodes)]

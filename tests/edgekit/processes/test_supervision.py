@@ -190,6 +190,23 @@ def test_steps_keep_a_stage_alive(tmp_path: Path) -> None:
     assert run(body, tmp_path).returncode == 0
 
 
+def test_a_step_may_tell_how_long_the_next_one_takes(tmp_path: Path) -> None:
+    body = """
+    supervision.tell(stage="compile", limits=vars(Limits(seconds=1.0)))
+    supervision.tell_step(30.0)
+    end = time.process_time() + 2.5
+    while time.process_time() < end:
+        pass
+    supervision.tell_step()
+    while True:
+        pass
+    """
+    finished = run(body, tmp_path)
+    assert finished.stderr.startswith("error: stage compile: makes no progress\nexpected: a sign of it within 1 s\n")
+    used = run(body.replace("while True:\n        pass", "return 0"), tmp_path)
+    assert used.returncode == 0, used.stderr
+
+
 def test_temporary_files_are_gone_however_it_ends(tmp_path: Path) -> None:
     for end in ("return 0", "os.abort()", "os._exit(7)"):
         run(f"open(tempfile.mkstemp()[1], 'w').close()\ntempfile.mkdtemp()\n{end}", tmp_path)

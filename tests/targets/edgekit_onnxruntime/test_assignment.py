@@ -2,14 +2,23 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import onnx
 import onnx_ir as ir
 import pytest
 
 from edgekit.model import Model
+from edgekit.processes import supervision
 from edgekit_onnxruntime import assignment
-from edgekit_onnxruntime.assignment import Assignment, CompilerError, assign, is_available, with_unique_names
+from edgekit_onnxruntime.assignment import (
+    Assignment,
+    CompilerError,
+    SilentCompilerError,
+    assign,
+    is_available,
+    with_unique_names,
+)
 
 
 def model(graph: str) -> Model:
@@ -58,6 +67,44 @@ def test_a_process_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr(assignment, "TIMEOUT_SECONDS", 0.2)
     with pytest.raises(CompilerError, match=r"no answer in 0\.2 s"):
         assign(model(PLAIN), "AzureExecutionProvider", {})
+
+
+TALKING = """#!/bin/sh
+for second in 1 2 3 4; do echo "looked at node $second" >&2; sleep 0.5; done
+echo '{"parts": []}' > "$4"
+"""
+SILENT = "#!/bin/sh\necho 'compiles' >&2\nexec sleep 60\n"
+
+
+def test_a_compiler_whose_log_goes_on_may_take_longer_than_a_silent_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compiler = tmp_path / "python"
+    monkeypatch.setattr(sys, "executable", str(compiler))
+    monkeypatch.setattr(assignment, "SILENT_SECONDS", 1.5)
+
+    compiler.write_text(TALKING)
+    compiler.chmod(0o755)
+    assert assign(model(PLAIN), "AzureExecutionProvider", {}).left_to_cpu == frozenset()
+
+    compiler.write_text(SILENT)
+    with pytest.raises(SilentCompilerError, match=r"^gave no sign of progress for 1\.5 s$"):
+        assign(model(PLAIN), "AzureExecutionProvider", {})
+
+
+def test_who_watches_the_stage_is_told_that_a_compiler_may_be_silent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told: list[dict[str, Any]] = []
+    monkeypatch.setattr(supervision, "tell", lambda **what: told.append(what))
+    compiler = tmp_path / "python"
+    compiler.write_text(TALKING)
+    compiler.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(compiler))
+    assign(model(PLAIN), "AzureExecutionProvider", {})
+    first, last = told[0], told[-1]
+    assert first["patience"] > assignment.SILENT_SECONDS, "the compiler is ended before the stage"
+    assert last == {}
 
 
 def test_names_are_unique_in_bodies_too_and_the_original_keeps_its_own() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from edgekit.graph.shapes import infer_shapes
 from edgekit.model import Model
-from edgekit_onnxruntime.assignment import Assignment, CompilerError
+from edgekit_onnxruntime.assignment import Assignment, CompilerError, SilentCompilerError
 from edgekit_onnxruntime.by_parts import MOST_COMPILATIONS, MOST_IN_VAIN, in_parts
 
 CHAIN = """<ir_version: 9, opset_import: ["" : 17]> g (float[1, 4] x) => (float[1, 4] y, float[1, 4] z) {
@@ -67,4 +67,18 @@ def test_a_compiler_that_takes_nothing_is_asked_a_limited_number_of_times() -> N
 
 def test_a_compiler_that_takes_no_node_tells_nothing_of_nodes(chain: Model) -> None:
     found = in_parts(chain, compiler(lambda _: True, []))
+    assert not found.refused
+
+
+def test_a_compiler_that_gives_no_answer_for_a_part_is_not_asked_again(chain: Model) -> None:
+    taken, seen = compiler(lambda _: False, []), []
+
+    def assign(model: Model) -> Assignment:
+        seen.append([node.name or "" for node in model.graph])
+        if "bad" not in seen[-1]:
+            return taken(model)
+        raise SilentCompilerError("gave no sign of progress for 600 s")
+
+    found = in_parts(chain, assign)
+    assert seen == [["one", "two", "bad"]]
     assert not found.refused

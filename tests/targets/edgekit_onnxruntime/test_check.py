@@ -11,8 +11,9 @@ import pytest
 
 from edgekit.model import Model
 from edgekit.target import Evidence, NodeVerdict, Support
-from edgekit_onnxruntime import check, qnn
-from edgekit_onnxruntime.devices import read_device
+from edgekit_onnxruntime import by_session, check, qnn
+from edgekit_onnxruntime.assignment import Assignment, SilentCompilerError
+from edgekit_onnxruntime.devices import devices, read_device
 from edgekit_onnxruntime.target import ONNXRuntimeTarget
 
 
@@ -257,3 +258,21 @@ def test_a_compiler_that_fails_leaves_all_unknown(monkeypatch: pytest.MonkeyPatc
     found = verdicts(PLAIN, "android-qnn")
     assert {verdict.support for verdict in found} == {Support.UNKNOWN}
     assert "/no/such/library.so: cannot open shared object file" in found[0].detail
+
+
+def test_nothing_is_known_of_nodes_for_which_a_compiler_gives_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not asked for parts of the model then, each of which may take as long."""
+    asked = []
+
+    def silent(model: Model, *_: object) -> Assignment:
+        asked.append(model)
+        raise SilentCompilerError("gave no sign of progress for 600 s")
+
+    monkeypatch.setattr(by_session, "assign", silent)
+    text = f'<ir_version: 9, opset_import: ["" : 18]> g {PLAIN}'
+    model = Model(ir.from_proto(onnx.parser.parse_model(text)))
+    found = by_session.session_verdicts(model, verdicts(PLAIN), devices()["android-qnn"], {})
+    assert len(asked) == 1
+    assert [(verdict.support, verdict.detail) for verdict in found] == [
+        (Support.UNKNOWN, "the compiler gave no sign of progress for 600 s")
+    ] * 2
