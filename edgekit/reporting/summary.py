@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ Manifest = Mapping[str, Any]
 
 MOST_SIZES = 6
 """Of more sizes of open dimensions than this the worst alone is told."""
+MUCH_LARGER = 1.5
+"""From this multiple of the original's size on, what made a build grow is told."""
 STAND_IN = "of a stand-in on the machine that packaged it: says nothing about the device"
 
 
@@ -21,6 +24,7 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
         ("target", f"{target['profile']}: {target['description']}"),
         ("built as", built_as(manifest)),
         ("size", size_text(manifest)),
+        *(("expanded", text) for text in expansion_texts(manifest)),
     ]
     rows += [("keeps", f"{state['name']}, replaced by {state['replaced_by']}") for state in manifest.get("states", ())]
     if accuracy["task"] is not None:
@@ -104,8 +108,29 @@ def _all_stages(manifest: Manifest) -> list[Mapping[str, Any]]:
 
 
 def warnings(manifest: Manifest) -> list[str]:
-    """What the stages want people to know."""
-    return [text for stage in _all_stages(manifest) for text in stage["record"].get("warnings", ())]
+    """What the stages want people to know, and what made a build much larger than the original."""
+    told = [text for stage in _all_stages(manifest) for text in stage["record"].get("warnings", ())]
+    return [*told, *(text for build in (manifest, *manifest.get("also", ())) for text in _growth_texts(build))]
+
+
+def expansion_texts(build: Mapping[str, Any]) -> list[str]:
+    """Which operators were expanded into how many nodes, where a build is much larger than the original for it."""
+    nodes: Counter[str] = Counter()
+    for rewrite in stage_record(build, "pre-check").get("rewrites", ()):
+        nodes[rewrite["op_type"]] += rewrite["nodes"]
+    if build["size"]["ratio"] < MUCH_LARGER or not nodes:
+        return []
+    return [", ".join(f"{op_type} into {count} node{'s' * (count != 1)}" for op_type, count in nodes.most_common())]
+
+
+def _growth_texts(build: Mapping[str, Any]) -> list[str]:
+    size = build["size"]
+    return [
+        f"on {build['target']['profile']} the model takes {size['ratio']:.3g} times as much space as the original "
+        f"({bytes_text(size['bytes'])}, not {bytes_text(size['source_bytes'])}): operators that the device does not "
+        f"take are expanded, {text}"
+        for text in expansion_texts(build)
+    ]
 
 
 def stage_record(manifest: Manifest, name: str) -> Mapping[str, Any]:

@@ -2,7 +2,16 @@ from typing import Any
 
 import pytest
 
-from edgekit.reporting.summary import bytes_text, decibel_text, duration_text, sizes_texts, worst_db, worst_output_text
+from edgekit.reporting.summary import (
+    bytes_text,
+    decibel_text,
+    duration_text,
+    expansion_texts,
+    sizes_texts,
+    warnings,
+    worst_db,
+    worst_output_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -59,3 +68,33 @@ def test_of_many_sizes_the_worst_is_told() -> None:
     many = {"self_agreement_db": {}, "sizes": [at(size, 60.0 - (size == 5)) for size in range(1, 9)]}
     assert sizes_texts(many) == ["N=5: y: SQNR 59.0 dB, 58.0 dB on its worst sample, the worst of 8"]
     assert sizes_texts({"self_agreement_db": {}}) == []
+
+
+def grown(profile: str, ratio: float, *rewrites: tuple[str, int]) -> dict[str, Any]:
+    record = {"rewrites": [{"op_type": op_type, "nodes": nodes} for op_type, nodes in rewrites]}
+    return {
+        "target": {"profile": profile},
+        "size": {"bytes": round(2000 * ratio), "source_bytes": 2000, "ratio": ratio},
+        "stages": [{"name": "pre-check", "seconds": 1.0, "record": record}],
+    }
+
+
+def test_what_made_a_build_much_larger_is_told() -> None:
+    trees = ("ai.onnx.ml.TreeEnsembleRegressor", 21)
+    main = grown("intel-cpu", 6.1, ("Mish", 1), trees, ("ai.onnx.ml.Scaler", 1), ("Mish", 2))
+    assert expansion_texts(main) == [
+        "ai.onnx.ml.TreeEnsembleRegressor into 21 nodes, Mish into 3 nodes, ai.onnx.ml.Scaler into 1 node"
+    ]
+    assert warnings({**main, "also": [grown("ios18", 2.0, trees)]}) == [
+        "on intel-cpu the model takes 6.1 times as much space as the original (12.2 kB, not 2 kB): operators that the "
+        "device does not take are expanded, ai.onnx.ml.TreeEnsembleRegressor into 21 nodes, Mish into 3 nodes, "
+        "ai.onnx.ml.Scaler into 1 node",
+        "on ios18 the model takes 2 times as much space as the original (4 kB, not 2 kB): operators that the device "
+        "does not take are expanded, ai.onnx.ml.TreeEnsembleRegressor into 21 nodes",
+    ]
+
+
+@pytest.mark.parametrize("build", [grown("intel-cpu", 1.4, ("Mish", 1)), grown("intel-cpu", 4.0)])
+def test_nothing_is_told_of_a_build_that_is_as_small_or_holds_what_the_model_has(build: dict[str, Any]) -> None:
+    assert expansion_texts(build) == []
+    assert warnings(build) == []
