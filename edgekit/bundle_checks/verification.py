@@ -11,9 +11,10 @@ import numpy as np
 
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.original import original_of
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare, meaning_on
+from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare, meaning_on, ranked_on
 from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, class_output
 from edgekit.comparison.recorded import Recording, check_export
+from edgekit.comparison.yes_or_no import yes_or_no_outputs
 from edgekit.data.samples import Samples, open_samples
 from edgekit.device import Device, Session
 from edgekit.devices.local import LocalDevice
@@ -243,7 +244,8 @@ def _against_original(bundle: Bundle, runner: Runner, samples: Samples, original
     export = check_export(original, reference, samples)
     names = tuple(spec.name for spec in original.returned_outputs)
     meaning = meaning_on(samples, reference, original)
-    outputs, task = compare(samples, reference, runner, names, step, meaning)
+    ranked = ranked_on(samples, reference, original, kind)
+    outputs, task = compare(samples, reference, runner, names, step, meaning, ranked, yes_or_no_outputs(original))
     accuracy = Accuracy(
         executed_by=runner.executed_by,
         reference=reference.executed_by,
@@ -258,8 +260,9 @@ def _against_original(bundle: Bundle, runner: Runner, samples: Samples, original
         outputs=outputs,
         task=task,
         meaning=None if meaning is None else meaning.result(),
+        ranked=None if ranked is None else ranked.result(),
     )
-    accuracy = with_self_agreement(accuracy, original, samples)
+    accuracy = with_self_agreement(accuracy, original, samples, ranked)
     try:
         require_accuracy(accuracy, kind, bundle.manifest["model"]["precision"], bundle.path)
     except RequirementError as error:

@@ -11,7 +11,8 @@ precision or integers. An output passes
   characters others, and boxes of both overlap by 0.75 on average. Numbers and decisions of such outputs do not count;
 - by its angles, where it is an embedding: the rank correlation of cosines is 0.95, 90 % of the variance is explained,
   and at most 5 % of the vectors are lost (:mod:`edgekit.comparison.embeddings`);
-- by its decisions, where its last axis holds scores: at most 5 % of them change;
+- by its decisions, where its last axis holds scores or it says yes or no (:mod:`edgekit.comparison.yes_or_no`): at
+  most 5 % of them change;
 - by its signal: 20 dB SQNR over all samples, and 10 dB on each, whose noise is held against its own power or a tenth of
   an average sample's. So a quiet sample may have the noise that an average one may have;
 - as other numbers, where at most 5 % of the elements differ.
@@ -25,9 +26,10 @@ SQNR, which decisions, boxes, text and angles do not make up for; ``--accept`` t
 Some outputs are not determined to 50 dB on some inputs: a score of 1e-7, say, that a sigmoid computes as a difference
 of larger numbers. ONNX Runtime itself gives another one as soon as it optimizes the graph, or once inputs and weights
 are moved by half a unit in the last place (:mod:`edgekit.comparison.conditioning`). What executions of the original
-agree on, less :data:`SELF_MARGIN_DB`, is all that is asked of such an output of a float32 build, and never less than
-10 dB. Only where all samples together reach the 20 dB that are asked of other builds may a single one be below that:
-one logit near zero may be as far off as a large one.
+agree on, less :data:`SELF_MARGIN_DB`, is all that is asked of such an output, on each sample of a float32 build and
+over all samples of others, and never less than 10 dB. Only where all samples of a float32 build together reach the
+20 dB that are asked of other builds may a single one be below that: one logit near zero may be as far off as a large
+one. Rows by falling score are compared wherever they stand (:mod:`edgekit.comparison.ranked`).
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ from edgekit.comparison.meaning import (
 )
 from edgekit.comparison.metrics import (
     Comparison,
+    DecidedBy,
     LabelCount,
     OtherFormError,
     OutputAccuracy,
@@ -59,6 +62,7 @@ from edgekit.comparison.metrics import (
     class_output,
     json_number,
 )
+from edgekit.comparison.ranked import RankedAccuracy, RankedRows, is_ranked, ranked_rows
 from edgekit.data.samples import Samples
 from edgekit.execution.recurrence import restart
 from edgekit.model import Arrays, Model
@@ -174,7 +178,8 @@ class Accuracy:
     task: TaskAccuracy | None
     """None without labels."""
     self_agreement_db: Mapping[str, float] = field(default_factory=dict)
-    """Least SQNR between executions of the original, of the outputs on which that limits what can be asked."""
+    """Least SQNR between executions of the original, of the outputs on which that limits what can be asked: on the
+    worst sample for a float32 build, over all samples for others."""
     vanished: tuple[str, ...] = ()
     """Outputs between 0 and 1 that the original does not determine either, and that differ by rounding of 1 alone: a
     detector's probabilities where there is nothing to find."""
@@ -184,6 +189,8 @@ class Accuracy:
     """At each size that was tried of the open dimensions; empty where there are none."""
     meaning: MeaningAccuracy | None = None
     """What outputs tell, where that is known: boxes, text or embeddings."""
+    ranked: RankedAccuracy | None = None
+    """Which rows of a list by falling score both models give; None without such a list."""
 
     @property
     def worst_db(self) -> float | None:
@@ -216,6 +223,7 @@ class Accuracy:
             "meaning": None if self.meaning is None else self.meaning.as_record(),
             "self_agreement_db": {name: json_number(value) for name, value in self.self_agreement_db.items()},
             **({"vanished": list(self.vanished)} if self.vanished else {}),
+            **({} if self.ranked is None else {"ranked": self.ranked.as_record()}),
             "accepted": list(self.accepted),
             "sizes": [size.as_record() for size in self.sizes],
         }
@@ -236,7 +244,16 @@ class Accuracy:
                 f"top-1 accuracy {self.task.built:.2%} instead of {self.task.reference:.2%}: "
                 f"{lost:.0f} of {self.samples} labels lost ({allowed_text(self.floors.max_drop, self.samples)})"
             )
-        return flaws + self._flaws_of_meaning()
+        return flaws + self._flaws_of_ranks() + self._flaws_of_meaning()
+
+    def misses_a_signal(self) -> bool:
+        """Whether a floor is missed that may be more than the original determines."""
+        if self.floors.agreement is None:
+            return bool(self.shortfalls())
+        return any(
+            output.sqnr_db is not None and output.sqnr_db >= LEAST_DB and bool(self._flaws(output))
+            for output in self.outputs
+        )
 
     @property
     def _judged_by_meaning(self) -> Collection[str]:
@@ -250,9 +267,13 @@ class Accuracy:
         meaning, agreement = self.meaning, self.floors.agreement
         if meaning is None or agreement is None or not self._judged_by_meaning:
             return []
-        subject = f"output{'s' if len(meaning.outputs) > 1 else ''} {', '.join(map(repr, meaning.outputs))}"
         flaw = meaning.shortfall(agreement)
-        return [] if flaw is None else [f"{subject}: {flaw}"]
+        return [] if flaw is None else [f"{_named(meaning.outputs)}: {flaw}"]
+
+    def _flaws_of_ranks(self) -> list[str]:
+        """Flaws of a list by falling score; of other than float32 builds its numbers tell enough."""
+        flaw = None if self.ranked is None or self.floors.agreement is not None else self.ranked.shortfall()
+        return [] if flaw is None or self.ranked is None else [f"{_named(self.ranked.outputs)}: {flaw}"]
 
     def _flaws(self, output: OutputAccuracy) -> list[str]:
         subject = f"output {output.name!r}"
@@ -289,9 +310,12 @@ class Accuracy:
         """How far the signal of a reduced build is from its floors; None where it reaches them."""
         pooled = output.sqnr_db if output.sqnr_db is not None else math.inf
         weakest = pooled if output.weakest_db is None else output.weakest_db
-        least = self.floors.sqnr_db if self.floors.weakest_db is None else self.floors.weakest_db
-        if not pooled >= self.floors.sqnr_db:
-            return f"SQNR {pooled:.1f} dB (at least {self.floors.sqnr_db:.0f} dB)"
+        floor = self.float_floor(output.name)
+        least = floor
+        if self.floors.weakest_db is not None:
+            least = min(self.floors.weakest_db, max(floor - WEAKEST_BELOW_DB, LEAST_DB))
+        if not pooled >= floor:
+            return f"SQNR {pooled:.1f} dB (at least {floor:.0f} dB)"
         if not weakest >= least:
             return f"SQNR {pooled:.1f} dB, {weakest:.1f} dB on its weakest sample (at least {least:.0f} dB)"
         return None
@@ -320,9 +344,13 @@ class Accuracy:
         return follows and not self.floors.asked
 
     def float_floor(self, output: str) -> float:
-        """The SQNR in dB that a floating-point output of a float build has to reach on every sample."""
+        """The SQNR in dB that a floating-point output has to reach, in a float32 build on every sample."""
         limit = self.self_agreement_db.get(output, math.inf) - SELF_MARGIN_DB
         return min(self.floors.sqnr_db, max(limit, LEAST_DB))
+
+
+def _named(outputs: Collection[str]) -> str:
+    return f"output{'s' if len(outputs) > 1 else ''} {', '.join(map(repr, outputs))}"
 
 
 def _changed(output: OutputAccuracy, least_agreement: float) -> str:
@@ -339,6 +367,8 @@ def compare(
     outputs: tuple[str, ...],
     step: Callable[[str, int, int], None] | None = None,
     meaning: Meaning | None = None,
+    ranked: RankedRows | None = None,
+    yes_or_no: Collection[str] = (),
 ) -> tuple[tuple[OutputAccuracy, ...], TaskAccuracy | None]:
     """Runs both models on all samples; to models with states, they are the steps of one sequence.
 
@@ -349,6 +379,8 @@ def compare(
         outputs: The original's outputs, in order.
         step: Told how many samples are done.
         meaning: Gathers what the outputs tell; see :func:`meaning_on`.
+        ranked: Puts rows where the original has the same ones; see :func:`ranked_on`.
+        yes_or_no: The outputs in which every entry decides; see :mod:`edgekit.comparison.yes_or_no`.
 
     Returns:
         One accuracy an output, and the share of labels found where the samples have labels and an output tells the
@@ -359,14 +391,15 @@ def compare(
         edgekit.comparison.metrics.OtherFormError: An output's shape or dtype is another one; it knows the sample.
         edgekit.errors.InputError: A sample cannot be read, or its label is no class.
     """
-    comparison = Comparison(outputs)
+    rows = () if ranked is None else ranked.outputs
+    comparison = Comparison(outputs, {**dict.fromkeys(yes_or_no, DecidedBy.CROSSING), **dict.fromkeys(rows)})
     restart(original)
     restart(built)
     counts: tuple[LabelCount, LabelCount] | None = None
     for done, sample in enumerate(samples, 1):
         wanted, got = original.run(sample.feeds), built.run(sample.feeds)
         try:
-            comparison.add(wanted, got)
+            comparison.add(wanted, got if ranked is None else ranked.add(wanted, got))
         except OtherFormError as error:
             error.sample = done - 1
             raise
@@ -407,3 +440,18 @@ def meaning_on(samples: Samples, original: Executor, model: Model) -> Meaning | 
     return (
         meaning.placed(shown, answers, original.run, model.fed_inputs) if isinstance(meaning, BoxMeaning) else meaning
     )
+
+
+def ranked_on(samples: Samples, original: Executor, model: Model, kind: Kind) -> RankedRows | None:
+    """How rows by falling score are put in order, as far as is seen on the first samples; None where there are none.
+
+    Args:
+        samples: What to look at.
+        original: Executes the model.
+        model: The float model.
+        kind: What was built.
+    """
+    if model.states or not is_ranked(model.graph):
+        return None
+    answers = [original.run(sample.feeds) for sample in itertools.islice(samples, SEEN)]
+    return ranked_rows(answers, model.graph, SQNR_FLOOR_DB[kind], leaves_out=kind is Kind.FLOAT32)

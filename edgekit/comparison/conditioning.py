@@ -16,6 +16,7 @@ import numpy as np
 
 from edgekit.comparison.accuracy import compare
 from edgekit.comparison.metrics import json_number
+from edgekit.comparison.ranked import RankedRows
 from edgekit.data.samples import Samples
 from edgekit.execution.recurrence import Original, reference_of, restart
 from edgekit.execution.reference import NotRunnableError
@@ -32,16 +33,23 @@ class Conditioning:
 
     sqnr_db: Mapping[str, float] = field(default_factory=dict)
     """The least of any sample and any two executions, of floating-point outputs."""
+    pooled_db: Mapping[str, float] = field(default_factory=dict)
+    """The least of any two executions over all samples, of floating-point outputs."""
     mismatch: Mapping[str, float] = field(default_factory=dict)
     """The greatest share of unequal elements, of other outputs."""
+    lost_rows: float = 0.0
+    lost_scores: float = 0.0
+    """See :class:`edgekit.comparison.ranked.RankedAccuracy`."""
 
     def joined(self, other: Conditioning) -> Conditioning:
         """The worse of the two for each output."""
-        names = {*self.sqnr_db, *other.sqnr_db}
         unequal = {*self.mismatch, *other.mismatch}
         return Conditioning(
-            {name: min(self.sqnr_db.get(name, math.inf), other.sqnr_db.get(name, math.inf)) for name in names},
+            _least(self.sqnr_db, other.sqnr_db),
+            _least(self.pooled_db, other.pooled_db),
             {name: max(self.mismatch.get(name, 0.0), other.mismatch.get(name, 0.0)) for name in unequal},
+            max(self.lost_rows, other.lost_rows),
+            max(self.lost_scores, other.lost_scores),
         )
 
     def as_record(self) -> dict[str, dict[str, float | str]]:
@@ -52,7 +60,7 @@ class Conditioning:
         }
 
 
-def conditioning(original: Model, samples: Samples) -> Conditioning:
+def conditioning(original: Model, samples: Samples, ranked: RankedRows | None = None) -> Conditioning:
     """How far executions of a model are apart that differ by rounding alone.
 
     One lets ONNX Runtime rewrite the graph; the others execute it node by node on moved inputs and weights.
@@ -60,17 +68,18 @@ def conditioning(original: Model, samples: Samples) -> Conditioning:
     Args:
         original: The float model.
         samples: What to execute it on.
+        ranked: How rows by falling score are put in order; see :func:`edgekit.comparison.accuracy.ranked_on`.
 
     Raises:
         NotRunnableError: The model does not run on a sample.
     """
     names = tuple(output.name for output in original.returned_outputs)
     reference = reference_of(original)
-    found = _agreement(samples, reference, reference_of(original, fast=True), names)
+    found = _agreement(samples, reference, reference_of(original, fast=True), names, ranked)
     for seed in range(PERTURBATIONS):
         moved = perturbed_weights(original, seed) if original.weight_bytes <= LARGEST_BYTES else original
         try:
-            found = found.joined(_agreement(samples, reference, _Moved(reference_of(moved), seed), names))
+            found = found.joined(_agreement(samples, reference, _Moved(reference_of(moved), seed), names, ranked))
         except NotRunnableError:  # a size that is computed from what was moved
             continue
     return found
@@ -94,9 +103,24 @@ class _Moved:
         return self._executor.run(perturbed_inputs(dict(feeds), self._seed))
 
 
-def _agreement(samples: Samples, reference: Original, other: Original | _Moved, names: tuple[str, ...]) -> Conditioning:
-    outputs, _ = compare(samples, reference, other, names)
+def _agreement(
+    samples: Samples,
+    reference: Original,
+    other: Original | _Moved,
+    names: tuple[str, ...],
+    ranked: RankedRows | None,
+) -> Conditioning:
+    rows = None if ranked is None else ranked.anew()
+    outputs, _ = compare(samples, reference, other, names, ranked=rows)
+    lost = None if rows is None else rows.result()
     return Conditioning(
         {output.name: output.worst_sample_db for output in outputs if output.worst_sample_db is not None},
+        {output.name: output.sqnr_db for output in outputs if output.sqnr_db is not None},
         {output.name: output.mismatch for output in outputs if output.sqnr_db is None},
+        0.0 if lost is None else lost.lost_rows,
+        0.0 if lost is None else lost.lost_scores,
     )
+
+
+def _least(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    return {name: min(one.get(name, math.inf), other.get(name, math.inf)) for name in {*one, *other}}

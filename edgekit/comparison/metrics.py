@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,11 @@ TYPICAL_SHARE = 0.1
 
 PICTURE_RANK = 3
 """Outputs of 8-bit integers with this many axes or more are pictures, with brightness for values."""
+
+CROSSING = 0.5
+"""The probability from which on the answer is yes."""
+FEWEST_CROSSINGS = 20
+"""How many answers prove something: of fewer, one is more than the 5 % that may differ."""
 
 LARGEST_RANK_WITH_CLASSES = 3
 """Outputs up to this rank may hold scores along their last axis; those above it are maps and pictures."""
@@ -71,9 +77,10 @@ class OutputAccuracy:
     """SQNR over all samples of 8-bit integers that are pictures; None for others."""
     cosine: float | None
     agreement: float | None
-    """The share of positions at which the largest entry of the last axis is the same one; None without classes."""
+    """The share of positions at which the largest entry of the last axis is the same one, or of yes or no, whichever is
+    rarer, that both models say (:class:`DecidedBy`); None without decisions."""
     decisions: int | None
-    """At how many positions; None without classes."""
+    """At how many positions, or how often both models say so; None without decisions."""
     mismatch: float
     """The share of unequal elements; of a floating-point output, those where one side only is infinite or NaN."""
     stuck: bool
@@ -95,11 +102,26 @@ class OtherFormError(RequirementError):
     """On which sample, counted from 0; whoever walks the samples sets it."""
 
 
-class OutputComparison:
-    """Gathers what :class:`OutputAccuracy` tells about the output called ``name``."""
+class DecidedBy(StrEnum):
+    """What in an output is a decision."""
 
-    def __init__(self, name: str) -> None:
+    LARGEST = "largest"
+    """Which entry of the last axis is the largest one."""
+    CROSSING = "crossing"
+    """Whether an entry is more than a half."""
+
+
+class OutputComparison:
+    """Gathers what :class:`OutputAccuracy` tells about an output.
+
+    Args:
+        name: The output.
+        decided_by: What decides, as far as its shape allows; None where nothing does.
+    """
+
+    def __init__(self, name: str, decided_by: DecidedBy | None = DecidedBy.LARGEST) -> None:
         self._name = name
+        self._decided_by = decided_by
         self._samples = 0
         self._elements = 0
         self._mismatches = 0
@@ -109,6 +131,7 @@ class OutputComparison:
         self._dot = self._built_power = 0.0
         self._scale = 1.0
         self._decisions = self._agreements = 0
+        self._answers = np.zeros((2, 2), int)
         self._first: tuple[np.ndarray, np.ndarray] | None = None
         self._reference_variation = self._reference_peak = 0.0
         self._built_varies = False
@@ -144,6 +167,7 @@ class OutputComparison:
     def result(self) -> OutputAccuracy:
         """What the samples so far say; at least one has been added."""
         floats = self._is_float
+        agreement, decisions = self._decided()
         by_sample = self._db_by_sample(QUIET_SAMPLE) if floats else []
         return OutputAccuracy(
             name=self._name,
@@ -156,18 +180,35 @@ class OutputComparison:
             weakest_db=min(self._db_by_sample(TYPICAL_SHARE)) if floats else None,
             picture_db=self._pooled_db() if self._powers and not floats else None,
             cosine=self._cosine() if floats else None,
-            agreement=self._agreements / self._decisions if self._decisions else None,
-            decisions=self._decisions or None,
+            agreement=agreement,
+            decisions=decisions,
             mismatch=self._mismatches / self._elements if self._elements else 0.0,
             stuck=not self._built_varies and self._reference_variation > STUCK * self._reference_peak,
         )
 
     def _compare_decisions(self, reference: np.ndarray, built: np.ndarray) -> None:
-        has_classes = reference.dtype.kind == "f" and 1 <= reference.ndim <= LARGEST_RANK_WITH_CLASSES
-        if has_classes and reference.shape[-1] > 1:
+        may_decide = reference.dtype.kind == "f" and 1 <= reference.ndim <= LARGEST_RANK_WITH_CLASSES
+        if may_decide and self._decided_by is DecidedBy.CROSSING:
+            np.add.at(self._answers, ((reference > CROSSING).astype(int), (built > CROSSING).astype(int)), 1)
+        elif may_decide and self._decided_by is DecidedBy.LARGEST and reference.shape[-1] > 1:
             agreements = reference.argmax(axis=-1) == built.argmax(axis=-1)
             self._decisions += agreements.size
             self._agreements += int(np.count_nonzero(agreements))
+
+    def _decided(self) -> tuple[float | None, int | None]:
+        """The share of decisions that are the same, and their number; None without any.
+
+        Of yes and no those count that are rarer in the original: each model's, as with boxes. Where there are few of
+        them, to say nothing but the other would be right nearly everywhere.
+        """
+        if self._decided_by is not DecidedBy.CROSSING:
+            return (self._agreements / self._decisions, self._decisions) if self._decisions else (None, None)
+        rarer = int(self._answers.sum(axis=1).argmin())
+        count = int(self._answers[rarer].sum() + self._answers[:, rarer].sum())
+        if count < FEWEST_CROSSINGS or not self._answers[rarer].sum():
+            return None, None
+        changed = int(self._answers[rarer, 1 - rarer] + self._answers[1 - rarer, rarer])
+        return 1 - changed / count, count
 
     def _compare_floats(self, reference: np.ndarray, built: np.ndarray) -> None:
         finite = np.isfinite(reference) & np.isfinite(built)
@@ -238,10 +279,12 @@ class Comparison:
 
     Args:
         names: The original's outputs, in order.
+        decided_by: What decides in those where it is not the largest entry of the last axis.
     """
 
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self._outputs = {name: OutputComparison(name) for name in names}
+    def __init__(self, names: tuple[str, ...], decided_by: Mapping[str, DecidedBy | None] | None = None) -> None:
+        known = decided_by or {}
+        self._outputs = {name: OutputComparison(name, known.get(name, DecidedBy.LARGEST)) for name in names}
 
     def add(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> None:
         """Compares the outputs for one more sample.

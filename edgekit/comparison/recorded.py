@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from edgekit.comparison.accuracy import LEAST_DB, SELF_MARGIN_DB, SQNR_FLOOR_DB, Executor, Kind, compare
+from edgekit.comparison.accuracy import LEAST_DB, SELF_MARGIN_DB, SQNR_FLOOR_DB, Executor, Kind, compare, ranked_on
 from edgekit.comparison.conditioning import conditioning
 from edgekit.comparison.metrics import OutputAccuracy
+from edgekit.comparison.ranked import RankedRows
 from edgekit.data.samples import Sample, Samples
 from edgekit.errors import InputError, RequirementError
 from edgekit.model import Arrays, Model, ValueSpec
@@ -124,12 +125,13 @@ def check_export(original: Model, reference: Executor, samples: Samples) -> Expo
     if not names:
         return None
     flaws: list[str]
+    ranked = ranked_on(samples, reference, original, _kind(original))
     try:
-        outputs, _ = compare(recording, recording, reference, names)
+        outputs, _ = compare(recording, recording, reference, names, ranked=ranked)
     except RequirementError as error:
         flaws = [f"{error.message} ({error.subject}: {error.found} instead of {error.expected})"]
     else:
-        flaws = _flaws(original, samples, outputs)
+        flaws = _flaws(original, samples, outputs, ranked)
         if not flaws:
             return ExportCheck(outputs)
     raise ExportError(
@@ -142,16 +144,27 @@ def check_export(original: Model, reference: Executor, samples: Samples) -> Expo
     )
 
 
-def _flaws(original: Model, samples: Samples, outputs: tuple[OutputAccuracy, ...]) -> list[str]:
-    floor = SQNR_FLOOR_DB[Kind.FLOAT16 if original.has_half_floats else Kind.FLOAT32]
+def _kind(original: Model) -> Kind:
+    return Kind.FLOAT16 if original.has_half_floats else Kind.FLOAT32
+
+
+def _flaws(
+    original: Model, samples: Samples, outputs: tuple[OutputAccuracy, ...], ranked: RankedRows | None
+) -> list[str]:
+    kind = _kind(original)
+    floor = SQNR_FLOOR_DB[kind]
+    counted = None if ranked is None or kind is not Kind.FLOAT32 else ranked.result()
     near = [
         output.mismatch == 0 and (output.worst_sample_db is None or output.worst_sample_db >= floor)
         for output in outputs
     ]
-    if all(near):
+    if all(near) and (counted is None or counted.shortfall() is None):
         return []
-    limits = conditioning(original, samples)
+    limits = conditioning(original, samples, ranked)
     flaws = []
+    if counted is not None:
+        own = replace(counted, own_lost_rows=limits.lost_rows, own_lost_scores=limits.lost_scores)
+        flaws = [flaw] if (flaw := own.shortfall()) is not None else []
     for output in outputs:
         if output.worst_sample_db is None:
             if output.mismatch > limits.mismatch.get(output.name, 0.0):

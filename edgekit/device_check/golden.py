@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.comparison.accuracy import MAX_DISAGREEMENT, ONE_COUNT_SHARE, Accuracy, Executor, Kind
+from edgekit.comparison.accuracy import DECISION_DB, MAX_DISAGREEMENT, ONE_COUNT_SHARE, Accuracy, Executor, Kind
 from edgekit.comparison.metrics import Comparison, OutputAccuracy
 from edgekit.data.samples import Sample, Samples
 from edgekit.data.sized_samples import SizedSamples
@@ -98,4 +98,10 @@ def _floor(output: OutputAccuracy, kind: Kind, accuracy: Accuracy) -> dict[str, 
     else:
         worst = output.sqnr_db if output.worst_sample_db is None else output.worst_sample_db
         floor_db = min(worst, MOST_ASKED_DB) - DEVICE_MARGIN_DB
+    if accuracy.ranked is not None:  # a device compares rows by their places, and half of their power has to be right
+        by_place, unequal = accuracy.ranked.by_place_db.get(output.name), accuracy.ranked.by_place_mismatch
+        if floor_db is not None and by_place is not None:
+            floor_db = min(floor_db, max(by_place - DEVICE_MARGIN_DB, min(by_place, DECISION_DB)))
+        if max_mismatch is not None and (elements := unequal.get(output.name, 0.0)) > 0:
+            max_mismatch = max(max_mismatch, min(1.0, elements + MAX_DISAGREEMENT))
     return {"name": output.name, "floor_db": floor_db, "max_mismatch": max_mismatch}

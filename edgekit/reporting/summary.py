@@ -95,6 +95,7 @@ def _build_record(build: Mapping[str, Any]) -> dict[str, Any]:
             "meaning": accuracy.get("meaning"),
             "self_agreement_db": accuracy.get("self_agreement_db", {}),
             "vanished": list(accuracy.get("vanished", ())),
+            "ranked": accuracy.get("ranked"),
             "accepted": list(accuracy.get("accepted", ())),
             "sizes": list(accuracy.get("sizes", ())),
         },

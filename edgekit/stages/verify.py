@@ -16,12 +16,15 @@ from edgekit.comparison.accuracy import (
     SizeAccuracy,
     compare,
     meaning_on,
+    ranked_on,
 )
 from edgekit.comparison.bounded import ROUNDING, bounded_outputs
 from edgekit.comparison.conditioning import conditioning
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.metrics import OtherFormError, json_number
+from edgekit.comparison.ranked import FEW_LOST, RankedRows
 from edgekit.comparison.recorded import ExportCheck, check_export
+from edgekit.comparison.yes_or_no import yes_or_no_outputs
 from edgekit.data.samples import Samples, SeededSamples
 from edgekit.data.sized_samples import SizedSamples
 from edgekit.dimensions import trials
@@ -132,6 +135,12 @@ class Verify(Stage[Built]):
             "that it may be; give samples in which there is something to find"
             for name in accuracy.vanished
         ]
+        ranked = accuracy.ranked
+        if ranked is not None and ranked.lost_rows > FEW_LOST and given.kind is Kind.FLOAT32:
+            warnings.append(
+                f"up to {ranked.lost_rows:.1%} of a sample's rows are others than the original's, whose executions "
+                f"lose {ranked.own_lost_rows:.1%}: scores of candidates are equal at the cut-off"
+            )
         if self._samples.has_labels and accuracy.task is None:
             warnings.append("the samples have labels, but no output of the model tells a class: they were not used")
         if accuracy.label_doubt is not None:
@@ -173,7 +182,10 @@ class Verify(Stage[Built]):
         names = tuple(output.name for output in self._original.returned_outputs)
         meaning = None if self._seeded else meaning_on(samples, reference, self._original)
         try:
-            outputs, task = compare(samples, reference, runner, names, self._progress, meaning)
+            ranked = ranked_on(samples, reference, self._original, given.kind)
+            outputs, task = compare(
+                samples, reference, runner, names, self._progress, meaning, ranked, yes_or_no_outputs(self._original)
+            )
         except OtherFormError as error:  # how long an output is may depend on what the model computes
             raise InaccurateError(
                 error.message,
@@ -197,8 +209,9 @@ class Verify(Stage[Built]):
             outputs=outputs,
             task=task,
             meaning=None if meaning is None else meaning.result(),
+            ranked=None if ranked is None else ranked.result(),
         )
-        accuracy = with_self_agreement(measured, self._original, samples)
+        accuracy = with_self_agreement(measured, self._original, samples, ranked)
         if self._accept and not accuracy.is_broken():
             return replace(accuracy, accepted=tuple(accuracy.shortfalls()))
         require_accuracy(accuracy, given.kind, given.artifact.precision, subject)
@@ -273,20 +286,28 @@ def blame_target(error: RequirementError, export: ExportCheck | None) -> None:
         error.hint = right if error.hint is None else f"{right}; {error.hint}"
 
 
-def with_self_agreement(accuracy: Accuracy, original: Model, samples: Samples) -> Accuracy:
+def with_self_agreement(
+    accuracy: Accuracy, original: Model, samples: Samples, ranked: RankedRows | None = None
+) -> Accuracy:
     """The same, with how far the original agrees with itself where a float output misses its floor.
 
     Args:
         accuracy: As measured.
         original: The float model.
         samples: What it was measured on.
+        ranked: How rows by falling score were put in order.
     """
-    if not accuracy.shortfalls() or accuracy.floors.agreement is not None:
+    if not accuracy.misses_a_signal():
         return accuracy
-    limits = conditioning(original, samples)
-    limited = {
-        name: limit for name, limit in limits.sqnr_db.items() if limit - SELF_MARGIN_DB < accuracy.floors.sqnr_db
-    }
+    limits = conditioning(original, samples, ranked)
+    reduced = accuracy.floors.agreement is not None
+    agreed = limits.pooled_db if reduced else limits.sqnr_db
+    limited = {name: limit for name, limit in agreed.items() if limit - SELF_MARGIN_DB < accuracy.floors.sqnr_db}
+    if accuracy.ranked is not None:
+        own = replace(accuracy.ranked, own_lost_rows=limits.lost_rows, own_lost_scores=limits.lost_scores)
+        accuracy = replace(accuracy, ranked=own)
+    if reduced:
+        return replace(accuracy, self_agreement_db=limited)
     undetermined = {name for name, limit in limited.items() if limit - SELF_MARGIN_DB < LEAST_DB}
     bounded = undetermined & bounded_outputs(original)
     vanished = tuple(

@@ -165,3 +165,28 @@ def test_a_sample_that_the_original_does_not_determine_is_weighed_with_the_other
     assert len(shortfalls(Kind.FLOAT32, replace(near_zero, sqnr_db=19.9), own={"y": 3.0})) == 1
     asked = Floors.of(Kind.FLOAT32, labelled=False, max_drop=None, floor_db=40.0)
     assert len(Accuracy("it", "the original", False, 4, asked, (near_zero,), None, {"y": 3.0}).shortfalls()) == 1
+
+
+@pytest.mark.parametrize("kind", REDUCED)
+def test_a_reduced_build_is_asked_for_no_more_than_the_original_reproduces(kind: Kind) -> None:
+    noisy = replace(GOOD, sqnr_db=17.6, weakest_db=12.0, agreement=None)
+    assert shortfalls(kind, noisy) == ["output 'y': SQNR 17.6 dB (at least 20 dB)"]
+    assert shortfalls(kind, noisy, own={"y": 23.0}) == []
+    assert shortfalls(kind, noisy, own={"y": 24.0}) == ["output 'y': SQNR 17.6 dB (at least 18 dB)"]
+    assert len(shortfalls(kind, noisy, own={"z": 11.0})) == 1
+    assert shortfalls(kind, replace(noisy, sqnr_db=10.0, weakest_db=10.0), own={"y": 11.0}) == []
+    assert len(shortfalls(kind, replace(noisy, sqnr_db=9.9), own={"y": 11.0})) == 1
+    assert len(shortfalls(kind, replace(noisy, weakest_db=9.9), own={"y": 11.0})) == 1
+
+
+def test_the_original_is_executed_again_only_where_that_can_change_the_verdict() -> None:
+    def misses(kind: Kind, output: OutputAccuracy) -> bool:
+        floors = Floors.of(kind, labelled=False, max_drop=None)
+        return Accuracy("it", "the original", False, 4, floors, (output,), None).misses_a_signal()
+
+    noisy = replace(GOOD, sqnr_db=17.6, weakest_db=12.0, worst_sample_db=12.0, agreement=None)
+    assert misses(Kind.FLOAT32, noisy)
+    assert misses(Kind.FLOAT16, noisy)
+    assert not misses(Kind.FLOAT16, replace(noisy, sqnr_db=20.0))
+    assert not misses(Kind.FLOAT16, replace(noisy, sqnr_db=9.9))
+    assert not misses(Kind.QUANTIZED, replace(noisy, agreement=1.0))

@@ -84,9 +84,9 @@ def model(onnx_model: OnnxModel, graph: str) -> Model:
     return Model(ir.from_proto(onnx_model(graph, **WEIGHTS, **extra)))
 
 
-def accuracy(original: Model, built: Reference) -> Accuracy:
+def accuracy(original: Model, built: Reference, kind: Kind = Kind.FLOAT32) -> Accuracy:
     outputs, _ = compare(Drawn(), Reference(original), built, ("y",))
-    floors = Floors.of(Kind.FLOAT32, labelled=False, max_drop=None)
+    floors = Floors.of(kind, labelled=False, max_drop=None)
     return with_self_agreement(Accuracy("", "", True, len(Drawn()), floors, outputs, None), original, Drawn())
 
 
@@ -176,3 +176,51 @@ def test_small_probabilities_that_the_original_determines_have_to_be_right(onnx_
     found = judged(onnx_model, small, small.replace("seventeen", "eighteen"))
     assert found.vanished == ()
     assert found.shortfalls()
+
+
+def unsteady(step: str) -> str:
+    """As many steps as leave some 14 dB of the start."""
+    steps = " ".join(f"n{n} = Sub (one, s{n}) {step.format(n=n, next=n + 1)}" for n in range(20))
+    return f"""g (float[1, 64] x) => (float[64, 1] y) {{
+        s0 = Sigmoid (x)
+        {steps}
+        d = Sub (s20, half)
+        y = Reshape (d, shape)
+    }}"""
+
+
+UNSTEADY = unsteady("p{n} = Mul (s{n}, n{n}) s{next} = Mul (four, p{n})")
+UNSTEADY_REORDERED = unsteady("p{n} = Mul (four, s{n}) s{next} = Mul (p{n}, n{n})")
+
+
+def reduced(onnx_model: OnnxModel, built: str) -> Accuracy:
+    numbers = {**WEIGHTS, "shape": np.array([64, 1])}
+
+    def of(graph: str) -> Model:
+        return Model(
+            ir.from_proto(onnx_model(graph, **{name: numbers[name] for name in ("one", "four", "half", "shape")}))
+        )
+
+    return accuracy(of(UNSTEADY), Reference(of(built)), Kind.FLOAT16)
+
+
+def test_a_reduced_build_is_asked_for_what_rounding_leaves(onnx_model: OnnxModel) -> None:
+    found = reduced(onnx_model, UNSTEADY_REORDERED)
+    (output,) = found.outputs
+    assert output.sqnr_db is not None
+    assert output.sqnr_db < 20
+    assert found.self_agreement_db["y"] < 26
+    assert found.shortfalls() == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("d = Sub (s20, half)", "d = Identity (s20)"),
+        ("Sub (one, s3)", "Sub (s3, one)"),
+        ("Mul (four, s7)", "Mul (half, s7)"),
+    ],
+)
+def test_a_wrong_reduced_build_is_refused(onnx_model: OnnxModel, right: str, wrong: str) -> None:
+    assert right in UNSTEADY_REORDERED
+    assert reduced(onnx_model, UNSTEADY_REORDERED.replace(right, wrong)).shortfalls()

@@ -7,6 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.ranked import RankedAccuracy
 from edgekit.data.samples import SeededSamples
 from edgekit.device_check.golden import write_golden
 from edgekit.execution.reference import Reference
@@ -20,7 +21,9 @@ GRAPH = "f (float[1, 4] x) => (float[1, 4] y, int64[1, 4] n) { y = Mul(x, c) r =
 def golden(tmp_path: Path, onnx_file: Callable[..., Path]) -> Callable[..., tuple[dict[str, Any], Path]]:
     """Writes golden data of a model beside what a slightly other one computes."""
 
-    def write(kind: Kind, built: float, own: dict[str, float] | None = None) -> tuple[dict[str, Any], Path]:
+    def write(
+        kind: Kind, built: float, own: dict[str, float] | None = None, ranked: RankedAccuracy | None = None
+    ) -> tuple[dict[str, Any], Path]:
         paths = [onnx_file(GRAPH, name=f"{factor}.onnx", c=np.array(factor, np.float32)) for factor in (10.0, built)]
         original, other = (Model(ir.load(path), path) for path in paths)
         features = [
@@ -28,7 +31,7 @@ def golden(tmp_path: Path, onnx_file: Callable[..., Path]) -> Callable[..., tupl
             for values in (original.inputs, original.outputs)
         ]
         floors = Floors.of(kind, labelled=False, max_drop=None)
-        accuracy = Accuracy("it", "the original", True, 5, floors, (), None, own or {})
+        accuracy = Accuracy("it", "the original", True, 5, floors, (), None, own or {}, ranked=ranked)
         samples = SeededSamples(original, 5)
         executors = Reference(original), Reference(other)
         record = write_golden(tmp_path / "golden", samples, *executors, *features, kind, accuracy)
@@ -69,3 +72,17 @@ def test_a_quantized_build_has_to_stay_as_accurate_as_here(
     floor, mismatch = record["outputs"]
     assert floor["floor_db"] == pytest.approx(20 - 6, abs=1e-3)
     assert 0.05 < mismatch["max_mismatch"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("by_place", "asked"),
+    [(140.0, 25.0), (28.0, 22.0), (8.0, 3.0), (2.0, 2.0)],  # less 6 dB, or half of the power
+)
+def test_a_device_may_put_rows_of_equal_scores_in_another_order(
+    golden: Callable[..., tuple[dict[str, Any], Path]], by_place: float, asked: float
+) -> None:
+    unequal = 0.0 if by_place == 140 else 0.25
+    record, _ = golden(Kind.FLOAT32, 10.0, None, RankedAccuracy(("y", "n"), 0.0, 0.0, {"y": by_place}, {"n": unequal}))
+    floor, mismatch = record["outputs"]
+    assert floor["floor_db"] == asked
+    assert mismatch["max_mismatch"] == pytest.approx(unequal + 0.05 if unequal else 0)
