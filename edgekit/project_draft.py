@@ -15,10 +15,10 @@ import numpy as np
 from edgekit.atomic import atomic_file
 from edgekit.config import read_config
 from edgekit.data import stated
-from edgekit.data.npz import read_npz
+from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import sample_files
 from edgekit.errors import InputError
-from edgekit.graph.default_sizes import with_default_sizes
+from edgekit.graph.default_sizes import Holds, SampledSizes, with_default_sizes
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model, ValueSpec
 from edgekit.registry import find_profile, installed_targets
@@ -59,7 +59,7 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
     profiles = profiles or [target.profiles[0].name for target in installed_targets().targets]
     loaded = Load()(model).model
     files = [] if data is None else sample_files(data)
-    sizes, unknown = _sizes(loaded, files)
+    sizes, unknown = _sizes(loaded, sampled_shapes(data))
     lines = [
         "# What this project ships. `edgekit build` builds it, `edgekit gate --update` keeps it as the baseline,",
         "# `edgekit gate` judges later builds by it. `edgekit targets` lists the targets.",
@@ -82,22 +82,21 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
     return Draft(output, tuple(bundle.name for bundle in read_config(output).bundles), tuple(unknown))
 
 
-def _sizes(model: Model, files: Sequence[Path]) -> tuple[dict[str, int], list[str]]:
-    """The sizes of named free dimensions that the first sample tells, and the names of those that nothing tells."""
-    request, _ = with_default_sizes(ShapeRequest(), model.inputs, model.metadata)
-    first = read_npz(files[0], model.nan_inputs) if files and files[0].suffix.lower() == ".npz" else {}
-    told: dict[str, int] = {}
-    unknown: list[str] = []
-    for spec in model.inputs:
-        array = first.get(spec.name)
-        for axis, dim in enumerate(spec.shape or ()):
-            if not isinstance(dim, str) or dim in request.dims or dim in told:
-                continue
-            if array is not None and array.ndim == len(spec.shape or ()):
-                told[dim] = array.shape[axis]
-            elif dim not in unknown:
-                unknown.append(dim)
-    return told, [dim for dim in unknown if dim not in told]
+def _sizes(model: Model, sampled: SampledShapes) -> tuple[dict[str, int], list[str]]:
+    """The sizes of named free dimensions that all samples have, and the names of those that nothing tells.
+
+    One that samples have several sizes of is neither: packaging makes of them what the device takes.
+    """
+    sizes = SampledSizes(sampled.ranges, sampled.count, Holds.RANGE)
+    request, found = with_default_sizes(ShapeRequest(), model.inputs, model.metadata, sizes)
+    bare, _ = with_default_sizes(ShapeRequest(), model.inputs, model.metadata)
+    told = {
+        one.dimension: one.size
+        for one in found
+        if one.dimension is not None and isinstance(one.size, int) and bare.dims.get(one.dimension) != one.size
+    }
+    names = [dim for spec in model.inputs for dim in spec.shape or () if isinstance(dim, str)]
+    return told, [dim for dim in dict.fromkeys(names) if dim not in request.dims]
 
 
 def _is_stated(model: Model, sizes: Mapping[str, int]) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from edgekit import api
+from edgekit.bundle import read_bundle
 from edgekit.config import read_config
 from edgekit.registry import installed_targets
 
@@ -65,6 +66,19 @@ def test_sizes_that_nothing_tells(edgekit: RunEdgeKit, folder: Path, onnx_file: 
     assert '# The size of steps is open: dims = { "steps" = SIZE }' in (folder / "edgekit.toml").read_text()
     targets = [bundle.target for bundle in read_config(folder / "edgekit.toml").bundles]
     assert targets == [target.profiles[0].name for target in installed_targets().targets]
+
+
+def test_samples_of_several_sizes_leave_the_size_to_the_target(
+    edgekit: RunEdgeKit, folder: Path, onnx_file: Callable[..., Path]
+) -> None:
+    onnx_file(SEQUENCE)
+    for sample, steps in enumerate((5, 9)):
+        np.savez(folder / "data" / f"{sample}.npz", x=np.full((1, steps, 3), sample, np.float32))
+    finished = edgekit("init", "model.onnx", "--data", "data", "--target", "ios18", "--json")
+    assert (finished.code, finished.json["open_dimensions"]) == (0, [])
+    assert "dims" not in tomllib.loads((folder / "edgekit.toml").read_text())["defaults"]
+    assert edgekit("build", "-q").code == 0
+    assert read_bundle(folder / "bundles" / "model-ios18").open_dims == {"steps": range(5, 10)}
 
 
 def test_pictures(folder: Path, onnx_file: Callable[..., Path]) -> None:
