@@ -184,7 +184,7 @@ def test_of_stored_weights_those_in_front_become_float_as_many_as_can_do(error: 
         (0.25, [["loud", "second"]]),  # 6.25 %: more than rounding makes up for; 0.11 may be left, 0.04 is not there
     ],
 )
-def test_layers_with_the_most_noise_for_their_work_go_back_to_float(error: float, tried: list[list[str]]) -> None:
+def test_layers_that_leave_the_noise_for_the_least_work_go_back_to_float(error: float, tried: list[list[str]]) -> None:
     kept: list[list[str]] = []
 
     _chosen(
@@ -210,7 +210,50 @@ def test_of_layers_without_work_the_noise_decides() -> None:
         written=lambda keep_float, adaptive: kept.append(list(keep_float)),
     )
 
-    assert kept == [[], ["all"], ["all", "none"]]
+    assert kept == [[], ["all"], ["none", "all"]]
+
+
+SPREAD = {
+    "large": LayerNoise(48, 70),
+    "small": LayerNoise(20, 10),
+    "smaller": LayerNoise(18, 10),
+    "smallest": LayerNoise(14, 10),
+}
+"""What a large layer adds, three small ones add for less work."""
+
+
+def test_the_cheapest_layers_are_tried_first_where_that_spares_much_work() -> None:
+    kept: list[list[str]] = []
+
+    _chosen(
+        {"near": Slow(FLOAT_S / 4, 0.14)},  # 1.96 % are lost: 0.48 of the noise may be left at most, 0.36 for sure
+        layers=SPREAD,
+        written=lambda keep_float, adaptive: kept.append(list(keep_float)),
+    )
+
+    assert kept == [[], [], ["small", "smaller", "smallest"], ["large", "small"]]
+
+
+def test_one_form_that_is_computed_wrong_is_not_the_end() -> None:
+    kept: list[list[str]] = []
+
+    @dataclass
+    class ByLayers(Slow):
+        """Is right with the large layer in float alone."""
+
+        def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            self.error = 0.05 if "large" in kept[-1] else 0.9 if kept[-1] else 0.14
+            return super().run(feeds)
+
+    outcome = _chosen(
+        {"near": ByLayers(FLOAT_S / 4, 0)},
+        layers=SPREAD,
+        written=lambda keep_float, adaptive: kept.append(list(keep_float)),
+    )
+
+    assert kept[2:] == [["small", "smaller", "smallest"], ["large", "small"]]
+    assert outcome.best is not None
+    assert outcome.best.name == "near, 2 layers in float"
 
 
 def test_no_more_layers_go_back_once_the_budget_is_held() -> None:
