@@ -149,8 +149,10 @@ def _ranges(inputs: Sequence[ValueSpec], sampled: SampledSizes | None) -> Ranges
     found: dict[tuple[str, int], SizeRange] = {}
     by_name: dict[str, SizeRange] = {}
     named: dict[tuple[str, int], str] = {}
-    for spec in inputs if sampled is not None else ():
-        ranges = sampled.ranges.get(spec.name, ()) if sampled is not None else ()
+    if sampled is None:
+        return found
+    for spec in inputs:
+        ranges = sampled.ranges.get(spec.name, ())
         if spec.shape is None or len(spec.shape) != len(ranges):
             continue
         for axis, (dim, one) in enumerate(zip(spec.shape, ranges, strict=True)):

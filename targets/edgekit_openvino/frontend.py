@@ -66,8 +66,8 @@ def convert_model(model: Model, *, compare_shapes: bool = True) -> Conversion:
 def read_by_openvino(model: Model) -> Conversion | None:
     """What OpenVINO makes of the ONNX file by itself; None where it refuses or misreads it.
 
-    Its optimizations can make other numbers of this network than of the one with :func:`edgekit_openvino.corrections`
-    in it: behind a ReduceMax whose infinities are kept, say, scales of integers are not moved on.
+    Its optimizations can make other numbers of this network than of the one with :mod:`edgekit_openvino.corrections`
+    in it: a maximum that is followed by the Select that keeps it infinite was right, and the bare one wrong.
     """
     if border_gaps(model) or misread_nodes(model):
         return None

@@ -40,15 +40,15 @@ whose convolutions are only stored, 0.17."""
 AIM = 0.7
 """Which part of the budget may be lost by what is left of the noise; weights lose the rest."""
 BOLD_AIM = 0.95
-"""The same at first, where that spares much work in float: PLCMOS holds the budget so without its largest convolutions,
-and is 1.4 times as fast, not 0.8 times."""
+"""Which part of the budget is tried at first, where that spares much work in float: PLCMOS holds the budget so without
+its largest convolutions in float, and is 1.4 times as fast, not 0.8 times."""
 MUCH_WORK = 0.03
 """A share of the multiplications of all layers, :data:`OVERHEAD` included."""
 LESS_NOISE = 3.0
 """By what factor less of it is left each time that the budget is not held."""
 LITTLE_LESS_NOISE = 1.5
-"""The same where a form cannot be run or loses more than before: the runtime may compute this one wrong, with one
-thread say, and another one right."""
+"""By what factor less of it is left where a form cannot be run or loses more than before: the runtime may compute this
+one wrong, with one thread say, and another one right."""
 LEAST_NOISE = 0.01
 """Less of the noise than this share is not worth more layers in float."""
 NOISE_STEPS = 4000
