@@ -264,10 +264,7 @@ class _Tally:
         """Takes the outputs for one more sample."""
         for name, expected in reference.outputs.items():
             if expected.dtype.kind == "f":
-                wide = expected.astype(np.float64)
-                signal = float(np.sum(wide**2))
-                fits = outputs[name].shape == expected.shape
-                noise = float(np.sum((outputs[name].astype(np.float64) - wide) ** 2)) if fits else signal
+                signal, noise = _powers(expected, outputs[name])
                 signal_and_noise = self._power.setdefault(name, [0.0, 0.0])
                 signal_and_noise[0] += signal
                 signal_and_noise[1] += noise
@@ -306,6 +303,18 @@ class _Tally:
         return min((decibels(signal, noise) for signal, noise in self._power.values()), default=math.inf)
 
 
+def _powers(expected: np.ndarray, found: np.ndarray) -> tuple[float, float]:
+    """Of the signal and of the error, over what is finite; an error is infinite where one alone is not."""
+    finite = np.isfinite(expected)
+    wide = np.where(finite, expected, 0).astype(np.float64)
+    signal = float(np.sum(wide**2))
+    if found.shape != expected.shape:
+        return signal, signal
+    if not np.array_equal(np.isfinite(found), finite):
+        return signal, math.inf
+    return signal, float(np.sum((np.where(finite, found, 0).astype(np.float64) - wide) ** 2))
+
+
 def variances(references: References) -> dict[str, float]:
     """How far each of the float model's outputs is from being the same for all samples (:func:`variances_of`)."""
     return variances_of(reference.outputs for reference in references.answers())
@@ -316,6 +325,7 @@ def variances_of(answers: Iterable[Mapping[str, np.ndarray]]) -> dict[str, float
 
     The mean is that of each element over the samples; over all elements where there is one sample, or where shapes
     differ. An output that is the same for all samples has the sum of its squares: to be so is all that it tells.
+    Numbers that are not finite are left out.
     """
     outputs: dict[str, list[np.ndarray]] = {}
     for answer in answers:
@@ -326,13 +336,14 @@ def variances_of(answers: Iterable[Mapping[str, np.ndarray]]) -> dict[str, float
 
 
 def _variance(outputs: Sequence[np.ndarray]) -> float:
-    power = sum(float(np.sum(np.square(output, dtype=np.float64))) for output in outputs)
+    finite = [np.isfinite(output) for output in outputs]
+    wide = [np.where(known, output, 0).astype(np.float64) for known, output in zip(finite, outputs, strict=True)]
+    power = sum(float(np.sum(output**2)) for output in wide)
     if len(outputs) > 1 and len({output.shape for output in outputs}) == 1:
-        mean = sum(output.astype(np.float64) for output in outputs) / len(outputs)
+        mean = sum(wide) / np.maximum(sum(known.astype(int) for known in finite), 1)
     else:
-        count = sum(output.size for output in outputs)
-        mean = np.float64(sum(float(output.sum(dtype=np.float64)) for output in outputs) / max(count, 1))
-    variance = sum(float(np.sum((output - mean) ** 2)) for output in outputs)
+        mean = np.float64(sum(output.sum() for output in wide) / max(sum(known.sum() for known in finite), 1))
+    variance = sum(float(np.sum(((output - mean) ** 2)[known])) for known, output in zip(finite, wide, strict=True))
     return variance if variance > SAME * power else power
 
 

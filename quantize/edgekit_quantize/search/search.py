@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-import numpy as np
-
 from edgekit.errors import InputError
 from edgekit_quantize.search.bench import AT_ONCE, Bench, Trial
+from edgekit_quantize.search.in_float import InFloat, LayerNoise, cheapest_in_float, integers_remain, spares_much_work
 from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.candidate import Written
 
@@ -42,20 +41,15 @@ AIM = 0.7
 BOLD_AIM = 0.95
 """Which part of the budget is tried at first, where that spares much work in float: PLCMOS holds the budget so without
 its largest convolutions in float, and is 1.4 times as fast, not 0.8 times."""
-MUCH_WORK = 0.03
-"""A share of the multiplications of all layers, :data:`OVERHEAD` included."""
 LESS_NOISE = 3.0
-"""By what factor less of it is left each time that the budget is not held."""
+"""By what factor less of the noise is left at most each time that the budget is not held."""
 LITTLE_LESS_NOISE = 1.5
-"""By what factor less of it is left where a form cannot be run or loses more than before: the runtime may compute this
-one wrong, with one thread say, and another one right."""
+"""By what factor less of it is left at least, and where a form cannot be run or loses more than before: the runtime may
+compute this one wrong, with one thread say, and another one right."""
+FEWER_TRIES = 2
+"""How often fewer layers in float are tried once the budget is held."""
 LEAST_NOISE = 0.01
 """Less of the noise than this share is not worth more layers in float."""
-NOISE_STEPS = 4000
-"""Into how many steps noise is divided where layers are chosen."""
-OVERHEAD = 0.01
-"""What a layer in float costs beside its multiplications, as a share of those of all layers: numbers are turned into
-integers and back around it."""
 FEW_IN_FLOAT = {0.0: 0.0, 0.1: 0.5}
 """As :data:`MANY_IN_FLOAT`; with none in float, weights are rounded adaptively."""
 MANY_IN_FLOAT = {0.25: 0.25, 0.5: 0.1, 0.75: 0.0}
@@ -66,7 +60,7 @@ float."""
 LARGEST_REFINED = 64 * 2**20
 """In bytes; rounding more weights with care takes minutes, and is done where nothing holds the budget without."""
 ROUNDED_ADAPTIVELY = "weights rounded adaptively"
-Write = Callable[[Settings, Collection[str], bool], Written]
+Write = Callable[[Settings, InFloat, bool], Written]
 
 
 class StoredCosts(NamedTuple):
@@ -78,20 +72,11 @@ class StoredCosts(NamedTuple):
     """Numbers of each; the largest error for its size first."""
 
 
-class LayerNoise(NamedTuple):
-    """What a layer that computes with integers does to the outputs, and what it costs in float."""
-
-    noise: float
-    """Power that rounding its inputs adds to the outputs, in any unit."""
-    work: float
-    """Multiplications."""
-
-
 class Costs(Protocol):
     """What it costs to leave a candidate's layers in float."""
 
     def noises(self, of: Written, settings: Settings) -> Mapping[str, LayerNoise]:
-        """Of each layer that computes with integers, by name."""
+        """Of each layer that has integers, by name."""
 
     def stored(self, of: Written, settings: Settings) -> StoredCosts:
         """Of the layers of a candidate that only stores weights as integers."""
@@ -171,8 +156,11 @@ def search(
     in_reach = max(max_drop, LEAST_BUDGET)
     at_once = len(candidates) if bench.executor is not None else AT_ONCE
     for first in range(0, len(candidates), at_once):
-        some = [*candidates.items()][first : first + at_once]
-        outcome.curve += bench.measured([(name, settings, write(settings, (), False)) for name, settings in some])
+        some = [
+            (name, settings, write(settings, InFloat(), False))
+            for name, settings in [*candidates.items()][first : first + at_once]
+        ]
+        outcome.curve += bench.measured(some)
     if not fit():  # a few turns of a quick model, on a machine that does something else too, say little
         bench.time_again([trial for trial in outcome.curve if trial.score.drop <= max_drop and trial.is_smaller])
     complete_best()
@@ -193,33 +181,64 @@ def search(
             by_error = shares_in_float(miss, FEW_IN_FLOAT, stored.by_error)
             if not by_error and not shares_in_float(miss, MANY_IN_FLOAT, stored.by_error):
                 shares_in_float(miss, MANY_IN_FLOAT, stored.by_size, ", small ones first")
-        elif miss.score.drop * ROUNDING_LEAVES > in_reach or not holds(changed(miss, (), ROUNDED_ADAPTIVELY)):
+        elif miss.score.drop * ROUNDING_LEAVES > in_reach or not holds(changed(miss, InFloat(), ROUNDED_ADAPTIVELY)):
             least_noise_in_float(miss)
 
     def least_noise_in_float(miss: Trial) -> None:
         """Layers go back to float, more of them each time, until the budget is held or nothing more is gained."""
         noises = costs.noises(miss.written, miss.settings)
-        loss, left_before, may_be_wrong = loss_of(miss), 1.0, True
+        loss, left_before, may_be_wrong, too_much = loss_of(miss), 1.0, True, 1.0
         allowed = in_reach / max(loss, in_reach)
-        share = (BOLD_AIM if _spares_much_work(noises, allowed) else AIM) * allowed
+        share = (BOLD_AIM if spares_much_work(noises, (BOLD_AIM * allowed, AIM * allowed)) else AIM) * allowed
         while share >= LEAST_NOISE:
-            in_float, left = _cheapest_in_float(noises, share)
-            less = LESS_NOISE
-            if left < left_before and len(in_float) < len(noises):
-                text = _in_float_text(in_float)
-                if any(trial.name == f"{miss.name}, {text}" for trial in outcome.curve):
-                    text = f"other {text}"
-                trial = changed(miss, in_float, text)
-                if holds(trial):
+            in_float, left = cheapest_in_float(noises, share)
+            less = LITTLE_LESS_NOISE
+            if left < left_before and integers_remain(noises, in_float):
+                trial = with_in_float(miss, in_float)
+                if trial is not None and holds(trial):
+                    fewer_in_float(miss, trial, noises, share, too_much)
                     return
-                left_before = left
+                left_before, too_much = left, share
                 if trial is not None and trial.score.drop <= loss:
                     loss = trial.score.drop
+                    less = min(max(loss / in_reach / AIM, LITTLE_LESS_NOISE), LESS_NOISE)
                 elif may_be_wrong:
-                    may_be_wrong, less = False, LITTLE_LESS_NOISE
+                    may_be_wrong = False
                 else:
                     return
-            share = AIM * allowed if share > AIM * allowed else share / less
+            share /= less
+
+    def fewer_in_float(
+        miss: Trial, held: Trial, noises: Mapping[str, LayerNoise], share: float, too_much: float
+    ) -> None:
+        """Where a set loses far less than it may, others of fewer multiplications are tried, which are faster.
+
+        Args:
+            miss: What layers go back to float of.
+            held: It with layers in float that hold the budget.
+            noises: What its layers do to the outputs.
+            share: Of the noise, what is left in ``held``.
+            too_much: A share with which the budget is not held.
+        """
+        failed, _ = cheapest_in_float(noises, too_much)
+        for _ in range(FEWER_TRIES if too_much == 1 else 1):
+            bolder = share * min(BOLD_AIM * in_reach / max(held.score.drop, LEAST_BUDGET), LESS_NOISE)
+            if bolder >= too_much:
+                bolder = math.sqrt(share * too_much)
+            in_float, _ = cheapest_in_float(noises, bolder)
+            if in_float == failed or not spares_much_work(noises, (bolder, share)):
+                return
+            trial = with_in_float(miss, in_float)
+            if trial is not None and holds(trial):
+                held, share = trial, bolder
+            else:
+                too_much, failed = bolder, in_float
+
+    def with_in_float(miss: Trial, in_float: InFloat) -> Trial | None:
+        text = str(in_float)
+        if any(trial.name == f"{miss.name}, {text}" for trial in outcome.curve):
+            text = f"other {text}"
+        return changed(miss, in_float, text)
 
     def loss_of(miss: Trial) -> float:
         """The least that it loses, its weights rounded adaptively or not."""
@@ -238,12 +257,12 @@ def search(
             if len(in_float) in (tried, len(by_layer)):
                 continue
             tried = len(in_float)
-            change = f"{_in_float_text(in_float)}{order}" if in_float else ROUNDED_ADAPTIVELY
-            if holds(changed(miss, in_float, change)):
+            chosen = InFloat(in_float)
+            if holds(changed(miss, chosen, f"{chosen}{order}" if in_float else ROUNDED_ADAPTIVELY)):
                 return True
         return False
 
-    def changed(miss: Trial, in_float: Collection[str], change: str) -> Trial | None:
+    def changed(miss: Trial, in_float: InFloat, change: str) -> Trial | None:
         """The miss with layers in float, its weights rounded adaptively unless that alone made it worse.
 
         None where it cannot be built or run.
@@ -263,7 +282,7 @@ def search(
     def refine(best: Trial) -> None:
         """Where weights are only stored, all that is lost is lost by their rounding; better ones take no longer."""
         name = f"{best.name}, {ROUNDED_ADAPTIVELY}"
-        refined = write(best.settings, best.written.keep_float, True)
+        refined = write(best.settings, InFloat(best.written.keep_float, best.written.float_weights), True)
         if set(refined.rounded_adaptively) > set(best.written.rounded_adaptively):
             for trial in bench.measured([(name, best.settings, refined)], max_drop):
                 trial.latency_ms, trial.float_ms = best.latency_ms, best.float_ms  # the same operations
@@ -288,45 +307,6 @@ def search(
         )
     outcome.failed = bench.failures
     return outcome
-
-
-def _spares_much_work(noises: Mapping[str, LayerNoise], allowed: float) -> bool:
-    """Whether far fewer multiplications are in float where nearly all of the noise is left that may be."""
-    total = sum(each.work for each in noises.values())
-    few, more = (
-        sum(noises[name].work + OVERHEAD * total for name in _cheapest_in_float(noises, aim * allowed)[0])
-        for aim in (BOLD_AIM, AIM)
-    )
-    return more - few >= MUCH_WORK * total
-
-
-def _cheapest_in_float(noises: Mapping[str, LayerNoise], left: float) -> tuple[list[str], float]:
-    """The layers that cost the least in float and leave at most a share of the noise, and what is left.
-
-    The knapsack problem's other half: what is taken has to reach a sum, by dynamic programming over steps of the noise.
-    """
-    total = sum(each.noise for each in noises.values())
-    if not total:
-        return [], 1.0
-    overhead = OVERHEAD * sum(each.work for each in noises.values())
-    steps = {name: int(each.noise / total * NOISE_STEPS) for name, each in noises.items()}
-    goal = min(max(0, math.ceil((1 - left) * NOISE_STEPS)), sum(steps.values()))
-    costs = np.full(goal + 1, np.inf)  # of layers that take away at least this number of steps
-    costs[0] = 0.0
-    takes = {}
-    for name, each in noises.items():
-        with_it = costs[np.maximum(np.arange(goal + 1) - steps[name], 0)] + each.work + overhead
-        takes[name], costs = with_it < costs, np.minimum(costs, with_it)
-    chosen: list[str] = []
-    for name in reversed(takes):
-        if takes[name][goal]:
-            chosen.insert(0, name)
-            goal = max(goal - steps[name], 0)
-    return chosen, max(total - sum(noises[name].noise for name in chosen), 0.0) / total
-
-
-def _in_float_text(layers: Collection[str]) -> str:
-    return f"{len(layers)} layer{'s' if len(layers) != 1 else ''} in float"
 
 
 def _share_of(costs: Mapping[str, float], share: float) -> list[str]:

@@ -115,6 +115,18 @@ def test_what_is_not_finite_explains_nothing() -> None:
     assert (score.value, score.sqnr_db) == (0.0, -math.inf)
 
 
+@pytest.mark.parametrize(("found", "value"), [([1.5, np.nan], 1 - 0.25 / 7), ([1.5, 0.0], 0.0)])
+def test_numbers_that_are_not_finite_in_the_float_model_are_left_out(found: list[float], value: float) -> None:
+    answers = [([1.0, np.nan], 1), ([2.0, 5.0], 2), ([3.0, 7.0], 3), ([4.0, np.nan], 4)]
+    rows = [Reference({"x": np.float32(x)}, {"y": np.array(y, np.float32)}) for y, x in answers]
+    scorer = Scorer.by_references(References.of(rows), classes=False)
+
+    score = scorer(lambda feeds: {"y": np.array(found if feeds["x"] == 1 else rows[int(feeds["x"]) - 1].outputs["y"])})
+
+    # the first numbers are 1.5, 0.5, 0.5 and 1.5 away from their mean, 5 squared and summed; the second ones 1 and 1
+    assert score.value == pytest.approx(value)
+
+
 @pytest.mark.parametrize(("classes", "value"), [(True, 0.75), (False, 2 / 3)])
 def test_an_output_of_another_length_is_wrong_as_a_whole(classes: bool, value: float) -> None:
     def longer_for_the_last(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -15,8 +15,9 @@ from edgekit.quantizer import CandidateError, Opened
 from edgekit_quantize.accounts.account import INTEGERS, STORED, LayerAccount
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.search.bench import Bench
+from edgekit_quantize.search.in_float import InFloat, LayerNoise
 from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, Scorer
-from edgekit_quantize.search.search import LayerNoise, Outcome, StoredCosts, search
+from edgekit_quantize.search.search import Outcome, StoredCosts, search
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.candidate import Written
@@ -113,8 +114,8 @@ def _chosen(
     judge = Judge(scorer, lambda model: runners[id(model.graph_model)])
     bench = Bench(judge, Model(_model(FLOAT_SIZE)), Slow(FLOAT_S, 0), progress=progress, clock=CLOCK)
 
-    def write(of: Settings, keep_float: Collection[str], adaptive: bool) -> Written:
-        written(keep_float, adaptive)
+    def write(of: Settings, in_float: InFloat, adaptive: bool) -> Written:
+        written(in_float.computed, adaptive)
         done, its_layers = (INTEGERS, [*layers]) if stored is None else (STORED, [*stored.by_error])
         return Written(models[names[of.block]], [LayerAccount(name, "Conv", done, "") for name in its_layers])
 
@@ -231,7 +232,8 @@ def test_the_cheapest_layers_are_tried_first_where_that_spares_much_work() -> No
         written=lambda keep_float, adaptive: kept.append(list(keep_float)),
     )
 
-    assert kept == [[], [], ["small", "smaller", "smallest"], ["large", "small"]]
+    # twice of what may be lost are lost again: a third of the noise may be left
+    assert kept == [[], [], ["small", "smaller", "smallest"], ["large", "small", "smaller"]]
 
 
 def test_one_form_that_is_computed_wrong_is_not_the_end() -> None:
@@ -276,6 +278,35 @@ def test_no_more_layers_go_back_once_the_budget_is_held() -> None:
     assert kept == [[], [], ["a"]]
     assert outcome.best is not None
     assert outcome.best.name == "near, 1 layer in float"
+
+
+@pytest.mark.parametrize(
+    ("with_one", "tried"),
+    [
+        (0.07, [["a"]]),  # 0.49 % of 1 % is lost
+        (0.14, [["a"], ["c"]]),  # 1.96 %: between this one and both of them there is another
+    ],
+)
+def test_fewer_layers_go_back_where_far_less_is_lost_than_may_be(with_one: float, tried: list[list[str]]) -> None:
+    kept: list[list[str]] = []
+
+    @dataclass
+    class ByLayers(Slow):
+        """Loses next to nothing with two layers in float."""
+
+        def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            self.error = {0: 0.14, 1: with_one if "a" in kept[-1] else 0.05}.get(len(kept[-1]), 0.02)
+            return super().run(feeds)
+
+    outcome = _chosen(
+        {"near": ByLayers(FLOAT_S / 4, 0)},
+        layers={"a": LayerNoise(34, 10), "b": LayerNoise(25, 15), "c": LayerNoise(50, 20), "d": LayerNoise(2, 100)},
+        written=lambda keep_float, adaptive: kept.append(list(keep_float)),
+    )
+
+    assert kept == [[], [], ["a", "b"], *tried]
+    assert outcome.curve[-1].name.endswith("1 layer in float")
+    assert outcome.curve[-1] in outcome.held
 
 
 def test_of_weights_that_are_stored_small_ones_go_back_where_the_largest_errors_do_not_do() -> None:
