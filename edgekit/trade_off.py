@@ -19,7 +19,7 @@ def value_text(metric: str, value: float) -> str:
 
 
 def loss_text(drop: float) -> str:
-    """What was lost, in percent: two decimals, and two digits where those would hide that something was."""
+    """A share, say of what was lost, in percent: two decimals, and two digits where those would hide that it is one."""
     return f"{drop:.2%}" if drop == 0 or abs(drop) >= _SMALL_LOSS else f"{100 * drop:.2g}%"
 
 

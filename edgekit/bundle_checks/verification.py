@@ -32,6 +32,7 @@ from edgekit.reporting.summary import stage_record
 from edgekit.stages.take_branch import TakeBranch
 from edgekit.stages.verify import blame_target, require_accuracy, with_self_agreement
 from edgekit.target import Runner
+from edgekit.trade_off import loss_text
 from edgekit.witness import Witness
 
 
@@ -232,7 +233,7 @@ def _golden(bundle: Bundle, runner: Runner) -> tuple[OutputAccuracy, ...]:
 def _golden_flaw(floor: Mapping[str, Any], result: OutputAccuracy) -> str | None:
     if floor["floor_db"] is None:
         enough = result.mismatch <= (floor["max_mismatch"] or 0.0)
-        return None if enough else f"output {result.name!r}: {result.mismatch:.2%} of the elements differ"
+        return None if enough else f"output {result.name!r}: {loss_text(result.mismatch)} of the elements differ"
     reached = result.sqnr_db if result.sqnr_db is not None else float("nan")
     if reached >= floor["floor_db"]:
         return None

@@ -29,7 +29,9 @@ are moved by half a unit in the last place (:mod:`edgekit.comparison.conditionin
 agree on, less :data:`SELF_MARGIN_DB`, is all that is asked of such an output, on each sample of a float32 build and
 over all samples of others, and never less than 10 dB. Only where all samples of a float32 build together reach the
 20 dB that are asked of other builds may a single one be below that: one logit near zero may be as far off as a large
-one. Rows by falling score are compared wherever they stand (:mod:`edgekit.comparison.ranked`).
+one. Of integers twice the share that differs between executions of the original may differ in a float32 build, and 5 %
+at most: what is cut to an integer changes by one where rounding does. Rows by falling score are compared wherever they
+stand (:mod:`edgekit.comparison.ranked`).
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ from edgekit.comparison.ranked import RankedAccuracy, RankedRows, is_ranked, ran
 from edgekit.data.samples import Samples
 from edgekit.execution.recurrence import restart
 from edgekit.model import Arrays, Model
+from edgekit.trade_off import loss_text
 
 
 class Kind(StrEnum):
@@ -88,6 +91,8 @@ ONE_COUNT_SHARE = 0.01
 SELF_MARGIN_DB = 6.0
 """How much farther from the original a build may be than the original's executions are from each other: twice the
 error."""
+SELF_MARGIN = 2
+"""The same of shares of unequal elements."""
 MAX_DROP = 0.01
 MAX_DISAGREEMENT = 0.05
 
@@ -180,6 +185,9 @@ class Accuracy:
     self_agreement_db: Mapping[str, float] = field(default_factory=dict)
     """Least SQNR between executions of the original, of the outputs on which that limits what can be asked: on the
     worst sample for a float32 build, over all samples for others."""
+    self_mismatch: Mapping[str, float] = field(default_factory=dict)
+    """Greatest share of unequal elements between executions of the original, of the outputs of other than floats on
+    which a float32 build is not equal: what is cut to an integer changes by one where rounding does."""
     vanished: tuple[str, ...] = ()
     """Outputs between 0 and 1 that the original does not determine either, and that differ by rounding of 1 alone: a
     detector's probabilities where there is nothing to find."""
@@ -222,6 +230,7 @@ class Accuracy:
             "task": None if self.task is None else self.task.as_record(),
             "meaning": None if self.meaning is None else self.meaning.as_record(),
             "self_agreement_db": {name: json_number(value) for name, value in self.self_agreement_db.items()},
+            **({"self_mismatch": dict(self.self_mismatch)} if self.self_mismatch else {}),
             **({"vanished": list(self.vanished)} if self.vanished else {}),
             **({} if self.ranked is None else {"ranked": self.ranked.as_record()}),
             "accepted": list(self.accepted),
@@ -293,9 +302,8 @@ class Accuracy:
             return [f"{subject}: SQNR {reached:.1f} dB on its worst sample (at least {floor:.0f} dB)"]
         if output.name in self._judged_by_meaning:
             return []
-        judged_by_labels = (
-            self.task is not None and self.task.output == output.name and self.floors.max_drop is not None
-        )
+        labelled = self.task is not None and self.task.output == output.name and self.floors.max_drop is not None
+        judged_by_labels = labelled and not self.floors.asked
         follows = output.agreement is not None and output.sqnr_db is not None and output.sqnr_db >= DECISION_DB
         enough = not self.floors.asked and follows and (output.agreement or 0.0) >= self.floors.agreement
         missed = self._missed_signal(output)
@@ -324,18 +332,19 @@ class Accuracy:
         """Flaws of an output of other than floats."""
         if output.picture_db is not None:
             if self.floors.exact_integers:
-                if (output.max_abs_error or 0) <= 1 and output.mismatch <= ONE_COUNT_SHARE:
+                if (output.max_abs_error or 0) <= 1 and output.mismatch <= self.integer_floor(output):
                     return []
             elif output.picture_db >= self.floors.sqnr_db:
                 return []
             return [
-                f"{subject}: {output.mismatch:.2%} of the elements differ, by at most {output.max_abs_error or 0:.0f} "
-                f"(SQNR {output.picture_db:.1f} dB)"
+                f"{subject}: {loss_text(output.mismatch)} of the elements differ, "
+                f"by at most {output.max_abs_error or 0:.0f} (SQNR {output.picture_db:.1f} dB)"
             ]
-        allowed = 0.0 if self.floors.exact_integers else MAX_DISAGREEMENT
+        allowed = self.integer_floor(output) if self.floors.exact_integers else MAX_DISAGREEMENT
         if output.mismatch <= allowed:
             return []
-        return [f"{subject}: {output.mismatch:.2%} of the elements differ (at most {allowed:.0%})"]
+        most = f"{100 * allowed:.2g}%"
+        return [f"{subject}: {loss_text(output.mismatch)} of the elements differ (at most {most})"]
 
     def _is_as_determined(self, output: str, pooled_db: float, worst_db: float) -> bool:
         """Whether an output follows the original over all samples, and on each as far as the original determines it."""
@@ -347,6 +356,13 @@ class Accuracy:
         """The SQNR in dB that a floating-point output has to reach, in a float32 build on every sample."""
         limit = self.self_agreement_db.get(output, math.inf) - SELF_MARGIN_DB
         return min(self.floors.sqnr_db, max(limit, LEAST_DB))
+
+    def integer_floor(self, output: OutputAccuracy) -> float:
+        """The share of a float32 build's elements, of other than floats, that may differ."""
+        own = (
+            0.0 if self.floors.asked else min(SELF_MARGIN * self.self_mismatch.get(output.name, 0.0), MAX_DISAGREEMENT)
+        )
+        return max(own, 0.0 if output.picture_db is None else ONE_COUNT_SHARE)
 
 
 def _named(outputs: Collection[str]) -> str:

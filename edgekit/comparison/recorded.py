@@ -16,6 +16,7 @@ from edgekit.data.samples import Sample, Samples
 from edgekit.errors import InputError, RequirementError
 from edgekit.model import Arrays, Model, ValueSpec
 from edgekit.suggestions import near_names
+from edgekit.trade_off import loss_text
 
 
 class ExportError(RequirementError):
@@ -168,7 +169,7 @@ def _flaws(
     for output in outputs:
         if output.worst_sample_db is None:
             if output.mismatch > limits.mismatch.get(output.name, 0.0):
-                flaws.append(f"output {output.name!r}: {output.mismatch:.2%} of the elements differ")
+                flaws.append(f"output {output.name!r}: {loss_text(output.mismatch)} of the elements differ")
             continue
         asked = min(floor, max(limits.sqnr_db.get(output.name, floor) - SELF_MARGIN_DB, LEAST_DB))
         if output.mismatch or not output.worst_sample_db >= asked:

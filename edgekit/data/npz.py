@@ -158,6 +158,8 @@ def _check_open_dims(file: Path, shapes: Mapping[ValueSpec, tuple[int, ...]], op
                     subject=file,
                     expected=f"{other} in input {spec.name!r}, as in input {where!r}",
                     found=size,
+                    hint="where the model takes such samples, its file gives two dimensions one name: export it with a "
+                    "name for each, or leave none of them open with --shape",
                 )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.comparison.accuracy import DECISION_DB, MAX_DISAGREEMENT, ONE_COUNT_SHARE, Accuracy, Executor, Kind
+from edgekit.comparison.accuracy import DECISION_DB, MAX_DISAGREEMENT, Accuracy, Executor, Kind
 from edgekit.comparison.metrics import Comparison, OutputAccuracy
 from edgekit.data.samples import Sample, Samples
 from edgekit.data.sized_samples import SizedSamples
@@ -91,8 +91,7 @@ def _floor(output: OutputAccuracy, kind: Kind, accuracy: Accuracy) -> dict[str, 
     if output.name in accuracy.vanished:
         max_mismatch = 1.0  # nothing on these inputs tells one device from another
     elif output.sqnr_db is None:
-        may_round = ONE_COUNT_SHARE if output.picture_db is not None else 0.0
-        max_mismatch = may_round if exact else min(1.0, output.mismatch + MAX_DISAGREEMENT)
+        max_mismatch = accuracy.integer_floor(output) if exact else min(1.0, output.mismatch + MAX_DISAGREEMENT)
     elif exact:
         floor_db = min(MOST_ASKED_DB, accuracy.float_floor(output.name))
     else:

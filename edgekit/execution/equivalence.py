@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +24,8 @@ from edgekit.graph.shape_request import at_sizes
 from edgekit.model import Arrays, Dim, Model, ValueSpec
 
 TRIAL_SIZES = (8, 32, 64, 224, 512, 16_000, 1)
-"""Sizes to try for dimensions that are dynamic, until one runs; the first axis of every input gets 1."""
+"""Sizes to try for dimensions that are dynamic, until one runs; the first axis of every input gets 1, and where that
+does not run and first axes have several names (a graph's nodes and its edges), what the others get."""
 
 TRIAL_ELEMENTS = 1 << 24
 """Elements that an input may have in a trial: a second of sound is worth it, a square picture of that side is not."""
@@ -63,7 +65,7 @@ class Equivalence:
         failure: NotRunnableError | None = None
         sizes = trials(model.open_dims)
         ways = (_static_specs(at_sizes(model.inputs, chosen)) for chosen in (sizes[0], sizes[-1]))
-        for specs in zip(*ways, strict=True):
+        for specs in zip(*ways, strict=False):  # larger sizes may leave fewer ways
             self._specs = specs
             try:
                 feeds = {kind: self._feeds(kind) for kind in KINDS[: len(specs)]}
@@ -203,12 +205,13 @@ def _static_specs(specs: Sequence[ValueSpec]) -> Iterator[list[ValueSpec]]:
     if all(spec.is_static for spec in specs):
         yield list(specs)
         return
-    for size in TRIAL_SIZES:
+    several = len({dim for spec in specs for dim in (spec.shape or ())[:1] if isinstance(dim, str)}) > 1
+    for one_batch, size in itertools.product((True, False) if several else (True,), TRIAL_SIZES):
         sizes: dict[str, int] = {}
         for spec in specs:
             for axis, dim in enumerate(spec.shape or ()):
                 if isinstance(dim, str):
-                    sizes[dim] = 1 if axis == 0 or sizes.get(dim) == 1 else size
+                    sizes[dim] = 1 if one_batch and (axis == 0 or sizes.get(dim) == 1) else size
         shapes = [_sized(spec.shape or (), size, sizes) for spec in specs]
         if all(math.prod(shape) <= TRIAL_ELEMENTS for shape in shapes):
             yield [replace(spec, shape=shape) for spec, shape in zip(specs, shapes, strict=True)]

@@ -74,7 +74,7 @@ def with_default_sizes(
 
     Of an input the first dimension that is called as batches are is 1, and so is one that stands first of two or more
     and is free, unless its name says that it counts steps, another dimension of the input is called as batches are, or
-    several samples are there of which each has more. Height and width of a picture are those of the samples, else what
+    several samples are there of which one has more. Height and width of a picture are those of the samples, else what
     the file states. Others are what the samples have where the device does not take any size: one size where all
     samples have the same, else the range of them if the device takes ranges and the dimension has a name.
 
@@ -139,7 +139,7 @@ def _defaults(
         found[batch] = (1, "one sample")
     elif len(shape) > 1 and not isinstance(shape[0], int) and _may_count_samples(shape[0], inputs):
         several = sampled is not None and sampled.count > 1
-        if not (several and (spec.name, 0) in known and known[spec.name, 0].least > 1):
+        if not (several and (spec.name, 0) in known and known[spec.name, 0].greatest > 1):
             found[0] = (1, "one sample")
     return found
 

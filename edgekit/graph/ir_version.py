@@ -15,6 +15,8 @@ _MAX_IR_VERSION = re.compile(r"max supported IR version: (\d+)")
 _MAX_OPSET = re.compile(r"till opset (\d+)")
 _FAR_VERSION = 1000
 _FATAL_ONLY = 4
+INITIALIZERS_ALONE = 4
+"""The version of the format since which initializers need not be inputs."""
 
 
 def mark_loadable(graph_model: ir.Model) -> None:

@@ -8,13 +8,14 @@ from typing import Any
 
 import onnx
 
+from edgekit.graph.node_order import read_names, sort_nodes
 from edgekit.graph.vetting import nodes_inside, written_nodes
 
 GRAPH_NAME = "graph"
 
 
 def mend(proto: onnx.ModelProto) -> list[str]:
-    """Gives the graph a name, and drops doc strings that are no text and unused tensors of a wrong size, in place.
+    """Names the graph, sorts its nodes, drops doc strings that are no text and odd unused tensors, in place.
 
     Returns:
         What was mended, in words.
@@ -23,6 +24,8 @@ def mend(proto: onnx.ModelProto) -> list[str]:
     if not proto.graph.name:
         proto.graph.name = GRAPH_NAME
         told.append(f"the graph had no name: it is called {GRAPH_NAME!r}")
+    if sort_nodes(proto.graph):
+        told.append("nodes stood before what they read: they were put into the order in which they are computed")
     strange = [message for message in _documented(proto) if not _is_text(message)]
     for message in strange:
         message.ClearField("doc_string")
@@ -78,7 +81,7 @@ def _is_text(message: Any) -> bool:
 
 def _odd_unused(graph: onnx.GraphProto) -> Iterator[str]:
     """Removes unused initializers of the main graph whose data are too short or too long; gives their names."""
-    used = set(_read_names(graph))
+    used = {name for node in graph.node for name in read_names(node)} | {value.name for value in graph.output}
     for position in range(len(graph.initializer) - 1, -1, -1):
         tensor = graph.initializer[position]
         if tensor.name in used or not tensor.HasField("raw_data"):
@@ -98,12 +101,3 @@ def _odd_unused(graph: onnx.GraphProto) -> Iterator[str]:
 
 _PACKED = {number for name, number in onnx.TensorProto.DataType.items() if name.endswith(("INT4", "INT2", "4E2M1"))}
 """Types of which several elements share a byte."""
-
-
-def _read_names(graph: onnx.GraphProto) -> Iterator[str]:
-    for node in graph.node:
-        yield from node.input
-        for attribute in node.attribute:
-            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                yield from _read_names(inner)
-    yield from (value.name for value in graph.output)

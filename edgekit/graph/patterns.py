@@ -10,6 +10,9 @@ import onnx_ir as ir
 from onnxscript import rewriter
 from onnxscript.rewriter.rules import common
 
+ALLOWZERO_OPSET = 14
+"""The operator set since which a Reshape may say that its zeros are sizes."""
+
 Rule = Any
 """A rule of onnxscript's rewriter, which has no types."""
 
@@ -22,6 +25,17 @@ def fuse(graph_model: ir.Model, names: Sequence[str] | None = None) -> None:
         names: Which of :data:`PATTERNS`; None for all.
     """
     rewriter.rewrite(graph_model, [rule for name in names or PATTERNS for rule in PATTERNS[name]])
+    if 0 < graph_model.opset_imports.get("", 0) < ALLOWZERO_OPSET:
+        _without_allowzero(graph_model.graph)
+
+
+def _without_allowzero(graph: ir.Graph) -> None:
+    """Takes back an attribute that the rules write in every operator set, where it changes nothing."""
+    for node in graph.all_nodes():
+        if node.op_type == "Reshape" and not node.domain and "allowzero" in node.attributes:
+            sizes = ir.convenience.get_const_tensor(node.inputs[1]) if node.inputs[1] is not None else None
+            if sizes is not None and 0 not in sizes.numpy():
+                node.attributes.pop("allowzero")
 
 
 def _without(operator: str, neutral: float, *, either: bool = False) -> Sequence[Rule]:

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from edgekit.trade_off import loss_text
+
 Manifest = Mapping[str, Any]
 
 MOST_SIZES = 6
@@ -23,6 +25,7 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
         ("model", f"{manifest['name']} ({manifest['source']['files'][0]['path']})"),
         ("target", f"{target['profile']}: {target['description']}"),
         ("built as", built_as(manifest)),
+        *(("not quantized", text) for text in _why_in_float(manifest)),
         ("size", size_text(manifest)),
         *(("expanded", text) for text in expansion_texts(manifest)),
     ]
@@ -157,6 +160,12 @@ def built_as(manifest: Manifest) -> str:
     return f"{kind} ({scheme(manifest)})" if kind == "quantized" else str(kind)
 
 
+def _why_in_float(manifest: Manifest) -> list[str]:
+    """Why a model that was to be quantized ships in float."""
+    reason = stage_record(manifest, "quantize").get("reason")
+    return [] if reason is None or manifest["model"]["kind"] == "quantized" else [str(reason)]
+
+
 def size_text(manifest: Manifest) -> str:
     """Size, and how it relates to the original's."""
     size = manifest["size"]
@@ -195,7 +204,7 @@ def worst_output_text(accuracy: Mapping[str, Any]) -> str:
     worst = worst_db(accuracy)
     if worst is None:
         most = max(accuracy["outputs"], key=lambda output: float(output["mismatch"]))
-        return f"{most['name']}: {most['mismatch']:.2%} of the elements differ"
+        return f"{most['name']}: {loss_text(float(most['mismatch']))} of the elements differ"
     output = next(output for output in accuracy["outputs"] if output["worst_sample_db"] == worst)
     text = f"{output['name']}: SQNR {decibel_text(output['sqnr_db'])}, {decibel_text(worst)} on its worst sample"
     own = accuracy["self_agreement_db"].get(output["name"])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from edgekit.reporting.summary import Manifest, bytes_text, decibel_text
+from edgekit.trade_off import loss_text
 
 Row = Sequence[str]
 
@@ -24,7 +25,7 @@ def accuracy_rows(manifest: Manifest) -> Iterator[Row]:
             _optional(output["max_abs_error"], "{:.3g}".format),
             _optional(output["cosine"], "{:.6f}".format),
             _optional(output["agreement"], "{:.2%}".format),
-            f"{output['mismatch']:.2%}",
+            loss_text(output["mismatch"]),
         )
 
 

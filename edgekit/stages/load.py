@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.graph.class_labels import Classes, with_labels_as_numbers, with_labels_as_texts, without_maps
 from edgekit.graph.inlining import inline_functions
-from edgekit.graph.ir_version import mark_loadable, newest_ir_version
+from edgekit.graph.ir_version import INITIALIZERS_ALONE, mark_loadable, newest_ir_version
 from edgekit.graph.mending import mend, write_out_defaults
 from edgekit.graph.onnx_file import (
     check_features,
@@ -40,6 +41,7 @@ from edgekit.graph.vetting import (
 )
 from edgekit.model import Model, name_nodes, name_values, node_name
 from edgekit.rewrites.adaptation import in_known_opset
+from edgekit.rewrites.application import OPSET_OF_PURE_MODELS
 from edgekit.rewrites.opset import OLDEST_OPSET
 from edgekit.stages import Stage, StageResult
 
@@ -48,6 +50,7 @@ _NAMELESS_DIMENSIONS = ("", "?", "-1", "None")
 
 _WEIGHTED = {"Conv", "ConvTranspose", "ConvInteger", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "BatchNormalization"}
 """Operators whose constant inputs are learned numbers; elsewhere an infinity may be meant, in an attention mask say."""
+_UNKNOWN_OPERATOR = re.compile(r"No Op registered for (?P<operator>\S+) with domain_version of (?P<version>\d+)")
 _CHOOSES = "Where"
 """What a number is where its condition does not hold may be NaN: a variance of nothing, say."""
 
@@ -101,7 +104,9 @@ class Load(Stage[Path]):
         inline_functions(model.graph_model)
         name_nodes(model.graph_model)
         model = in_known_opset(model)
+        model.graph_model.opset_imports.setdefault("", OPSET_OF_PURE_MODELS)  # there is no operator of it yet
         RemoveInitializersFromInputsPass()(model.graph_model)
+        model.graph_model.ir_version = max(model.graph_model.ir_version, INITIALIZERS_ALONE)
         name_nodes(model.graph_model)
         name_values(model.graph_model)
         _normalize_dimensions(model)
@@ -123,7 +128,7 @@ class Load(Stage[Path]):
             ],
             "producer": f"{proto.producer_name} {proto.producer_version}".strip(),
             "opset": model.opset,
-            "upgraded_from_opset": original_opset if model.opset != original_opset else None,
+            "upgraded_from_opset": original_opset if original_opset not in (0, model.opset) else None,
             "inlined_functions": function_count,
             "metadata": dict(model.metadata),
             "classes": {name: list(names) for name, names in ({**classes.scores, **classes.labels}).items()},
@@ -136,12 +141,14 @@ class Load(Stage[Path]):
         model = result.model
         if model.graph_model.functions:
             raise self.broken("functions are left")
-        if 0 < model.opset < OLDEST_OPSET:
+        if model.opset < OLDEST_OPSET:
             raise self.broken(f"the operator set is {model.opset}")
         if model.graph_model.ir_version > newest_ir_version():
             raise self.broken(f"the IR version is {model.graph_model.ir_version}")
         if any(value.is_initializer() for value in model.graph.inputs):
             raise self.broken("an initializer is an input")
+        if model.graph_model.ir_version < INITIALIZERS_ALONE:
+            raise self.broken(f"the IR version is {model.graph_model.ir_version}, in which initializers are inputs")
         if any(not node.name for node in model.graph.all_nodes()):
             raise self.broken("a node has no name")
 
@@ -192,12 +199,27 @@ def _check(path: Path, model: Model, *, as_read: bool) -> list[str]:
             raise InputError(f"contradicts itself: {text}", subject=model.source, found=refusal) from error
         return [f"shapes in the model contradict each other: {text}"]
     except onnx.checker.ValidationError as error:
+        if (match := _UNKNOWN_OPERATOR.search(str(error))) is not None:
+            raise _unknown_operator(model, **match.groupdict()) from error
         raise InputError(
             f"breaks the rules of ONNX: {' '.join(str(error).split())}",
             subject=model.source,
             hint="export the model again, with a newer exporter if there is one",
         ) from error
     return []
+
+
+def _unknown_operator(model: Model, operator: str, version: str) -> InputError:
+    """Tells of an operator that the model's operator set lacks: a newer one, or an exporter's own."""
+    versions = [schema.since_version for schema in onnx.defs.get_all_schemas_with_history() if schema.name == operator]
+    node = next((node_name(node) for node in model.graph.all_nodes() if node.op_type == operator), operator)
+    return InputError(
+        f"node {node!r} is a {operator}, which ONNX does not have in operator set {version}",
+        subject=model.source,
+        hint=f"export the model again with operator set {min(versions)} or newer, which has it"
+        if versions
+        else "the exporter knew no operator of ONNX for it: replace it in the model that was exported",
+    )
 
 
 def _normalize_dimensions(model: Model) -> None:

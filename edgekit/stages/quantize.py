@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from edgekit.devices.instruction_set import held_here
 from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.graph.integer_products import multiplies_integers
-from edgekit.model import Arrays, Model
+from edgekit.model import Arrays, Model, ValueSpec
 from edgekit.processes.processors import usable_processors
 from edgekit.progress import Step
 from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, QuantizationResult
@@ -296,19 +296,34 @@ class Quantize(Stage[Model]):
         )
 
     def ensures(self, given: Model, result: StageResult) -> None:
-        """Inputs and outputs are those of the float model.
+        """Inputs and outputs are those of the float model; an output's size that it left open may be known.
 
         Raises:
             edgekit.errors.InternalError: They are not.
         """
+        open_dims = {dim for spec in given.inputs for dim in spec.shape or () if isinstance(dim, str)}
         for kind in ("inputs", "outputs"):
             before, after = getattr(given, kind), getattr(result.model, kind)
-            if before != after:
+            if kind == "outputs" and len(before) == len(after):
+                before = [_told(was, now, open_dims) for was, now in zip(before, after, strict=True)]
+            if list(before) != list(after):
                 raise self.broken(f"the {kind} were {', '.join(map(str, before))}, now {', '.join(map(str, after))}")
 
     @property
     def _own_schemes(self) -> Sequence[str]:
         return self._target.weight_schemes(self._profile)
+
+
+def _told(output: ValueSpec, now: ValueSpec, open_dims: Collection[str]) -> ValueSpec:
+    """An output with the sizes that are known now and were not; the inputs' open dimensions stay open."""
+    if output.shape is None or now.shape is None or len(output.shape) != len(now.shape):
+        return output
+    sizes = zip(output.shape, now.shape, strict=True)
+    known = [
+        size if isinstance(size, int) and not isinstance(dim, int) and dim not in open_dims else dim
+        for dim, size in sizes
+    ]
+    return replace(output, shape=tuple(known))
 
 
 def has_integers(scheme: str, quantizer: str | None) -> bool:
@@ -344,6 +359,7 @@ def require_scheme(
     refused: Mapping[str, str] | None = None,
     option: str = "--quantize",
     quantizer: str | None = None,
+    may_stay_float: bool = True,
 ) -> None:
     """Checks a scheme before any work starts.
 
@@ -354,16 +370,18 @@ def require_scheme(
         refused: The schemes that the target cannot take, and why.
         option: Which option asked for it.
         quantizer: The name of the quantizer; None for the one that :func:`installed_quantizer` prefers.
+        may_stay_float: Whether :data:`NONE` is a scheme as well.
 
     Raises:
         InputError: Neither the quantizer nor the target has it, the target cannot take it, or it needs samples and
             there are none.
     """
-    if scheme == NONE or scheme in own_schemes:
+    unquantized = (NONE,) if may_stay_float else ()
+    if scheme in (*unquantized, *own_schemes):
         return
     schemes = {known.name: known for known in installed_quantizer(quantizer).schemes}
     reasons = refused or {}
-    known = (*(name for name in schemes if name not in reasons), NONE, *own_schemes)
+    known = (*(name for name in schemes if name not in reasons), *unquantized, *own_schemes)
     if scheme in reasons:
         raise InputError(
             "the target cannot take it", subject=f"{option} {scheme}", expected=" | ".join(known), found=reasons[scheme]
@@ -371,7 +389,7 @@ def require_scheme(
     if scheme not in known:
         raise InputError("unknown scheme", subject=option, expected=" | ".join(known), found=scheme)
     if schemes[scheme].needs_samples and not available:
-        without = [name for name in known if name not in schemes or not schemes[name].needs_samples]
+        without = [name for name in dict.fromkeys(known) if name not in schemes or not schemes[name].needs_samples]
         raise InputError(
             "quantization needs samples to calibrate on",
             subject=f"{option} {scheme}",

@@ -22,6 +22,8 @@ from edgekit.execution.reference import NotRunnableError
 from edgekit.graph.cleanup import remove_identities, store_once
 from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
 from edgekit.graph.loop_invariants import capture_constant_states
+from edgekit.graph.picked_columns import reduce_columns_at_once
+from edgekit.graph.scans import compute_turns_at_once
 from edgekit.graph.shapes import fold_constants, infer_shapes
 from edgekit.model import Model, name_nodes
 from edgekit.stages import Stage, StageResult
@@ -162,6 +164,8 @@ _PASSES: dict[str, Rewrite] = {
     "fold constants": _fold_constants,
     "remove identities": remove_identities,
     "capture what loops carry along unchanged": capture_constant_states,
+    "compute the turns of scans at once": compute_turns_at_once,
+    "reduce picked columns at once": reduce_columns_at_once,
     "compute common subexpressions once": CommonSubexpressionEliminationPass(),
     "fuse patterns": _fuse,
     "store equal initializers once": store_once,

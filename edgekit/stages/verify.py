@@ -36,6 +36,7 @@ from edgekit.progress import Step
 from edgekit.stages import Stage
 from edgekit.stages.build import Built, extend
 from edgekit.target import Profile, Runner, Target
+from edgekit.trade_off import loss_text
 
 SAMPLES_A_SIZE = 2
 """How many samples are compared at each size of the open dimensions."""
@@ -129,6 +130,11 @@ class Verify(Stage[Built]):
             f"output {name!r} is determined to {limit:.0f} dB only on these inputs: so far do executions of the "
             "original agree whose inputs and weights differ by half a unit in the last place"
             for name, limit in accuracy.self_agreement_db.items()
+        ]
+        warnings += [
+            f"output {name!r} is determined but for {loss_text(share)} of its elements on these inputs: so many differ "
+            "between executions of the original whose inputs and weights differ by half a unit in the last place"
+            for name, share in accuracy.self_mismatch.items()
         ]
         warnings += [
             f"output {name!r} is too small on these inputs to compare: it differs by at most {ROUNDING:.1g} of the 1 "
@@ -289,7 +295,7 @@ def blame_target(error: RequirementError, export: ExportCheck | None) -> None:
 def with_self_agreement(
     accuracy: Accuracy, original: Model, samples: Samples, ranked: RankedRows | None = None
 ) -> Accuracy:
-    """The same, with how far the original agrees with itself where a float output misses its floor.
+    """The same, with how far the original agrees with itself where an output misses its floor.
 
     Args:
         accuracy: As measured.
@@ -315,7 +321,12 @@ def with_self_agreement(
         for output in accuracy.outputs
         if output.name in bounded and output.max_abs_error is not None and output.max_abs_error <= ROUNDING
     )
-    return replace(accuracy, self_agreement_db=limited, vanished=vanished)
+    unequal = {
+        output.name: share
+        for output in accuracy.outputs
+        if output.sqnr_db is None and output.mismatch and (share := limits.mismatch.get(output.name, 0.0))
+    }
+    return replace(accuracy, self_agreement_db=limited, self_mismatch=unequal, vanished=vanished)
 
 
 def require_accuracy(accuracy: Accuracy, kind: Kind, precision: str, subject: object) -> None:

@@ -78,7 +78,8 @@ def require_tensors(inputs: Sequence[ir.Value], subject: object) -> None:
         except Unsupported as gap:
             gaps.append(OpGap("input", value.name or "", gap.reason, gap.hint))
     if gaps:
-        raise UnsupportedOpsError(gaps, subject=subject)
+        hint = "cut the nodes that read it off with `edgekit extract --inputs`, and compute in the app what they do"
+        raise UnsupportedOpsError(gaps, subject=subject, hint=hint)
 
 
 def native_shape(shape: Sequence[int | str]) -> tuple[int | str, ...]:

@@ -84,6 +84,17 @@ def test_dynamic_sizes_are_tried_until_one_runs(model: Callable[..., Model]) -> 
     assert before.difference(model(graph, w=np.ones((64, 2), np.float32))) is None
 
 
+def test_first_axes_of_several_names_are_no_batch(model: Callable[..., Model]) -> None:
+    graph = """f (float[nodes, 2] x, int64[2, edges] to, float[edges, 1] d) => (float[2, edges, 2] y) {{
+        ends = Gather (x, to)
+        far = Mul (ends, d)
+        y = {} (far)
+    }}"""
+    before = Equivalence(model(graph.format("Neg")))  # a single node has no second one, which some of the edges lead to
+    assert before.difference(model(graph.format("Neg"))) is None
+    assert before.difference(model(graph.format("Abs"))) is not None
+
+
 def test_what_no_size_fits_cannot_be_compared(model: Callable[..., Model]) -> None:
     with pytest.raises(NotRunnableError) as caught:
         Equivalence(

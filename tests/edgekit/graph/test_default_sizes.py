@@ -131,11 +131,11 @@ def test_a_device_that_takes_any_size_gets_none_of_the_samples() -> None:
 
 
 @pytest.mark.parametrize("name", [None, "D", "num_nodes", "unk__214"])
-def test_what_stands_first_and_is_more_in_every_sample_counts_no_samples(name: str | None) -> None:
+def test_what_stands_first_and_is_more_in_a_sample_counts_no_samples(name: str | None) -> None:
     assert completed((name, 85), sampled={"x0": (6, 85)})[0] == [(6, 85)]
     assert completed((name, 85), sampled={"x0": ((8, 29), 85)})[0] == [(name, 85)]
     assert completed((name, 85), sampled={"x0": (6, 85)}, device=Holds.ANY)[0] == [(name, 85)]
-    assert completed((name, 85), sampled={"x0": ((1, 29), 85)})[0] == [(1, 85)]
+    assert completed((name, 85), sampled={"x0": ((1, 29), 85)})[0] == [(name, 85)]
     assert completed((name, 85), sampled={"x0": (6, 85)}, count=1)[0] == [(1, 85)], "several samples in one array"
 
 

@@ -4,7 +4,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime import InferenceSession
 
+from edgekit.errors import InputError
+from edgekit.execution.reference import Reference
 from edgekit.stages.load import Load
 
 
@@ -34,11 +37,33 @@ def with_unused(proto: onnx.ModelProto) -> None:
     proto.graph.initializer.add(name="unused", data_type=TensorProto.FLOAT, raw_data=b"abc").dims.append(7)
 
 
+def backwards(proto: onnx.ModelProto) -> None:
+    node = helper.make_node
+    (product,) = proto.graph.node
+    product.output[0] = "product"
+    branch = helper.make_graph(  # what its nodes read from outside has to be there before the If
+        [node("Add", ["product", "c"], ["up"]), node("Neg", ["up"], ["down"])],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("down", TensorProto.FLOAT, [1, 4])],
+    )
+    nodes = [
+        node("If", ["yes"], ["y"], then_branch=branch, else_branch=branch),
+        node("Equal", ["one", "one"], ["yes"]),
+        product,
+        node("Constant", [], ["one"], value_int=1),
+    ]
+    later = helper.make_graph(nodes, "later", [], []).node
+    del proto.graph.node[:]
+    proto.graph.node.extend(later)
+
+
 @pytest.mark.parametrize(
     ("change", "warning"),
     [
         (without_name, "the graph had no name: it is called 'graph'"),
         (with_bytes, "1 doc strings that are no text were dropped"),
+        (backwards, "nodes stood before what they read: they were put into the order in which they are computed"),
         (with_unused, "initializer 'unused' is used by nothing and has another size than it says: it was dropped"),
     ],
 )
@@ -47,3 +72,22 @@ def test_a_harmless_breach_is_mended_with_a_warning(tmp_path, change, warning):
     result = Load()(tmp_path / "m.onnx")
     assert warning in result.warnings
     assert result.model.proto().SerializeToString()
+
+
+def test_sorted_nodes_compute_what_onnx_runtime_computes_of_the_file(tmp_path):
+    relu(tmp_path / "m.onnx", backwards)
+    x = np.array([[1, 2, 3, 4]], np.float32)
+    (ours,) = Reference(Load()(tmp_path / "m.onnx").model).run({"x": x}).values()
+    (theirs,) = InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(ours, -(x + 1))
+
+
+def test_nodes_in_a_circle_are_refused(tmp_path):
+    def circle(proto: onnx.ModelProto) -> None:
+        proto.graph.node[0].input[0] = "z"
+        proto.graph.node.append(helper.make_node("Neg", ["y"], ["z"]))
+
+    relu(tmp_path / "m.onnx", circle)
+    with pytest.raises(InputError, match="breaks the rules of ONNX: Nodes in a graph must be topologically sorted"):
+        Load()(tmp_path / "m.onnx")

@@ -2,6 +2,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
@@ -90,6 +91,24 @@ def test_inputs_and_outputs_stay(
     other = Model(ir.load(onnx_file(GRAPH.replace("x", "z"), name="other.onnx", w=np.eye(3, dtype=np.float32))))
     installed(lambda _: QuantizationResult(other, {"scheme": "int8"}))
     with pytest.raises(InternalError, match="the inputs were x: float32 1×3, now z: float32 1×3"):
+        quantized(model, "int8")
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "stays"),
+    [("k, j", "1, 3", True), ("k, j", "k, 3", True), ("1, 3", "1, 4", False), ("1, 3", "k, 3", False)],
+)
+def test_a_size_of_an_output_that_was_not_told_may_be(
+    installed: Callable[..., Recording], onnx_model: Callable[..., onnx.ModelProto], was: str, now: str, stays: bool
+) -> None:
+    graph = "f (float[1, 3] x) => (float[{}] y) {{ y = Relu (x) }}"
+    model, other = (Model(ir.from_proto(onnx_model(graph.format(shape)))) for shape in (was, now))
+    installed(lambda _: QuantizationResult(other, {"scheme": "int8"}))
+    if stays:
+        assert quantized(model, "int8").model is other
+        return
+    texts = ["float32 " + shape.replace(", ", "×") for shape in (was, now)]
+    with pytest.raises(InternalError, match="the outputs were y: {}, now y: {}".format(*texts)):
         quantized(model, "int8")
 
 

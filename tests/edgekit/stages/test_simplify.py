@@ -204,6 +204,20 @@ def test_a_pattern_that_is_wrong_is_dropped_without_the_others(
     assert warning.startswith("the pass 'fuse patterns: add 0' was dropped: ")
 
 
+@pytest.mark.parametrize("opset", [11, 17])
+def test_the_shape_of_a_reshape_that_is_known_but_for_one_size_is_a_constant(onnx_file: WriteOnnx, opset: int) -> None:
+    graph = """g (float[n, 2, 4] x) => (float[n, 8] y) {
+        s = Shape (x)
+        n = Gather (s, first)
+        t = Concat <axis = 0> (n, rest)
+        y = Reshape (x, t)
+    }"""
+    path = onnx_file(graph, opset=opset, first=np.array([0]), rest=np.array([8]))
+    result = Simplify()(load(path))
+    assert operators(result) == ["Constant", "Reshape"]
+    assert not result.warnings
+
+
 SIXTH = np.float32(1 / 6)
 NUMBERS = {"three": np.float32(3), "zero": np.float32(0), "six": np.float32(6), "sixth": SIXTH}
 

@@ -6,13 +6,15 @@ import math
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import Unsupported, Value
+from edgekit_mil.core.values import FIX_SIZES, Unsupported, Value
+from edgekit_mil.support.runtime_shapes import is_number, size_of, vector
 
 ELLIPSIS = "..."
 
@@ -25,9 +27,9 @@ class Term:
     labels: str
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """Sizes by letter."""
-        return {label: int(size) for label, size in zip(self.labels, self.var.shape, strict=True)}
+    def sizes(self) -> dict[str, Any]:
+        """Sizes by letter; those of open dimensions are symbols."""
+        return dict(zip(self.labels, self.var.shape, strict=True))
 
 
 @lowering("Einsum", versions=[12, 28])
@@ -76,8 +78,10 @@ def _without_repeats(term: Term) -> Term:
             first = term.labels.index(label)
             second = term.labels.index(label, first + 1)
             others = [axis for axis in range(len(term.labels)) if axis not in (first, second)]
-            rest = [int(term.var.shape[axis]) for axis in others]
-            size = int(term.var.shape[first])
+            sizes = [term.var.shape[axis] for axis in (*others, first)]
+            if not all(map(is_number, sizes)):
+                raise Unsupported("takes a diagonal of a tensor with an open size", FIX_SIZES)
+            *rest, size = map(int, sizes)
             moved = mb.transpose(x=term.var, perm=[*others, first, second])
             flat = mb.reshape(x=moved, shape=[*rest, size * size])
             diagonal = mb.gather(x=flat, indices=np.arange(size, dtype=np.int32) * (size + 1), axis=len(rest))
@@ -119,14 +123,35 @@ def _product(left: Term, right: Term, needed: set[str]) -> Term:
     inner = "".join(label for label in shared if label not in needed)
     rows = "".join(label for label in left.labels if label not in shared)
     columns = "".join(label for label in right.labels if label not in shared)
-    sizes = {**right.sizes, **left.sizes}
 
     def matrix(term: Term, first: str, second: str) -> Var:
         ordered = _transposed(term, batch + first + second).var
-        shape = [math.prod(sizes[label] for label in labels) for labels in (batch, first, second)]
-        return mb.reshape(x=ordered, shape=shape)
+        return mb.reshape(x=ordered, shape=_shape((batch, first, second), left, right))
 
     product = mb.matmul(x=matrix(left, rows, inner), y=matrix(right, inner, columns))
     labels = batch + rows + columns
-    shape = [sizes[label] for label in labels]
-    return Term(mb.reshape(x=product, shape=shape) if shape else mb.squeeze(x=product), labels)
+    return Term(mb.reshape(x=product, shape=_shape(labels, left, right)) if labels else mb.squeeze(x=product), labels)
+
+
+def _shape(groups: Sequence[str], *terms: Term) -> Any:
+    """The sizes of axes that each stand for some letters: -1 for one that a run alone tells, a vector for several.
+
+    Args:
+        groups: The letters of each axis.
+        terms: Where the letters stand, all of one letter with the same size.
+    """
+    sizes: dict[str, Any] = {}
+    for term in terms:
+        sizes.update({label: size for label, size in term.sizes.items() if is_number(size) or label not in sizes})
+    known = [math.prod(int(sizes[label]) for label in labels if is_number(sizes[label])) for labels in groups]
+    unknown = ["".join(label for label in labels if not is_number(sizes[label])) for labels in groups]
+    if sum(map(bool, unknown)) < 2:
+        return [-1 if labels else size for size, labels in zip(known, unknown, strict=True)]
+    counts: list[Any] = []
+    for count, labels in zip(known, unknown, strict=True):
+        size: Any = np.array([count], np.int32) if labels else count
+        for label in labels:
+            term = next(term for term in terms if label in term.labels)
+            size = mb.mul(x=size, y=size_of(term.var, term.labels.index(label)))
+        counts.append(size)
+    return vector(counts)

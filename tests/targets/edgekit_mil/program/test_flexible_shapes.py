@@ -248,6 +248,25 @@ def test_resizing_of_open_sizes_that_core_ml_lacks_is_refused(tmp_path, attribut
         edgekit_coreml.convert(model, tmp_path / "m", dimensions={name: range(2, 9) for name in "chw"})
 
 
+@pytest.mark.parametrize(
+    ("equation", "shape", "weight"),
+    [
+        ("btgi,gih->btgh", [1, "t", 4, 3], (4, 3, 5)),  # linear layers of groups, as in DeepFilterNet
+        ("btgi,gih->btgh", ["b", "t", 4, 3], (4, 3, 5)),
+        ("btgi,bih->tbgh", ["b", "t", 2, 3], (1, 3, 5)),
+        ("...i,ih->...h", ["b", "t", 3], (3, 5)),
+        ("bti->tb", ["b", "t", 3], None),
+    ],
+)
+def test_einsum_over_open_sizes(tmp_path, rng, equation, shape, weight):
+    weights = {} if weight is None else {"w": rng.standard_normal(weight).astype(np.float32)}
+    model = network(shape, [make_node("Einsum", ["x", *weights], ["y"], equation=equation)], weights)
+    dimensions = {size: range(1, 9) for size in shape if isinstance(size, str)}
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
+    sizes = [[5 + place if isinstance(size, str) else size for place, size in enumerate(shape)], shape]
+    assert_agrees(model, package, [[1 if isinstance(size, str) else size for size in given] for given in sizes], rng)
+
+
 def test_a_vector_of_open_length_is_mirrored(tmp_path, rng):
     """What a spectrogram's framing does."""
     node = make_node("Pad", ["x", "pads"], ["y"], mode="reflect")

@@ -1,0 +1,66 @@
+"""Puts nodes into the order in which they are computed: ONNX asks for it, and ONNX Runtime runs a graph without."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+
+import onnx
+
+
+def sort_nodes(graph: onnx.GraphProto) -> bool:
+    """Sorts the nodes of the graph in place; graphs inside of them stay as they are.
+
+    Nodes that wait for one another in a circle stay as they are, too.
+
+    Returns:
+        Whether any stood before one that it reads.
+    """
+    order = _order(graph.node)
+    if order is None:
+        return False
+    nodes = onnx.GraphProto(node=[graph.node[number] for number in order]).node
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return True
+
+
+def _order(nodes: Sequence[onnx.NodeProto]) -> list[int] | None:
+    """The nodes' numbers in the first order that can be computed; None where they stand so, or where there is none."""
+    maker = {name: number for number, node in enumerate(nodes) for name in node.output if name}
+    needs = [{maker[name] for name in read_names(node) if name in maker} for node in nodes]
+    if all(other < number for number, others in enumerate(needs) for other in others):
+        return None
+    readers: list[list[int]] = [[] for _ in nodes]
+    for number, others in enumerate(needs):
+        for other in others:
+            readers[other].append(number)
+    missing = [len(others) for others in needs]
+    ready = [number for number, count in enumerate(missing) if not count]
+    order = []
+    while ready:
+        number = heapq.heappop(ready)
+        order.append(number)
+        for reader in readers[number]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                heapq.heappush(ready, reader)
+    return order if len(order) == len(nodes) else None
+
+
+def read_names(node: onnx.NodeProto) -> Iterator[str]:
+    """What the node and those inside of it read, and what graphs inside of it give out."""
+    waiting = [node]
+    while waiting:
+        inner = waiting.pop()
+        yield from inner.input
+        for graph in _graphs(inner):
+            waiting += graph.node
+            yield from (value.name for value in graph.output)
+
+
+def _graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
