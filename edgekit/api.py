@@ -405,12 +405,13 @@ def init(
     Args:
         model: The ONNX file.
         data: Folder of samples.
-        targets: Device profiles; by default the first one of each installed target.
+        targets: Device profiles; by default the first one of each target that builds here.
         output: The file to write, which must not exist.
         progress: Told of the stages; silent by default.
 
     Returns:
-        The file, the bundles that it declares, and free dimensions whose sizes nothing tells.
+        The file, the bundles that it declares, free dimensions whose sizes nothing tells, and targets that it leaves
+        out because nothing here builds for them.
 
     Raises:
         InputError: The model or the data cannot be read, a target is unknown, or the file exists.

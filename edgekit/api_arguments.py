@@ -39,6 +39,11 @@ def bundle_of(bundle: StrPath | Bundle) -> Bundle:
     return bundle if isinstance(bundle, Bundle) else read_bundle(Path(bundle))
 
 
+def bundle_path(bundle: StrPath | Bundle) -> Path:
+    """The bundle's folder, whether or not it is there."""
+    return bundle.path if isinstance(bundle, Bundle) else Path(bundle)
+
+
 def shape_request(dims: Dims | None, shapes: Shapes | None) -> ShapeRequest:
     """The sizes that are asked for, of dimensions and of inputs."""
     return ShapeRequest.declared(dims or {}, shapes or {})

@@ -7,6 +7,7 @@ from pathlib import Path
 from edgekit.api_arguments import (
     StrPath,
     bundle_of,
+    bundle_path,
     instruction_set_names,
     optional_path,
 )
@@ -151,10 +152,10 @@ def throughput(
 
 
 def gate(
-    *bundles: StrPath,
+    *bundles: StrPath | Bundle,
     config: StrPath | None = None,
     baseline: StrPath | None = None,
-    against: StrPath | None = None,
+    against: StrPath | Bundle | None = None,
     update: bool = False,
     model: StrPath | None = None,
     time_limit: float | None = None,
@@ -192,10 +193,10 @@ def gate(
         InputError: There is nothing to judge, or nothing to judge by; or arguments contradict each other.
     """
     order = GateOrder(
-        tuple(map(Path, bundles)),
+        tuple(map(bundle_path, bundles)),
         optional_path(config) or find_config(Path.cwd()),
         optional_path(baseline),
-        optional_path(against),
+        None if against is None else bundle_path(against),
         update,
         optional_path(model),
         time_limit,

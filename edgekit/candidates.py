@@ -154,7 +154,11 @@ def require_size(built: Built, most: int) -> None:
     size = loaded_bytes(built.artifact)
     if size > most:
         raise NotWorthItError(
-            "is larger than --max-size allows", expected=f"at most {bytes_text(most)}", found=bytes_text(size)
+            "is larger than --max-size allows",
+            subject=built.artifact.main.name,
+            expected=f"at most {bytes_text(most)}",
+            found=bytes_text(size),
+            hint="--quantize auto with samples in --data searches for a model of that size",
         )
 
 
@@ -205,7 +209,7 @@ def first_that_holds(
             before, error = failed
             if not _may_help(form, before, error, whatever_fails=whatever_fails):
                 continue
-            warned = fall_back(before, form, f"{_told(before, error)}: {form.name} instead")
+            warned = fall_back(before, form, f"{_told(before, error)}: {_quoted(form.name)} instead")
             fates.warned(_name(before, error), warned)
         try:
             verified = attempt(form)
@@ -244,10 +248,15 @@ def _name(form: Candidate, error: Exception) -> str:
 
 def _told(form: Candidate, error: Exception) -> str:
     """What happened to a candidate, for people."""
-    name = _name(form, error)
+    name = _quoted(_name(form, error))
     if isinstance(error, InaccurateError):
         return f"{name} is not accurate enough ({error.found})"
     if isinstance(error, NotWorthItError):
         beside = "" if error.found is None else f" ({error.found}; {error.expected})"
         return f"{name} {error.message}{beside}"
     return f"{name} does not work ({why(error)[1]})"
+
+
+def _quoted(name: str) -> str:
+    """A candidate's name in a sentence: those of several words, such as 'weights only', would read as part of it."""
+    return f"'{name}'" if " " in name else name

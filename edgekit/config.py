@@ -319,17 +319,17 @@ def _no_share(value: object, subject: object, hint: str | None = None) -> InputE
 
 
 def parse_bytes(value: int | str) -> int:
-    """A number of bytes written as a number or as a text such as ``2.5 MB`` (1 MB = 1,000,000 bytes).
+    """A number of bytes written as a number or as a text such as ``2.5 MB`` or ``300`` (1 MB = 1,000,000 bytes).
 
     Raises:
         ValueError: It is neither.
     """
     if isinstance(value, int):
         return value
-    match = re.fullmatch(r"([0-9.]+) ?(B|kB|MB|GB)", value)
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(B|kB|MB|GB)?", value, re.ASCII)
     if match is None:
         raise ValueError("a size is a number of bytes, or a text such as '2.5 MB'")
-    return round(float(match[1]) * _UNITS[match[2]])
+    return round(float(match[1]) * _UNITS[match[2] or "B"])
 
 
 def _completed_bundles(document: Mapping[str, Any], path: Path) -> Iterator[dict[str, Any]]:

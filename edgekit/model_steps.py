@@ -12,6 +12,7 @@ from typing import Any
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
+from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import open_samples
 from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.devices.instruction_set import require_executable
@@ -19,12 +20,14 @@ from edgekit.dimensions import defaults
 from edgekit.errors import InputError
 from edgekit.fingerprint import model_files
 from edgekit.graph.cost import cost, parameter_count
+from edgekit.graph.default_sizes import Holds, SampledSizes
 from edgekit.graph.extraction import extract_part
 from edgekit.graph.onnx_file import write_model
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
 from edgekit.graph.shapes import fold_shapes, infer_shapes
 from edgekit.model import Dim, Model, ValueSpec, op_name
 from edgekit.operators.support import OperatorSupport, summarize
+from edgekit.pipeline import held_sizes, require_one_size
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
 from edgekit.quantizer import QuantizationRequest
@@ -387,6 +390,10 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
     """
     if order.scheme == NONE:
         raise InputError("would leave the model as it is", subject=f"--scheme {NONE}")
+    if order.output.exists() and order.output.samefile(order.model):
+        raise InputError(
+            "is the float model itself, which would be lost", subject=f"-o {order.output}", hint="name another file"
+        )
     if order.instruction_sets is not None:
         if order.target is None:
             raise InputError("needs a target whose runtime is held to them", subject="--isa", hint="give --target NAME")
@@ -398,14 +405,18 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
         refused=reasons,
         option="--scheme",
         quantizer=order.quantizer,
+        may_stay_float=False,
     )
     walk = Walk(progress)
-    fixed = _fixed(walk, order.model, order.shapes).with_outputs(order.outputs)
+    sampled = None if order.data is None else sampled_shapes(order.data)
+    fixed = _fixed_for_samples(walk, order, sampled).with_outputs(order.outputs)
     samples = None
     if order.data is not None:
         at_defaults = at_sizes(fixed.inputs, defaults(fixed.open_dims))
-        preprocessing = resolve_preprocessing(order.preprocessing, at_defaults)
-        preprocessing = preprocessing or stated.preprocessing(fixed.metadata, at_defaults)
+        preprocessing = None
+        if not _holds_arrays(sampled):
+            preprocessing = resolve_preprocessing(order.preprocessing, at_defaults)
+            preprocessing = preprocessing or stated.preprocessing(fixed.metadata, at_defaults)
         class_names = fixed.class_names if order.labels is None else read_class_names(order.labels)
         if order.labels is not None:
             check_class_names(class_names, order.labels, fixed.outputs)
@@ -458,6 +469,28 @@ def features_record(inputs: Iterable[ValueSpec], outputs: Iterable[ValueSpec]) -
 
 def _fixed(walk: Walk, model: Path, shapes: ShapeRequest) -> Model:
     return walk.run_stage(FixShapes(shapes), walk.run_stage(Load(), model).model).model
+
+
+def _holds_arrays(sampled: SampledShapes | None) -> bool:
+    """Whether samples are there as arrays, not as pictures or sounds."""
+    return sampled is not None and sampled.count > 0
+
+
+def _fixed_for_samples(walk: Walk, order: QuantizeOrder, sampled: SampledShapes | None) -> Model:
+    """The model to quantize: dimensions stay free where samples are arrays, and all that executes it takes any size.
+
+    A picture or a sound becomes an input of one shape, and a target that has to know sizes executes candidates.
+    """
+    if sampled is None:
+        return _fixed(walk, order.model, order.shapes)
+    loaded = walk.run_stage(Load(), order.model).model
+    held = Holds.ANY if order.target is None else held_sizes([find_profile(order.target)])
+    sizes = SampledSizes(sampled.ranges, sampled.count, held)
+    completed = held is not Holds.ANY or not _holds_arrays(sampled)
+    fixed = walk.run_stage(FixShapes(order.shapes, defaults=completed, sampled=sizes), loaded).model
+    if held is not Holds.ANY:
+        require_one_size(fixed, sampled, held)
+    return fixed
 
 
 def _simplified(walk: Walk, fixed: Model) -> Model:

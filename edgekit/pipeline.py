@@ -45,6 +45,7 @@ from edgekit.stages.simplify import Simplify
 from edgekit.stages.take_branch import TakeBranch, needs_branch, sampled_choices
 from edgekit.stages.testify import Testify
 from edgekit.stages.verify import Verified
+from edgekit.suggestions import near_names
 from edgekit.target import BuildOptions, Profile, Target
 from edgekit.walk import Walk
 from edgekit.witness import Witness
@@ -210,14 +211,14 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         loaded = walk.run_stage(Load(), request.model).model
         loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
         sampled = sampled_shapes(request.data, request.verify_data)
-        device = _held_sizes(profiles)
+        device = held_sizes(profiles)
         sizes = SampledSizes(sampled.ranges, sampled.count, device)
         fixed = walk.run_stage(FixShapes(request.shapes, defaults=True, sampled=sizes), loaded).model
         if needs_branch(fixed, profiles):
             choices = sampled_choices(fixed, request.data, request.verify_data)
             fixed = walk.run_stage(TakeBranch(choices), fixed).model
         if device is not Holds.ANY:
-            _require_one_size(fixed, sampled, device)
+            require_one_size(fixed, sampled, device)
         left_out = {spec.name for spec in loaded.inputs} - {spec.name for spec in fixed.inputs}
         fixed = with_states(fixed, request.states)
         original = loaded if not fixed.states and _takes_the_same(loaded, fixed) else fixed
@@ -325,7 +326,8 @@ def require_options(options: Mapping[str, str], *targets: Target) -> None:
             raise InputError(
                 f"target {' and '.join(target.name for target in targets)} {verb} no such option",
                 subject=f"--option {name}",
-                expected="; ".join(f"{known_name}: {what}" for known_name, what in known.items()) or "no options",
+                expected=near_names(name, known) if known else "no options",
+                hint="`edgekit targets --json` tells what each does" if known else None,
             )
 
 
@@ -335,6 +337,7 @@ def _require_fitting(request: PackageRequest, target: Target, profile: Profile) 
     Raises:
         InputError: The request does not fit it.
     """
+    target.require_installed(profile)
     require_scheme(
         request.scheme,
         target.weight_schemes(profile),
@@ -381,7 +384,7 @@ def _testified(walk: Walk, verified: Verified, witness: Witness | None, samples:
     return True
 
 
-def _held_sizes(profiles: Sequence[tuple[Target, Profile]]) -> Holds:
+def held_sizes(profiles: Sequence[tuple[Target, Profile]]) -> Holds:
     """Which sizes all of the devices take in a dimension."""
     if all(target.takes_free_dimensions(profile) for target, profile in profiles):
         return Holds.ANY
@@ -438,7 +441,7 @@ def _takes_the_same(loaded: Model, fixed: Model) -> bool:
     )
 
 
-def _require_one_size(model: Model, sampled: SampledShapes, device: Holds) -> None:
+def require_one_size(model: Model, sampled: SampledShapes, device: Holds) -> None:
     """Checks that samples do not have several sizes where the model leaves one free that the device has to know.
 
     Raises:

@@ -7,7 +7,7 @@ import os
 import re
 import wave
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +39,8 @@ class Draft:
     """The names of those that it declares."""
     open_dims: tuple[str, ...]
     """Free dimensions whose sizes the model and its samples do not tell."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Device profiles that nobody named and that nothing here builds for, each with the reason and what helps."""
 
 
 def draft_project(model: Path, data: Path | None, targets: Sequence[str], output: Path) -> Draft:
@@ -47,7 +49,7 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
     Args:
         model: The ONNX file.
         data: Folder of samples; None where there is none.
-        targets: Device profiles; none stands for the first one of each installed target.
+        targets: Device profiles; none stands for the first one of each target that builds here.
         output: The file, which must not exist.
 
     Raises:
@@ -56,7 +58,9 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
     if output.exists():
         raise InputError("exists already", subject=output, hint="-o names another file")
     profiles = [find_profile(name)[1].name for name in targets]
-    profiles = profiles or [target.profiles[0].name for target in installed_targets().targets]
+    left_out: dict[str, str] = {}
+    if not profiles:
+        profiles, left_out = _first_profiles()
     loaded = Load()(model).model
     files = [] if data is None else sample_files(data)
     sizes, unknown = _sizes(loaded, sampled_shapes(data))
@@ -76,10 +80,30 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
     lines += ["", *([] if _is_stated(loaded, sizes) else _preprocessing(loaded.inputs, files))]
     lines += ["[[bundle]]", f"name = {_text(_name(model))}", ""]
     lines += ["[gate]", f"baseline = {_text(BASELINE_FILE)}", ""]
-    lines += ["# [budget]", '# size = "5 MB"', '# accuracy_drop = "1%"', "# latency_ratio = 1.0"]
+    lines += [
+        "# [budget]",
+        '# size = "5 MB"',
+        '# accuracy_drop = "1%"',
+        "# latency_ratio = 1.0  # of targets that run here",
+    ]
     with atomic_file(output) as place:
         place.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
-    return Draft(output, tuple(bundle.name for bundle in read_config(output).bundles), tuple(unknown))
+    return Draft(output, tuple(bundle.name for bundle in read_config(output).bundles), tuple(unknown), left_out)
+
+
+def _first_profiles() -> tuple[list[str], dict[str, str]]:
+    """The first profile of each target that builds here, and those of the others with the reason."""
+    names: list[str] = []
+    left_out: dict[str, str] = {}
+    for target in installed_targets().targets:
+        profile = target.profiles[0]
+        try:
+            target.require_installed(profile)
+        except InputError as error:
+            left_out[profile.name] = "; ".join(text for text in (error.message, error.hint) if text)
+        else:
+            names.append(profile.name)
+    return names, left_out
 
 
 def _sizes(model: Model, sampled: SampledShapes) -> tuple[dict[str, int], list[str]]:

@@ -8,6 +8,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+from edgekit.suggestions import near_names
+
 FOLDER = Path(__file__).parent
 
 
@@ -27,7 +29,8 @@ def find_flaw(instance: object, schema: str, definition: str | None = None) -> s
     if flaw is None:
         return None
     where = flaw.json_path.removeprefix("$").removeprefix(".")
-    return f"{where}: {flaw.message}" if where else str(flaw.message)
+    message = _message(flaw)
+    return f"{where}: {message}" if where else message
 
 
 def not_finite(instance: object, where: str = "") -> str | None:
@@ -48,6 +51,23 @@ def not_finite(instance: object, where: str = "") -> str | None:
     if isinstance(instance, str) and "\0" in instance:
         return f"{where}: a text with a NUL"
     return None
+
+
+def _message(flaw: Any) -> str:
+    """What is wrong, in words of ours where the schema has some: a ``title`` says what a text has to be."""
+    if flaw.validator == "pattern" and "title" in flaw.schema:
+        return f"{flaw.instance!r} is not {flaw.schema['title']}"
+    return _unknown_keys(flaw) if flaw.validator == "additionalProperties" else str(flaw.message)
+
+
+def _unknown_keys(flaw: Any) -> str:
+    """What is wrong with an object that has keys which the schema does not know, with those that were meant."""
+    known = flaw.schema.get("properties", {})
+    unknown = [key for key in flaw.instance if key not in known]
+    if not known or not unknown:
+        return str(flaw.message)
+    meant = near_names(unknown[0], known)
+    return f"unknown key {unknown[0]!r} (expected {meant})"
 
 
 @functools.cache

@@ -204,6 +204,14 @@ class Target(ABC):
     def check(self, model: Model, profile: Profile) -> list[NodeVerdict]:
         """A verdict for every node of the model as it will be built, subgraphs' nodes too, in graph order."""
 
+    def require_installed(self, profile: Profile) -> None:
+        """Raise where what builds for a profile is not installed here; asked before the long work.
+
+        Raises:
+            edgekit.errors.InputError: It is not; the hint says how to install it.
+        """
+        del profile
+
     @abstractmethod
     def build(self, model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
         """Write the artifact into ``folder``, which exists and is empty.

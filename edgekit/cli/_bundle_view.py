@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from edgekit.cli._console import PIPE_WIDTH
+
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 SHORT = 16
 """Cells of a column that holds none longer than this stay on one line."""
+LONGEST_WORD = 30
+"""Columns are made as wide as their longest word; longer ones, such as addresses, may be broken."""
 
 
 def show_summary(bundle: Bundle, out: RichConsole) -> None:
@@ -30,16 +34,54 @@ def show_rows(rows: Sequence[tuple[str, str]], out: RichConsole) -> None:
 
 
 def show_table(head: Sequence[str], rows: Iterable[Sequence[str]], out: RichConsole) -> None:
-    """Prints a table with a head; what is too long for its column goes on in the next line."""
+    """Prints a table with a head; what is too long for its column goes on in the next line, words as a whole.
+
+    A pipe gets a table that is as wide as that takes. What is narrower, a terminal or by ``COLUMNS``, gets a list: each
+    row's cells one below the other, with the column's title in front.
+    """
     from rich import box
+    from rich.cells import cell_len
     from rich.table import Column, Table
 
     lines = [head, *rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    columns = [
-        Column(title, overflow="fold", no_wrap=width <= SHORT) for title, width in zip(head, widths, strict=True)
-    ]
+    titled = list(zip(*lines, strict=True))
+    wanted = [max(map(cell_len, column)) for column in titled]
+    words = [max(cell_len(word) for cell in column for word in cell.split() or [""]) for column in titled]
+    least = [min(width, max(SHORT, min(word, LONGEST_WORD))) for width, word in zip(wanted, words, strict=True)]
+    frame = 3 * len(head) + 1  # a blank at both sides of a column, one between two, and one at each end
+    too_wide = sum(least) + frame > out.width
+    if too_wide and (out.is_terminal or out.width < PIPE_WIDTH):
+        _show_list(head, lines[1:], out)
+        return
+    width = sum(least) + frame if too_wide else out.width
+    widths = _shared_out(wanted, least, width - frame)
+    columns = [Column(title, overflow="fold", width=width) for title, width in zip(head, widths, strict=True)]
     table = Table(*columns, box=box.SIMPLE_HEAD)
     for row in lines[1:]:
         table.add_row(*row)
+    out.width = max(out.width, width)  # what follows wraps itself
     out.print(table)
+
+
+def _show_list(head: Sequence[str], rows: Iterable[Sequence[str]], out: RichConsole) -> None:
+    """Prints the cells of each row one below the other; empty ones are left out."""
+    from rich.table import Column, Table
+
+    width = max(map(len, head))
+    for row in rows:
+        cells = Table.grid(Column(width=width), Column(overflow="fold"), padding=(0, 2))
+        for title, cell in zip(head, row, strict=True):
+            if cell:
+                cells.add_row(title, cell)
+        out.print(cells)
+        out.print()
+
+
+def _shared_out(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """What each column gets of the room: all that it wants where it is narrow, the rest in equal parts."""
+    widths = list(least)
+    while widths != list(wanted) and sum(widths) < room:
+        growing = [place for place, width in enumerate(widths) if width < wanted[place]]
+        narrowest = min(growing, key=lambda place: widths[place])
+        widths[narrowest] += 1
+    return widths

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
 PIPE_WIDTH = 100
-"""Columns of a table in a pipe, as logs are read: longer cells are wrapped, not cut. ``COLUMNS`` says otherwise."""
+"""Columns of a table in a pipe, as logs are read: longer cells are wrapped, not cut, and a table of many columns is as
+wide as its words ask for. ``COLUMNS`` says otherwise."""
 
 
 _RESULTS: ContextVar[TextIO] = ContextVar("results")

@@ -20,7 +20,7 @@ TargetsOption = Annotated[
     typer.Option(
         "--target",
         metavar="TARGET",
-        help="A device profile, as often as there are some; by default the first one of each installed target.",
+        help="A device profile, as often as there are some; by default the first one of each target that builds here.",
         show_default=False,
     ),
 ]
@@ -44,7 +44,14 @@ def init(
     from edgekit import api
 
     draft = api.init(model, data=data, targets=target or (), output=output, progress=console.progress)
-    record = {"config": str(draft.path), "bundles": list(draft.bundles), "open_dimensions": list(draft.open_dims)}
+    record = {
+        "config": str(draft.path),
+        "bundles": list(draft.bundles),
+        "open_dimensions": list(draft.open_dims),
+        "left_out": dict(draft.left_out),
+    }
     console.show(record, lambda out: out.print(f"{draft.path}: {', '.join(draft.bundles)}", soft_wrap=True))
+    for name, why in draft.left_out.items():
+        console.warn(f"{name} is left out: {why}")
     for name in draft.open_dims:
         console.warn(f"the size of {name} is open: give it in {draft.path}, in dims")

@@ -42,7 +42,7 @@ def _render(record: dict[str, Any], out: RichConsole) -> None:
     facts = Table.grid(Column(), Column(overflow="fold"), padding=(0, 2))
     facts.add_row("file", f"{record['file']}, {decimal(record['bytes'])}")
     facts.add_row("made by", record["producer"] or "unknown")
-    facts.add_row("operators", f"{opset}, {record['nodes']} nodes")
+    facts.add_row("operators", f"{opset}, {_nodes(record['nodes'])}")
     facts.add_row("parameters", f"{record['parameters']:,} in {decimal(record['weight_bytes'])}")
     facts.add_row("MACs", _macs(record))
     for key, text in record["metadata"].items():
@@ -62,5 +62,8 @@ def _render(record: dict[str, Any], out: RichConsole) -> None:
 def _macs(record: dict[str, Any]) -> str:
     if record["macs"] is not None:
         return f"{record['macs']:,}"
-    count = len(record["uncounted_nodes"])
-    return f"unknown: {count} node{'s' if count != 1 else ''} without fixed shapes"
+    return f"unknown: {_nodes(len(record['uncounted_nodes']))} without fixed shapes"
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'s' if count != 1 else ''}"

@@ -30,8 +30,8 @@ QuantizeOption = Annotated[
     typer.Option(
         "--quantize",
         metavar="SCHEME",
-        help="{schemes}, none, or how a target stores weights itself ({weight_schemes}). By default auto with "
-        "--data, none without.",
+        help="{schemes}, none, or how a target stores weights itself ({weight_schemes}). Those with a * need "
+        "--data. By default auto with --data, none without.",
         show_default=False,
     ),
 ]

@@ -254,7 +254,9 @@ def _kind(file: Path) -> str:
         subject=file,
         expected=".npz, .wav or a picture (" + " ".join(sorted(image.SUFFIXES)) + ")",
         found=file.suffix or "a file without suffix",
-        hint="keep other files outside the data folder",
+        hint="numpy.savez(FILE, INPUT=array) writes a sample, an array for each input in one file"
+        if suffix == ".npy"
+        else "keep other files outside the data folder",
     )
 
 

@@ -233,6 +233,14 @@ def unreadable_as_input_error(path: Path) -> Iterator[None]:
         InputError: The file cannot be read.
     """
     try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            "its name, or that of a folder above it, is no text in UTF-8, which onnx needs",
+            subject=path,
+            hint="rename it, or set PYTHONUTF8=1 where the system's locale is another",
+        ) from error
+    try:
         yield
     except EdgeKitError:
         raise

@@ -109,7 +109,7 @@ class ImageDecoder:
 
     def __call__(self, file: Path) -> np.ndarray:
         """The picture as the model's input."""
-        from PIL import Image, ImageOps
+        from PIL import Image, ImageOps, UnidentifiedImageError
 
         try:
             # Others are decoded by foreign programs (EPS by Ghostscript), or are not what a folder of pictures holds.
@@ -125,6 +125,10 @@ class ImageDecoder:
                 picture.load()
         except InputError:
             raise
+        except UnidentifiedImageError as error:  # whose text is an object's address
+            raise InputError(
+                "the picture cannot be read: it is damaged, or not of the kind that its suffix says", subject=file
+            ) from error
         except Exception as error:  # Pillow's decoders raise whatever their parsers stumble over
             raise InputError(f"the picture cannot be read: {error}", subject=file) from error
         gray = self._preprocessing.color == "GRAY"

@@ -73,8 +73,8 @@ class Watch:
         if memory > limits.memory:
             return InputError(
                 "takes too much memory",
-                expected=f"{limits.memory / 1e9:.1f} GB at most",
-                found=f"{memory / 1e9:.1f} GB",
+                expected=f"{limits.memory / 1e9:.4g} GB at most",
+                found=f"{memory / 1e9:.4g} GB",
                 hint=f"`--max-memory {max(4, round(2 * limits.memory / 1e9))}GB` allows more, where the model needs it",
             )
         seconds = max(limits.seconds, self._patience)

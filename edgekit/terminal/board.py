@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, TextIO
 
-from edgekit.terminal.progress import SECONDS_BETWEEN_LINES
+from edgekit.terminal.progress import SECONDS_BETWEEN_LINES, step_column
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -101,10 +101,11 @@ class LiveBoard(Board):
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             TextColumn("{task.fields[stage]}", style="cyan", markup=False),
-            TextColumn("{task.fields[step]}", style="dim", markup=False),
+            step_column(),
             TimeElapsedColumn(),
             console=console,
             transient=True,
+            expand=True,
         )
 
     def __enter__(self) -> Board:

@@ -12,7 +12,7 @@ from edgekit.progress import Progress
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as LiveDisplay
-    from rich.progress import TaskID
+    from rich.progress import TaskID, TextColumn
 
 SECONDS_BETWEEN_LINES = 5.0
 """How often plain output tells of the steps inside a stage."""
@@ -102,11 +102,11 @@ class LiveProgress(Progress):
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
-            TextColumn("{task.fields[step]}", style="dim", markup=False),
+            step_column(),
             TimeElapsedColumn(),
         )
         start = time.monotonic()
-        with LiveDisplay(*columns, console=self._console, transient=True) as display:
+        with LiveDisplay(*columns, console=self._console, transient=True, expand=True) as display:
             self._live = display, display.add_task(name, total=None, step="")
             try:
                 yield
@@ -125,6 +125,15 @@ class LiveProgress(Progress):
         from rich.text import Text
 
         self._console.print(Text.assemble(("warning: ", "yellow"), text), soft_wrap=True)
+
+
+def step_column() -> TextColumn:
+    """Shows the step, and is cut where the line is too short for all: nothing else of it is, where it expands."""
+    from rich.progress import TextColumn
+    from rich.table import Column
+
+    rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    return TextColumn("{task.fields[step]}", style="dim", markup=False, table_column=rest)
 
 
 def progress_on(stream: TextIO, *, quiet: bool = False) -> Progress:

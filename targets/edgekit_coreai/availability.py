@@ -24,8 +24,8 @@ def require_core_ai() -> None:
         raise InputError(
             "Apple's Core AI is not installed",
             subject="coreai-core",
-            expected="a wheel for this system: there are some for Linux on x86-64 and for macOS",
-            found=f"{platform.system()} on {platform.machine()}",
+            expected="the package coreai-core, which has wheels for Linux on x86-64 and for macOS",
+            found=f"none, on {platform.system()} {platform.machine()}",
             hint="pip install 'edgekit[coreai]'",
         )
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions, DeviceCheck, NodeVerdict, Profile, Runner, Target
+from edgekit_coreai.availability import require_core_ai
 from edgekit_coreai.options import OPTIONS
 from edgekit_coreai.profiles import PROFILES
 from edgekit_mil.deployment import compression_schemes
@@ -24,6 +25,10 @@ class CoreAITarget(Target):
     def profiles(self) -> Sequence[Profile]:
         """IOS and macOS from version 27 on."""
         return PROFILES
+
+    def require_installed(self, profile: Profile) -> None:
+        """Apple's package is an extra."""
+        require_core_ai()
 
     def check(self, model: Model, profile: Profile) -> list[NodeVerdict]:
         """A verdict for every node, by a trial of the conversion."""

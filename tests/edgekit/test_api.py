@@ -210,7 +210,7 @@ def test_gate(edgekit: RunEdgeKit, tmp_path: Path, named_digits: Bundle) -> None
 
 def test_gate_writes_the_baseline(tmp_path: Path, named_digits: Bundle) -> None:
     baseline = tmp_path / "baseline.json"
-    result = api.gate(named_digits.path, baseline=str(baseline), update=True)
+    result = api.gate(named_digits, baseline=str(baseline), update=True)
     assert result.updated == (named_digits.name,)
     assert api.gate(named_digits.path, baseline=baseline).passed
 

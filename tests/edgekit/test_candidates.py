@@ -8,9 +8,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from edgekit import api
 from edgekit.bundle import Bundle
 from edgekit.candidates import Candidate, Fate, Fates, first_that_holds
-from edgekit.errors import InputError, InternalError, OpGap, UnsupportedOpsError
+from edgekit.errors import InputError, InternalError, OpGap, RequirementError, UnsupportedOpsError
 from edgekit.float_form import FloatForm
 from edgekit.model import Model
 from edgekit.pipeline import PackageRequest, package
@@ -288,3 +289,26 @@ def test_half_precision_that_is_slower_gives_way(
 
     assert bundle.manifest["model"]["kind"] == ("float32" if slower else "float16")
     assert warnings[1:] == (["float16 is slower than the float model: float32 instead"] if slower else [])
+
+
+def test_a_model_that_is_too_large_names_its_file_and_what_helps(perceptron: Path, tmp_path: Path) -> None:
+    with pytest.raises(RequirementError) as raised:
+        api.package(perceptron, "onnxruntime", tmp_path / "bundle", max_size="10")
+    what, most, _, hint = str(raised.value).splitlines()
+    assert what == "model.onnx: is larger than --max-size allows"
+    assert most == "expected: at most 10 B"
+    assert hint == "hint: --quantize auto with samples in --data searches for a model of that size"
+
+
+class RuinedByName(Ruined):
+    """Gives its first candidate a name of several words."""
+
+    def quantize(self, request: QuantizationRequest) -> QuantizationResult:
+        result = super().quantize(request)
+        return replace(result, record={**result.record, "chosen": "integer products"})
+
+
+def test_names_of_several_words_are_quoted(perceptron: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantize, "installed_quantizer", lambda name=None: RuinedByName())
+    _, warnings = packaged(perceptron, data)
+    assert any(text.startswith("'integer products' does not work (") for text in warnings)

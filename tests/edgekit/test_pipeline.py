@@ -336,6 +336,10 @@ def test_a_dimension_stays_open(tmp_path: Path, onnx_file: Callable[..., Path], 
     np.savez(data / "9.npz", x=np.ones((9, 4), np.float32), z=np.zeros((9, 2), np.float32))
     with pytest.raises(InputError, match=r"a size that dimension 'N' does not take"):
         verify_bundle(bundle, data, model)
+    np.savez(data / "0.npz", x=np.ones((2, 4), np.float32), z=np.zeros((3, 2), np.float32))
+    two = r"two sizes for dimension 'N'\nexpected: 2 in input 'z', as in input 'x'\nfound: 3\nhint: .* a name for each"
+    with pytest.raises(InputError, match=two):
+        verify_bundle(bundle, data, model)
 
 
 def test_a_target_of_fixed_shapes_refuses_an_open_dimension(tmp_path: Path, digits: Path) -> None:

@@ -11,6 +11,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+if __name__ == "__main__" and platform.system() != "Darwin":
+    sys.exit("Core ML is on macOS only; on other systems `edgekit verify` runs EdgeKit's reference runtime")
+
 import coremltools
 import numpy as np
 
@@ -73,8 +76,6 @@ def as_golden(array: np.ndarray, feature: dict[str, Any]) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    if platform.system() != "Darwin":
-        sys.exit("Core ML is on macOS only; on other systems `edgekit verify` runs EdgeKit's reference runtime")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--units", choices=UNITS, default="ALL", help="what Core ML may compute on")
     sys.exit(main(open_model, parser))

@@ -14,7 +14,9 @@ from PIL import Image
 from edgekit import api
 from edgekit.bundle import read_bundle
 from edgekit.config import read_config
+from edgekit.errors import InputError
 from edgekit.registry import installed_targets
+from edgekit.target import Profile
 
 RunEdgeKit = Callable[..., Any]
 SEQUENCE = "f (float[batch, steps, 3] x) => (float[batch, steps, 3] y) { y = Exp(x) }"
@@ -36,7 +38,12 @@ def test_a_project_that_builds_and_is_judged(edgekit: RunEdgeKit, folder: Path, 
         np.savez(folder / "data" / f"{sample}.npz", x=np.full((1, 5, 3), sample, np.float32))
     finished = edgekit("init", "model.onnx", "--data", "data", "--target", "ort", "-o", "ci/edgekit.toml", "--json")
     assert finished.code == 0
-    assert finished.json == {"config": "ci/edgekit.toml", "bundles": ["model-onnxruntime"], "open_dimensions": []}
+    assert finished.json == {
+        "config": "ci/edgekit.toml",
+        "bundles": ["model-onnxruntime"],
+        "open_dimensions": [],
+        "left_out": {},
+    }
     config = folder / "ci" / "edgekit.toml"
     assert tomllib.loads(config.read_text())["defaults"] == {
         "model": "../model.onnx",
@@ -135,3 +142,22 @@ def test_refused(
     assert text in finished.err
     assert (folder / "there.toml").read_text() == "mine"
     assert not (folder / "edgekit.toml").exists()
+
+
+def test_targets_that_nothing_here_builds_for_are_left_out(
+    edgekit: RunEdgeKit, folder: Path, onnx_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(profile: Profile) -> None:
+        raise InputError("the compiler is not installed", subject=profile.name, hint="pip install compiler")
+
+    target = next(target for target in installed_targets().targets if target.name == "openvino")
+    monkeypatch.setattr(target, "require_installed", missing, raising=False)
+    onnx_file(SOUND)
+    finished = edgekit("init", "model.onnx", "-q")
+    assert finished.err == "warning: intel-cpu is left out: the compiler is not installed; pip install compiler\n"
+    assert "intel-cpu" not in (folder / "edgekit.toml").read_text()
+    named = edgekit("init", "model.onnx", "--target", "intel-cpu", "-o", "named.toml", "-q")
+    assert (named.code, named.err) == (0, "")
+    packaged = edgekit("package", "model.onnx", "--target", "intel-cpu", "-q")
+    assert packaged.code == 2
+    assert packaged.err == "error: intel-cpu: the compiler is not installed\nhint: pip install compiler\n"

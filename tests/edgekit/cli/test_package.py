@@ -36,6 +36,20 @@ def test_people_get_a_summary(edgekit: RunEdgeKit, tmp_path: Path, onnx_file: Ca
     assert [line for line in finished.err.splitlines() if line == "verify"] == ["verify"]
 
 
+def test_people_are_told_why_a_model_stays_in_float(
+    edgekit: RunEdgeKit, tmp_path: Path, onnx_file: Callable[..., Path]
+) -> None:
+    (tmp_path / "data").mkdir()
+    for number in range(4):
+        np.savez(tmp_path / "data" / f"{number}.npz", x=np.full((1, 3), number, np.float32))
+    data = ("--data", tmp_path / "data", "-q", "-o", tmp_path / "out")
+    finished = edgekit("package", onnx_file(EXP), "--target", "onnxruntime", *data)
+    assert finished.code == 0
+    rows = dict(re.split(r" {2,}", line, maxsplit=1) for line in finished.out.splitlines())
+    assert rows["built as"] == "float32"
+    assert rows["not quantized"] == "the candidates that hold the accuracy budget are no smaller than float"
+
+
 def test_scripts_get_json_alone(edgekit: RunEdgeKit, tmp_path: Path, digits: Path, labelled_digits: Path) -> None:
     finished = edgekit(
         *("package", digits, "--target", "intel-cpu", "--dim", "batch=1", "--data", labelled_digits),

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from PIL import Image
 
 from edgekit import api
 from edgekit.progress import Progress
@@ -112,7 +113,7 @@ def test_no_data(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
         "error: --scheme auto: quantization needs samples to calibrate on\n"
         "expected: a folder of samples\n"
         "found: none\n"
-        "hint: give --data DIR, or one that needs none: int8-weights, int4-weights, int8-dynamic, float16, none\n"
+        "hint: give --data DIR, or one that needs none: int8-weights, int4-weights, int8-dynamic, float16\n"
     )
 
 
@@ -124,14 +125,14 @@ def test_the_scheme_none(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> No
 def test_an_unknown_scheme(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
     assert refusal(edgekit, model, "--scheme", "int3", "-o", tmp_path / "int8.onnx") == (
         "error: --scheme: unknown scheme\n"
-        "expected: auto | int8 | int8-weights | int4-weights | int8-dynamic | float16 | none\nfound: int3\n"
+        "expected: auto | int8 | int8-weights | int4-weights | int8-dynamic | float16\nfound: int3\n"
     )
 
 
 def test_a_scheme_that_is_for_the_build(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
     options = ["--target", "ios18", "--scheme", "int4-weights", "--dim", "N=1", "-o", tmp_path / "int4.onnx"]
     assert refusal(edgekit, model, *options) == (
-        "error: --scheme int4-weights: the target cannot take it\nexpected: auto | int8 | int8-weights | none\n"
+        "error: --scheme int4-weights: the target cannot take it\nexpected: auto | int8 | int8-weights\n"
         "found: coreml stores weights so when it builds: `edgekit package` takes it\n"
     )
 
@@ -292,3 +293,59 @@ def test_who_waits_is_told_the_nearest_candidate_so_far(model: Path, data: Path,
     assert texts[0].startswith("evaluating '")
     nearest = r"so far '.+', \w+ \S+ \(float \S+\); "
     assert any(re.fullmatch(nearest + "timing candidates", text) for text in texts)
+
+
+def test_pictures_and_targets_of_fixed_shapes_fix_the_batch(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
+    """A picture is one sample, and Core ML's runtime executes candidates; arrays for ONNX Runtime leave it free."""
+    told = "warning: dimension 0 (N) of input 'x' is 1, one sample; --dim N=SIZE makes it another"
+    output = tmp_path / "int8.onnx"
+    for folder in ("pictures", "arrays"):
+        (tmp_path / folder).mkdir()
+    for number in range(8):
+        pixels = np.random.default_rng(number).integers(0, 256, (12, 12, 3), np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "pictures" / f"{number}.png")
+        np.savez(tmp_path / "arrays" / f"{number}.npz", x=pixels.transpose(2, 0, 1)[None].astype(np.float32) / 255)
+    (tmp_path / "edgekit.toml").write_text('[preprocessing]\nkind = "image"\nscale = "1/255"\n')
+    options = ["--scheme", "int8", "--max-drop", "60%", "-o", output, "-q"]
+
+    def first_size(*more: object) -> tuple[object, list[str]]:
+        finished = edgekit("quantize", model, *more, *options)
+        assert finished.code == 0, finished.err
+        (dim, *_) = onnx.load(output).graph.input[0].type.tensor_type.shape.dim
+        return dim.dim_param or dim.dim_value, [line for line in finished.err.splitlines() if "dimension" in line]
+
+    assert first_size("--data", tmp_path / "pictures") == (1, [told])
+    assert first_size("--data", tmp_path / "arrays", "--target", "ios18") == (1, [told])
+    assert first_size("--data", tmp_path / "arrays") == ("N", [])
+
+
+def test_samples_of_several_sizes_for_a_target_that_holds_one(
+    edgekit: RunEdgeKit, onnx_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    model = onnx_file("g (float[1, steps, 4] x) => (float[1, steps, 4] y) { y = Exp (x) }")
+    for size in (3, 5):
+        np.savez(tmp_path / f"{size}.npz", x=np.zeros((1, size, 4), np.float32))
+    (tmp_path / "data").mkdir()
+    for file in tmp_path.glob("*.npz"):
+        file.rename(tmp_path / "data" / file.name)
+    options = ["--data", tmp_path / "data", "--target", "intel-npu", "-o", tmp_path / "int8.onnx"]
+    assert refusal(edgekit, model, *options) == (
+        "error: dimension 1 (steps) of input 'x': the samples have several sizes where the model leaves one free, and "
+        "the device holds fixed shapes\nexpected: one size\nfound: 3 to 5 in 2 samples\n"
+        "hint: fix it with --dim steps=SIZE, and give samples of that size\n"
+    )
+
+
+def test_the_float_model_is_not_overwritten(edgekit: RunEdgeKit, model: Path) -> None:
+    before = model.read_bytes()
+    text = refusal(edgekit, model, "--scheme", "int8-weights", "-o", model)
+    assert text == f"error: -o {model}: is the float model itself, which would be lost\nhint: name another file\n"
+    assert model.read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["3 MiB", "1.2.3 MB", "large"])
+def test_a_size_that_is_none(edgekit: RunEdgeKit, model: Path, data: Path, text: str) -> None:
+    options = ["--data", data, "--max-size", text, "-o", data.parent / "small.onnx"]
+    assert refusal(edgekit, model, *options).startswith(
+        f"error: --max-size: a size is a number of bytes, or a text such as '2.5 MB'\nfound: {text}\n"
+    )

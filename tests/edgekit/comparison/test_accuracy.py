@@ -111,6 +111,14 @@ def test_a_floor_that_was_asked_for_takes_the_place_of_the_usual_one() -> None:
         assert len(Accuracy("it", "the original", False, 4, floors, (worse,), None).shortfalls()) == 1
 
 
+def test_labels_do_not_make_up_for_a_floor_that_was_asked_for() -> None:
+    task = TaskAccuracy("y", 0.75, 0.75)
+    output = replace(GOOD, sqnr_db=28.0, weakest_db=21.0)
+    for floor_db, flaws in ((None, []), (40.0, ["output 'y': SQNR 28.0 dB (at least 40 dB)"])):
+        floors = Floors.of(Kind.QUANTIZED, labelled=True, max_drop=None, floor_db=floor_db)
+        assert Accuracy("it", "the original", False, 4, floors, (output,), task).shortfalls() == flaws
+
+
 def test_a_drop_that_was_allowed_bounds_changed_decisions_where_there_are_no_labels() -> None:
     noisy = replace(GOOD, sqnr_db=9.0, agreement=0.97)
     assert shortfalls(Kind.FLOAT16, noisy, max_drop=0.03) == []

@@ -176,6 +176,9 @@ def test_a_file_that_is_no_sample(tmp_path: Path) -> None:
     text = message(tmp_path)
     assert text.startswith("notes.docx: the file is no sample\nexpected: .npz, .wav or a picture")
     assert text.endswith("found: .docx\nhint: keep other files outside the data folder")
+    (tmp_path / "notes.docx").rename(tmp_path / "a.npy")
+    hint = "numpy.savez(FILE, INPUT=array) writes a sample, an array for each input in one file"
+    assert message(tmp_path).endswith(f"found: .npy\nhint: {hint}")
 
 
 class TestLabels:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -189,4 +190,14 @@ def test_a_reference_to_an_attribute_outside_of_functions_is_refused() -> None:
         "expected: a value of its attribute 'alpha': the node is in no function\n"
         "found: a reference to 'slope'\n"
         "hint: export the model again"
+    )
+
+
+def test_a_name_that_is_no_text() -> None:
+    path = Path(os.fsdecode(b"caf\xe9.onnx"))
+    with pytest.raises(InputError) as raised, unreadable_as_input_error(path):
+        raise AssertionError("onnx is not asked")
+    assert str(raised.value) == (
+        f"{path}: its name, or that of a folder above it, is no text in UTF-8, which onnx needs\n"
+        "hint: rename it, or set PYTHONUTF8=1 where the system's locale is another"
     )

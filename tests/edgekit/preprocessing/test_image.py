@@ -191,7 +191,7 @@ def test_a_dynamic_input_is_refused(tmp_path: Path) -> None:
     [
         ({"kind": "image"}, "'scale' is a required property"),
         ({"scale": 1}, "'kind' is a required property"),
-        ({"kind": "image", "scale": 1, "resise": "crop"}, "'resise' was unexpected"),
+        ({"kind": "image", "scale": 1, "resise": "crop"}, "unknown key 'resise' (expected 'resize' or"),
         ({"kind": "image", "scale": "1/0"}, "scale: '1/0'"),
         ({"kind": "image", "scale": 1, "color": "rgb"}, "color: 'rgb' is not one of"),
     ],
@@ -206,3 +206,10 @@ def test_a_declaration_that_is_none(table: dict[str, Any], found: str) -> None:
 def test_what_is_left_out_is_resolved_by_the_model() -> None:
     resolved = ImagePreprocessing(scale=1).resolve(spec(1, 4, 5, 3, dtype="uint8"))
     assert (resolved.layout, resolved.size, resolved.color, resolved.dtype) == ("NHWC", (4, 5), "RGB", "uint8")
+
+
+def test_a_file_that_is_no_picture(tmp_path: Path) -> None:
+    file = tmp_path / "a.png"
+    file.write_bytes(b"\x89PNG\r\n\x1a\nxxxx")
+    text = failure(file, spec(1, 3, 4, 4))
+    assert text == f"{file}: the picture cannot be read: it is damaged, or not of the kind that its suffix says"

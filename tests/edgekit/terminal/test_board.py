@@ -90,3 +90,13 @@ def test_a_dumb_terminal_gets_lines(terminal: Terminal, monkeypatch: pytest.Monk
 def test_the_silent_board_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     work(Board())
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_long_step_is_cut_and_nothing_else(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    with board_on(terminal) as board:
+        board.started("classifier-intel-cpu")
+        board.stage("classifier-intel-cpu", "quantize")
+        board.step("classifier-intel-cpu", "so far 'integers, depthwise convolutions too'", 1, 0)
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue()).replace("\r", "\n").splitlines()
+    assert any(re.search(r"classifier-intel-cpu quantize so far 'in.*… 0:00:00$", line) for line in lines)

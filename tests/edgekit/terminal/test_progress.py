@@ -100,3 +100,12 @@ def test_a_dumb_terminal_gets_plain_lines(terminal: Terminal, monkeypatch: pytes
 def test_quiet_leaves_the_warnings(terminal: Terminal) -> None:
     work(progress_on(terminal, quiet=True))
     assert terminal.getvalue() == "warning: few samples\n"
+
+
+def test_a_long_step_is_cut_and_nothing_else(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    progress = progress_on(terminal)
+    with progress.stage("check operators"):
+        progress.step("so far 'integers, depthwise convolutions too', accuracy 85.00%", 1, 0)
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue()).replace("\r", "\n").splitlines()
+    assert any(re.search(r"check operators so far 'integers.*… 0:00:00$", line) for line in lines)

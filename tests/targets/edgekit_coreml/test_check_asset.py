@@ -1,6 +1,7 @@
 """The part of a bundle's check that needs no Mac: what it hands to Core ML."""
 
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -43,3 +44,11 @@ def test_pictures_are_those_that_the_golden_data_were_made_from(
     Image.fromarray(pixels).save(tmp_path / "picture.png")
     array = declared.decoder(spec)(tmp_path / "picture.png")
     np.testing.assert_array_equal(np.asarray(as_picture(array, declared.as_record())), pixels)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="it runs there")
+def test_on_other_systems_it_says_where_it_runs() -> None:
+    """Nothing else is printed, and nothing needs to be installed."""
+    found = subprocess.run([sys.executable, "-I", CHECK], capture_output=True, text=True, check=False)
+    said = "Core ML is on macOS only; on other systems `edgekit verify` runs EdgeKit's reference runtime\n"
+    assert (found.returncode, found.stdout, found.stderr) == (1, "", said)
