@@ -114,7 +114,6 @@ def place(
     settings: Settings,
     keep_float: Collection[str] = (),
     tensors: Mapping[str, TensorStatistics] | None = None,
-    float_weights: Collection[str] = (),
 ) -> Plan:
     """Decide what is quantized.
 
@@ -125,7 +124,6 @@ def place(
             or from float ones where the settings only store them.
         tensors: What calibration told, once it has: layers whose inputs no sample brought forth, or whose
             inputs hold NaN, compute in float.
-        float_weights: Names of layers that compute in float and whose weights are not stored as integers.
     """
     plan = Plan(settings)
     made_in_float: set[str | None] = set()
@@ -134,10 +132,6 @@ def place(
         mode = settings.layers.get(layer.kind, "float")
         if mode == "float":
             plan.kept_float[layer.name] = f"the target computes {layer.kind} in float"
-        elif layer.name in float_weights:
-            plan.kept_float[layer.name] = TOO_LARGE
-            if _gains_little(layer, settings):
-                made_in_float.add(fused_output(layer.output, ACTIVATIONS).name)
         elif mode in {"weights", "dynamic"} and layer.name in keep_float:
             plan.kept_float[layer.name] = TOO_LARGE
         elif mode == "weights":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import dropwhile, islice
 from typing import Any, ClassVar
@@ -22,7 +22,6 @@ from edgekit_quantize.accounts.errors import by_error_for_cost
 from edgekit_quantize.accounts.explain import with_errors
 from edgekit_quantize.calibration.statistics import Calibration, TensorStatistics
 from edgekit_quantize.graph.session import SessionRunner
-from edgekit_quantize.integers.stored_weights import FEWEST
 from edgekit_quantize.placement import place
 from edgekit_quantize.prepare import prepared
 from edgekit_quantize.prepare.blocks import inputs_first
@@ -31,11 +30,10 @@ from edgekit_quantize.prepare.hardswish import with_hardswish
 from edgekit_quantize.rounding.shared import SharedRounding
 from edgekit_quantize.schemes import HALF, SCHEMES, different, placement_of
 from edgekit_quantize.search.bench import Bench, Trial
-from edgekit_quantize.search.in_float import InFloat, LayerNoise
+from edgekit_quantize.search.in_float import LayerNoise
 from edgekit_quantize.search.output_noise import noise_of_inputs
 from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, FEW_DECISIONS, LABELS, Scorer, decides
 from edgekit_quantize.search.search import Outcome, StoredCosts, search
-from edgekit_quantize.search.weight_noise import noise_of_weights
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Placement, Settings
 from edgekit_quantize.shared_calibration import calibrated, feeds_of
@@ -176,18 +174,17 @@ def _search(
 
     rounding = SharedRounding(model, calibration.tensors, functools.partial(_feeds_once_more, request), told)
 
-    def written(settings: Settings, in_float: InFloat, adaptive: bool) -> Written:
+    def written(settings: Settings, keep_float: Collection[str], adaptive: bool) -> Written:
         if request.scheme == HALF:
             return in_half_precision(model)
-        computed, weights = in_float
-        chosen = {**rounding.recurrent(settings), **(rounding.layers(settings, computed) if adaptive else {})}
-        return write(model, settings, calibration.tensors, computed, chosen, weights)
+        chosen = {**rounding.recurrent(settings), **(rounding.layers(settings, keep_float) if adaptive else {})}
+        return write(model, settings, calibration.tensors, keep_float, chosen)
 
     outcome = search(
         bench,
         placement.candidates,
         written,
-        _Costs(request, model, calibration, rounding),
+        _Costs(request, model, calibration),
         max_drop,
         auto=request.scheme == "auto",
         choice=request.choice,
@@ -195,8 +192,7 @@ def _search(
     best = outcome.best
     if request.explain and best is not None and best.written.restricted and bench.original is not None:
         settings = replace(best.settings, sums_in_int16=False)
-        computed, weights = best.written.keep_float, best.written.float_weights
-        free = write(model, settings, calibration.tensors, computed, rounding.recurrent(settings), weights)
+        free = write(model, settings, calibration.tensors, best.written.keep_float, rounding.recurrent(settings))
         for trial in bench.measured([(f"{best.name}, unrestricted", settings, free)]):
             outcome.unrestricted = trial if bench.complete(trial) else None
     bench.original = None
@@ -211,27 +207,18 @@ class _Costs:
     request: QuantizationRequest
     model: ir.Model
     calibration: Calibration
-    rounding: SharedRounding
 
     def noises(self, of: Written, settings: Settings) -> Mapping[str, LayerNoise]:
-        """Of each layer of a candidate that has integers, its weights rounded adaptively."""
-        tensors, references = self.calibration.tensors, self.calibration.references
+        """Of each layer of a candidate that computes with integers."""
+        tensors, computing = self.calibration.tensors, set(of.quantized)
         plan = place(self.model.graph, settings, of.keep_float, tensors=tensors)
-        inputs = noise_of_inputs(self.model, plan, tensors, references, self._told)
-        rounding = self.rounding.layers(settings, of.keep_float)
-        weights = noise_of_weights(self.model, plan, tensors, rounding, references, self._told)
-        computing = {layer.name for layer in plan.layers} & set(of.quantized)
-        found = {}
-        for layer in (*plan.layers, *plan.stored):
-            size, computes = layer.weights().size, layer.name in computing
-            found[layer.name] = LayerNoise(
-                noise=inputs.get(layer.name, 0.0) if computes else 0.0,
-                work=float(node_macs(layer.node) or size) if computes else 0.0,
-                weights_noise=weights.get(layer.name, 0.0),
-                size=float(size),
-                stored=size >= FEWEST,
-            )
-        return found
+        found = noise_of_inputs(self.model, plan, tensors, self.calibration.references, self._told)
+        layers = {layer.name: layer for layer in plan.layers if layer.name in computing}
+        return {
+            name: LayerNoise(noise, float(node_macs(layers[name].node) or layers[name].weights().size))
+            for name, noise in found.items()
+            if name in layers
+        }
 
     def stored(self, of: Written, settings: Settings) -> StoredCosts:
         """Of the layers of a candidate that only stores weights as integers."""

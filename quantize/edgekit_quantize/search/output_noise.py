@@ -10,10 +10,8 @@ small, and errors of several layers together are not small.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -34,9 +32,6 @@ SAMPLES = 4
 LONG_S = 4.0
 """What the executions may take in all, by what the first of them takes."""
 
-Change = TypeVar("Change")
-Outputs = Mapping[str, np.ndarray]
-
 
 def outputs_before_swallowing(graph: ir.Graph) -> list[str]:
     """Makes what goes into a swallowing operator an output in its place, and gives the outputs' names, each once."""
@@ -55,7 +50,9 @@ def spread_samples(references: References, most: int) -> list[Feeds]:
     return [*islice((each.feeds for place, each in enumerate(references) if place % every == 0), most)]
 
 
-def noise_between(expected: Outputs, outputs: Outputs, spread: Mapping[str, float]) -> float:
+def noise_between(
+    expected: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], spread: Mapping[str, float]
+) -> float:
     """Power of the error of one sample's outputs over the variance of all samples', summed over the outputs.
 
     Args:
@@ -160,37 +157,26 @@ def noise_of_inputs(
         done: Told how many layers of how many are measured.
     """
     switched = SwitchedModel(prepared, plan, tensors)
-    return noises_of(switched.run, "", {layer: partial(str, layer) for layer in switched.layers}, references, done)
-
-
-def noises_of(
-    run: Callable[[Feeds, Change], Outputs],
-    unchanged: Change,
-    changes: Mapping[str, Callable[[], Change]],
-    references: References,
-    done: Callable[[int, int], None] | None = None,
-) -> dict[str, float]:
-    """What each change of a model adds to its outputs: power of the error over their variance.
-
-    Args:
-        run: Executes the model on a sample, changed.
-        unchanged: The change that is none.
-        changes: What makes each change, by name.
-        references: Samples.
-        done: Told how many changes of how many are measured.
-    """
     samples = spread_samples(references, SAMPLES)
-    run(samples[0], unchanged)
+    switched.run(samples[0])
     start = time.perf_counter()
-    run(samples[0], unchanged)
-    samples = samples[: max(1, int(LONG_S / max(time.perf_counter() - start, 1e-9) / max(len(changes), 1)))]
-    before = [run(feeds, unchanged) for feeds in samples]
+    switched.run(samples[0])
+    samples = samples[: max(1, int(LONG_S / max(time.perf_counter() - start, 1e-9) / max(len(switched.layers), 1)))]
+    before = [switched.run(feeds) for feeds in samples]
+    return _noises(switched, samples, before, done)
+
+
+def _noises(
+    switched: SwitchedModel,
+    samples: Sequence[Feeds],
+    before: Sequence[Mapping[str, np.ndarray]],
+    done: Callable[[int, int], None] | None,
+) -> dict[str, float]:
     spread = variances_of(before)
     found: dict[str, float] = {}
-    for place, (name, make) in enumerate(changes.items(), 1):
-        change = make()
+    for place, layer in enumerate(switched.layers):
         pairs = zip(samples, before, strict=True)
-        found[name] = sum(noise_between(right, run(feeds, change), spread) for feeds, right in pairs)
+        found[layer] = sum(noise_between(right, switched.run(feeds, layer), spread) for feeds, right in pairs)
         if done is not None:
-            done(place, len(changes))
+            done(place + 1, len(switched.layers))
     return found

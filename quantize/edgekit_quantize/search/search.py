@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from edgekit.errors import InputError
 from edgekit_quantize.search.bench import AT_ONCE, Bench, Trial
-from edgekit_quantize.search.in_float import InFloat, LayerNoise, cheapest_in_float, integers_remain, spares_much_work
+from edgekit_quantize.search.in_float import LayerNoise, cheapest_in_float, spares_much_work
 from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.candidate import Written
 
@@ -26,6 +26,9 @@ WORTH_A_RESCUE = 1.1
 RESCUE_SLOWER = 0.1
 """Of near misses that are slower by less than this share the one that has lost the least is brought into the budget, of
 those the one with the least error: it keeps more of its layers."""
+ONE_MORE = 2.0
+"""Where nothing brings a near miss into the budget, but less than this multiple of it is lost, the next one is tried:
+of few decisions a single one is more than the budget, and which one is another's is nearly luck."""
 SAME_SIZE = 1.1
 """Sizes whose ratio is below this do not decide between candidates."""
 HOPELESS = 20
@@ -60,7 +63,7 @@ float."""
 LARGEST_REFINED = 64 * 2**20
 """In bytes; rounding more weights with care takes minutes, and is done where nothing holds the budget without."""
 ROUNDED_ADAPTIVELY = "weights rounded adaptively"
-Write = Callable[[Settings, InFloat, bool], Written]
+Write = Callable[[Settings, Collection[str], bool], Written]
 
 
 class StoredCosts(NamedTuple):
@@ -76,7 +79,7 @@ class Costs(Protocol):
     """What it costs to leave a candidate's layers in float."""
 
     def noises(self, of: Written, settings: Settings) -> Mapping[str, LayerNoise]:
-        """Of each layer that has integers, by name."""
+        """Of each layer that computes with integers, by name."""
 
     def stored(self, of: Written, settings: Settings) -> StoredCosts:
         """Of the layers of a candidate that only stores weights as integers."""
@@ -156,11 +159,8 @@ def search(
     in_reach = max(max_drop, LEAST_BUDGET)
     at_once = len(candidates) if bench.executor is not None else AT_ONCE
     for first in range(0, len(candidates), at_once):
-        some = [
-            (name, settings, write(settings, InFloat(), False))
-            for name, settings in [*candidates.items()][first : first + at_once]
-        ]
-        outcome.curve += bench.measured(some)
+        some = [*candidates.items()][first : first + at_once]
+        outcome.curve += bench.measured([(name, settings, write(settings, (), False)) for name, settings in some])
     if not fit():  # a few turns of a quick model, on a machine that does something else too, say little
         bench.time_again([trial for trial in outcome.curve if trial.score.drop <= max_drop and trial.is_smaller])
     complete_best()
@@ -175,13 +175,18 @@ def search(
             return
         fastest = max(trial.speedup for trial in misses)
         as_good = [trial for trial in misses if trial.speedup * (1 + RESCUE_SLOWER) >= fastest]
-        miss = min(as_good, key=lambda trial: (trial.score.drop, -trial.score.sqnr_db))
+        first, *others = sorted(as_good, key=lambda trial: (trial.score.drop, -trial.score.sqnr_db))
+        bring_into_budget(first)
+        if others and not fit() and first.written.quantized and loss_of(first, in_float=True) <= ONE_MORE * in_reach:
+            bring_into_budget(others[0])
+
+    def bring_into_budget(miss: Trial) -> None:
         if not miss.written.quantized:
             stored = costs.stored(miss.written, miss.settings)
             by_error = shares_in_float(miss, FEW_IN_FLOAT, stored.by_error)
             if not by_error and not shares_in_float(miss, MANY_IN_FLOAT, stored.by_error):
                 shares_in_float(miss, MANY_IN_FLOAT, stored.by_size, ", small ones first")
-        elif miss.score.drop * ROUNDING_LEAVES > in_reach or not holds(changed(miss, InFloat(), ROUNDED_ADAPTIVELY)):
+        elif miss.score.drop * ROUNDING_LEAVES > in_reach or not holds(changed(miss, (), ROUNDED_ADAPTIVELY)):
             least_noise_in_float(miss)
 
     def least_noise_in_float(miss: Trial) -> None:
@@ -193,7 +198,7 @@ def search(
         while share >= LEAST_NOISE:
             in_float, left = cheapest_in_float(noises, share)
             less = LITTLE_LESS_NOISE
-            if left < left_before and integers_remain(noises, in_float):
+            if left < left_before and len(in_float) < len(noises):
                 trial = with_in_float(miss, in_float)
                 if trial is not None and holds(trial):
                     fewer_in_float(miss, trial, noises, share, too_much)
@@ -221,7 +226,7 @@ def search(
             too_much: A share with which the budget is not held.
         """
         failed, _ = cheapest_in_float(noises, too_much)
-        for _ in range(FEWER_TRIES if too_much == 1 else 1):
+        for _ in range(FEWER_TRIES):
             bolder = share * min(BOLD_AIM * in_reach / max(held.score.drop, LEAST_BUDGET), LESS_NOISE)
             if bolder >= too_much:
                 bolder = math.sqrt(share * too_much)
@@ -234,16 +239,25 @@ def search(
             else:
                 too_much, failed = bolder, in_float
 
-    def with_in_float(miss: Trial, in_float: InFloat) -> Trial | None:
-        text = str(in_float)
+    def with_in_float(miss: Trial, in_float: Collection[str]) -> Trial | None:
+        text = _in_float_text(in_float)
         if any(trial.name == f"{miss.name}, {text}" for trial in outcome.curve):
             text = f"other {text}"
         return changed(miss, in_float, text)
 
-    def loss_of(miss: Trial) -> float:
-        """The least that it loses, its weights rounded adaptively or not."""
+    def loss_of(miss: Trial, *, in_float: bool = False) -> float:
+        """The least that it loses, its weights rounded adaptively or not.
+
+        Args:
+            miss: A candidate.
+            in_float: Whether its forms with layers in float count too.
+        """
         names = {miss.name, f"{miss.name}, {ROUNDED_ADAPTIVELY}"}
-        return min(trial.score.drop for trial in outcome.curve if trial.name in names)
+        return min(
+            trial.score.drop
+            for trial in outcome.curve
+            if trial.name in names or (in_float and trial.name.startswith(f"{miss.name}, "))
+        )
 
     def shares_in_float(
         miss: Trial, shares: Mapping[float, float], by_layer: Mapping[str, float], order: str = ""
@@ -257,12 +271,12 @@ def search(
             if len(in_float) in (tried, len(by_layer)):
                 continue
             tried = len(in_float)
-            chosen = InFloat(in_float)
-            if holds(changed(miss, chosen, f"{chosen}{order}" if in_float else ROUNDED_ADAPTIVELY)):
+            change = f"{_in_float_text(in_float)}{order}" if in_float else ROUNDED_ADAPTIVELY
+            if holds(changed(miss, in_float, change)):
                 return True
         return False
 
-    def changed(miss: Trial, in_float: InFloat, change: str) -> Trial | None:
+    def changed(miss: Trial, in_float: Collection[str], change: str) -> Trial | None:
         """The miss with layers in float, its weights rounded adaptively unless that alone made it worse.
 
         None where it cannot be built or run.
@@ -282,7 +296,7 @@ def search(
     def refine(best: Trial) -> None:
         """Where weights are only stored, all that is lost is lost by their rounding; better ones take no longer."""
         name = f"{best.name}, {ROUNDED_ADAPTIVELY}"
-        refined = write(best.settings, InFloat(best.written.keep_float, best.written.float_weights), True)
+        refined = write(best.settings, best.written.keep_float, True)
         if set(refined.rounded_adaptively) > set(best.written.rounded_adaptively):
             for trial in bench.measured([(name, best.settings, refined)], max_drop):
                 trial.latency_ms, trial.float_ms = best.latency_ms, best.float_ms  # the same operations
@@ -307,6 +321,10 @@ def search(
         )
     outcome.failed = bench.failures
     return outcome
+
+
+def _in_float_text(layers: Collection[str]) -> str:
+    return f"{len(layers)} layer{'s' if len(layers) != 1 else ''} in float"
 
 
 def _share_of(costs: Mapping[str, float], share: float) -> list[str]:

@@ -6,14 +6,16 @@ Outputs are those of :mod:`edgekit_quantize.search.output_noise`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from edgekit_quantize.calibration.references import References
-from edgekit_quantize.search.output_noise import noise_between, spread_samples
+from edgekit_quantize.graph.nodes import home, initializers
+from edgekit_quantize.graph.session import session
+from edgekit_quantize.search.output_noise import noise_between, outputs_before_swallowing, spread_samples
 from edgekit_quantize.search.scoring import variances_of
-from edgekit_quantize.search.weight_noise import FedModel
 from edgekit_quantize.sizing.allocation import Choice
 from edgekit_quantize.sizing.forms import Storage
 from edgekit_quantize.sizing.weights import FLOAT_FORM, Weight
@@ -23,6 +25,35 @@ SAMPLES = 8
 FEWEST_SAMPLES = 2
 LONG_S = 60.0
 """What the executions may take in all, by what the first of them takes."""
+
+
+class FedModel:
+    """The model with weights as inputs, so that one session executes it with any of them changed.
+
+    Args:
+        prepared: The prepared float model; it is not changed.
+        names: The constants that are fed.
+    """
+
+    def __init__(self, prepared: ir.Model, names: Sequence[str]) -> None:
+        model = prepared.clone()
+        self._weights: dict[str, np.ndarray] = {}
+        constants = initializers(model.graph)
+        for name in names:
+            value = constants[name]
+            home(value).initializers.pop(name)
+            if value.const_value is None:
+                raise ValueError(f"{name!r} is not constant")
+            self._weights[name] = value.const_value.numpy()
+            value.const_value = None
+            model.graph.inputs.append(value)
+        self._outputs = outputs_before_swallowing(model.graph)
+        self._session = session(model)
+
+    def run(self, feeds: Mapping[str, np.ndarray], changed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outputs by name, with some weights changed."""
+        found = self._session.run(self._outputs, {**feeds, **self._weights, **changed})
+        return dict(zip(self._outputs, found, strict=True))
 
 
 def measured_choices(

@@ -56,8 +56,6 @@ class Written:
     """What became of every layer, table and recurrent node, without the errors that samples tell."""
     keep_float: Collection[str] = ()
     """The layers that had to compute in float."""
-    float_weights: Collection[str] = ()
-    """Those whose weights had to stay float too."""
     rounded_adaptively: Collection[str] = ()
     """The layers, by the names of :data:`Rounding`, whose integers were chosen in place of the nearest."""
     restricted: Mapping[str, int] = field(default_factory=dict)
@@ -90,7 +88,6 @@ def write(
     tensors: Mapping[str, TensorStatistics],
     keep_float: Collection[str] = (),
     rounding: Rounding | None = None,
-    float_weights: Collection[str] = (),
 ) -> Written:
     """Quantize a copy of ``prepared``.
 
@@ -100,18 +97,17 @@ def write(
         tensors: Statistics of the tensors that the settings quantize; may be empty where only weights are stored.
         keep_float: Names of layers that must compute in float.
         rounding: Integers for layers whose weights were rounded with more care.
-        float_weights: Names of layers that must compute in float, and whose weights must stay float.
     """
     model = prepared.clone()
     if settings.block:
         model = upgraded(model, BLOCKED_OPSET)
-    plan = place(model.graph, settings, keep_float, tensors or None, float_weights)
+    plan = place(model.graph, settings, keep_float, tensors or None)
     preparation = settings.preparation
     params = {name: activation_params(tensors[name], preparation, plan.rule(name)) for name in plan.observed()}
     writer = _Writer(model, plan, params, tensors, rounding or {}, keep_float)
     writer.run()
     drop_unused_initializers(model.graph)
-    return Written(model, writer.accounts, keep_float, float_weights, writer.rounded_adaptively, writer.restricted)
+    return Written(model, writer.accounts, keep_float, writer.rounded_adaptively, writer.restricted)
 
 
 def _is_shortcut(node: ir.Node) -> bool:

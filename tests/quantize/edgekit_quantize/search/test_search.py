@@ -15,7 +15,7 @@ from edgekit.quantizer import CandidateError, Opened
 from edgekit_quantize.accounts.account import INTEGERS, STORED, LayerAccount
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.search.bench import Bench
-from edgekit_quantize.search.in_float import InFloat, LayerNoise
+from edgekit_quantize.search.in_float import LayerNoise
 from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, Scorer
 from edgekit_quantize.search.search import Outcome, StoredCosts, search
 from edgekit_quantize.search.workers import Judge
@@ -114,8 +114,8 @@ def _chosen(
     judge = Judge(scorer, lambda model: runners[id(model.graph_model)])
     bench = Bench(judge, Model(_model(FLOAT_SIZE)), Slow(FLOAT_S, 0), progress=progress, clock=CLOCK)
 
-    def write(of: Settings, in_float: InFloat, adaptive: bool) -> Written:
-        written(in_float.computed, adaptive)
+    def write(of: Settings, keep_float: Collection[str], adaptive: bool) -> Written:
+        written(keep_float, adaptive)
         done, its_layers = (INTEGERS, [*layers]) if stored is None else (STORED, [*stored.by_error])
         return Written(models[names[of.block]], [LayerAccount(name, "Conv", done, "") for name in its_layers])
 
@@ -307,6 +307,34 @@ def test_fewer_layers_go_back_where_far_less_is_lost_than_may_be(with_one: float
     assert kept == [[], [], ["a", "b"], *tried]
     assert outcome.curve[-1].name.endswith("1 layer in float")
     assert outcome.curve[-1] in outcome.held
+
+
+@pytest.mark.parametrize(
+    ("loss", "best"),
+    [
+        (0.12, "second, 1 layer in float"),  # 1.44 % of 1 % are lost
+        (0.15, None),  # 2.25 %
+    ],
+)
+def test_the_next_near_miss_is_tried_where_the_first_one_comes_close(loss: float, best: str | None) -> None:
+    kept: list[list[str]] = []
+
+    @dataclass
+    class ByLayers(Slow):
+        """Holds the budget with a layer in float."""
+
+        def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            self.error = 0.05 if kept[-1] else 0.16
+            return super().run(feeds)
+
+    outcome = _chosen(
+        {"second": ByLayers(FLOAT_S / 4, 0), "first": Slow(FLOAT_S / 4, loss)},
+        layers={name: LayerNoise(noise, 1) for name, noise in (("a", 70), ("b", 20), ("c", 10))},
+        written=lambda keep_float, adaptive: kept.append(list(keep_float)),
+    )
+
+    assert (outcome.best.name if outcome.best else None) == best
+    assert "first, 1 layer in float" in {trial.name for trial in outcome.curve}
 
 
 def test_of_weights_that_are_stored_small_ones_go_back_where_the_largest_errors_do_not_do() -> None:
