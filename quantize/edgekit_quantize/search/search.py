@@ -211,7 +211,7 @@ def search(
                     may_be_wrong = False
                 else:
                     return
-            share /= less
+            share = AIM * allowed if share > AIM * allowed else share / less
 
     def fewer_in_float(
         miss: Trial, held: Trial, noises: Mapping[str, LayerNoise], share: float, too_much: float
