@@ -240,5 +240,5 @@ def _word(judged: Judged, verdict: Verdict) -> str:
 def _failure(judged: Judged) -> str:
     if judged.error is not None:
         return str(judged.error)
-    broken = "; ".join(f"{verdict.budget} {verdict.found}" for verdict in judged.failed)
+    broken = "; ".join(f"{verdict.budget} {verdict.found} ({verdict.limit})" for verdict in judged.failed)
     return f"{judged.path}: breaks its budget: {broken}"

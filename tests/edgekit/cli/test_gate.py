@@ -127,7 +127,7 @@ def test_all_bundles_of_the_project_are_judged(
         "gone",
     ]
     assert finished.err.splitlines() == [
-        f"error: {bundle}: breaks its budget: size {size_of(bundle)}",
+        f"error: {bundle}: breaks its budget: size {size_of(bundle)} (at most 10 kB)",
         f"error: {bundle.parent}/gone: has not been built",
         "hint: `edgekit build` builds it",
     ]
