@@ -47,13 +47,10 @@ from edgekit.model_steps import (
     FixedModel,
     Inspection,
     OperatorCheck,
-    QuantizedModel,
-    QuantizeOrder,
     check_model,
     extract_model,
     fix_model,
     inspect_model,
-    quantize_model,
 )
 from edgekit.pipeline import PackageRequest
 from edgekit.pipeline import package as run_pipeline
@@ -62,6 +59,7 @@ from edgekit.progress import Progress
 from edgekit.project import ProjectBundle
 from edgekit.project_draft import Draft, draft_project
 from edgekit.quality_gate.gating import GateResult
+from edgekit.quantize_step import QuantizedModel, QuantizeOrder, quantize_model
 from edgekit.registry import InstalledTargets, find_profile, installed_targets
 from edgekit.terminal.board import Board
 
