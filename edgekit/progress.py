@@ -24,7 +24,7 @@ class Progress:
     def step(self, what: str, done: int, total: int) -> None:
         """A step inside the stage: what is being done, how many are done, how many there are (0 where unknown).
 
-        The bound method is a :data:`Step`.
+        Both are 0 where it is one long step. The bound method is a :data:`Step`.
         """
 
     def warn(self, text: str) -> None:

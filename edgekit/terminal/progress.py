@@ -42,12 +42,14 @@ class Pace:
         self._start = 0.0
 
     def text(self, what: str, done: int, total: int) -> str:
-        """The step as people read it: ``calibrating 48/512, 12 s left``."""
+        """The step as people read it: ``calibrating 48/512, 12 s left``; what is one long step is named alone."""
         now = time.monotonic()
         if what != self._what or done < self._first:
             self._what, self._first, self._start = what, done, now
         count = f"{done}/{total}" if total else str(done)
         passed, steps = now - self._start, done - self._first
+        if not total and not done:
+            return what
         if not total or not steps or passed < SECONDS_BEFORE_ESTIMATE:
             return f"{what} {count}"
         left = passed / steps * (total - done)

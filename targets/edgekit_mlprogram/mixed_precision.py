@@ -327,7 +327,7 @@ class _Told:
     def run(self, feeds: Arrays, *, observer: Observer | None = None) -> dict[str, np.ndarray]:
         """The outputs; see :meth:`edgekit_mlruntime.runner.Runner.run`."""
         if self._progress is not None:
-            self._progress("trying float16", 1, 0)
+            self._progress("trying float16", 0, 0)
         return self._runner.run(feeds, observer=observer)
 
 

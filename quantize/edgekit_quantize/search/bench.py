@@ -113,7 +113,7 @@ class Bench:
             if self.original is not None:
                 opened = [self._open(model) for model in models]
         elif self.original is not None:
-            self._tell(f"evaluating {' and '.join(repr(name) for name, _, _ in candidates)}", 1, 0)
+            self._tell(f"evaluating {' and '.join(repr(name) for name, _, _ in candidates)}", 0, 0)
             with ThreadPoolExecutor(AT_ONCE) as threads:
                 opened = [*threads.map(self._open, models)]
             runners = [runner for runner in opened if not isinstance(runner, CandidateError | None)]
@@ -154,7 +154,7 @@ class Bench:
         """Judge a candidate in all settings that are missing; False where it cannot be opened or run in one of them."""
         if trial.score.complete:
             return True
-        self._tell(f"evaluating {trial.name!r} as it ships", 1, 0)
+        self._tell(f"evaluating {trial.name!r} as it ships", 0, 0)
         still_open = self._open_still.pop(id(trial.written.model), None)
         score = self.judge.completed(self.float_model.with_graph(trial.written.model), trial.score, still_open)
         if isinstance(score, CandidateError):
@@ -175,7 +175,7 @@ class Bench:
 
     def _time(self, original: Runner, timed: Sequence[tuple[Trial, Runner]], rounds: int = ROUNDS) -> None:
         """Measure latencies, in turns with the float model's; nothing else of this program runs beside them."""
-        self._tell("timing candidates", 1, 0)
+        self._tell("timing candidates", 0, 0)
         feeds = self.judge.scorer.references.example
         runners = [timed_of(runner) for runner in (original, *(runner for _, runner in timed))]
         calls = [functools.partial(runner.run, feeds) for runner in runners]

@@ -242,7 +242,7 @@ class Sizing:
         ]
 
     def _score_here(self, allocation: Allocation, name: str) -> Score:
-        self._tell(f"evaluating {name!r}", 1, 0)
+        self._tell(f"evaluating {name!r}", 0, 0)
         score = Judge(self.scorer).score(self._model_of(allocation)[0])
         if isinstance(score, CandidateError):
             raise score

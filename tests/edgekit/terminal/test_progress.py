@@ -56,6 +56,7 @@ def test_the_time_that_is_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         (110.0, "searching", 2, 0),
         (120.0, "rounding", 0, 40),
         (140.0, "rounding", 1, 40),  # 39 of 20 seconds each
+        (141.0, "timing", 0, 0),
     ]:
         now = seconds
         told.append(pace.text(what, done, total))
@@ -67,6 +68,7 @@ def test_the_time_that_is_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         "searching 2",
         "rounding 0/40",
         "rounding 1/40, 13 min left",
+        "timing",
     ]
 
 
