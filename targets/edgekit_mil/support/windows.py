@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgekit_mil.core.values import Unsupported, Value
+import numpy as np
+
+from edgekit_mil.core.values import FIX_SIZES, Unsupported, Value
 
 MOST_SPATIAL = 3
 """Core ML convolves and pools over one to three spatial dimensions."""
@@ -71,16 +73,25 @@ class Windows:
             ]
         return tuple(halves(total, extra_at_end=auto_pad == "SAME_UPPER") for total in totals)
 
-    def reach(self, spatial: Sequence[int], padding: Padding, ceil_mode: bool) -> Padding:
+    def reach(self, x: Value, padding: Padding, ceil_mode: bool) -> Padding:
         """How far windows reach beyond the input: the padding and, with ``ceil_mode``, what the last one needs more.
 
         ``ceil_mode`` rounds the number of windows up, but a window that would start in the padding after the input is
-        left out.
+        left out. Where a size is open, windows reach as far as any size needs: less than a window is cut off.
+
+        Raises:
+            Unsupported: A size is open, and it depends on it whether the last window starts in the padding.
         """
         if not ceil_mode:
             return padding
         reach = []
-        for size, (before, after), extent, stride in zip(spatial, padding, self.extents, self.strides, strict=True):
+        sizes = x.shape[2:]
+        for size, (before, after), extent, stride in zip(sizes, padding, self.extents, self.strides, strict=True):
+            if not isinstance(size, int | np.integer):
+                if after + stride > extent:
+                    raise Unsupported("rounds an open size up, with more padding than windows overlap", FIX_SIZES)
+                reach.append((before, after + stride - 1))
+                continue
             count = -(-(size + before + after - extent) // stride) + 1
             if (count - 1) * stride >= size + before:
                 count -= 1

@@ -30,9 +30,7 @@ def max_pool(
     """Maximum of each window of x [n, C, *D], and its position in the flattened x on demand."""
     windows = Windows.over(kernel_shape, strides, dilations)
     padding = windows.padding(x, auto_pad, pads)
-    reach = windows.reach(
-        x.static_sizes(range(2, x.rank)) if ceil_mode else (), padding, bool(ceil_mode) and auto_pad == "NOTSET"
-    )
+    reach = windows.reach(x, padding, bool(ceil_mode) and auto_pad == "NOTSET")
     data = x.var if x.is_float else mb.cast(x=x.var, dtype="fp32")  # exact: only 8-bit integers are allowed
     if windows.is_dilated:
         result = over_taps(data, windows, reach, -np.inf, mb.maximum)
@@ -47,7 +45,8 @@ def max_pool(
     indices = None
     if len(ctx.output_used) > 1 and ctx.output_used[1]:
         indices = computed(
-            positions_of_maxima(data, windows, reach, column_major=storage_order == 1), ir.DataType.INT64
+            positions_of_maxima(data, x.static_shape, windows, reach, column_major=storage_order == 1),
+            ir.DataType.INT64,
         )
     return computed(result if x.is_float else mb.cast(x=result, dtype="int32"), x.dtype), indices
 
@@ -79,7 +78,7 @@ def average_pool(
             exclude_padding_from_average=not count_include_pad,
         )
     spatial = x.static_sizes(range(2, x.rank))
-    reach = windows.reach(spatial, padding, rounds_up)
+    reach = windows.reach(x, padding, rounds_up)
     counted = padding if count_include_pad else ((0, 0),) * len(padding)
     shares = 1.0 / elements_in_windows(windows, spatial, reach, counted)
     return mb.mul(x=sum_pool(x.var, windows, reach), y=shares.astype(np.float32))
@@ -101,9 +100,7 @@ def lp_pool(
     """p-norm of each window of x [n, C, *D]."""
     windows = Windows.over(kernel_shape, strides, dilations)
     padding = windows.padding(x, auto_pad, pads)
-    reach = windows.reach(
-        x.static_sizes(range(2, x.rank)) if ceil_mode else (), padding, bool(ceil_mode) and auto_pad == "NOTSET"
-    )
+    reach = windows.reach(x, padding, bool(ceil_mode) and auto_pad == "NOTSET")
     return root(sum_pool(power_of_magnitude(x.var, p), windows, reach), p)
 
 
@@ -250,13 +247,13 @@ def elements_in_windows(windows: Windows, spatial: Sequence[int], reach: Padding
     return counts
 
 
-def positions_of_maxima(x: Var, windows: Windows, reach: Padding, *, column_major: bool) -> Var:
-    """Where in the flattened x [n, C, *D] each window has its first maximum.
+def positions_of_maxima(x: Var, shape: Sequence[int], windows: Windows, reach: Padding, *, column_major: bool) -> Var:
+    """Where in the flattened x, whose ``shape`` is [n, C, *D], each window has its first maximum.
 
     The windows' elements are laid side by side; the position of the greatest among them gives the offset within the
     window, which a table turns into an offset in the tensor.
     """
-    batch, channels, *spatial = (int(size) for size in x.shape)
+    batch, channels, *spatial = shape
     counts = windows.counts(spatial, reach)
     layers = [x]
     for axis, amounts in enumerate(reach):

@@ -196,6 +196,11 @@ OPEN_PICTURE = {
     "edges": (make_node("Pad", ["x", "pads"], ["y"], mode="edge"), {"pads": np.array([0, 0, 2, 1, 0, 0, 1, 3])}),
     "cropped": (make_node("Pad", ["x", "pads"], ["y"]), {"pads": np.array([0, 0, -1, 2, 0, 0, 1, -2])}),
     "same": (make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 2], auto_pad="SAME_LOWER"), {}),
+    "rounded up": (make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 3], strides=[2, 2], ceil_mode=1), {}),
+    "padded and rounded up": (
+        make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], ceil_mode=1),
+        {},
+    ),
     "repeated": (
         make_node("Resize", ["x", "", "s"], ["y"], nearest_mode="floor", coordinate_transformation_mode="asymmetric"),
         {"s": np.array([1, 1, 2, 3], np.float32)},
@@ -336,6 +341,12 @@ def test_operator_that_needs_fixed_sizes_is_refused_by_name(tmp_path):
     model = network(["n", 3], [make_node("Det", ["x"], ["y"], name="det")], {})
     with pytest.raises(UnsupportedOpsError, match=r"'det'.*needs fixed sizes, found \?×3"):
         edgekit_coreml.convert(model, tmp_path / "m", dimensions={"n": range(1, 4)})
+
+
+def test_windows_that_may_start_in_the_padding_behind_an_open_size_are_refused(tmp_path):
+    node = make_node("MaxPool", ["x"], ["y"], kernel_shape=[2], strides=[2], pads=[0, 1], ceil_mode=1, name="pool")
+    with pytest.raises(UnsupportedOpsError, match=r"'pool'.*rounds an open size up"):
+        edgekit_coreml.convert(network([1, 3, "l"], [node], {}), tmp_path / "m", dimensions={"l": range(4, 9)})
 
 
 def test_range_and_list_in_one_shape_are_refused(tmp_path, rng):
