@@ -9,7 +9,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 from edgekit.model import Model
+from edgekit_openvino.bias_folding import fold_biases
 from edgekit_openvino.loop_weights import LOOPS, networks_in, widen_ahead_of_loops
+from edgekit_openvino.rounding import drop_integer_detours
 from edgekit_openvino.shape_folding import fold_shapes
 
 WITH_BODIES = ("If", "Loop", "TensorIterator")
@@ -38,6 +40,8 @@ def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool
 
     fused = _fused(converted)
     fold_shapes(fused)
+    fold_biases(fused)
+    drop_integer_detours(fused)
     _share_small_constants(fused)
     _name_anew(fused, model)
     if half_weights:

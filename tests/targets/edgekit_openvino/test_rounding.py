@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,30 @@ def test_ties_and_what_is_too_large(tmp_path: Path, dtype: type[np.integer]) -> 
     edgekit_openvino.convert(written_out(path).proto(), out)
     found = edgekit_openvino.load(out).run({"x": x})["y"]
     np.testing.assert_array_equal(found, by_onnxruntime(path, x))
+    assert not re.search('destination_type="[iu]8"', out.read_text()), "made integers, which are widened at once"
+
+
+@pytest.mark.parametrize(
+    ("clipped", "dtype"),
+    [
+        (["Round", "Clip"], TensorProto.UINT8),  # below zero integers wrap around
+        (["Clip"], TensorProto.INT8),  # integers are cut off
+    ],
+)
+def test_integers_that_change_a_number_stay(tmp_path: Path, clipped: list[str], dtype: int) -> None:
+    constants = {"low": np.float32(-128), "high": np.float32(127)}
+    values = ["x", *(f"v{place}" for place in range(len(clipped)))]
+    nodes = [
+        helper.make_node(kind, [taken, *(["low", "high"] if kind == "Clip" else [])], [made])
+        for kind, taken, made in zip(clipped, values[:-1], values[1:], strict=True)
+    ]
+    nodes += [
+        helper.make_node("Cast", [values[-1]], ["integers"], to=dtype),
+        helper.make_node("Cast", ["integers"], ["y"], to=TensorProto.FLOAT),
+    ]
+    out = tmp_path / "m.xml"
+    edgekit_openvino.convert(saved(tmp_path / "m.onnx", nodes, [1, 4], constants), out)
+    assert out.read_text().count('type="Convert"') == 2
 
 
 def test_scales_along_an_axis(tmp_path: Path) -> None:
