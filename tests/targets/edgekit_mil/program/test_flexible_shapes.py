@@ -12,7 +12,7 @@ from edgekit.errors import InputError, UnsupportedOpsError
 FLOAT = onnx.TensorProto.FLOAT
 
 
-def network(shape, nodes, weights):
+def network(shape, nodes, weights, opset=17):
     graph = make_graph(
         nodes,
         "open",
@@ -20,7 +20,7 @@ def network(shape, nodes, weights):
         [make_tensor_value_info("y", FLOAT, None)],
         [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()],
     )
-    return make_model(graph, opset_imports=[make_opsetid("", 17)], ir_version=10)
+    return make_model(graph, opset_imports=[make_opsetid("", opset)], ir_version=10)
 
 
 def convolutional(shape, rng):
@@ -221,6 +221,14 @@ OPEN_PICTURE = {
 def test_spatial_operators_over_pictures_of_any_size(tmp_path, rng, node, constants):
     model = network([1, 3, "h", "w"], [node], constants)
     dimensions = {"h": range(4, 17), "w": range(4, 17)}
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
+    assert_agrees(model, package, [(1, 3, 4, 4), (1, 3, 16, 9), (1, 3, 7, 16)], rng)
+
+
+def test_norms_over_pictures_of_any_size_that_is_rounded_up(tmp_path, rng):
+    node = make_node("LpPool", ["x"], ["y"], kernel_shape=[3, 2], strides=[3, 2], ceil_mode=1)
+    dimensions = {"h": range(4, 17), "w": range(4, 17)}
+    model = network([1, 3, "h", "w"], [node], {}, opset=18)
     package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
     assert_agrees(model, package, [(1, 3, 4, 4), (1, 3, 16, 9), (1, 3, 7, 16)], rng)
 
