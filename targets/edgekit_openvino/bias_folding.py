@@ -22,6 +22,9 @@ def fold_biases(network: Any) -> None:
     for operation in network.get_ordered_ops():
         if operation.get_type_name() != "Multiply" or operation.get_output_element_type(0).get_type_name() != "f32":
             continue
+        readers = operation.output(0).get_target_inputs()
+        if any(reader.get_node().get_type_name() == "Result" for reader in readers):
+            continue  # the output has its name from here
         factors = [_widened(value) for value in operation.input_values()]
         scales = [_constant(value, "f32") for value in operation.input_values()]
         for integers, scale in zip(factors, reversed(scales), strict=True):
@@ -30,7 +33,7 @@ def fold_biases(network: Any) -> None:
                 if product.size == integers.size:
                     constant = opset13.constant(product)
                     constant.set_friendly_name(operation.get_friendly_name())
-                    for reader in operation.output(0).get_target_inputs():
+                    for reader in readers:
                         reader.replace_source_output(constant.output(0))
 
 

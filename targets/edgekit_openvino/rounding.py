@@ -84,22 +84,27 @@ def drop_integer_detours(network: Any) -> None:
         narrowed = operation.input_value(0).get_node()
         if narrowed.get_type_name() != "Convert" or narrowed.get_element_type().get_type_name() not in ("i8", "u8"):
             continue
-        rounded = narrowed.input_value(0)
+        rounded, readers = narrowed.input_value(0), operation.output(0).get_target_inputs()
+        if any(reader.get_node().get_type_name() == "Result" for reader in readers):
+            continue  # the output has its name from here
         if _is_whole_within(rounded.get_node(), np.iinfo(narrowed.get_element_type().to_dtype())):
-            for reader in operation.output(0).get_target_inputs():
+            for reader in readers:
                 reader.replace_source_output(rounded)
 
 
 def _is_whole_within(node: Any, limits: np.iinfo[Any]) -> bool:
-    """Whether an operation clips a rounded number, with a zero point added or not, to an integer type's limits."""
+    """Whether an operation clips a rounded number, a whole zero point added or not, to an integer type's limits."""
     if node.get_type_name() != "Clamp":
         return False
-    bounds = node.get_attributes()
+    low, high = (float(node.get_attributes()[bound]) for bound in ("min", "max"))
     rounded = node.input_value(0).get_node()
     if rounded.get_type_name() == "Add":
+        zero_point = rounded.input_value(1).get_node()
+        if zero_point.get_type_name() != "Constant" or np.any(np.array(zero_point.get_data()) % 1):
+            return False
         rounded = rounded.input_value(0).get_node()
-    within = bounds["min"] >= limits.min and bounds["max"] <= limits.max
-    return bool(within) and rounded.get_type_name() == "Round"
+    within = limits.min <= low <= high <= limits.max and low.is_integer() and high.is_integer()
+    return within and rounded.get_type_name() == "Round"
 
 
 def stores_integers(network: Any) -> bool:

@@ -71,22 +71,26 @@ def test_ties_and_what_is_too_large(tmp_path: Path, dtype: type[np.integer]) -> 
 
 
 @pytest.mark.parametrize(
-    ("clipped", "dtype"),
+    ("clipped", "dtype", "high"),
     [
-        (["Round", "Clip"], TensorProto.UINT8),  # below zero integers wrap around
-        (["Clip"], TensorProto.INT8),  # integers are cut off
+        (["Round", "Clip"], TensorProto.UINT8, 127),  # below zero integers wrap around
+        (["Clip"], TensorProto.INT8, 127),  # integers are cut off
+        (["Round", "Add", "Clip"], TensorProto.INT8, 127),
+        (["Round", "Clip"], TensorProto.INT8, 99.5),
     ],
 )
-def test_integers_that_change_a_number_stay(tmp_path: Path, clipped: list[str], dtype: int) -> None:
-    constants = {"low": np.float32(-128), "high": np.float32(127)}
+def test_integers_that_change_a_number_stay(tmp_path: Path, clipped: list[str], dtype: int, high: float) -> None:
+    constants = {"low": np.float32(-128), "high": np.float32(high), "half": np.float32(0.5)}
+    others = {"Clip": ["low", "high"], "Add": ["half"]}
     values = ["x", *(f"v{place}" for place in range(len(clipped)))]
     nodes = [
-        helper.make_node(kind, [taken, *(["low", "high"] if kind == "Clip" else [])], [made])
+        helper.make_node(kind, [taken, *others.get(kind, [])], [made])
         for kind, taken, made in zip(clipped, values[:-1], values[1:], strict=True)
     ]
     nodes += [
         helper.make_node("Cast", [values[-1]], ["integers"], to=dtype),
-        helper.make_node("Cast", ["integers"], ["y"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["integers"], ["floats"], to=TensorProto.FLOAT),
+        helper.make_node("Abs", ["floats"], ["y"]),
     ]
     out = tmp_path / "m.xml"
     edgekit_openvino.convert(saved(tmp_path / "m.onnx", nodes, [1, 4], constants), out)

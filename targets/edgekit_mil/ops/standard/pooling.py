@@ -10,7 +10,7 @@ import onnx_ir as ir
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import Unsupported, Value, computed
+from edgekit_mil.core.values import FIX_SIZES, Unsupported, Value, computed
 from edgekit_mil.support.windows import Padding, Windows, flat
 
 
@@ -224,7 +224,13 @@ def padded_along(x: Var, axis: int, amounts: tuple[int, int], fill: float) -> Va
 
 
 def taps(x: Var, axis: int, windows: Windows, dimension: int) -> Iterator[Var]:
-    """For each element of the window along an axis of x (padded already): what it meets as the window slides."""
+    """For each element of the window along an axis of x (padded already): what it meets as the window slides.
+
+    Raises:
+        Unsupported: The size along the axis is open.
+    """
+    if not isinstance(x.shape[axis], int | np.integer):
+        raise Unsupported("pools an open size by windows with holes", FIX_SIZES)
     stride, extent = windows.strides[dimension], windows.extents[dimension]
     count = (x.shape[axis] - extent) // stride + 1
     for tap in range(windows.sizes[dimension]):

@@ -351,6 +351,14 @@ def test_operator_that_needs_fixed_sizes_is_refused_by_name(tmp_path):
         edgekit_coreml.convert(model, tmp_path / "m", dimensions={"n": range(1, 4)})
 
 
+@pytest.mark.parametrize("ceil_mode", [0, 1])
+def test_windows_with_holes_over_an_open_size_are_refused(tmp_path, ceil_mode):
+    settings = {"kernel_shape": [2], "dilations": [2], "strides": [2], "ceil_mode": ceil_mode}
+    node = make_node("MaxPool", ["x"], ["y"], name="pool", **settings)
+    with pytest.raises(UnsupportedOpsError, match=r"'pool'.*pools an open size by windows with holes"):
+        edgekit_coreml.convert(network([1, 3, "l"], [node], {}), tmp_path / "m", dimensions={"l": range(4, 9)})
+
+
 def test_windows_that_may_start_in_the_padding_behind_an_open_size_are_refused(tmp_path):
     node = make_node("MaxPool", ["x"], ["y"], kernel_shape=[2], strides=[2], pads=[0, 1], ceil_mode=1, name="pool")
     with pytest.raises(UnsupportedOpsError, match=r"'pool'.*rounds an open size up"):
