@@ -8,6 +8,7 @@ from typing import Any, TypeVar, overload
 
 from edgekit.errors import EdgeKitError
 from edgekit.processes import supervision
+from edgekit.processes.memory import free_unused
 from edgekit.progress import Progress
 from edgekit.stages import Stage, StageResult
 from edgekit.stages.load import Load
@@ -49,6 +50,7 @@ class Walk:
         except EdgeKitError as error:
             self.keep(stage.name, {"failed": error.as_record()}, time.perf_counter() - start)
             raise
+        free_unused()
         if not isinstance(result, hands_on):
             raise stage.broken(f"it handed on no {hands_on.__name__}")
         self.keep(stage.name, result.record, time.perf_counter() - start)

@@ -22,6 +22,7 @@ from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.model import Arrays, Model, ValueSpec
+from edgekit.processes.memory import free_unused
 from edgekit.processes.processors import usable_processors
 from edgekit.progress import Step
 from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, QuantizationResult
@@ -83,6 +84,7 @@ class Execute:
         Raises:
             CandidateError: It cannot be built or loaded.
         """
+        free_unused()
         place = Path(tempfile.mkdtemp(prefix="edgekit-"))
         closing = ExitStack()
         closing.callback(shutil.rmtree, place)
@@ -105,6 +107,7 @@ class Execute:
         return opened
 
     def _shipped(self, artifact: Artifact) -> Runner:
+        free_unused()
         with _told_of_candidate("loaded"):
             return _CandidateRunner(self.target.load(artifact.main, self.profile))
 

@@ -20,6 +20,8 @@ _OPSET = 19
 _IR_VERSION = 9
 _PARALLEL_WORK = 2e7
 """Multiply-adds from which a second thread, which has to be woken, saves more than it costs on a busy machine."""
+_OUTSIDE_BYTES = 1 << 16
+"""Size from which a constant is not copied into the session's model: the session would keep two copies of it."""
 
 
 @dataclass(eq=False)
@@ -31,6 +33,8 @@ class _Operator:
     results: Sequence[str]
     constants: Mapping[str, Array]
     """Kept for their identity: the operator is found again by it."""
+    read: Mapping[str, Array]
+    """The same constants as the session reads them, the large ones without a copy."""
 
     def run(self, operands: Mapping[str, Array | None], shapes: Sequence[Sequence[int]]) -> tuple[Array, ...]:
         """New arrays with the results, of these shapes."""
@@ -137,28 +141,43 @@ def _find_operator(
         node = onnx.helper.make_node(op_type, names, results, **attributes)
         fed = [name for name in present if name not in built_in]
         constants = {name: present[name] for name in built_in}
-        session = _build_session(node, fed, constants, _session_options(threads, blocked))
-        operator = _operators[identity] = _Operator(session, fed, results, constants)
+        read = {name: np.ascontiguousarray(value, np.float32) for name, value in constants.items()}
+        session = _build_session(node, fed, read, _session_options(threads, blocked))
+        operator = _operators[identity] = _Operator(session, fed, results, constants, read)
     return operator
 
 
 def _build_session(
     node: onnx.NodeProto, fed: Sequence[str], constants: Mapping[str, Array], options: onnxruntime.SessionOptions
 ) -> onnxruntime.InferenceSession:
-    """A session of a one-node model."""
+    """A session of a one-node model, which reads large constants where they are: they have to be kept."""
+    outside = {name: value for name, value in constants.items() if value.nbytes >= _OUTSIDE_BYTES}
     graph = onnx.helper.make_graph(
         [node],
         node.op_type,
         [_float_tensor(name) for name in fed],
         [_float_tensor(name) for name in node.output],
         [
-            onnx.numpy_helper.from_array(np.ascontiguousarray(value, np.float32), name)
+            _outside_tensor(value, name) if name in outside else onnx.numpy_helper.from_array(value, name)
             for name, value in constants.items()
         ],
     )
     opsets = [onnx.helper.make_opsetid("", _OPSET)]
     model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+    if outside:
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(value) for value in outside.values()]
+        options.add_external_initializers(list(outside), values)
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _outside_tensor(value: Array, name: str) -> onnx.TensorProto:
+    """A constant that the session's options hold."""
+    tensor = onnx.TensorProto(
+        name=name, data_type=onnx.TensorProto.FLOAT, dims=value.shape, data_location=onnx.TensorProto.EXTERNAL
+    )
+    for key, text in (("location", "memory"), ("offset", "0"), ("length", str(value.nbytes))):
+        tensor.external_data.add(key=key, value=text)
+    return tensor
 
 
 def _float_tensor(name: str) -> onnx.ValueInfoProto:
