@@ -142,7 +142,16 @@ def test_what_stands_first_and_is_more_in_a_sample_counts_no_samples(name: str |
 def test_samples_stacked_in_one_array_make_no_batch() -> None:
     """A folder with one array of all samples is refused later, with the shape that was expected."""
     sampled = {"x0": (100, 3, 96, 128)}
-    assert completed(("batch", 3, "height", "width"), sampled=sampled)[0] == [(1, 3, 96, 128)]
+    assert completed(("batch", 3, "height", "width"), sampled=sampled, count=1)[0] == [(1, 3, 96, 128)]
+
+
+def test_a_batch_has_the_size_that_several_samples_agree_on() -> None:
+    shapes, told = completed(("batch_size", 3, 32, 32), sampled={"x0": (2, 3, 32, 32)})
+    assert shapes == [(2, 3, 32, 32)]
+    assert told == [
+        "dimension 0 (batch_size) of input 'x0' is 2, as in every sample; --dim batch_size=SIZE makes it another"
+    ]
+    assert completed(("batch_size", 3), sampled={"x0": ((1, 2), 3)})[0] == [(1, 3)], "the last batch is cut short"
 
 
 def test_pictures_have_the_sizes_of_the_samples_whatever_the_file_states() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 from typing import Any
 
@@ -36,6 +37,19 @@ def test_operations_with_the_same_weight_share_it(new_call, rng):
         np.testing.assert_allclose(multiply(call, x, values), x @ values.T, rtol=1e-4, atol=1e-5)
     assert first.cache["product"] is second.cache["product"]
     assert first.cache["product"] is not third.cache["product"]
+
+
+def test_large_constants_stay_where_they_are_read(new_call, rng):
+    x = rng.standard_normal((4, 300), dtype=np.float32)
+    every_second = rng.standard_normal((600, 300), dtype=np.float32)[::2]
+    expected = x @ every_second.T
+    call = new_call("weight")
+    multiply(call, x, every_second)
+    every_second[:] = 0  # the session reads a copy in order, which nobody else holds
+    for _ in range(2):
+        gc.collect()
+        np.full((300, 300), np.nan, np.float32)  # takes memory that was freed, if any was
+        np.testing.assert_allclose(multiply(call, x, every_second), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_operands_that_are_not_constant_are_fed(new_call, rng):
