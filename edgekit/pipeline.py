@@ -17,9 +17,10 @@ from edgekit.candidates import Choice, Fates
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
-from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
+from edgekit.data.sampled_shapes import sampled_shapes
 from edgekit.data.samples import Samples, SeededSamples, open_samples
 from edgekit.declared_outputs import DeclaredOutputs
+from edgekit.device_sizes import fixed_for, require_one_size
 from edgekit.devices.instruction_set import require_executable
 from edgekit.dimensions import defaults, written
 from edgekit.errors import InputError
@@ -28,7 +29,7 @@ from edgekit.execution.reference import Reference
 from edgekit.fingerprint import data_files, fingerprint, model_files
 from edgekit.float_form import AUTO, FLOAT32
 from edgekit.forms import Forms, HeldTo
-from edgekit.graph.default_sizes import Holds, SampledSizes
+from edgekit.graph.default_sizes import Holds
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
@@ -36,7 +37,6 @@ from edgekit.progress import Progress
 from edgekit.registry import find_profile, find_witness
 from edgekit.stages.bench import Bench, Measured
 from edgekit.stages.bundle import Facts, FurtherBuild, WriteBundle
-from edgekit.stages.fix_shapes import FixShapes, dynamic_dimensions
 from edgekit.stages.layers import MeasureLayers
 from edgekit.stages.load import Load
 from edgekit.stages.precheck import PreCheck
@@ -211,9 +211,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         loaded = walk.run_stage(Load(), request.model).model
         loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
         sampled = sampled_shapes(request.data, request.verify_data)
-        device = held_sizes(profiles)
-        sizes = SampledSizes(sampled.ranges, sampled.count, device)
-        fixed = walk.run_stage(FixShapes(request.shapes, defaults=True, sampled=sizes), loaded).model
+        fixed, device = fixed_for(profiles, loaded, request.shapes, sampled, walk)
         if needs_branch(fixed, profiles):
             choices = sampled_choices(fixed, request.data, request.verify_data)
             fixed = walk.run_stage(TakeBranch(choices), fixed).model
@@ -384,13 +382,6 @@ def _testified(walk: Walk, verified: Verified, witness: Witness | None, samples:
     return True
 
 
-def held_sizes(profiles: Sequence[tuple[Target, Profile]]) -> Holds:
-    """Which sizes all of the devices take in a dimension."""
-    if all(target.takes_free_dimensions(profile) for target, profile in profiles):
-        return Holds.ANY
-    return Holds.RANGE if all(target.takes_open_dimensions(profile) for target, profile in profiles) else Holds.ONE
-
-
 def require_open_dimensions(shapes: ShapeRequest, target: Target, profile: Profile) -> None:
     """Checks that the target takes dimensions of several sizes, where some are asked for.
 
@@ -439,28 +430,6 @@ def _takes_the_same(loaded: Model, fixed: Model) -> bool:
         and all(not isinstance(old, int) or old == new for old, new in zip(before.shape, after.shape, strict=True))
         for before, after in zip(loaded.inputs, fixed.inputs, strict=True)
     )
-
-
-def require_one_size(model: Model, sampled: SampledShapes, device: Holds) -> None:
-    """Checks that samples do not have several sizes where the model leaves one free that the device has to know.
-
-    Raises:
-        InputError: They have.
-    """
-    for spec, axis, dim, flag in dynamic_dimensions(model):
-        found = sampled.ranges.get(spec.name, ())
-        if axis < len(found) and found[axis].least != found[axis].greatest:
-            called = "" if dim is None else f" ({dim})"
-            least, greatest = found[axis].least, found[axis].greatest
-            raise InputError(
-                "the samples have several sizes where the model leaves one free, and the device "
-                + ("has to know which" if device is Holds.RANGE else "holds fixed shapes"),
-                subject=f"dimension {axis}{called} of input {spec.name!r}",
-                expected="one size",
-                found=f"{least} to {greatest} in {sampled.count} samples",
-                hint=f"fix it with {flag}, and give samples of that size"
-                + (", or export it with a name for the dimension: then it stays open" if device is Holds.RANGE else ""),
-            )
 
 
 def _samples(

@@ -14,6 +14,7 @@ from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import open_samples
 from edgekit.declared_outputs import DeclaredOutputs
+from edgekit.device_sizes import held_sizes, require_one_size
 from edgekit.devices.instruction_set import require_executable
 from edgekit.dimensions import defaults
 from edgekit.errors import InputError
@@ -22,7 +23,6 @@ from edgekit.graph.default_sizes import Holds, SampledSizes
 from edgekit.graph.onnx_file import write_model
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model
-from edgekit.pipeline import held_sizes, require_one_size
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
 from edgekit.quantizer import QuantizationRequest

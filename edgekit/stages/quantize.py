@@ -318,12 +318,12 @@ class Quantize(Stage[Model]):
 
 
 def _told(output: ValueSpec, now: ValueSpec, open_dims: Collection[str]) -> ValueSpec:
-    """An output with the sizes that are known now and were not; the inputs' open dimensions stay open."""
+    """An output with the sizes and names that are known now and were not; the inputs' open dimensions stay open."""
     if output.shape is None or now.shape is None or len(output.shape) != len(now.shape):
         return output
     sizes = zip(output.shape, now.shape, strict=True)
     known = [
-        size if isinstance(size, int) and not isinstance(dim, int) and dim not in open_dims else dim
+        size if dim is None or (isinstance(size, int) and isinstance(dim, str) and dim not in open_dims) else dim
         for dim, size in sizes
     ]
     return replace(output, shape=tuple(known))

@@ -19,6 +19,9 @@ from edgekit_mil.support.movement import reshaped
 MOST_UNROLLED_NODES = 4096
 """So many ONNX nodes a loop may become when it is unrolled: turns times nodes of the body."""
 
+NO_BOUND = INT32_RANGE[1]
+"""A limit of so many turns is none: TensorFlow's exporter writes the largest integer where its loop has no limit."""
+
 Step = Callable[[Value, Value, Sequence[Value]], tuple[Value, list[Value], list[Value]]]
 """Turn number, condition and states in; condition for the next turn, states and scan outputs of this turn out."""
 
@@ -56,6 +59,8 @@ def unrolled(repetition: Repetition) -> list[Value] | None:
     limit = turns(repetition.count)
     if repetition.count is not None and limit is None:
         return None
+    if limit is not None and limit >= NO_BOUND:
+        limit = None
     most = MOST_UNROLLED_NODES // max(repetition.size, 1)
     if limit is not None and limit > most:
         return None
@@ -77,9 +82,9 @@ def unrolled(repetition: Repetition) -> list[Value] | None:
 
 
 def bound(count: Value | None) -> Var | None:
-    """The number of turns that ends the loop; None for one that no int32 reaches, which exporters write for none."""
+    """The number of turns that ends the loop; None for :data:`NO_BOUND` and more, which exporters write for none."""
     known = turns(count)
-    if count is None or (known is not None and known > INT32_RANGE[1]):
+    if count is None or (known is not None and known >= NO_BOUND):
         return None
     return scalar(count)
 
@@ -200,7 +205,7 @@ def scan_buffers(repetition: Repetition, outputs: Sequence[Value]) -> list[Var]:
     if not outputs:
         return []
     limit = turns(repetition.count)
-    if limit is None:
+    if limit is None or limit >= NO_BOUND:
         raise Unsupported("collects outputs of a number of turns that is not known", "make the trip count a constant")
     buffers = []
     for output in outputs:

@@ -1,0 +1,35 @@
+"""Dimensions that nobody asked about, on a runtime that takes any size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import edgekit
+
+GRAPH = """f (float[variants, 3, 1] x) => (float[3] y)
+{{ rows = {} y = ReduceMean <axes = [0], keepdims = 0> (rows) }}"""
+
+
+@pytest.mark.parametrize(
+    ("operator", "first"),
+    [
+        pytest.param("Squeeze (x)", 4, id="OpenVINO squeezes no dimension that it does not know"),
+        pytest.param("Reshape (x, flat)", "variants", id="OpenVINO takes any size"),
+    ],
+)
+def test_openvino_gets_the_sizes_of_samples_where_it_lacks_operators_without(
+    onnx_file: Callable[..., Path], tmp_path: Path, operator: str, first: int | str
+) -> None:
+    model = onnx_file(GRAPH.format(operator), flat=np.array([-1, 3]), opset=12)
+    data = tmp_path / "data"
+    data.mkdir()
+    for number in range(3):
+        values = np.random.default_rng(number).standard_normal((4, 3, 1), np.float32)
+        np.savez(data / f"{number}.npz", x=values)
+    bundle = edgekit.package(model, "intel-cpu", tmp_path / "out", data=data, quantize="none")
+    (x,) = bundle.manifest["inputs"]
+    assert x["shape"] == [first, 3, 1]
