@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -151,3 +152,9 @@ def light_proto(model: Model) -> onnx.ModelProto:
         if not value.is_graph_input():  # before IR version 4 every initializer is one
             graph.inputs.append(value)
     return ir.to_proto(graph_model)
+
+
+def topology_digest(model: Model) -> str:
+    """A digest of the nodes, how they are joined, and what small constants hold; the weights' values are left out."""
+    proto = light_proto(model)
+    return hashlib.blake2b(proto.SerializeToString(deterministic=True), digest_size=16).hexdigest()

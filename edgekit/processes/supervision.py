@@ -39,6 +39,12 @@ _SECONDS_BETWEEN_STEPS = 0.5
 GRACE_SECONDS = 7.0
 """How long the child may take to end once it is asked to; native code notices no signal before it returns."""
 _KEPT_OUTPUT = 1 << 14
+MOST_RESTARTS = 6
+"""How often a command is done anew without what ended its process."""
+_CRASHES = tuple(
+    getattr(signal, name) for name in ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE") if hasattr(signal, name)
+)
+"""By which native code ends a process."""
 _PARENT_DIED = 1
 """``PR_SET_PDEATHSIG`` of Linux's ``prctl``."""
 
@@ -63,12 +69,15 @@ class _Told:
     limits: Limits = field(default_factory=Limits)
     subject: str | None = None
     patience: float = 0.0
+    tried: set[str] = field(default_factory=set)
+    """What native code is at; see :func:`edgekit.processes.crashes.guarded`."""
 
 
 _pipe: int | None = None
 _listener: Callable[[Mapping[str, Any]], None] | None = None
 _asked: tuple[int | None, float | None] = None, None
 _last_step = 0.0
+_crashed: dict[str, str] = {}
 
 
 def tell(**what: Any) -> None:
@@ -90,6 +99,11 @@ def listen(listener: Callable[[Mapping[str, Any]], None], asked: tuple[int | Non
     global _listener
     _listener = listener
     set_limits(*asked)
+
+
+def crashed() -> Mapping[str, str]:
+    """What ended processes of this command before, and by which signal; see :mod:`edgekit.processes.crashes`."""
+    return _crashed
 
 
 def asked_limits() -> tuple[int | None, float | None]:
@@ -167,6 +181,19 @@ class _Supervisor:
                 os.fstat(number)
                 continue
             os.open(os.devnull, os.O_RDWR)
+        for _ in range(MOST_RESTARTS):
+            code, broken = self._done_once(work)
+            if broken is not None or not self._takes_note(code):
+                break
+            self._told, self._output, self._unread = _Told(), b"", b""
+        else:
+            code, broken = self._done_once(work)
+        if broken is None and self._told.exit_code is not None:
+            return self._told.exit_code
+        return report(self._explained(code, broken))
+
+    def _done_once(self, work: Callable[[], int]) -> tuple[int, InputError | None]:
+        """The exit code of a child that does the work, and why it was ended where it was."""
         told, tell_end = os.pipe()
         printed, print_end = os.pipe()
         parent = os.getpid()
@@ -187,13 +214,23 @@ class _Supervisor:
                 signal.signal(number, handler)
             os.close(told)
             os.close(printed)
-        code = os.waitstatus_to_exitcode(status)
-        if broken is None and self._told.exit_code is not None:
-            return self._told.exit_code
-        for folder in self._told.folders:
-            with suppress(OSError):
-                remove_abandoned(folder)
-        return report(self._explained(code, broken))
+        if broken is not None or self._told.exit_code is None:
+            for folder in self._told.folders:
+                with suppress(OSError):
+                    remove_abandoned(folder)
+        return os.waitstatus_to_exitcode(status), broken
+
+    def _takes_note(self, code: int) -> bool:
+        """Whether native code ended the child at something that was guarded, which the work can do without."""
+        if self._told.exit_code is not None or self._forwarded or -code not in _CRASHES or not self._told.tried:
+            return False
+        name = _signal_name(-code)
+        # What else was tried at that moment may be innocent: from now on it is one thing at a time.
+        _crashed.update(dict.fromkeys(self._told.tried, name) if len(self._told.tried) == 1 else {"several": name})
+        text = f"stage {self._told.stage}: a form of the model ended the process by {name}; starting again without it"
+        with suppress(OSError):
+            os.write(2, f"warning: {text}\n".encode())
+        return True
 
     def _wait(self, told: int, printed: int) -> tuple[int, InputError | None]:
         """The child's status, and why it was ended where it was."""
@@ -245,6 +282,8 @@ class _Supervisor:
             self._told.exit_code = message.get("exit_code", self._told.exit_code)
             self._told.subject = message.get("subject", self._told.subject)
             self._told.patience = message.get("patience", 0.0)
+            self._told.tried |= {message["begun"]} if "begun" in message else set()
+            self._told.tried -= {message.get("done")}
             if "folder" in message:
                 self._told.folders.append(Path(message["folder"]))
             if "limits" in message:

@@ -58,7 +58,7 @@ class FixShapes(Stage[Model]):
         given = replace(given, open_dims=request.open_dims)
         warnings = list(map(str, by_default))
         fixed = self._with_inputs_fixed(given, request, sizes, warnings)
-        if not _runs_where(given, fixed):
+        if not _runs_where(given, fixed) or not _outputs_are_as_named(given, fixed):
             fixed = self._worked_out_afresh(given, fixed, warnings)
         folded = _folded(given, fixed, warnings)
         record: dict[str, Any] = {
@@ -175,6 +175,24 @@ def _runs_where(given: Model, fixed: Model) -> bool:
         if not _runs(after, feeds) and _runs(before, feeds):
             return False
     return True
+
+
+def _outputs_are_as_named(given: Model, fixed: Model) -> bool:
+    """Whether outputs whose sizes follow from names have these sizes when the model runs.
+
+    Exporters give any free dimension the name that they are told: a seismic picker calls samples of a recording, and
+    those of its overlapping windows, ``batch``. ONNX Runtime computes it, and believes in no name.
+    """
+    if not all(spec.is_static for spec in fixed.inputs) or all(
+        then.shape is None or any(dim is None for dim in then.shape) or then.shape == now.shape
+        for then, now in zip(given.outputs, fixed.outputs, strict=True)
+    ):
+        return True
+    try:
+        found = Reference(fixed).run(battery_inputs(fixed.inputs, KINDS[0], index_limits(fixed)))
+    except (NotRunnableError, InputError):
+        return True
+    return all(spec.shape is None or spec.takes_shape(found[spec.name].shape) for spec in fixed.outputs)
 
 
 def _runs(reference: Reference, feeds: Arrays) -> bool:

@@ -7,7 +7,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,9 @@ from edgekit.devices.instruction_set import held_here
 from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.graph.integer_products import multiplies_integers
+from edgekit.graph.shapes import topology_digest
 from edgekit.model import Arrays, Model, ValueSpec
+from edgekit.processes.crashes import guarded
 from edgekit.processes.memory import free_unused
 from edgekit.processes.processors import usable_processors
 from edgekit.progress import Step
@@ -91,25 +93,29 @@ class Execute:
         try:
             with _told_of_candidate("built"):
                 artifact = self.target.build(candidate, self.profile, place, replace(self.options, draft=True))
-            with _told_of_candidate("loaded"):
-                timed = _CandidateRunner(self.target.load(artifact.main, self.profile, threads=self.threads))
+            form = topology_digest(candidate)
+            timed = self._loaded(artifact, form, self.threads)
         except BaseException:
             closing.close()
             raise
         sets = self.instruction_sets if multiplies_integers(candidate) else None
         opened = Opened(
             timed,
-            partial(self._shipped, artifact) if self.threads != 1 else None,
+            partial(self._shipped, artifact, form) if self.threads != 1 else None,
             None if sets is None else partial(self._held, artifact, place, sets, timed, closing),
             loaded_bytes(artifact),
         )
         weakref.finalize(opened, closing.close)
         return opened
 
-    def _shipped(self, artifact: Artifact) -> Runner:
+    def _shipped(self, artifact: Artifact, form: str) -> Runner:
         free_unused()
-        with _told_of_candidate("loaded"):
-            return _CandidateRunner(self.target.load(artifact.main, self.profile))
+        return self._loaded(artifact, form, 1)
+
+    def _loaded(self, artifact: Artifact, form: str, threads: int) -> _CandidateRunner:
+        tried = f"{self.profile.name} with {threads} threads: {form}"
+        with _told_of_candidate("loaded"), guarded(tried):
+            return _CandidateRunner(self.target.load(artifact.main, self.profile, threads=threads), tried)
 
     def _held(
         self, artifact: Artifact, place: Path, sets: HeldSets, timed: Runner, closing: ExitStack
@@ -120,18 +126,21 @@ class Execute:
         return [*map(_CandidateRunner, sessions)]
 
 
-@dataclass(frozen=True)
+@dataclass
 class _CandidateRunner:
     """Executes a candidate, and says so where that fails."""
 
     runner: Runner
+    tried: str | None = None
+    """What may end the process when it runs for the first time; None where the process is another one."""
 
     @property
     def executed_by(self) -> str:
         return self.runner.executed_by
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
-        with _told_of_candidate("run"):
+        tried, self.tried = self.tried, None
+        with _told_of_candidate("run"), nullcontext() if tried is None else guarded(tried):
             return self.runner.run(feeds)
 
 

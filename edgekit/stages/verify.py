@@ -31,7 +31,9 @@ from edgekit.dimensions import trials
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.recurrence import Original, reference_of
 from edgekit.execution.reference import NotRunnableError
+from edgekit.graph.shapes import topology_digest
 from edgekit.model import Model
+from edgekit.processes.crashes import guarded
 from edgekit.progress import Step
 from edgekit.stages import Stage
 from edgekit.stages.build import Built, extend
@@ -107,12 +109,15 @@ class Verify(Stage[Built]):
         Raises:
             RequirementError: It is not accurate enough.
         """
-        runner = self._target.load(given.artifact.main, self._profile)
+        tried = f"{self._profile.name}, {given.artifact.precision}: {topology_digest(given.model)}"
+        with guarded(tried):
+            runner = self._target.load(given.artifact.main, self._profile)
         reference = reference_of(self._original)
         export: ExportCheck | None = None
         try:
             export = check_export(self._original, reference, self._samples)
-            accuracy = self.accepted(given, self._samples, reference, runner, self._original.name)
+            with guarded(tried):
+                accuracy = self.accepted(given, self._samples, reference, runner, self._original.name)
         except InaccurateError as error:
             blame_target(error, export)
             raise

@@ -317,3 +317,59 @@ def test_a_signal_that_comes_before_the_child_can_handle_it_is_no_fault_of_the_m
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (2, "error: interrupted\nhint: nothing was left behind\n")
+
+
+TRIES = """
+    from edgekit.processes.crashes import CrashError, guarded
+    supervision.tell(stage="quantize")
+    def attempt(name):
+        try:
+            with guarded(name):
+                if name in sys.argv[1:]:
+                    os.kill(os.getpid(), signal.SIGSEGV)
+                print(name, "holds", flush=True)
+        except CrashError as error:
+            print(name, error.message, error.found, flush=True)
+"""
+WARNING = "warning: stage quantize: a form of the model ended the process by SIGSEGV; starting again without it"
+
+
+def test_what_crashes_is_left_out_and_the_rest_is_done(tmp_path: Path) -> None:
+    body = TRIES + "    for name in ('int8', 'weights', 'float'): attempt(name)\n    return 0"
+    finished = run(body, tmp_path, "int8", "weights")
+    assert finished.returncode == 0
+    assert finished.stdout.splitlines() == [
+        "int8 it ended the process SIGSEGV",  # the second process, which the next one ends
+        "int8 it ended the process SIGSEGV",
+        "weights it ended the process SIGSEGV",
+        "float holds",
+    ]
+    assert finished.stderr.splitlines() == [WARNING, WARNING]
+
+
+def test_one_of_several_that_are_tried_at_once_is_found(tmp_path: Path) -> None:
+    body = TRIES + (
+        "    from concurrent.futures import ThreadPoolExecutor\n"
+        "    with guarded('another that waits'):\n"
+        "        if not supervision.crashed(): attempt('int8')\n"
+        "    attempt('int8')\n    return 0"
+    )
+    finished = run(body, tmp_path, "int8")
+    assert finished.returncode == 0
+    assert finished.stdout.splitlines() == ["int8 it ended the process SIGSEGV"]
+    assert finished.stderr.splitlines() == [WARNING, WARNING]
+
+
+def test_a_crash_outside_of_what_is_guarded_ends_the_command(tmp_path: Path) -> None:
+    finished = run(TRIES + "    attempt('int8')\n    os.kill(os.getpid(), signal.SIGSEGV)", tmp_path)
+    assert finished.returncode == 2
+    assert finished.stdout == "int8 holds\n"
+    assert finished.stderr.startswith("error: stage quantize: the process that ran it was ended by SIGSEGV")
+
+
+def test_no_more_than_a_few_restarts(tmp_path: Path) -> None:
+    body = TRIES + "    for number in range(20): attempt(str(number))\n    return 0"
+    finished = run(body, tmp_path, *map(str, range(20)))
+    assert finished.returncode == 2
+    assert finished.stderr.count(WARNING) == 6
+    assert "error: stage quantize: the process that ran it was ended by SIGSEGV" in finished.stderr

@@ -256,3 +256,14 @@ def test_a_size_that_contradicts_a_named_one_is_refused(onnx_file: WriteOnnx) ->
         "--shape state=1,1,1,1: makes the dimension 'height' 1, while --dim height=8 makes it 8\n"
         "hint: give every dimension one size"
     )
+
+
+def test_an_output_that_is_named_as_an_input_and_has_another_size(onnx_file: WriteOnnx) -> None:
+    """A model that cuts a recording into overlapping windows; its exporter gave all sizes one name."""
+    graph = """g (float[N, 2] x) => (float[N, 2] y) {
+        rounded = Ceil (half)
+        repeats = Cast <to = 7> (rounded)
+        y = Tile (x, repeats)
+    }"""
+    result = fix(onnx_file(graph, half=np.array([1.5, 1.0], np.float32)), ["N=5"])
+    assert [str(spec) for spec in result.model.outputs] == ["y: float32 10×2"]
