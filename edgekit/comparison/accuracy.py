@@ -352,6 +352,11 @@ class Accuracy:
         follows = worst_db >= own - SELF_MARGIN_DB and pooled_db >= SQNR_FLOOR_DB[Kind.FLOAT16]
         return follows and not self.floors.asked
 
+    @property
+    def undetermined(self) -> Mapping[str, float]:
+        """Outputs that the original determines too little to compare anything by, and to how many dB it does."""
+        return {name: own for name, own in self.self_agreement_db.items() if own - SELF_MARGIN_DB < LEAST_DB}
+
     def float_floor(self, output: str) -> float:
         """The SQNR in dB that a floating-point output has to reach, in a float32 build on every sample."""
         limit = self.self_agreement_db.get(output, math.inf) - SELF_MARGIN_DB

@@ -94,7 +94,7 @@ class VerifyInstructionSets(Stage[Verified]):
                 try:
                     verified[name] = _record(self._accuracy(given, name))
                 except RequirementError:
-                    reason = None if self._asked is not None else self._of_float_with(name)
+                    reason = None if self._asked is not None else self._excuse(given, name)
                     if reason is None:
                         raise  # who asks is answered, and another form of the model may do
                     missing[name] = reason
@@ -108,8 +108,14 @@ class VerifyInstructionSets(Stage[Verified]):
         }
         return extend(Verified, given, record=record)
 
-    def _of_float_with(self, name: str) -> str | None:
-        """Why the float model does not run with a set either; None where it does."""
+    def _excuse(self, given: Verified, name: str) -> str | None:
+        """Why it is not the fault of what was built that it fails with a set; None where it is.
+
+        Where the original itself computes something else as soon as its numbers are rounded otherwise, what was built
+        does, too; and on some sets the float model does not run either.
+        """
+        for output, limit in given.accuracy.undetermined.items():
+            return f"it cannot be judged: output {output!r} is determined to {limit:.0f} dB only on these inputs"
         sets = HeldSets([name], self._of_float, self._target, self._profile, self._options, self._samples)
         return sets.unusable.get(name)
 
