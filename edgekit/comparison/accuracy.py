@@ -299,6 +299,8 @@ class Accuracy:
             reached = output.worst_sample_db if output.worst_sample_db is not None else output.sqnr_db
             if reached >= floor or self._is_as_determined(output.name, output.sqnr_db, reached):
                 return []
+            if output.name in self.undetermined and self._tells_the_same(output.name):
+                return []
             return [f"{subject}: SQNR {reached:.1f} dB on its worst sample (at least {floor:.0f} dB)"]
         if output.name in self._judged_by_meaning:
             return []
@@ -351,6 +353,13 @@ class Accuracy:
         own = self.self_agreement_db.get(output, math.inf)
         follows = worst_db >= own - SELF_MARGIN_DB and pooled_db >= SQNR_FLOOR_DB[Kind.FLOAT16]
         return follows and not self.floors.asked
+
+    def _tells_the_same(self, output: str) -> bool:
+        """Whether what an output tells is what the original's tells: boxes, a text, or places of an embedding."""
+        meaning = self.meaning
+        if meaning is None or not meaning.proves or self.floors.asked or output not in meaning.outputs:
+            return False
+        return meaning.shortfall(1 - MAX_DISAGREEMENT) is None
 
     @property
     def undetermined(self) -> Mapping[str, float]:

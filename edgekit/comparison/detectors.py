@@ -40,6 +40,8 @@ SLACK = 1e-3
 """What scores may lie outside of 0 to 1, and sizes below 0 as a share of the largest coordinate."""
 NEARLY_ALL = 0.99
 MOST_OFF_ONE = 1e-2
+LEAST_OF_SHARES = 0.9
+"""What is left of shares that add up to one when small ones are rounded off."""
 LARGEST_SHARE = 2.0
 """Up to which coordinate boxes are shares of the picture, over which they reach a little; a box of 2 pixels is none."""
 
@@ -127,8 +129,12 @@ def _are_classes(numbers: np.ndarray) -> bool:
 
 
 def _are_shares(table: np.ndarray) -> bool:
-    """Whether rows or columns add up to one, as what Softmax gives: a class each, and no box."""
-    return any(bool((np.abs(table.sum(axis=axis) - 1) < MOST_OFF_ONE).all()) for axis in (0, 1))
+    """Whether rows or columns add up to one, as what Softmax gives: a class each, and no box.
+
+    Where the sums are quantized, small shares are rounded off: rows add up to less then, most of them a little.
+    """
+    sums = (table.sum(axis=axis) for axis in (0, 1))
+    return any(bool((each < 1 + MOST_OFF_ONE).all() and np.median(each) > LEAST_OF_SHARES) for each in sums)
 
 
 def _have_corners(tables: Sequence[np.ndarray], declared: DeclaredOutputs) -> bool | None:

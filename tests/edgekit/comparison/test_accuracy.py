@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.meaning import MeaningAccuracy
 from edgekit.comparison.metrics import OutputAccuracy, TaskAccuracy
 
 GOOD = OutputAccuracy(
@@ -44,6 +45,18 @@ def test_float32_builds_need_every_sample() -> None:
     assert shortfalls(Kind.FLOAT32, replace(GOOD, worst_sample_db=49.9)) == [
         "output 'y': SQNR 49.9 dB on its worst sample (at least 50 dB)"
     ]
+
+
+@pytest.mark.parametrize(("own", "wrong", "holds"), [(9.0, 1, True), (9.0, 2, False), (40.0, 1, False)])
+def test_what_is_told_counts_where_a_float32_build_cannot_be_compared(own: float, wrong: int, holds: bool) -> None:
+    """A quantized detector agrees with itself to a few dB, and finds the same boxes."""
+    output = replace(GOOD, sqnr_db=15.0, worst_sample_db=7.0, agreement=None)
+    meaning = MeaningAccuracy("boxes", ("y",), "rows", 20, wrong, 0.9)
+    floors = Floors.of(Kind.FLOAT32, labelled=False, max_drop=None)
+    found = Accuracy("it", "the original", False, 4, floors, (output,), None, {"y": own}, meaning=meaning)
+    assert (found.shortfalls() == []) is holds
+    asked = replace(found, floors=Floors.of(Kind.FLOAT32, labelled=False, max_drop=None, floor_db=30.0))
+    assert asked.shortfalls()
 
 
 @pytest.mark.parametrize("kind", list(Kind))

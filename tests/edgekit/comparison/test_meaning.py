@@ -341,10 +341,13 @@ def other_outputs() -> dict[str, tuple[Arrays, tuple[ValueSpec, ...]]]:
     raw = rng.standard_normal((1, 128, 384)).astype(np.float32)
     shares = np.exp(rng.standard_normal((1, 400, 20)))
     shares /= shares.sum(axis=-1, keepdims=True)
+    steps = np.exp(3.5 * np.random.default_rng(0).standard_normal((1, 400, 1000)))
+    steps = np.round(127 * steps / steps.sum(axis=-1, keepdims=True)) / 127
     return {
         "scores of classes": ({"y": shares[:, 0].astype(np.float32)}, PICTURE),
         "tokens": ({"y": raw}, (ValueSpec("ids", "int64", (1, 128)),)),
         "softmax of steps": ({"y": shares.astype(np.float32)}, PICTURE),
+        "softmax of steps, quantized": ({"y": steps.astype(np.float32)}, PICTURE),
         "a map": ({"y": rng.uniform(0, 1, (1, 1, 64, 64)).astype(np.float32)}, PICTURE),
         "spectra": ({"y": np.abs(raw)}, (ValueSpec("x", "float32", (1, 16000)),)),
         "features": ({"y": raw}, PICTURE),
