@@ -38,6 +38,10 @@ class Rewrite(ABC):
     versions: ClassVar[range] = OPSETS
     """The versions of the domain's operator set, as the model imports it, for which it holds."""
 
+    gives_steps: ClassVar[bool] = False
+    """Whether its results are steps of a quantization: where a sum lies between two, another order of arithmetic may
+    give the other one."""
+
     def matches(self, node: ir.Node) -> bool:
         """Whether it takes this node, whose operator and version fit."""
         return True

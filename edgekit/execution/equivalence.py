@@ -79,14 +79,20 @@ class Equivalence:
             return
         raise failure or NotRunnableError("an input has no known rank", None)
 
-    def difference(self, changed: Model) -> str | None:
+    def difference(self, changed: Model, *, steps: bool = False) -> str | None:
         """What ``changed`` computes differently, in a few words; None where it computes the same.
 
         The nodes that changed are proven where they are (:mod:`edgekit.execution.local_proof`), then the whole model.
-        """
-        return self.difference_since(self._model, changed) or self.difference_of_whole(changed)
 
-    def difference_since(self, earlier: Model, changed: Model) -> str | None:
+        Args:
+            changed: A later form of the model.
+            steps: Whether a few integers may be the next ones. What follows from them is not compared then: a network
+                makes more of a step than of rounding.
+        """
+        difference = self.difference_since(self._model, changed, steps=steps)
+        return difference if steps else difference or self.difference_of_whole(changed)
+
+    def difference_since(self, earlier: Model, changed: Model, *, steps: bool = False) -> str | None:
         """What ``changed`` computes differently from an earlier form that is known to compute the same.
 
         Executes the nodes that changed alone; where that cannot be done, the whole models.
@@ -94,6 +100,7 @@ class Equivalence:
         Args:
             earlier: A form of the model.
             changed: A later one.
+            steps: Whether a few integers may be the next ones.
         """
 
         def capture(names: Sequence[str]) -> Arrays:
@@ -102,7 +109,7 @@ class Equivalence:
             return feeds | (Reference(_returning(earlier, inside)).run(feeds) if inside else {})
 
         try:
-            return local_difference(earlier, changed, capture)
+            return local_difference(earlier, changed, capture, steps=steps)
         except UnprovenError:
             return self.difference_of_whole(changed)
 

@@ -17,7 +17,7 @@ import onnx_ir as ir
 from edgekit.data.battery import KINDS, numbers_like
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.rounding import PERTURBATIONS, is_rounding, perturbed_inputs, perturbed_weights
-from edgekit.execution.tolerance import SENSITIVE, compare
+from edgekit.execution.tolerance import SENSITIVE, are_steps_apart, compare
 from edgekit.execution.value_numbers import Claim, Comparison, Side, read_values
 from edgekit.graph.cost import node_macs
 from edgekit.model import Arrays, Model, bodies
@@ -46,7 +46,9 @@ class UnprovenError(Exception):
     """What changed cannot be executed by itself."""
 
 
-def local_difference(before: Model, after: Model, capture: Callable[[Sequence[str]], Arrays]) -> str | None:
+def local_difference(
+    before: Model, after: Model, capture: Callable[[Sequence[str]], Arrays], *, steps: bool = False
+) -> str | None:
     """What nodes that changed compute differently, in a few words; None where they compute the same.
 
     Values that the structure alone shows to be the same are not executed. A claim that fails on independent numbers is
@@ -57,6 +59,7 @@ def local_difference(before: Model, after: Model, capture: Callable[[Sequence[st
         after: The changed model, of the same inputs and outputs.
         capture: Executes the model as it was, once, and gives values of it by name: integers, which mean something, and
             those whose shapes are not known.
+        steps: Whether a few integers of 8 or 16 bits may be the next ones.
 
     Raises:
         UnprovenError: Changed nodes cannot be executed by themselves.
@@ -66,7 +69,7 @@ def local_difference(before: Model, after: Model, capture: Callable[[Sequence[st
     while True:
         comparison = Comparison(before, after, forgotten)
         claims = [claim for claim in comparison.claims() if claim.name not in holding]
-        trial = _Trial(before, after, comparison, capture)
+        trial = _Trial(before, after, comparison, capture, steps)
         loose = set()
         for claim, difference in trial.judged(claims):
             if difference is None:
@@ -89,6 +92,7 @@ class _Trial:
     after: Model
     comparison: Comparison
     capture: Callable[[Sequence[str]], Arrays]
+    steps: bool
 
     def judged(self, claims: Sequence[Claim]) -> Iterator[tuple[Claim, str | None]]:
         """Every claim with what differs, the first that fails at last."""
@@ -145,7 +149,7 @@ class _Trial:
                     each=_feeds_sensitive(claim.before.value),
                     tolerance=TOLERANCE,
                 )
-                if difference is not None:
+                if difference is not None and not (self.steps and are_steps_apart(of_expected, of_computed)):
                     perturbed = _perturbed(before, feeds, f"claim{place}")
                     if not is_rounding(of_expected, of_computed, perturbed):
                         found[claim.name] = f"{difference}, on {kind} inputs of the nodes that changed"

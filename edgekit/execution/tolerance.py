@@ -13,6 +13,12 @@ SENSITIVE = {"Log": (0,), "Sqrt": (0,), "Div": (1,), "Mod": (0, 1), "Pow": (0, 1
 _EACH = 32
 """Units in the last place of the largest number that any number may differ by, where each is measured by itself."""
 
+_MOST_STEP_BYTES = 2
+"""Quantized tensors are of 8 or 16 bits."""
+_STEPS_SHARE = 1 / 2
+"""Of a quantized tensor's elements, those that may be the next step: nearly half of the averages of four numbers that
+are 0 or 255 lie in the middle between two."""
+
 
 def compare(name: str, expected: Any, found: Any, *, each: bool = False, tolerance: float = 1) -> str | None:
     """What differs between two outputs, in a few words; None where nothing does.
@@ -59,3 +65,13 @@ def compare(name: str, expected: Any, found: Any, *, each: bool = False, toleran
     if each and np.all(errors <= allowed * np.abs(expected[finite])):
         return None
     return f"{name} differs by {error:.3g}, its largest value is {largest:.3g}"
+
+
+def are_steps_apart(expected: Any, found: Any) -> bool:
+    """Whether two quantized tensors differ by a step at most, in no more elements than rounding otherwise moves."""
+    expected, found = np.asarray(expected), np.asarray(found)
+    quantized = expected.dtype.kind in "iu" and expected.dtype.itemsize <= _MOST_STEP_BYTES
+    if not quantized or expected.dtype != found.dtype or expected.shape != found.shape:
+        return False
+    apart = np.abs(expected.astype(np.int32) - found)
+    return bool(apart.max(initial=0) <= 1 and np.count_nonzero(apart) <= max(1, _STEPS_SHARE * apart.size))

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.errors import OpGap
-from edgekit.model import Model, node_name
+from edgekit.model import Model, node_name, op_name
 
 KEEPS_EQUAL_CHANNELS = frozenset({"Clip", "Identity", "LeakyRelu", "Relu", "Sigmoid", "Tanh"})
 """Operators that give equal channels where their first input has them."""
@@ -20,10 +20,15 @@ class Departure:
     """A kind of node that a runtime gets wrong."""
 
     op_types: tuple[str, ...]
-    """Operators of the standard."""
+    """Operators of the domain."""
     applies: Callable[[ir.Node, int], bool]
     """Whether a node of such an operator, in this version of the operator set, is of the kind."""
     reason: str
+    domain: str = ""
+
+    def is_of(self, node: ir.Node) -> bool:
+        """Whether a node is of one of the operators."""
+        return node.domain == self.domain and node.op_type in self.op_types
 
 
 def departing_nodes(model: Model, departures: Iterable[Departure], runtime: str) -> list[OpGap]:
@@ -36,10 +41,10 @@ def departing_nodes(model: Model, departures: Iterable[Departure], runtime: str)
     """
     kinds = tuple(departures)
     return [
-        OpGap(node.op_type, node_name(node), f"{runtime} {departure.reason}")
+        OpGap(op_name(node), node_name(node), f"{runtime} {departure.reason}")
         for node in model.graph.all_nodes()
         for departure in kinds
-        if node.domain == "" and node.op_type in departure.op_types and departure.applies(node, model.opset)
+        if departure.is_of(node) and departure.applies(node, model.opset)
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import onnx.reference
@@ -49,10 +49,11 @@ class Proof:
             self._because = str(error)
             self._expected = _by_standard(model)
 
-    def difference(self, changed: Model, rewrites: Iterable[Rewrite]) -> str | None:
+    def difference(self, changed: Model, rewrites: Collection[Rewrite]) -> str | None:
         """What the changed model computes differently, or why it cannot be told; None where it computes the same."""
         if self._before is not None:
-            difference = self._before.difference(changed)
+            steps = any(rewrite.gives_steps for rewrite in rewrites)
+            difference = self._before.difference(changed, steps=steps)
             if difference is None or not self._computes_as_the_standard(changed):
                 return difference
             return None

@@ -16,6 +16,7 @@ from edgekit.rewrites import (
     ml_trees,
     movement,
     ngrams,
+    quantized_operators,
     recurrent,
     resizing,
     sampling,
@@ -75,5 +76,10 @@ class StandardRewrites(RewriteSet):
             fourier.TabledTransform(),
             fourier.FramedTransform(),
             ngrams.ComparedNgrams(),
+            quantized_operators.QuantizedProduct(),
+            quantized_operators.QuantizedGemm(),
+            quantized_operators.QuantizedElementwise(),
+            quantized_operators.QuantizedChoice(),
+            quantized_operators.StandardQuantization(),
             Definition(),
         )

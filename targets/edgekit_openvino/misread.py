@@ -30,6 +30,20 @@ AXES_FORGOTTEN = range(13, 18)
 LANES = 16
 """Channels that its kernel for averages takes at a time on AVX-512, and 8 on AVX2."""
 
+MICROSOFT = "com.microsoft"
+MICROSOFT_QUANTIZED = (
+    "QLinearAdd",
+    "QLinearAveragePool",
+    "QLinearConcat",
+    "QLinearGlobalAveragePool",
+    "QLinearLeakyRelu",
+    "QLinearMul",
+    "QLinearSigmoid",
+    "QLinearSoftmax",
+    "QLinearWhere",
+)
+"""Operators of ONNX Runtime's on quantized tensors."""
+
 AXIS_IS_AN_INPUT = 20
 """Since this opset DFT takes its axis as an input, not as an attribute."""
 
@@ -71,6 +85,19 @@ def _text(shape: tuple[int, ...]) -> str:
 
 def _rank(value: ir.Value | None) -> int | None:
     return None if value is None or value.shape is None else value.shape.rank()
+
+
+def _has_scales(node: ir.Node, _: int) -> bool:
+    sizes = static_sizes(node.inputs[4])
+    return sizes is None or bool(np.prod(sizes) != 1)
+
+
+def _has_one_scale(node: ir.Node, _: int) -> bool:
+    return not _has_scales(node, _)
+
+
+def _always(_: ir.Node, __: int) -> bool:
+    return True
 
 
 def _windowed(node: ir.Node, _: int) -> bool:
@@ -148,6 +175,12 @@ MISREADINGS = (
     Departure(("GlobalAveragePool",), _averages_equal_channels, "it gives the averages of equal channels an order"),
     Departure(("GRU", "LSTM", "RNN"), _has_batch_first, "it ignores that the batch comes first (layout 1)"),
     Departure(("LSTM",), _has_peepholes, "it ignores peepholes"),
+    Departure(("QLinearConv",), _has_scales, "it takes the weights' scales for those of the input's channels"),
+    Departure(("QLinearMatMul",), _has_scales, "it takes one scale for the weights"),
+    Departure(("QLinearConv", "QLinearMatMul"), _has_one_scale, "some products of integers on one thread"),
+    Departure(
+        MICROSOFT_QUANTIZED, _always, "it cuts off what it should round, and wraps around", domain="com.microsoft"
+    ),
     Departure(("ReduceL1", "ReduceLogSum"), _has_axes_that_it_forgets, "it reduces all axes at opsets 13 to 17"),
     Departure(("ReduceLogSumExp",), _has_elements, "its exponentials overflow, or vanish"),
     Departure(("ReduceMax",), _reduces_nothing, "it makes the least finite number of nothing, not minus infinity"),

@@ -18,10 +18,11 @@ import onnx_ir as ir
 from edgekit.graph.building import NodeBuilder
 from edgekit.instruction_sets import WITHOUT_VNNI, own_set
 from edgekit.model import Model, node_name
-from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrite import OPSETS, InapplicableError, Rewrite
 from edgekit.rewrites.application import rewritten
 
 OP_TYPE = "QuantizeLinear"
+MICROSOFT = "com.microsoft"
 STORED = ("i8", "u8", "i4", "u4")
 """Element types of weights with which the plugin quantizes activations by itself."""
 
@@ -37,16 +38,22 @@ class WrittenOut(Rewrite):
         """Numbers of the float type between, integers behind."""
         x, scale = node.inputs[:2]
         zero_point = node.inputs[2] if len(node.inputs) > 2 else None
-        if x is None or scale is None or x.shape is None or scale.shape is None or x.dtype is None:
+        if x is None or scale is None or scale.shape is None or scale.dtype is None:
             raise InapplicableError("what it is fed is not known")
         dtype = ir.DataType(node.attributes.get_int("output_dtype", 0)) or ir.DataType.UINT8
         dtype = dtype if zero_point is None or zero_point.dtype is None else zero_point.dtype
         if dtype not in (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16):
             raise InapplicableError(f"it makes {dtype}")
-        if node.attributes.get_int("block_size", 0) or scale.shape.rank() > 1 or x.dtype != ir.DataType.FLOAT:
+        if (
+            node.attributes.get_int("block_size", 0)
+            or scale.shape.rank() > 1
+            or (x.dtype or scale.dtype) != ir.DataType.FLOAT
+        ):
             raise InapplicableError("it has blocks, or another type than float")
         along: list[int] = []
         if scale.shape.rank() == 1 and scale.shape != (1,):
+            if x.shape is None:
+                raise InapplicableError("along which axis its scales stand is not known")
             rank = x.shape.rank()
             axis = node.attributes.get_int("axis", 1) % rank
             along = [place for place in range(rank) if place != axis]
@@ -60,16 +67,28 @@ class WrittenOut(Rewrite):
         return [build.cast(kept, dtype)]
 
 
+class OthersWrittenOut(WrittenOut):
+    """ONNX Runtime's own operator, which its quantizer writes for 16 bits before opset 21."""
+
+    name: ClassVar[str] = "ONNX Runtime's quantization as rounding"
+    domain: ClassVar[str] = MICROSOFT
+    versions: ClassVar[range] = OPSETS
+
+
 def with_rounding_written_out(model: Model) -> Model:
     """The model without operators that quantize, as far as they can be written out; the same where it has none."""
-    names = [node_name(node) for node in model.graph.all_nodes() if node.op_type == OP_TYPE and not node.domain]
+    names = [node_name(node) for node in model.graph.all_nodes() if _quantizes(node)]
     if not names:
         return model
-    return rewritten(model, lambda candidate: _left(candidate, names), [WrittenOut()]).model
+    return rewritten(model, lambda candidate: _left(candidate, names), [WrittenOut(), OthersWrittenOut()]).model
 
 
 def _left(model: Model, names: Sequence[str]) -> list[str]:
-    return [node_name(node) for node in model.graph.all_nodes() if node.op_type == OP_TYPE and node_name(node) in names]
+    return [node_name(node) for node in model.graph.all_nodes() if _quantizes(node) and node_name(node) in names]
+
+
+def _quantizes(node: ir.Node) -> bool:
+    return node.op_type == OP_TYPE and node.domain in ("", MICROSOFT)
 
 
 def drop_integer_detours(network: Any) -> None:

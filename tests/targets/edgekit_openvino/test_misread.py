@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx_ir as ir
+import onnxruntime
 import openvino
 import pytest
 from onnx.reference import ReferenceEvaluator
@@ -203,6 +204,45 @@ def test_their_siblings_are_taken(body: str, opset: int, feeds: Arrays, tmp_path
     model = parsed(body, opset)
     got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
     assert near(got, right(model, feeds))
+
+
+QUANTIZED = {
+    "QLinearAdd": "(a, s, z, b, s, z, s, z)",
+    "QLinearMul": "(a, s, z, b, s, z, s, z)",
+    "QLinearLeakyRelu <alpha = 0.2>": "(a, s, z, s, z)",
+    "QLinearSigmoid": "(a, s, z, s, zero)",
+    "QLinearAveragePool <kernel_shape = [2, 2]>": "(a, s, z, s, z)",
+    "QLinearConcat <axis = 1>": "(s, z, a, s, z, b, t, z)",
+    "QLinearWhere": "(c, a, s, z, b, t, z, s, z)",
+}
+"""ONNX Runtime's operators on quantized tensors that OpenVINO's frontend has conversions for."""
+
+
+def of_quantized(operator: str) -> onnx.ModelProto:
+    head, *attributes = operator.split(" ", 1)
+    call = " ".join(["com.microsoft." + head, *attributes, QUANTIZED[operator]])
+    return onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 13, "com.microsoft" : 1]>'
+        "g (uint8[1, 4, 5, 5] a, uint8[1, 4, 5, 5] b, bool[1, 4, 5, 5] c) => (uint8[N, C, H, W] y)"
+        f"<float s = {{0.0213}}, float t = {{0.0317}}, uint8 z = {{120}}, uint8 zero = {{0}}> {{ y = {call} }}"
+    )
+
+
+@pytest.fixture
+def quantized_feeds() -> Arrays:
+    a, b = (RANDOM.integers(0, 256, (1, 4, 5, 5)).astype(np.uint8) for _ in range(2))
+    return {"a": a, "b": b, "c": RANDOM.integers(0, 2, (1, 4, 5, 5)).astype(np.bool_)}
+
+
+@pytest.mark.parametrize("operator", QUANTIZED)
+def test_operators_on_quantized_tensors_are_put_right(operator: str, quantized_feeds: Arrays, tmp_path: Path) -> None:
+    model = of_quantized(operator)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    feeds = {value.name: quantized_feeds[value.name] for value in session.get_inputs()}
+    expected = session.run(None, feeds)[0].astype(int)
+    assert np.any(as_openvino_reads_it(model, feeds) != expected), "OpenVINO has learned it, and the entry can go"
+    got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
+    assert np.abs(got.astype(int) - expected).max() <= 1
 
 
 EQUAL_CHANNELS = """(float[1, 64, 13, 13] x) => (float[1, 1004, 1, 1] y) <int64[4] s = {1004, 64, 1, 1}> {

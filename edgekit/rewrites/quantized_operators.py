@@ -1,0 +1,211 @@
+"""Operators on quantized tensors as what they stand for: real numbers computed with, and quantized again.
+
+ONNX Runtime's quantizer writes them in the format ``QOperator``: ``QLinearConv`` and ``QLinearMatMul`` of the standard,
+and a dozen of its own (operators of the domain ``com.microsoft`` in ONNX Runtime's documentation). Runtimes that know
+none of them know the pairs of QuantizeLinear and DequantizeLinear that stand around the float operator here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.graph.building import NodeBuilder
+from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.arithmetic import constant_of, shape_of
+
+MICROSOFT = "com.microsoft"
+ALONG_AN_AXIS = 13
+"""Since this opset DequantizeLinear takes a scale for each channel."""
+
+
+class QuantizedProduct(Rewrite):
+    """Convolutions and matrix products; a bias of integers has the product of both scales."""
+
+    name: ClassVar[str] = "quantized product between float ones"
+    gives_steps: ClassVar[bool] = True
+    op_types: ClassVar[Sequence[str]] = ("QLinearConv", "QLinearMatMul")
+    versions: ClassVar[range] = range(10, 1000)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Weights with one scale, or one for each output channel or column."""
+        x = real(build, node, 0)
+        if node.op_type == "QLinearMatMul":
+            product = build("MatMul", x, real(build, node, 3, axis=-1))
+            return [stored(build, node, product, 6)]
+        bias = biased(build, node, 8, 1.0) if given(node, 8) is not None else None
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+        product = build("Conv", x, real(build, node, 3, axis=0), *([] if bias is None else [bias]), **attributes)
+        return [stored(build, node, product, 6)]
+
+
+class QuantizedGemm(Rewrite):
+    """``alpha * (A' B' + C)`` with C in int32, quantized where there is a scale for it."""
+
+    name: ClassVar[str] = "quantized Gemm between float ones"
+    gives_steps: ClassVar[bool] = True
+    op_types: ClassVar[Sequence[str]] = ("QGemm",)
+    domain: ClassVar[str] = MICROSOFT
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Weights with one scale, or one for each column of the product."""
+        transposed = node.attributes.get_int("transB", 0)
+        alpha = node.attributes.get_float("alpha", 1.0)
+        operands = [real(build, node, 0), real(build, node, 3, axis=0 if transposed else 1)]
+        if given(node, 6) is not None:
+            operands.append(biased(build, node, 6, alpha))
+        product = build("Gemm", *operands, alpha=alpha, transA=node.attributes.get_int("transA", 0), transB=transposed)
+        return [product if given(node, 7) is None else stored(build, node, product, 7)]
+
+
+class QuantizedElementwise(Rewrite):
+    """Sums, products, activations and averages."""
+
+    name: ClassVar[str] = "quantized operator between float ones"
+    gives_steps: ClassVar[bool] = True
+    op_types: ClassVar[Sequence[str]] = (
+        "QLinearAdd",
+        "QLinearMul",
+        "QLinearSigmoid",
+        "QLinearLeakyRelu",
+        "QLinearSoftmax",
+        "QLinearAveragePool",
+        "QLinearGlobalAveragePool",
+    )
+    domain: ClassVar[str] = MICROSOFT
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """With channels second."""
+        operator = node.op_type.removeprefix("QLinear")
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+        if attributes.pop("channels_last", 0):
+            raise InapplicableError("its channels come last")
+        if operator in ("Add", "Mul"):
+            return [stored(build, node, build(operator, real(build, node, 0), real(build, node, 3)), 6)]
+        x = real(build, node, 0)
+        if operator == "Softmax" and int(attributes.pop("opset", 13)) < ALONG_AN_AXIS:
+            rank = len(shape_of(node.inputs[0]))
+            if int(attributes.get("axis", 1)) % rank != rank - 1:
+                raise InapplicableError("it normalizes several axes at once")
+        return [stored(build, node, build(operator, x, **attributes), 3)]
+
+
+class QuantizedChoice(Rewrite):
+    """Tensors one after the other, and one of two by a condition."""
+
+    name: ClassVar[str] = "quantized choice between float ones"
+    gives_steps: ClassVar[bool] = True
+    op_types: ClassVar[Sequence[str]] = ("QLinearConcat", "QLinearWhere")
+    domain: ClassVar[str] = MICROSOFT
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Of any number of tensors."""
+        if node.op_type == "QLinearWhere":
+            chosen = build("Where", node.inputs[0], real(build, node, 1), real(build, node, 4))
+            return [stored(build, node, chosen, 7)]
+        parts = [real(build, node, place) for place in range(2, len(node.inputs), 3)]
+        return [stored(build, node, build("Concat", *parts, axis=node.attributes.get_int("axis")), 0)]
+
+
+class StandardQuantization(Rewrite):
+    """QuantizeLinear and DequantizeLinear as the standard has them, of 8-bit integers."""
+
+    name: ClassVar[str] = "quantization by the standard's operators"
+    gives_steps: ClassVar[bool] = True
+    op_types: ClassVar[Sequence[str]] = ("QuantizeLinear", "DequantizeLinear")
+    domain: ClassVar[str] = MICROSOFT
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """One scale, or scales along an axis."""
+        scale = constant_of(node, 1)
+        if scale is None or scale.size > 1:
+            raise InapplicableError("it has several scales, or scales that are computed")
+        if node.op_type == "DequantizeLinear":
+            return [real(build, node, 0)]
+        x = node.inputs[0]
+        assert x is not None
+        return [stored(build, node, x, 1)]
+
+
+def given(node: ir.Node, place: int) -> ir.Value | None:
+    """An input; None where it is left out."""
+    return node.inputs[place] if place < len(node.inputs) else None
+
+
+def real(build: NodeBuilder, node: ir.Node, place: int, axis: int = 0) -> ir.Value:
+    """The real numbers of a quantized input, which its scale and its zero point follow.
+
+    Args:
+        build: Makes the nodes.
+        node: What has the input.
+        place: Which of its inputs it is.
+        axis: Along which scales stand, where there are several.
+    """
+    x, scale, zero_point = (given(node, at) for at in range(place, place + 3))
+    dtype = next((value.dtype for value in (x, zero_point) if value is not None and value.dtype is not None), None)
+    if x is None or scale is None or scale.shape is None or dtype is None:
+        raise InapplicableError("what it is fed is not known")
+    if not _is_many(scale) and dtype.itemsize == 1:
+        return build("DequantizeLinear", x, single(build, scale), single(build, zero_point))
+    if not _is_many(scale) and (zero_point is None or not _is_many(zero_point)):
+        numbers = build.cast(x, ir.DataType.FLOAT)
+        moved = numbers if zero_point is None else build("Sub", numbers, build.cast(zero_point, ir.DataType.FLOAT))
+        return build("Mul", moved, scale)
+    rank = len(shape_of(x))
+    if scale.shape.rank() > 1:
+        raise InapplicableError("its scales have several dimensions")
+    if dtype.itemsize == 1 and build.opset >= ALONG_AN_AXIS:
+        return build("DequantizeLinear", x, scale, along(build, zero_point, scale), axis=axis % rank)
+    others = [each for each in range(rank) if each != axis % rank]
+    numbers = build.cast(x, ir.DataType.FLOAT)
+    if zero_point is not None:
+        zeros = build.cast(zero_point, ir.DataType.FLOAT)
+        numbers = build("Sub", numbers, build.unsqueeze(zeros, others) if _is_many(zero_point) else zeros)
+    return build("Mul", numbers, build.unsqueeze(scale, others) if _is_many(scale) else scale)
+
+
+def stored(build: NodeBuilder, node: ir.Node, x: ir.Value, place: int) -> ir.Value:
+    """Real numbers quantized as the scale and the zero point tell that stand at a place among the inputs."""
+    scale, zero_point = given(node, place), given(node, place + 1)
+    if scale is None or zero_point is None or scale.shape is None or _is_many(scale):
+        raise InapplicableError("its result has no scale, or several")
+    if zero_point.dtype is None or zero_point.dtype.itemsize == 1:
+        return build("QuantizeLinear", x, single(build, scale), single(build, zero_point))
+    if zero_point.dtype not in (ir.DataType.INT16, ir.DataType.UINT16):
+        raise InapplicableError(f"it makes {zero_point.dtype}")
+    limits = np.iinfo(zero_point.dtype.numpy())
+    rounded = build("Round", build("Div", x, scale))
+    moved = build("Add", rounded, build.cast(zero_point, ir.DataType.FLOAT))
+    return build.cast(build("Clip", moved, np.float32(limits.min), np.float32(limits.max)), zero_point.dtype)
+
+
+def biased(build: NodeBuilder, node: ir.Node, place: int, alpha: float) -> ir.Value:
+    """Real numbers of a bias in int32: its scale is the product of those of both operands, times alpha."""
+    bias, x_scale, w_scale = given(node, place), given(node, 1), given(node, 4)
+    assert bias is not None
+    scale = build("Mul", x_scale, w_scale)
+    return build(
+        "Mul", build.cast(bias, ir.DataType.FLOAT), scale if alpha == 1 else build("Mul", scale, np.float32(alpha))
+    )
+
+
+def single(build: NodeBuilder, value: ir.Value | None) -> ir.Value | None:
+    """One number as a scalar, which DequantizeLinear wants where there is one scale."""
+    if value is None or value.shape is None or value.shape.rank() == 0:
+        return value
+    return build.squeeze(value, [0])
+
+
+def along(build: NodeBuilder, zero_point: ir.Value | None, scale: ir.Value) -> ir.Value | None:
+    """Zero points as many as there are scales."""
+    if zero_point is None or _is_many(zero_point) or not _is_many(scale):
+        return zero_point
+    assert scale.shape is not None
+    return build("Expand", zero_point, [int(size) for size in scale.shape.numpy()])
+
+
+def _is_many(value: ir.Value) -> bool:
+    return value.shape is not None and value.shape.rank() > 0 and value.shape.numpy() != (1,)
