@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from edgekit.errors import RequirementError
 from edgekit.processes import supervision
 
-_alone = threading.Lock()
+_alone = threading.RLock()
 
 
 class CrashError(RequirementError):
