@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.arithmetic import constant_of, shape_of
+from edgekit.rewrites.arithmetic import shape_of
 
 MICROSOFT = "com.microsoft"
 ALONG_AN_AXIS = 13
@@ -110,26 +110,6 @@ class QuantizedChoice(Rewrite):
         return [stored(build, node, build("Concat", *parts, axis=node.attributes.get_int("axis")), 0)]
 
 
-class StandardQuantization(Rewrite):
-    """QuantizeLinear and DequantizeLinear as the standard has them, of 8-bit integers."""
-
-    name: ClassVar[str] = "quantization by the standard's operators"
-    gives_steps: ClassVar[bool] = True
-    op_types: ClassVar[Sequence[str]] = ("QuantizeLinear", "DequantizeLinear")
-    domain: ClassVar[str] = MICROSOFT
-
-    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """One scale, or scales along an axis."""
-        scale = constant_of(node, 1)
-        if scale is None or scale.size > 1:
-            raise InapplicableError("it has several scales, or scales that are computed")
-        if node.op_type == "DequantizeLinear":
-            return [real(build, node, 0)]
-        x = node.inputs[0]
-        assert x is not None
-        return [stored(build, node, x, 1)]
-
-
 def given(node: ir.Node, place: int) -> ir.Value | None:
     """An input; None where it is left out."""
     return node.inputs[place] if place < len(node.inputs) else None
@@ -150,10 +130,6 @@ def real(build: NodeBuilder, node: ir.Node, place: int, axis: int = 0) -> ir.Val
         raise InapplicableError("what it is fed is not known")
     if not _is_many(scale) and dtype.itemsize == 1:
         return build("DequantizeLinear", x, single(build, scale), single(build, zero_point))
-    if not _is_many(scale) and (zero_point is None or not _is_many(zero_point)):
-        numbers = build.cast(x, ir.DataType.FLOAT)
-        moved = numbers if zero_point is None else build("Sub", numbers, build.cast(zero_point, ir.DataType.FLOAT))
-        return build("Mul", moved, scale)
     rank = len(shape_of(x))
     if scale.shape.rank() > 1:
         raise InapplicableError("its scales have several dimensions")
@@ -172,14 +148,9 @@ def stored(build: NodeBuilder, node: ir.Node, x: ir.Value, place: int) -> ir.Val
     scale, zero_point = given(node, place), given(node, place + 1)
     if scale is None or zero_point is None or scale.shape is None or _is_many(scale):
         raise InapplicableError("its result has no scale, or several")
-    if zero_point.dtype is None or zero_point.dtype.itemsize == 1:
-        return build("QuantizeLinear", x, single(build, scale), single(build, zero_point))
-    if zero_point.dtype not in (ir.DataType.INT16, ir.DataType.UINT16):
+    if zero_point.dtype is not None and zero_point.dtype.itemsize != 1:
         raise InapplicableError(f"it makes {zero_point.dtype}")
-    limits = np.iinfo(zero_point.dtype.numpy())
-    rounded = build("Round", build("Div", x, scale))
-    moved = build("Add", rounded, build.cast(zero_point, ir.DataType.FLOAT))
-    return build.cast(build("Clip", moved, np.float32(limits.min), np.float32(limits.max)), zero_point.dtype)
+    return build("QuantizeLinear", x, single(build, scale), single(build, zero_point))
 
 
 def biased(build: NodeBuilder, node: ir.Node, place: int, alpha: float) -> ir.Value:

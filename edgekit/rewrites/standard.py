@@ -80,6 +80,5 @@ class StandardRewrites(RewriteSet):
             quantized_operators.QuantizedGemm(),
             quantized_operators.QuantizedElementwise(),
             quantized_operators.QuantizedChoice(),
-            quantized_operators.StandardQuantization(),
             Definition(),
         )

@@ -23,26 +23,13 @@ from edgekit.operators.departures import (
     has_input,
     static_sizes,
 )
+from edgekit.rewrites.quantized_operators import MICROSOFT, QuantizedChoice, QuantizedElementwise
 
 AXES_FORGOTTEN = range(13, 18)
 """Opsets in which two reductions have their axes as an attribute, and OpenVINO looks for an input."""
 
 LANES = 16
 """Channels that its kernel for averages takes at a time on AVX-512, and 8 on AVX2."""
-
-MICROSOFT = "com.microsoft"
-MICROSOFT_QUANTIZED = (
-    "QLinearAdd",
-    "QLinearAveragePool",
-    "QLinearConcat",
-    "QLinearGlobalAveragePool",
-    "QLinearLeakyRelu",
-    "QLinearMul",
-    "QLinearSigmoid",
-    "QLinearSoftmax",
-    "QLinearWhere",
-)
-"""Operators of ONNX Runtime's on quantized tensors."""
 
 AXIS_IS_AN_INPUT = 20
 """Since this opset DFT takes its axis as an input, not as an attribute."""
@@ -90,10 +77,6 @@ def _rank(value: ir.Value | None) -> int | None:
 def _has_scales(node: ir.Node, _: int) -> bool:
     sizes = static_sizes(node.inputs[4])
     return sizes is None or bool(np.prod(sizes) != 1)
-
-
-def _has_one_scale(node: ir.Node, _: int) -> bool:
-    return not _has_scales(node, _)
 
 
 def _always(_: ir.Node, __: int) -> bool:
@@ -166,6 +149,7 @@ def _mode_is(mode: str) -> Callable[[ir.Node, int], bool]:
     return lambda node, _: node.attributes.get_string("mode", "") == mode
 
 
+ON_QUANTIZED = (*QuantizedElementwise.op_types, *QuantizedChoice.op_types)
 MISREADINGS = (
     Departure(("Attention",), _windowed, "it ignores the window"),
     Departure(("Attention",), _causal_with_past_and_mask, "it misplaces a causal mask beside another mask and a past"),
@@ -177,10 +161,7 @@ MISREADINGS = (
     Departure(("LSTM",), _has_peepholes, "it ignores peepholes"),
     Departure(("QLinearConv",), _has_scales, "it takes the weights' scales for those of the input's channels"),
     Departure(("QLinearMatMul",), _has_scales, "it takes one scale for the weights"),
-    Departure(("QLinearConv", "QLinearMatMul"), _has_one_scale, "some products of integers on one thread"),
-    Departure(
-        MICROSOFT_QUANTIZED, _always, "it cuts off what it should round, and wraps around", domain="com.microsoft"
-    ),
+    Departure(ON_QUANTIZED, _always, "it cuts off what it should round, and wraps around", MICROSOFT),
     Departure(("ReduceL1", "ReduceLogSum"), _has_axes_that_it_forgets, "it reduces all axes at opsets 13 to 17"),
     Departure(("ReduceLogSumExp",), _has_elements, "its exponentials overflow, or vanish"),
     Departure(("ReduceMax",), _reduces_nothing, "it makes the least finite number of nothing, not minus infinity"),

@@ -9,7 +9,8 @@ fast, at 31 dB in place of 115. A network can tell it not to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,9 +21,9 @@ from edgekit.instruction_sets import WITHOUT_VNNI, own_set
 from edgekit.model import Model, node_name
 from edgekit.rewrite import OPSETS, InapplicableError, Rewrite
 from edgekit.rewrites.application import rewritten
+from edgekit.rewrites.quantized_operators import MICROSOFT, QuantizedProduct
 
 OP_TYPE = "QuantizeLinear"
-MICROSOFT = "com.microsoft"
 STORED = ("i8", "u8", "i4", "u4")
 """Element types of weights with which the plugin quantizes activations by itself."""
 
@@ -77,14 +78,23 @@ class OthersWrittenOut(WrittenOut):
 
 def with_rounding_written_out(model: Model) -> Model:
     """The model without operators that quantize, as far as they can be written out; the same where it has none."""
-    names = [node_name(node) for node in model.graph.all_nodes() if _quantizes(node)]
-    if not names:
-        return model
-    return rewritten(model, lambda candidate: _left(candidate, names), [WrittenOut(), OthersWrittenOut()]).model
+    for among, rewrites in ((_multiplies, [QuantizedProduct()]), (_quantizes, [WrittenOut(), OthersWrittenOut()])):
+        names = _names(model, among)
+        if names:
+            model = rewritten(model, partial(_left, among, names), rewrites).model
+    return model
 
 
-def _left(model: Model, names: Sequence[str]) -> list[str]:
-    return [node_name(node) for node in model.graph.all_nodes() if _quantizes(node) and node_name(node) in names]
+def _left(among: Callable[[ir.Node], bool], names: Sequence[str], model: Model) -> list[str]:
+    return [name for name in _names(model, among) if name in names]
+
+
+def _names(model: Model, among: Callable[[ir.Node], bool]) -> list[str]:
+    return [node_name(node) for node in model.graph.all_nodes() if among(node)]
+
+
+def _multiplies(node: ir.Node) -> bool:
+    return node.op_type in QuantizedProduct.op_types and not node.domain
 
 
 def _quantizes(node: ir.Node) -> bool:

@@ -245,6 +245,46 @@ def test_operators_on_quantized_tensors_are_put_right(operator: str, quantized_f
     assert np.abs(got.astype(int) - expected).max() <= 1
 
 
+PRODUCTS = {
+    "a convolution of as many channels as it has": (
+        "(uint8[1, 4, 6, 6] a, int8[4, 4, 1, 1] w) => (uint8[1, 4, 6, 6] y)",
+        "QLinearConv",
+        {"a": (1, 4, 6, 6), "w": (4, 4, 1, 1)},
+    ),
+    "a matrix product": (
+        "(uint8[5, 8] a, int8[8, 4] w) => (uint8[5, 4] y)",
+        "QLinearMatMul",
+        {"a": (5, 8), "w": (8, 4)},
+    ),
+}
+
+
+@pytest.mark.parametrize(("signature", "op_type", "shapes"), PRODUCTS.values(), ids=PRODUCTS)
+def test_products_with_a_scale_a_channel_are_put_right(
+    signature: str, op_type: str, shapes: dict[str, tuple[int, ...]], tmp_path: Path
+) -> None:
+    model = parsed(
+        f"{signature} "
+        "<float s = {0.0213}, uint8 z = {120}, float[4] t = {0.001, 0.03, 0.002, 0.01},"
+        " int8[4] zeros = {0, 0, 0, 0}, float r = {0.0973}, uint8 to = {128}>"
+        f"{{ y = {op_type} (a, s, z, w, t, zeros, r, to) }}",
+        13,
+    )
+    weights = RANDOM.integers(-127, 128, shapes["w"]).astype(np.int8)
+    feeds = {"a": RANDOM.integers(0, 256, shapes["a"]).astype(np.uint8)}
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    del model.graph.input[1]
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    expected = session.run(None, feeds)[0].astype(int)
+    try:
+        is_right = bool(np.abs(as_openvino_reads_it(model, feeds).astype(int) - expected).max() <= 1)
+    except RuntimeError:  # it refuses the product
+        is_right = False
+    assert not is_right, "OpenVINO has learned it, and the entry can go"
+    got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
+    assert np.abs(got.astype(int) - expected).max() <= 1
+
+
 EQUAL_CHANNELS = """(float[1, 64, 13, 13] x) => (float[1, 1004, 1, 1] y) <int64[4] s = {1004, 64, 1, 1}> {
     w = ConstantOfShape <value = float[1] {1}> (s)
     c = Conv (x, w)

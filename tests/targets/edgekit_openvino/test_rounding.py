@@ -32,9 +32,8 @@ def saved(path: Path, nodes: list[Any], shape: list[int], constants: dict[str, n
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(array, name) for name, array in constants.items()],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-    model.ir_version = 8
-    onnx.save(model, path)
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
     return path
 
 
@@ -68,6 +67,30 @@ def test_ties_and_what_is_too_large(tmp_path: Path, dtype: type[np.integer]) -> 
     found = edgekit_openvino.load(out).run({"x": x})["y"]
     np.testing.assert_array_equal(found, by_onnxruntime(path, x))
     assert not re.search('destination_type="[iu]8"', out.read_text()), "made integers, which are widened at once"
+
+
+def test_sixteen_bits_of_onnx_runtimes_own_operators(tmp_path: Path) -> None:
+    constants = {"scale": np.float32(0.001), "zero": np.array(30000, np.uint16)}
+    path = saved(tmp_path / "m.onnx", pair("y", "x", "scale", "zero", domain="com.microsoft"), [1, 5], constants)
+    x = np.array([[-500, -1.23449, 0, 12.3456, 500]], np.float32)
+    out = tmp_path / "m.xml"
+    edgekit_openvino.convert(written_out(path).proto(), out)
+    found, a_hundredth_of_a_step = edgekit_openvino.load(out).run({"x": x})["y"], 1e-5
+    np.testing.assert_allclose(found, by_onnxruntime(path, x), rtol=0, atol=a_hundredth_of_a_step)
+
+
+def test_a_quantized_convolution_is_written_out_too(tmp_path: Path) -> None:
+    before, after = pair("a", "x", "s", "z"), helper.make_node("DequantizeLinear", ["b", "r", "z"], ["y"])
+    product = helper.make_node("QLinearConv", ["a_q", "s", "z", "w", "t", "z", "r", "z"], ["b"], name="product")
+    constants = {"s": np.float32(0.0213), "t": np.float32(0.0317), "r": np.float32(0.0973), "z": np.uint8(120)}
+    weights = {"w": RNG.integers(0, 256, (4, 3, 3, 3)).astype(np.uint8)}
+    path = saved(tmp_path / "m.onnx", [before[0], product, after], [1, 3, 8, 8], {**constants, **weights})
+    model = written_out(path)
+    assert all(node.op_type != "QLinearConv" for node in model.graph)
+    out, x = tmp_path / "m.xml", RNG.standard_normal((1, 3, 8, 8)).astype(np.float32)
+    edgekit_openvino.convert(model.proto(), out)
+    apart = np.abs(edgekit_openvino.load(out).run({"x": x})["y"] - by_onnxruntime(path, x))
+    assert apart.max() <= 1.001 * constants["r"]
 
 
 @pytest.mark.parametrize(
