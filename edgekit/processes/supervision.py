@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 
 from edgekit.atomic import remove_abandoned, temporary_folder
 from edgekit.errors import InputError
+from edgekit.processes.attempts import Attempts, restart_text, signal_name
 from edgekit.processes.limits import Limits, Watch, limit_allocations
 from edgekit.progress import Progress
 from edgekit.terminal.foreign_text import escaped
@@ -39,12 +40,6 @@ _SECONDS_BETWEEN_STEPS = 0.5
 GRACE_SECONDS = 7.0
 """How long the child may take to end once it is asked to; native code notices no signal before it returns."""
 _KEPT_OUTPUT = 1 << 14
-MOST_RESTARTS = 6
-"""How often a command is done anew without what ended its process."""
-_CRASHES = tuple(
-    getattr(signal, name) for name in ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE") if hasattr(signal, name)
-)
-"""By which native code ends a process."""
 _PARENT_DIED = 1
 """``PR_SET_PDEATHSIG`` of Linux's ``prctl``."""
 
@@ -69,15 +64,13 @@ class _Told:
     limits: Limits = field(default_factory=Limits)
     subject: str | None = None
     patience: float = 0.0
-    tried: set[str] = field(default_factory=set)
-    """What native code is at; see :func:`edgekit.processes.crashes.guarded`."""
 
 
 _pipe: int | None = None
 _listener: Callable[[Mapping[str, Any]], None] | None = None
 _asked: tuple[int | None, float | None] = None, None
 _last_step = 0.0
-_crashed: dict[str, str] = {}
+_crashed: Mapping[str, str] = {}
 
 
 def tell(**what: Any) -> None:
@@ -89,15 +82,20 @@ def tell(**what: Any) -> None:
             os.write(_pipe, json.dumps(what).encode() + b"\n")
 
 
-def listen(listener: Callable[[Mapping[str, Any]], None], asked: tuple[int | None, float | None]) -> None:
+def listen(
+    listener: Callable[[Mapping[str, Any]], None],
+    asked: tuple[int | None, float | None],
+    crashed: Mapping[str, str],
+) -> None:
     """Makes this a process that another one than the first watches: one of several that work side by side.
 
     Args:
         listener: Takes what would be told the supervising process.
         asked: The limits that were asked for there; see :func:`asked_limits`.
+        crashed: What ended processes of the same work before, and by which signal.
     """
-    global _listener
-    _listener = listener
+    global _listener, _crashed
+    _listener, _crashed = listener, crashed
     set_limits(*asked)
 
 
@@ -170,6 +168,7 @@ class _Supervisor:
     def __init__(self, temporary: Path | None) -> None:
         self._temporary = temporary
         self._told = _Told()
+        self._attempts = Attempts()
         self._output = b""
         self._unread = b""
         self._forwarded: dict[int, float] = {}  # when the child was first asked to end, by signal
@@ -181,12 +180,9 @@ class _Supervisor:
                 os.fstat(number)
                 continue
             os.open(os.devnull, os.O_RDWR)
-        for _ in range(MOST_RESTARTS):
-            code, broken = self._done_once(work)
-            if broken is not None or not self._takes_note(code):
-                break
+        code, broken = self._done_once(work)
+        while broken is None and self._does_without(code):
             self._told, self._output, self._unread = _Told(), b"", b""
-        else:
             code, broken = self._done_once(work)
         if broken is None and self._told.exit_code is not None:
             return self._told.exit_code
@@ -220,16 +216,17 @@ class _Supervisor:
                     remove_abandoned(folder)
         return os.waitstatus_to_exitcode(status), broken
 
-    def _takes_note(self, code: int) -> bool:
+    def _does_without(self, code: int) -> bool:
         """Whether native code ended the child at something that was guarded, which the work can do without."""
-        if self._told.exit_code is not None or self._forwarded or -code not in _CRASHES or not self._told.tried:
+        global _crashed
+        if self._told.exit_code is not None or self._forwarded:
             return False
-        name = _signal_name(-code)
-        # What else was tried at that moment may be innocent: from now on it is one thing at a time.
-        _crashed.update(dict.fromkeys(self._told.tried, name) if len(self._told.tried) == 1 else {"several": name})
-        text = f"stage {self._told.stage}: a form of the model ended the process by {name}; starting again without it"
+        name = self._attempts.crashed(code)
+        if name is None:
+            return False
+        _crashed = self._attempts.ended
         with suppress(OSError):
-            os.write(2, f"warning: {text}\n".encode())
+            os.write(2, f"warning: {restart_text(self._told.stage, name)}\n".encode())
         return True
 
     def _wait(self, told: int, printed: int) -> tuple[int, InputError | None]:
@@ -256,7 +253,7 @@ class _Supervisor:
     def _interrupted(self) -> InputError:
         """The error where the child was asked to end, by the signal that came first."""
         first = min(self._forwarded, key=lambda number: self._forwarded[number])
-        told = "interrupted" if first == signal.SIGINT else f"ended by {_signal_name(first)}"
+        told = "interrupted" if first == signal.SIGINT else f"ended by {signal_name(first)}"
         return InputError(told, hint="nothing was left behind")
 
     def _read(self, reading: list[int], printed: int, seconds: float) -> list[int]:
@@ -282,8 +279,7 @@ class _Supervisor:
             self._told.exit_code = message.get("exit_code", self._told.exit_code)
             self._told.subject = message.get("subject", self._told.subject)
             self._told.patience = message.get("patience", 0.0)
-            self._told.tried |= {message["begun"]} if "begun" in message else set()
-            self._told.tried -= {message.get("done")}
+            self._attempts.hear(message)
             if "folder" in message:
                 self._told.folders.append(Path(message["folder"]))
             if "limits" in message:
@@ -301,7 +297,7 @@ class _Supervisor:
             )
         if self._forwarded:  # before the child could say so itself
             return self._interrupted()
-        how = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+        how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
         return StageDiedError(
             f"stage {stage}: the process that ran it {how}",
             subject=self._told.subject,
@@ -386,13 +382,6 @@ def _end_with_parent(parent: int) -> None:
 def _block_signals() -> set[Any]:
     """Puts signals off until both processes know what to do with them; returns what was blocked before."""
     return signal.pthread_sigmask(signal.SIG_BLOCK, set(_ENDING_SIGNALS))
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 @contextmanager

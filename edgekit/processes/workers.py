@@ -1,5 +1,7 @@
 """Does jobs in processes of their own, several at a time: one that fails, or whose process dies, ends no other.
 
+A job whose process native code ended where the job can do without (:mod:`edgekit.processes.crashes`) is done anew.
+
 A job is anything that can be pickled and called with a :class:`~edgekit.terminal.progress.Progress`. Each gets a fresh
 process, which ends when this one ends, however that happens: it notices when the other end of its connection is closed.
 """
@@ -23,6 +25,7 @@ from typing import Any, NoReturn
 
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.processes import supervision
+from edgekit.processes.attempts import Attempts, restart_text, signal_name
 from edgekit.processes.limits import Limits, Watch
 from edgekit.progress import Progress
 from edgekit.terminal.board import Board
@@ -61,10 +64,13 @@ class _Running:
     """A job in its process."""
 
     name: str
+    job: Job
     process: SpawnProcess
     connection: Connection
     start: float
     watch: Watch
+    attempts: Attempts
+    stage: str = "start"
     limits: Limits = field(default_factory=Limits)
     patience: float = 0.0
     ended: bool = False
@@ -89,7 +95,9 @@ def run_jobs(jobs: Sequence[tuple[str, Job]], count: int, board: Board, explain:
     try:
         while waiting or running:
             while waiting and len(running) < count:
-                running.append(_started(*waiting.popleft(), board, explain))
+                name, job = waiting.popleft()
+                board.started(name)
+                running.append(_started(name, job, explain, Attempts()))
             ready = wait([one.connection for one in running], SECONDS_BETWEEN_LOOKS)
             supervision.tell_step()  # each of them is watched here
             for one in running:
@@ -101,6 +109,10 @@ def run_jobs(jobs: Sequence[tuple[str, Job]], count: int, board: Board, explain:
                     one.watch.progressed(one.patience)
                     continue
                 running.remove(one)
+                again = _anew(one, board, explain)
+                if again is not None:
+                    running.append(again)
+                    continue
                 results[one.name] = _result(one)
                 failure = results[one.name]
                 board.finished(one.name, time.monotonic() - one.start, None if failure is None else failure.text)
@@ -117,16 +129,31 @@ def run_jobs(jobs: Sequence[tuple[str, Job]], count: int, board: Board, explain:
     return results
 
 
-def _started(name: str, job: Job, board: Board, explain: Explain) -> _Running:
+def _started(name: str, job: Job, explain: Explain, attempts: Attempts) -> _Running:
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=_work, args=(there, job, explain, supervision.asked_limits()), name=name)
-    board.started(name)
+    arguments = there, job, explain, supervision.asked_limits(), attempts.ended
+    process = context.Process(target=_work, args=arguments, name=name)
     with _interrupts_put_off():
         process.start()
     there.close()
     assert process.pid is not None  # it has started
-    return _Running(name, process, here, time.monotonic(), Watch(process.pid))
+    return _Running(name, job, process, here, time.monotonic(), Watch(process.pid), attempts)
+
+
+def _anew(one: _Running, board: Board, explain: Explain) -> _Running | None:
+    """A process that does the job without what ended the last one; None where it ended otherwise."""
+    if one.ended or one.failure is not None:
+        return None
+    one.process.join(GRACE_SECONDS)
+    ended_by = one.attempts.crashed(one.process.exitcode or 0)
+    if ended_by is None:
+        return None
+    one.connection.close()
+    board.warn(one.name, restart_text(one.stage, ended_by))
+    again = _started(one.name, one.job, explain, one.attempts)
+    again.start = one.start
+    return again
 
 
 @contextmanager
@@ -167,7 +194,10 @@ def _heard(one: _Running, board: Board) -> bool:
         (what,) = rest
         one.patience = what.get("patience", 0.0)
         one.limits = Limits(**what["limits"]) if "limits" in what else one.limits
+        one.attempts.hear(what)
         return True
+    if kind == "stage":
+        (one.stage,) = rest
     getattr(board, kind)(one.name, *rest)
     return True
 
@@ -182,7 +212,7 @@ def _result(one: _Running) -> Failure | None:
     if one.ended or one.failure is not None:
         return one.failure
     code = one.process.exitcode or 0
-    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
     return Failure.of(
         InputError(
             f"its process {how}",
@@ -229,9 +259,15 @@ class _ToldProgress(Progress):
         self._connection.send(("warn", text))
 
 
-def _work(connection: Connection, job: Job, explain: Explain, asked: tuple[int | None, float | None]) -> None:
+def _work(
+    connection: Connection,
+    job: Job,
+    explain: Explain,
+    asked: tuple[int | None, float | None],
+    crashed: Mapping[str, str],
+) -> None:
     """What a process does."""
-    supervision.listen(lambda what: connection.send(("told", what)), asked)
+    supervision.listen(lambda what: connection.send(("told", what)), asked, crashed)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # where Ctrl-C could not be kept from this process
     try:
         signal.signal(signal.SIGTERM, _interrupt)

@@ -57,6 +57,7 @@ from edgekit.atomic import atomic_directory
 from edgekit.terminal.board import PlainBoard
 from edgekit.cli._errors import as_edgekit_error
 from edgekit.errors import OpGap, UnsupportedOpsError
+from edgekit.processes.crashes import CrashError, guarded
 from edgekit.processes.workers import run_jobs
 
 def die(progress):
@@ -77,6 +78,19 @@ def write(progress):
 def stubborn(progress):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     write(progress)
+
+def crash(progress):
+    with progress.stage("quantize"):
+        try:
+            with guarded("int8"):
+                os.kill(os.getpid(), signal.SIGSEGV)
+        except CrashError as error:
+            print("crash:", error.message, error.found, flush=True)
+
+def crash_anywhere(progress):
+    with guarded("int8"):
+        pass
+    os.kill(os.getpid(), signal.SIGSEGV)
 
 def well(progress):
     pass
@@ -142,6 +156,18 @@ def test_a_process_that_dies_is_a_failure_of_its_job_alone(tmp_path: Path) -> No
             "well: done",
         ]
     )
+
+
+def test_a_job_is_done_anew_without_what_crashed(tmp_path: Path) -> None:
+    out, err = started(tmp_path, "crash", "crash_anywhere", "well").communicate(timeout=60)
+    lines = out.splitlines()
+    assert "crash: it ended the process SIGSEGV" in lines
+    assert {"crash: done", "well: done"} < set(lines)
+    assert "crash_anywhere: 2 crash_anywhere: its process was ended by SIGSEGV" in lines
+    warnings = [line for line in err.splitlines() if "warning" in line]
+    assert warnings == [
+        "warning: crash: stage quantize: a form of the model ended the process by SIGSEGV; starting again without it"
+    ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
