@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from edgekit_coreai.translation.apple import bindings, dialect
-from edgekit_coreai.translation.builder import Builder, Tensor, tensor_type
+from edgekit_coreai.translation.builder import Builder
+from edgekit_coreai.translation.tensors import Tensor, tensor_type
 from edgekit_mlruntime.program import TensorType
 
 ENTRY, PIXELS_ENTRY = "picture", "pixels"

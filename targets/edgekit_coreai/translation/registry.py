@@ -24,7 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from edgekit_coreai.translation.builder import Builder, Tensor
+from edgekit_coreai.translation.builder import Builder
+from edgekit_coreai.translation.tensors import Tensor
 from edgekit_mlruntime.program import ListType, TensorType, ValueType
 
 Ints = tuple[int, ...]

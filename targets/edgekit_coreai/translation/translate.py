@@ -10,9 +10,10 @@ import numpy as np
 
 from edgekit.errors import InternalError, OpGap, UnsupportedOpsError
 from edgekit_coreai.translation.apple import authoring, dialect
-from edgekit_coreai.translation.builder import Builder, Tensor, element_type, named, tensor_type
+from edgekit_coreai.translation.builder import Builder, named
 from edgekit_coreai.translation.picture import add_entries
 from edgekit_coreai.translation.registry import Call, CannotTranslate, Lowering, Parameter, find_lowering
+from edgekit_coreai.translation.tensors import Tensor, element_type, tensor_type
 from edgekit_mlruntime.program import (
     Binding,
     Block,

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 import ml_dtypes
 import numpy as np
 
-from edgekit_coreai.translation.builder import Builder, Tensor, element_type
+from edgekit_coreai.translation.builder import Builder
 from edgekit_coreai.translation.registry import Call, CannotTranslate, Ints, lowering
+from edgekit_coreai.translation.tensors import Tensor, element_type
 from edgekit_mlruntime.registry import find_kernel
 from edgekit_mlruntime.weights import unpack_bits
 

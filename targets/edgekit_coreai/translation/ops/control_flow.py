@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgekit_coreai.translation.builder import Builder, Tensor, element_type
+from edgekit_coreai.translation.builder import Builder
 from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
+from edgekit_coreai.translation.tensors import Tensor, element_type
 from edgekit_mlruntime.program import ListType, TensorType
 
 

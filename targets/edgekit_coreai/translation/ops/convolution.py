@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgekit_coreai.translation.builder import INT_MAX, Builder, Tensor
+from edgekit_coreai.translation.builder import INT_MAX, Builder
 from edgekit_coreai.translation.ops.windows import Padding, extents, padding_of, split
 from edgekit_coreai.translation.registry import Call, CannotTranslate, Ints, lowering
+from edgekit_coreai.translation.tensors import Tensor
 
 
 def _with_bias(b: Builder, x: Tensor, bias: Tensor | None) -> Tensor:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_coreai.translation.builder import Builder, Tensor, element_type
+from edgekit_coreai.translation.builder import Builder
 from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
+from edgekit_coreai.translation.tensors import Tensor, element_type
 
 _SPLAT = 4096
 """Elements up to which a tensor of one number is stored; a larger one is made by broadcasting it."""

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgekit_coreai.translation.builder import Builder, Tensor
+from edgekit_coreai.translation.builder import Builder
 from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
+from edgekit_coreai.translation.tensors import Tensor
 
 
 @lowering("gather")

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from edgekit_coreai.translation.builder import Builder, Tensor
+from edgekit_coreai.translation.builder import Builder
 from edgekit_coreai.translation.ops.activation import normalized_exponentials
 from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
+from edgekit_coreai.translation.tensors import Tensor
 
 
 def _swapped(b: Builder, x: Tensor) -> Tensor:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_coreai.translation.builder import Builder, Tensor, element_type
+from edgekit_coreai.translation.builder import Builder
 from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
+from edgekit_coreai.translation.tensors import Tensor, element_type
 
 
 @lowering("make_list")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgekit_coreai.translation.builder import Builder, Tensor
+from edgekit_coreai.translation.builder import Builder
 from edgekit_coreai.translation.registry import Call, Ints, lowering
+from edgekit_coreai.translation.tensors import Tensor
 
 
 def _per_channel(b: Builder, values: Tensor, rank: int) -> Tensor:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgekit_coreai.translation.builder import Builder, Tensor
+from edgekit_coreai.translation.builder import Builder
 from edgekit_coreai.translation.ops.convolution import padded
 from edgekit_coreai.translation.ops.windows import Padding, padding_of
 from edgekit_coreai.translation.registry import Call, CannotTranslate, Ints, lowering
+from edgekit_coreai.translation.tensors import Tensor
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from edgekit_coreai.translation.builder import Builder, Tensor
+from edgekit_coreai.translation.builder import Builder
 from edgekit_coreai.translation.ops.elementwise import clamped
 from edgekit_coreai.translation.ops.linear import times_transposed
 from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
+from edgekit_coreai.translation.tensors import Tensor
 
 _Step = Callable[[Tensor, list[Tensor]], list[Tensor]]
 """From what the input contributes to a step, and the states before it, to the states after it; the first is put out."""

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from edgekit_coreai.translation.builder import Builder, Tensor
+from edgekit_coreai.translation.builder import Builder
 from edgekit_coreai.translation.registry import Call, Ints, lowering
+from edgekit_coreai.translation.tensors import Tensor
 
 _Reduction = Callable[[Builder, Tensor, list[int]], Tensor]
 

@@ -6,9 +6,10 @@ import functools
 
 import numpy as np
 
-from edgekit_coreai.translation.builder import Builder, Tensor
+from edgekit_coreai.translation.builder import Builder
 from edgekit_coreai.translation.ops.elementwise import clamped, rounded_down
 from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
+from edgekit_coreai.translation.tensors import Tensor
 
 
 @lowering("resample")

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_coreai.translation.builder import Builder, Tensor
+from edgekit_coreai.translation.builder import Builder
 from edgekit_coreai.translation.registry import Call, CannotTranslate, Ints, lowering
+from edgekit_coreai.translation.tensors import Tensor
 
 
 @lowering("identity")

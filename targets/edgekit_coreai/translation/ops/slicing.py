@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgekit_coreai.translation.builder import INT_MAX, Builder, Tensor
+from edgekit_coreai.translation.builder import INT_MAX, Builder
 from edgekit_coreai.translation.registry import Call, CannotTranslate, Ints, lowering
+from edgekit_coreai.translation.tensors import Tensor
 
 
 def _limits(

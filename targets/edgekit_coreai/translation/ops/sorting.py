@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from edgekit_coreai.translation.builder import Builder, Tensor
+from edgekit_coreai.translation.builder import Builder
 from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
+from edgekit_coreai.translation.tensors import Tensor
 
 
 @lowering("argsort")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgekit_coreai.translation.builder import Builder, Tensor
+from edgekit_coreai.translation.builder import Builder
 from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
+from edgekit_coreai.translation.tensors import Tensor
 
 MOST_TURNS = 64
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgekit_coreai.translation.builder import Tensor
 from edgekit_coreai.translation.registry import CannotTranslate, Ints
+from edgekit_coreai.translation.tensors import Tensor
 
 Padding = list[tuple[int, int]]
 """Elements added before and after each spatial dimension; negative: cut off."""
