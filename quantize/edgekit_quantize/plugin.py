@@ -29,7 +29,7 @@ from edgekit_quantize.prepare.equalize import equalize
 from edgekit_quantize.prepare.hardswish import with_hardswish
 from edgekit_quantize.rounding.shared import SharedRounding
 from edgekit_quantize.schemes import HALF, SCHEMES, different, placement_of
-from edgekit_quantize.search.bench import Bench, Trial
+from edgekit_quantize.search.bench import Bench, Candidate, Trial
 from edgekit_quantize.search.in_float import LayerNoise
 from edgekit_quantize.search.output_noise import noise_of_inputs
 from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, FEW_DECISIONS, LABELS, Scorer, decides
@@ -38,8 +38,9 @@ from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Placement, Settings
 from edgekit_quantize.shared_calibration import calibrated, feeds_of
 from edgekit_quantize.sizing.search import Sizing
-from edgekit_quantize.writing.candidate import Written, write
+from edgekit_quantize.writing.candidate import write
 from edgekit_quantize.writing.float16 import in_half_precision
+from edgekit_quantize.writing.written import Written
 
 MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, BOXES: 0.01, TEXT: 0.01, EMBEDDINGS: 0.01, EXPLAINED: 0.003}
 """What of the metric may be lost where the user names no budget; 0.003 of a signal's power is 25 dB. It is less than
@@ -50,6 +51,8 @@ ENOUGH_TO_SPLIT = 16
 MAX_DROP_OF_EVALUATION = 0.01
 """What may be lost of what the project's evaluation function gives for the float model, as a share of it."""
 
+IN_HALF = "weights in half precision"
+"""The candidate of :data:`HALF`."""
 ROUNDING_DROP = 1e-4
 """What a metric may lose by rounding in float32 that comes in another order."""
 
@@ -142,7 +145,7 @@ def _without_samples(request: QuantizationRequest, model: ir.Model, placement: P
             hint="give a folder of samples, or ask for int8-weights, which needs none",
         )
     (settings,) = placement.candidates.values()
-    written = in_half_precision(model) if request.scheme == HALF else write(model, settings, {})
+    written = in_half_precision(model) if settings.is_half else write(model, settings, {})
     record = {"scheme": request.scheme, "samples": 0, "warnings": []}
     return _written(request, written, {**record, "layers": _layers(request, model, settings, written, {})})
 
@@ -175,10 +178,14 @@ def _search(
     rounding = SharedRounding(model, calibration.tensors, functools.partial(_feeds_once_more, request), told)
 
     def written(settings: Settings, keep_float: Collection[str], adaptive: bool) -> Written:
-        if request.scheme == HALF:
+        if settings.is_half:
             return in_half_precision(model)
         chosen = {**rounding.recurrent(settings), **(rounding.layers(settings, keep_float) if adaptive else {})}
         return write(model, settings, calibration.tensors, keep_float, chosen)
+
+    def in_half() -> Candidate:
+        (settings,) = placement_of(HALF, request.placement).candidates.values()
+        return IN_HALF, settings, written(settings, (), False)
 
     outcome = search(
         bench,
@@ -188,6 +195,7 @@ def _search(
         max_drop,
         auto=request.scheme == "auto",
         choice=request.choice,
+        in_half=in_half if request.scheme == "auto" and request.placement.get("float_weights") == HALF else None,
     )
     best = outcome.best
     if request.explain and best is not None and best.written.restricted and bench.original is not None:
@@ -283,7 +291,8 @@ def _result(
             return None
         trial, scheme = held[0], request.scheme
         if scheme in {"auto", "int8"}:
-            scheme = "int8" if trial.written.quantized else "int8-weights"
+            stored = HALF if trial.settings.is_half else "int8-weights"
+            scheme = "int8" if trial.written.quantized else stored
         curve = [each.as_record() for each in outcome.curve]
         chosen = {"scheme": scheme, "chosen": trial.name, **record, "curve": curve, "layers": layers_of(trial)}
         return replace(_written(request, trial.written, chosen), next_best=functools.partial(first_of, held[1:]))
@@ -314,7 +323,7 @@ def _layers(
     tensors: Mapping[str, TensorStatistics],
 ) -> list[dict[str, Any]]:
     """What became of every layer of a candidate, the largest error first, as plain data."""
-    if request.scheme == HALF:
+    if settings.is_half:
         accounts = largest_error_first(written.accounts)
     else:
         accounts = with_errors(written.accounts, model, settings, tensors)

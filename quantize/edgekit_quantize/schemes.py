@@ -53,7 +53,9 @@ def placement_of(scheme: str, data: Mapping[str, Any]) -> Placement:
         candidates = {"dynamic": replace(stored, layers={**stored.layers, **kinds})}
     elif scheme == HALF:
         preparation = replace(preparation, equalize=False)
-        candidates = {HALF: replace(first, preparation=preparation, layers={}, activation_products=False)}
+        candidates = {
+            HALF: replace(first, preparation=preparation, layers={}, activation_products=False, float_weights=HALF)
+        }
     elif scheme == "int8":
         integer = {name: settings for name, settings in candidates.items() if settings.quantizes_activations}
         candidates = integer or candidates

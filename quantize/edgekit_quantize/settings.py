@@ -23,6 +23,7 @@ SUBJECT = "placement data"
 MODES = ("float", "weights", "input", "both", "dynamic")
 """A layer stays float; only its weights are quantized; its activation input is as well; its output is as well; its
 activation input is quantized by its own range every time (plain matrix products only; for others ``weights``)."""
+FLOATS = ("float32", "float16")
 BESIDE = ("candidates", "name", "refuses", "dynamic", "stored_forms")
 """What stands beside settings in a target's data: what is worth measuring, a candidate's name, schemes that the target
 cannot take with the reasons, the kinds of layers that it computes with ranges of the moment, and the forms in which it
@@ -97,6 +98,10 @@ class Settings:
     fewest_channels: int = 0
     """Convolutions stay float where each output has fewer input channels than this, as that of an image: integer
     kernels leave most of their lanes empty there. Depthwise ones that read what these give stay float too."""
+    float_weights: str = "float32"
+    """How large weights are stored that stay float: ``float32`` or ``float16``, which is for runtimes that widen them
+    once, when they load the model (:mod:`edgekit_quantize.writing.float16`). Where it is ``float16`` and no candidate
+    holds the budget, the model with all of them in half precision is measured too."""
     sums_in_int16: bool = True
     """Whether the products of two neighbouring inputs have to fit into 16 bits together, as large as samples told that
     inputs become (:func:`edgekit_quantize.integers.weights.layer_weights`): x86 processors without VNNI add them so.
@@ -120,6 +125,10 @@ class Settings:
         for name in given:
             if name not in known:
                 raise InternalError(f"no setting {name!r}", subject=SUBJECT, expected=", ".join(sorted(known)))
+        if given.get("float_weights", "float32") not in FLOATS:
+            raise InternalError(
+                f"no type {given['float_weights']!r} for float weights", subject=SUBJECT, expected=", ".join(FLOATS)
+            )
         for kind, mode in given.get("layers", {}).items():
             if mode not in MODES:
                 raise InternalError(f"no mode {mode!r} for {kind}", subject=SUBJECT, expected=", ".join(MODES))
@@ -130,6 +139,11 @@ class Settings:
     def quantizes_activations(self) -> bool:
         """Whether any kind of layer computes with integers, rather than storing its weights as such."""
         return any(mode in ("input", "both") for mode in self.layers.values())
+
+    @property
+    def is_half(self) -> bool:
+        """Whether all weights are stored in half precision, and nothing is quantized."""
+        return self.float_weights == "float16" and not self.layers
 
 
 PREPARES = tuple(field.name for field in fields(Preparation))

@@ -20,7 +20,7 @@ from edgekit_quantize.search.scoring import Score
 from edgekit_quantize.search.timing import MORE_ROUNDS, ROUNDS, Clock, latencies
 from edgekit_quantize.search.workers import Judge, scores
 from edgekit_quantize.settings import Settings
-from edgekit_quantize.writing.candidate import Written
+from edgekit_quantize.writing.written import Written
 
 AT_ONCE = 2
 """How many candidates are built, loaded and timed at once: runtimes do most of it outside of Python, and models take

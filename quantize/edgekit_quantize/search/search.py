@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from edgekit.errors import InputError
-from edgekit_quantize.search.bench import AT_ONCE, Bench, Trial
+from edgekit_quantize.search.bench import AT_ONCE, Bench, Candidate, Trial
 from edgekit_quantize.search.in_float import LayerNoise, cheapest_in_float, spares_much_work
 from edgekit_quantize.settings import Settings
-from edgekit_quantize.writing.candidate import Written
+from edgekit_quantize.writing.written import Written
 
 NOISE = 0.05
 """Two latencies that differ by less than this share are the same: the machine's own noise is as large."""
@@ -113,6 +113,7 @@ def search(
     *,
     auto: bool,
     choice: str | None = None,
+    in_half: Callable[[], Candidate] | None = None,
 ) -> Outcome:
     """Measure the candidates, if it pays bring the fastest near miss into the budget, choose the fastest.
 
@@ -134,6 +135,8 @@ def search(
         max_drop: What may be lost of the metric.
         auto: Whether a candidate that is slower or no smaller than float is out.
         choice: The candidate that is the best whatever the times say; None where they decide.
+        in_half: Writes the model in half precision, which is measured where no other holds the budget; None leaves it
+            out.
 
     Raises:
         edgekit.errors.InputError: The choice is none of those that hold the budget.
@@ -156,13 +159,17 @@ def search(
             if not bench.complete(held[0]):
                 outcome.curve.remove(held[0])
 
+    def time_again_unless_fit() -> None:
+        """A few turns of a quick model, on a machine that does something else too, say little."""
+        if not fit():
+            bench.time_again([trial for trial in outcome.curve if trial.score.drop <= max_drop and trial.is_smaller])
+
     in_reach = max(max_drop, LEAST_BUDGET)
     at_once = len(candidates) if bench.executor is not None else AT_ONCE
     for first in range(0, len(candidates), at_once):
         some = [*candidates.items()][first : first + at_once]
         outcome.curve += bench.measured([(name, settings, write(settings, (), False)) for name, settings in some])
-    if not fit():  # a few turns of a quick model, on a machine that does something else too, say little
-        bench.time_again([trial for trial in outcome.curve if trial.score.drop <= max_drop and trial.is_smaller])
+    time_again_unless_fit()
     complete_best()
     to_beat = WORTH_A_RESCUE * max((trial.speedup for trial in fit()), default=0.0)
     near = [trial for trial in outcome.curve if _is_near_miss(trial, max_drop)]
@@ -309,6 +316,10 @@ def search(
     held = ranked()
     if held and choice is None and not held[0].written.quantized and held[0].size <= LARGEST_REFINED:
         refine(held[0])
+        complete_best()
+    if in_half is not None and not held:
+        outcome.curve += bench.measured([in_half()], max_drop)
+        time_again_unless_fit()
         complete_best()
     outcome.held = ranked()
     if choice is not None and choice not in {trial.name for trial in outcome.held}:

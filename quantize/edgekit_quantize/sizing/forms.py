@@ -65,7 +65,9 @@ class Storage:
 
     forms: tuple[Form, ...]
     float_bytes: int
-    """What a number takes that stays float; a scale takes as much."""
+    """What a number takes that stays float."""
+    scale_bytes: int
+    """What a scale takes, or an entry of a palette."""
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Storage:
@@ -81,4 +83,6 @@ class Storage:
                 raise InternalError(
                     f"no field {min(entry.keys() - known)!r}", subject=KEY, expected=", ".join(sorted(known))
                 )
-        return cls(tuple(Form(**entry) for entry in told["forms"]), told["float_bytes"])
+        scale_bytes = told["float_bytes"]
+        float_bytes = 2 if data.get("float_weights") == "float16" else scale_bytes
+        return cls(tuple(Form(**entry) for entry in told["forms"]), float_bytes, scale_bytes)

@@ -25,7 +25,8 @@ from edgekit_quantize.sizing.allocation import Allocation, frontier
 from edgekit_quantize.sizing.forms import Form, Storage
 from edgekit_quantize.sizing.sensitivity import measured_choices
 from edgekit_quantize.sizing.weights import FLOAT_FORM, measure_moments, weights_of, write_stored
-from edgekit_quantize.writing.candidate import Written
+from edgekit_quantize.writing.float16 import halve_weights
+from edgekit_quantize.writing.written import Written
 
 MOMENT_SAMPLES = 64
 """The number of samples that tell what enters the products."""
@@ -255,6 +256,8 @@ class Sizing:
         written = write_stored(
             self.model, self._weights, forms, self.calibration.tensors, settings.weights_form, self._recurrence
         )
+        if settings.float_weights == "float16":
+            halve_weights(written.model)
         return self.request.model.with_graph(written.model), written
 
     def _note(self, name: str, score: Score, allocation: Allocation, size: int | None) -> None:

@@ -90,6 +90,6 @@ def measured_choices(
             noise = 0.0
             for feeds, expected in zip(samples, before, strict=True):
                 noise += noise_between(expected, fed.run(feeds, changed), spread)
-            found[name].append(Choice(form.name, form.bytes(shape, storage.float_bytes), noise))
+            found[name].append(Choice(form.name, form.bytes(shape, storage.scale_bytes), noise))
         done(place + 1, len(weights))
     return found

@@ -24,8 +24,8 @@ from edgekit_quantize.prepare.opset import upgraded
 from edgekit_quantize.rounding.bias_correction import correction
 from edgekit_quantize.sizing.codebooks import Inputs, damped, encoded
 from edgekit_quantize.sizing.forms import Form, Storage
-from edgekit_quantize.writing.candidate import Written
 from edgekit_quantize.writing.stored import BLOCKED_OPSET, StoredWeights
+from edgekit_quantize.writing.written import Written
 
 LONGEST_ROW = 2048
 """Weights with more inputs than this to an output are rounded to nearest: their moments take too much room."""

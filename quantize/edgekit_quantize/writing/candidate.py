@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.cleanup import drop_unused_initializers
 from edgekit.model import node_name
-from edgekit_quantize.accounts.account import DYNAMIC, FLOAT, HALF, INTEGERS, STORED, LayerAccount
+from edgekit_quantize.accounts.account import DYNAMIC, FLOAT, INTEGERS, STORED, LayerAccount
 from edgekit_quantize.calibration.activations import activation_params
 from edgekit_quantize.calibration.scaling import Smoothing
 from edgekit_quantize.calibration.statistics import TensorStatistics
@@ -43,39 +43,10 @@ from edgekit_quantize.rounding.bias_correction import correction, through
 from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.dynamic import DynamicWriter
 from edgekit_quantize.writing.dynamic_lstm import quantize_lstms
+from edgekit_quantize.writing.float16 import halve_weights
 from edgekit_quantize.writing.qdq import QDQWriter
 from edgekit_quantize.writing.stored import BLOCKED_OPSET, StoredWeights
-
-
-@dataclass
-class Written:
-    """A quantized model and what was done to it."""
-
-    model: ir.Model
-    accounts: list[LayerAccount] = field(default_factory=list)
-    """What became of every layer, table and recurrent node, without the errors that samples tell."""
-    keep_float: Collection[str] = ()
-    """The layers that had to compute in float."""
-    rounded_adaptively: Collection[str] = ()
-    """The layers, by the names of :data:`Rounding`, whose integers were chosen in place of the nearest."""
-    restricted: Mapping[str, int] = field(default_factory=dict)
-    """Layers whose sums could have saturated in 16 bits, each with the number of output channels that were scaled."""
-
-    @property
-    def quantized(self) -> list[str]:
-        """What computes with integers, by name."""
-        return [account.layer for account in self.accounts if account.done in {INTEGERS, DYNAMIC}]
-
-    @property
-    def stored(self) -> list[str]:
-        """Whose weights are stored in a narrower type."""
-        return [account.layer for account in self.accounts if account.done in {STORED, HALF}]
-
-    @property
-    def kept_float(self) -> dict[str, str]:
-        """What stays float, and why."""
-        return {account.layer: account.how for account in self.accounts if account.done == FLOAT}
-
+from edgekit_quantize.writing.written import Written
 
 ADAPTIVELY = "rounded adaptively"
 Rounding = Mapping[str, np.ndarray]
@@ -107,6 +78,8 @@ def write(
     writer = _Writer(model, plan, params, tensors, rounding or {}, keep_float)
     writer.run()
     drop_unused_initializers(model.graph)
+    if settings.float_weights == "float16":
+        halve_weights(model)
     return Written(model, writer.accounts, keep_float, writer.rounded_adaptively, writer.restricted)
 
 

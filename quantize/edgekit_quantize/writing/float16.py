@@ -12,10 +12,11 @@ import onnx_ir as ir
 
 from edgekit.comparison.metrics import decibels
 from edgekit_quantize.accounts.account import FLOAT, HALF, LayerAccount
-from edgekit_quantize.graph.nodes import Names, constant
+from edgekit_quantize.graph.layers import layer_of
+from edgekit_quantize.graph.nodes import Names, constant, is_standard
 from edgekit_quantize.integers.qparams import row_ranges, sum_of_squares
-from edgekit_quantize.integers.stored_weights import FEWEST
-from edgekit_quantize.writing.candidate import Written
+from edgekit_quantize.integers.stored_weights import FEWEST, RECURRENT
+from edgekit_quantize.writing.written import Written
 
 LEAST_DB = 60.0
 """Constants that lose more are not stored in half precision: normal numbers in it are good for 70 dB."""
@@ -53,6 +54,32 @@ def in_half_precision(prepared: ir.Model) -> Written:
             if fits:
                 _narrow(graph, value, array, names)
     return written
+
+
+def halve_weights(model: ir.Model) -> None:
+    """Stores the weights that layers, tables and recurrent nodes read as float32 in half precision, where they fit it.
+
+    Scales, biases and what else is computed with stays as it is.
+
+    Args:
+        model: Changed in place.
+    """
+    names = Names(model.graph)
+    for graph in model.graphs():
+        for value in list(graph.initializers.values()):
+            array = constant(value)
+            if array is None or array.dtype != np.float32 or array.size < FEWEST or value.is_graph_output():
+                continue
+            if value.uses() and all(_is_weight(*use) for use in value.uses()) and half_db(array) >= LEAST_DB:
+                _narrow(graph, value, array, names)
+
+
+def _is_weight(node: ir.Node, index: int) -> bool:
+    """Whether an input of a node is what it multiplies with, or a table."""
+    layer = layer_of(node)
+    if layer is not None:
+        return index == layer.weight_index
+    return (is_standard(node, "Gather") and index == 0) or (is_standard(node, *RECURRENT) and index in (1, 2))
 
 
 def half_db(array: np.ndarray) -> float:

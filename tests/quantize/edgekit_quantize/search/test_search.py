@@ -20,7 +20,7 @@ from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, Scorer
 from edgekit_quantize.search.search import Outcome, StoredCosts, search
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Settings
-from edgekit_quantize.writing.candidate import Written
+from edgekit_quantize.writing.written import Written
 
 FLOAT_S = 2e-3
 FLOAT_SIZE, SIZE = 400, 100

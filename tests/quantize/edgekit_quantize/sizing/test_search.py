@@ -71,9 +71,10 @@ Ask = Callable[..., QuantizationResult]
 
 @pytest.fixture
 def ask(network: Model) -> Ask:
-    def quantize(*, integers_alone: bool = False, **asked: Any) -> QuantizationResult:
+    def quantize(*, integers_alone: bool = False, float_weights: str = "float32", **asked: Any) -> QuantizationResult:
         forms = INTEGERS if integers_alone else INTEGERS + PALETTES
-        placement = {"stored_forms": {"float_bytes": 4 if integers_alone else 2, "forms": forms}}
+        stored = {"float_bytes": 4 if integers_alone else 2, "forms": forms}
+        placement = {"stored_forms": stored, "float_weights": float_weights}
         request = QuantizationRequest(network, "auto", Drawn(), placement=placement, **asked)
         return PostTrainingQuantizer().quantize(request)
 
@@ -87,6 +88,20 @@ def _sqnr(network: Model, result: QuantizationResult) -> float:
         expected, found = before.run(sample.feeds)["y"], after.run(sample.feeds)["y"]
         signal, noise = signal + float(np.sum(expected**2)), noise + float(np.sum((found - expected) ** 2))
     return 10 * np.log10(signal / noise)
+
+
+def test_where_integers_lose_too_much_weights_are_stored_in_half_precision_for_a_target_that_widens_them(
+    ask: Ask, network: Model
+) -> None:
+    wide, narrow = (
+        ask(smallest=True, max_drop=1e-6, integers_alone=True, float_weights=each) for each in ("float32", "float16")
+    )
+    assert set(wide.record["forms"]) == {"float"}
+    assert narrow.record["forms"] == wide.record["forms"]
+    large = sum(np.prod(shape) for shape in SHAPES.values() if np.prod(shape) >= 512)
+    assert network.weight_bytes - wide.model.weight_bytes == 0
+    assert network.weight_bytes - narrow.model.weight_bytes == 2 * large
+    assert _sqnr(network, narrow) > 60
 
 
 def test_the_smallest_holds_its_budget_and_a_larger_budget_is_smaller(ask: Ask, network: Model) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
 
+from edgekit.data.samples import Sample
+from edgekit.errors import InternalError, RequirementError
 from edgekit.model import Model
 from edgekit.quantizer import QuantizationRequest
 from edgekit_quantize.plugin import PostTrainingQuantizer
+from edgekit_quantize.settings import Settings
+from edgekit_quantize.writing.candidate import write
 from edgekit_quantize.writing.float16 import half_db
 
 HARD = """<ir_version: 8, opset_import: ["" : 17]>
@@ -85,3 +90,82 @@ def test_the_error_of_half_precision_is_that_of_eleven_bits() -> None:
 
     assert half_db(numbers) == pytest.approx(expected, abs=0.05)
     assert half_db(np.array([1e6], np.float32)) == -np.inf
+
+
+TWO_PRODUCTS = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[4, 32] x) => (float[4, 600] z) {
+  y = MatMul(x, first)  r = Relu(y)  p = MatMul(r, second)  q = Add(p, offset)  z = Tanh(q)
+}"""
+
+
+class Drawn:
+    has_labels = False
+
+    def __len__(self) -> int:
+        return 8
+
+    def __iter__(self) -> Iterator[Sample]:
+        rng = np.random.default_rng(3)
+        for number in range(len(self)):
+            yield Sample(str(number), {"x": rng.normal(size=(4, 32)).astype(np.float32)})
+
+
+@pytest.fixture
+def two_products(parse: Callable[..., ir.Model], rng: np.random.Generator) -> ir.Model:
+    shapes = {"first": (32, 32), "second": (32, 600), "offset": (600,)}
+    return parse(TWO_PRODUCTS, **{name: (rng.normal(size=s) / 6).astype(np.float32) for name, s in shapes.items()})
+
+
+def _types(model: ir.Model) -> dict[str, ir.DataType]:
+    return {name: value.dtype for name, value in model.graph.initializers.items() if value.dtype is not None}
+
+
+def test_what_stays_float_beside_integers_is_stored_in_half_precision_where_the_target_says_so(
+    two_products: ir.Model, execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
+) -> None:
+    two_products.graph[2].name = "kept"
+    settings = Settings(layers={"MatMul": "weights"}, float_weights="float16")
+
+    wide = write(two_products, replace(settings, float_weights="float32"), {}, ("kept",)).model
+    written = write(two_products, settings, {}, ("kept",))
+
+    changed = {name for name, dtype in _types(wide).items() if _types(written.model)[name] != dtype}
+    assert changed == {"second"}  # scales and the offset, which has 600 numbers too, stay
+    assert _types(written.model)["second"] is ir.DataType.FLOAT16
+    assert [*written.kept_float] == ["kept"]
+    feeds = {"x": rng.normal(size=(4, 32)).astype(np.float32)}
+    (exact,), (found,) = (execute(model, feeds) for model in (wide, written.model))
+    assert np.linalg.norm(found - exact) < 1e-3 * np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize("widened", [True, False])
+def test_auto_ends_in_half_precision_where_no_integers_hold_the_budget(two_products: ir.Model, widened: bool) -> None:
+    """8 bits are good for 40 dB or so, 11 bits for 70: of the power 1e-4 and 1e-7 are lost, of which 1e-5 may be."""
+    placement = {"float_weights": "float16"} if widened else {}
+    model = Model(two_products)
+
+    result = PostTrainingQuantizer().quantize(
+        QuantizationRequest(model, "auto", Drawn(), max_drop=1e-5, placement=placement)
+    )
+
+    tried = [point["candidate"] for point in result.record["curve"]]
+    if widened:
+        assert (result.record["scheme"], tried[-1]) == ("float16", "weights in half precision")
+        assert set(result.record["stored"]) == {"first", "second", "offset"}
+        assert result.model.weight_bytes < 0.51 * model.weight_bytes
+    else:
+        assert result.record["scheme"] == "none"
+        assert "weights in half precision" not in tried
+
+
+def test_int8_is_never_half_precision(two_products: ir.Model) -> None:
+    placement = {"float_weights": "float16"}
+    with pytest.raises(RequirementError, match="budget"):
+        PostTrainingQuantizer().quantize(
+            QuantizationRequest(Model(two_products), "int8", Drawn(), max_drop=1e-5, placement=placement)
+        )
+
+
+def test_a_type_that_weights_are_not_stored_in_is_an_error_of_the_target() -> None:
+    with pytest.raises(InternalError, match="no type 'bfloat16' for float weights"):
+        Settings.read({"float_weights": "bfloat16"})

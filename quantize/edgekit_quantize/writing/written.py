@@ -1,0 +1,40 @@
+"""What comes of writing a candidate: the model, and an account of every layer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from edgekit_quantize.accounts.account import DYNAMIC, FLOAT, HALF, INTEGERS, STORED, LayerAccount
+
+
+@dataclass
+class Written:
+    """A quantized model and what was done to it."""
+
+    model: ir.Model
+    accounts: list[LayerAccount] = field(default_factory=list)
+    """What became of every layer, table and recurrent node, without the errors that samples tell."""
+    keep_float: Collection[str] = ()
+    """The layers that had to compute in float."""
+    rounded_adaptively: Collection[str] = ()
+    """The layers, by the names of :data:`Rounding`, whose integers were chosen in place of the nearest."""
+    restricted: Mapping[str, int] = field(default_factory=dict)
+    """Layers whose sums could have saturated in 16 bits, each with the number of output channels that were scaled."""
+
+    @property
+    def quantized(self) -> list[str]:
+        """What computes with integers, by name."""
+        return [account.layer for account in self.accounts if account.done in {INTEGERS, DYNAMIC}]
+
+    @property
+    def stored(self) -> list[str]:
+        """Whose weights are stored in a narrower type."""
+        return [account.layer for account in self.accounts if account.done in {STORED, HALF}]
+
+    @property
+    def kept_float(self) -> dict[str, str]:
+        """What stays float, and why."""
+        return {account.layer: account.how for account in self.accounts if account.done == FLOAT}
