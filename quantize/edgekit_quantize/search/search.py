@@ -312,6 +312,7 @@ def search(
     rescue(misses)
     if not fit():
         rescue([trial for trial in near if not trial.written.quantized])
+    time_again_unless_fit()
     complete_best()
     held = ranked()
     if held and choice is None and not held[0].written.quantized and held[0].size <= LARGEST_REFINED:

@@ -150,6 +150,19 @@ def test_the_fastest_that_is_good_enough(candidates: dict[str, Slow], best: str 
     assert [trial.name for trial in outcome.curve][: len(candidates)] == list(candidates)
 
 
+def test_a_near_miss_that_was_brought_into_the_budget_while_the_machine_was_busy_is_timed_again() -> None:
+    near = Disturbed(FLOAT_S * 0.9, 0.14, runs=0)
+
+    def written(keep_float: Collection[str], adaptive: bool) -> None:
+        if adaptive:
+            near.error, near.runs = 0.0, 30
+
+    outcome = _chosen({"near": near}, stored=StoredCosts({"layer": 1.0, "other": 1.0}, {}), written=written)
+
+    assert outcome.best is not None
+    assert outcome.best.name == "near, weights rounded adaptively"
+
+
 @pytest.mark.parametrize("form", [Slow(2 * FLOAT_S, 0.0), Slow(FLOAT_S / 4, 0.0, 2 * FLOAT_SIZE)])
 def test_what_was_asked_for_may_be_slower_or_larger(form: Slow) -> None:
     assert _chosen({"asked for": form}, auto=False).best is not None
