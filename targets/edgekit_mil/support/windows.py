@@ -73,6 +73,16 @@ class Windows:
             ]
         return tuple(halves(total, extra_at_end=auto_pad == "SAME_UPPER") for total in totals)
 
+    def named_padding(self, x: Value, auto_pad: str) -> str | None:
+        """MIL's name for what :meth:`padding` cannot tell in numbers: ``SAME_*`` with strides on open sizes.
+
+        MIL's ``same`` and ``same_lower`` pad as ONNX's ``SAME_UPPER`` and ``SAME_LOWER`` do, when sizes are known.
+        """
+        is_open = any(not isinstance(size, int | np.integer) for size in x.shape[2:])
+        if is_open and max(self.strides) > 1:
+            return {"SAME_UPPER": "same", "SAME_LOWER": "same_lower"}.get(auto_pad)
+        return None
+
     def reach(self, x: Value, padding: Padding, ceil_mode: bool) -> Padding:
         """How far windows reach beyond the input: the padding and, with ``ceil_mode``, what the last one needs more.
 

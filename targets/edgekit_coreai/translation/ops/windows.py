@@ -20,7 +20,11 @@ def padding_of(x: Tensor, pad_type: str, pad: Ints | None, reach: Sequence[int],
     """Padding of an input [n, C, *D] under windows that reach this far.
 
     ``same`` and ``same_lower`` pad so that the output has ``ceil(input / stride)`` elements, the odd element after, or
-    before, the input.
+    before, the input. Where the size is open, it is padded after the input for the size that needs the most: of another
+    less than a window is left over, which is cut off.
+
+    Raises:
+        CannotTranslate: What is padded before an open size depends on it.
     """
     if pad_type == "valid":
         return [(0, 0)] * len(reach)
@@ -30,12 +34,12 @@ def padding_of(x: Tensor, pad_type: str, pad: Ints | None, reach: Sequence[int],
     result = []
     for size, extent, stride in zip(x.shape[2:], reach, strides, strict=True):
         if size is None:
-            if stride > 1:
+            both = [split(max(extent - 1 - left, 0), pad_type) for left in range(stride)]
+            if len({before for before, _ in both}) > 1:
                 raise CannotTranslate(f"pad_type {pad_type!r} with strides over a size that is open")
-            amount = extent - 1
-        else:
-            amount = max((-(-size // stride) - 1) * stride + extent - size, 0)
-        result.append(split(amount, pad_type))
+            result.append(max(both))
+            continue
+        result.append(split(max((-(-size // stride) - 1) * stride + extent - size, 0), pad_type))
     return result
 
 

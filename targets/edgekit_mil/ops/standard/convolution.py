@@ -30,7 +30,8 @@ def conv(
 ) -> Var:
     """Correlation of x [n, C, *D] with w [m, C/group, *K], plus b [m]."""
     windows = Windows.over(kernel_sizes(w, kernel_shape), strides, dilations)
-    padding = windows.padding(x, auto_pad, pads)
+    named = windows.named_padding(x, auto_pad)
+    padding = {"pad_type": named} if named else {"pad_type": "custom", "pad": flat(windows.padding(x, auto_pad, pads))}
     weight = w.var
     if not w.is_constant and windows.is_dilated:
         weight = with_holes(w, windows.dilations)
@@ -40,10 +41,9 @@ def conv(
         weight=weight,
         bias=b.operand if b is not None and b.is_constant else None,
         strides=list(windows.strides),
-        pad_type="custom",
-        pad=flat(padding),
         dilations=list(windows.dilations),
         groups=group,
+        **padding,
     )
     return result if b is None or b.is_constant else plus_channels(result, b)
 

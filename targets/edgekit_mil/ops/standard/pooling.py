@@ -29,9 +29,14 @@ def max_pool(
 ) -> tuple[Value, Value | None]:
     """Maximum of each window of x [n, C, *D], and its position in the flattened x on demand."""
     windows = Windows.over(kernel_shape, strides, dilations)
+    data = x.var if x.is_float else mb.cast(x=x.var, dtype="fp32")  # exact: only 8-bit integers are allowed
+    asks_positions = len(ctx.output_used) > 1 and ctx.output_used[1]
+    named = windows.named_padding(x, auto_pad)
+    if named is not None and not windows.is_dilated and not asks_positions:
+        result = mb.max_pool(x=data, kernel_sizes=list(windows.sizes), strides=list(windows.strides), pad_type=named)
+        return computed(result if x.is_float else mb.cast(x=result, dtype="int32"), x.dtype), None
     padding = windows.padding(x, auto_pad, pads)
     reach = windows.reach(x, padding, bool(ceil_mode) and auto_pad == "NOTSET")
-    data = x.var if x.is_float else mb.cast(x=x.var, dtype="fp32")  # exact: only 8-bit integers are allowed
     if windows.is_dilated:
         result = over_taps(data, windows, reach, -np.inf, mb.maximum)
     else:
@@ -43,7 +48,7 @@ def max_pool(
             pad=flat(reach),
         )
     indices = None
-    if len(ctx.output_used) > 1 and ctx.output_used[1]:
+    if asks_positions:
         indices = computed(
             positions_of_maxima(data, x.static_shape, windows, reach, column_major=storage_order == 1),
             ir.DataType.INT64,
@@ -66,6 +71,15 @@ def average_pool(
 ) -> Var:
     """Mean of each window of x [n, C, *D]; padding counts as zeros only with count_include_pad."""
     windows = Windows.over(kernel_shape, strides, dilations)
+    named = windows.named_padding(x, auto_pad)
+    if named is not None and not windows.is_dilated:
+        return mb.avg_pool(
+            x=x.var,
+            kernel_sizes=list(windows.sizes),
+            strides=list(windows.strides),
+            pad_type=named,
+            exclude_padding_from_average=not count_include_pad,
+        )
     padding = windows.padding(x, auto_pad, pads)
     rounds_up = bool(ceil_mode) and auto_pad == "NOTSET"
     if not rounds_up and not windows.is_dilated:

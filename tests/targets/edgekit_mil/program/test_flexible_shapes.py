@@ -196,6 +196,21 @@ OPEN_PICTURE = {
     "edges": (make_node("Pad", ["x", "pads"], ["y"], mode="edge"), {"pads": np.array([0, 0, 2, 1, 0, 0, 1, 3])}),
     "cropped": (make_node("Pad", ["x", "pads"], ["y"]), {"pads": np.array([0, 0, -1, 2, 0, 0, 1, -2])}),
     "same": (make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 2], auto_pad="SAME_LOWER"), {}),
+    **{
+        f"{operator}, {auto_pad}": (make_node(operator, ["x"], ["y"], auto_pad=auto_pad, strides=[2, 3], **more), {})
+        for auto_pad in ("SAME_UPPER", "SAME_LOWER")
+        for operator, more in {
+            "MaxPool": {"kernel_shape": [3, 3]},
+            "AveragePool": {"kernel_shape": [2, 3]},
+        }.items()
+    },
+    **{
+        f"Conv, {auto_pad}": (
+            make_node("Conv", ["x", "w"], ["y"], auto_pad=auto_pad, strides=[2, 1]),
+            {"w": np.linspace(-1, 1, 54, dtype=np.float32).reshape(2, 3, 3, 3)},
+        )
+        for auto_pad in ("SAME_UPPER", "SAME_LOWER")
+    },
     "rounded up": (make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 3], strides=[2, 2], ceil_mode=1), {}),
     "padded and rounded up": (
         make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], ceil_mode=1),
