@@ -183,6 +183,8 @@ def _search(
         chosen = {**rounding.recurrent(settings), **(rounding.layers(settings, keep_float) if adaptive else {})}
         return write(model, settings, calibration.tensors, keep_float, chosen)
 
+    first = next(iter(placement.candidates.values()))
+
     def in_half() -> Candidate:
         (settings,) = placement_of(HALF, request.placement).candidates.values()
         return IN_HALF, settings, written(settings, (), False)
@@ -195,7 +197,7 @@ def _search(
         max_drop,
         auto=request.scheme == "auto",
         choice=request.choice,
-        in_half=in_half if request.scheme == "auto" and request.placement.get("float_weights") == HALF else None,
+        in_half=in_half if request.scheme == "auto" and first.float_weights == HALF else None,
     )
     best = outcome.best
     if request.explain and best is not None and best.written.restricted and bench.original is not None:

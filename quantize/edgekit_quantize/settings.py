@@ -24,6 +24,7 @@ MODES = ("float", "weights", "input", "both", "dynamic")
 """A layer stays float; only its weights are quantized; its activation input is as well; its output is as well; its
 activation input is quantized by its own range every time (plain matrix products only; for others ``weights``)."""
 FLOATS = ("float32", "float16")
+"""What weights are stored as that stay float."""
 BESIDE = ("candidates", "name", "refuses", "dynamic", "stored_forms")
 """What stands beside settings in a target's data: what is worth measuring, a candidate's name, schemes that the target
 cannot take with the reasons, the kinds of layers that it computes with ranges of the moment, and the forms in which it

@@ -135,8 +135,8 @@ def search(
         max_drop: What may be lost of the metric.
         auto: Whether a candidate that is slower or no smaller than float is out.
         choice: The candidate that is the best whatever the times say; None where they decide.
-        in_half: Writes the model in half precision, which is measured where no other holds the budget; None leaves it
-            out.
+        in_half: Writes the model in half precision, which is measured where no other holds the budget, or none of them
+            is the choice; None leaves it out.
 
     Raises:
         edgekit.errors.InputError: The choice is none of those that hold the budget.
@@ -318,7 +318,7 @@ def search(
     if held and choice is None and not held[0].written.quantized and held[0].size <= LARGEST_REFINED:
         refine(held[0])
         complete_best()
-    if in_half is not None and not held:
+    if in_half is not None and (not held or choice not in {None, *(trial.name for trial in held)}):
         outcome.curve += bench.measured([in_half()], max_drop)
         time_again_unless_fit()
         complete_best()

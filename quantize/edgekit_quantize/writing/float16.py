@@ -7,6 +7,8 @@ to do so themselves; those that do not widen the constants once, when they load 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import onnx_ir as ir
 
@@ -34,25 +36,21 @@ def in_half_precision(prepared: ir.Model) -> Written:
     model = prepared.clone()
     written = Written(model)
     names = Names(model.graph)
-    for graph in model.graphs():
-        for value in list(graph.initializers.values()):
-            array = constant(value)
-            if array is None or array.dtype != np.float32 or array.size < FEWEST or value.is_graph_output():
-                continue
-            error = half_db(array)
-            fits = error >= LEAST_DB
-            written.accounts.append(
-                LayerAccount(
-                    value.name or "",
-                    ", ".join(sorted({node.op_type for node, _ in value.uses()})),
-                    HALF if fits else FLOAT,
-                    "" if fits else "its numbers are too large or too small for half precision",
-                    sqnr_db=error,
-                    weights_db=error,
-                )
+    for graph, value, array in _large_floats(model):
+        error = half_db(array)
+        fits = error >= LEAST_DB
+        written.accounts.append(
+            LayerAccount(
+                value.name or "",
+                ", ".join(sorted({node.op_type for node, _ in value.uses()})),
+                HALF if fits else FLOAT,
+                "" if fits else "its numbers are too large or too small for half precision",
+                sqnr_db=error,
+                weights_db=error,
             )
-            if fits:
-                _narrow(graph, value, array, names)
+        )
+        if fits:
+            _narrow(graph, value, array, names)
     return written
 
 
@@ -65,13 +63,19 @@ def halve_weights(model: ir.Model) -> None:
         model: Changed in place.
     """
     names = Names(model.graph)
+    for graph, value, array in _large_floats(model):
+        if value.uses() and all(_is_weight(*use) for use in value.uses()) and half_db(array) >= LEAST_DB:
+            _narrow(graph, value, array, names)
+
+
+def _large_floats(model: ir.Model) -> Iterator[tuple[ir.Graph, ir.Value, np.ndarray]]:
+    """The float32 constants that are worth a node each, with their graphs and numbers; they may be replaced."""
     for graph in model.graphs():
         for value in list(graph.initializers.values()):
             array = constant(value)
-            if array is None or array.dtype != np.float32 or array.size < FEWEST or value.is_graph_output():
-                continue
-            if value.uses() and all(_is_weight(*use) for use in value.uses()) and half_db(array) >= LEAST_DB:
-                _narrow(graph, value, array, names)
+            large = array is not None and array.dtype == np.float32 and array.size >= FEWEST
+            if array is not None and large and not value.is_graph_output():
+                yield graph, value, array
 
 
 def _is_weight(node: ir.Node, index: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -133,6 +134,11 @@ def halves(total: int, *, extra_at_end: bool) -> tuple[int, int]:
     """A total split over both ends."""
     small = total // 2
     return (small, total - small) if extra_at_end else (total - small, small)
+
+
+def mil_padding(named: str | None, padding: Padding) -> dict[str, Any]:
+    """MIL's arguments for a padding: by its name where it has one, else in numbers."""
+    return {"pad_type": "custom", "pad": flat(padding)} if named is None else {"pad_type": named}
 
 
 def flat(padding: Padding) -> list[int]:

@@ -34,12 +34,12 @@ def padding_of(x: Tensor, pad_type: str, pad: Ints | None, reach: Sequence[int],
     result = []
     for size, extent, stride in zip(x.shape[2:], reach, strides, strict=True):
         if size is None:
-            both = [split(max(extent - 1 - left, 0), pad_type) for left in range(stride)]
-            if len({before for before, _ in both}) > 1:
+            possible = [split(max(extent - 1 - left, 0), pad_type) for left in range(stride)]
+            if len({before for before, _ in possible}) > 1:
                 raise CannotTranslate(f"pad_type {pad_type!r} with strides over a size that is open")
-            result.append(max(both))
-            continue
-        result.append(split(max((-(-size // stride) - 1) * stride + extent - size, 0), pad_type))
+            result.append(max(possible))
+        else:
+            result.append(split(max((-(-size // stride) - 1) * stride + extent - size, 0), pad_type))
     return result
 
 

@@ -11,7 +11,7 @@ from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value, constant
 from edgekit_mil.support.movement import along_channels
-from edgekit_mil.support.windows import Padding, Windows, explicit_padding, flat, halves
+from edgekit_mil.support.windows import Padding, Windows, explicit_padding, flat, halves, mil_padding
 
 
 @lowering("Conv", versions=[1, 11, 22], note="1 to 3 spatial dimensions")
@@ -31,7 +31,7 @@ def conv(
     """Correlation of x [n, C, *D] with w [m, C/group, *K], plus b [m]."""
     windows = Windows.over(kernel_sizes(w, kernel_shape), strides, dilations)
     named = windows.named_padding(x, auto_pad)
-    padding = {"pad_type": named} if named else {"pad_type": "custom", "pad": flat(windows.padding(x, auto_pad, pads))}
+    padding = () if named else windows.padding(x, auto_pad, pads)
     weight = w.var
     if not w.is_constant and windows.is_dilated:
         weight = with_holes(w, windows.dilations)
@@ -43,7 +43,7 @@ def conv(
         strides=list(windows.strides),
         dilations=list(windows.dilations),
         groups=group,
-        **padding,
+        **mil_padding(named, padding),
     )
     return result if b is None or b.is_constant else plus_channels(result, b)
 

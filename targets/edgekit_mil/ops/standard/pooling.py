@@ -11,7 +11,7 @@ from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import FIX_SIZES, Unsupported, Value, computed
-from edgekit_mil.support.windows import Padding, Windows, flat
+from edgekit_mil.support.windows import Padding, Windows, flat, mil_padding
 
 
 @lowering("MaxPool", versions=[1, 8, 10, 11, 12, 22], note="1 to 3 spatial dimensions")
@@ -31,11 +31,8 @@ def max_pool(
     windows = Windows.over(kernel_shape, strides, dilations)
     data = x.var if x.is_float else mb.cast(x=x.var, dtype="fp32")  # exact: only 8-bit integers are allowed
     asks_positions = len(ctx.output_used) > 1 and ctx.output_used[1]
-    named = windows.named_padding(x, auto_pad)
-    if named is not None and not windows.is_dilated and not asks_positions:
-        result = mb.max_pool(x=data, kernel_sizes=list(windows.sizes), strides=list(windows.strides), pad_type=named)
-        return computed(result if x.is_float else mb.cast(x=result, dtype="int32"), x.dtype), None
-    padding = windows.padding(x, auto_pad, pads)
+    named = None if windows.is_dilated or asks_positions else windows.named_padding(x, auto_pad)
+    padding = () if named else windows.padding(x, auto_pad, pads)
     reach = windows.reach(x, padding, bool(ceil_mode) and auto_pad == "NOTSET")
     if windows.is_dilated:
         result = over_taps(data, windows, reach, -np.inf, mb.maximum)
@@ -44,8 +41,7 @@ def max_pool(
             x=data,
             kernel_sizes=list(windows.sizes),
             strides=list(windows.strides),
-            pad_type="custom",
-            pad=flat(reach),
+            **mil_padding(named, reach),
         )
     indices = None
     if asks_positions:
@@ -71,24 +67,15 @@ def average_pool(
 ) -> Var:
     """Mean of each window of x [n, C, *D]; padding counts as zeros only with count_include_pad."""
     windows = Windows.over(kernel_shape, strides, dilations)
-    named = windows.named_padding(x, auto_pad)
-    if named is not None and not windows.is_dilated:
-        return mb.avg_pool(
-            x=x.var,
-            kernel_sizes=list(windows.sizes),
-            strides=list(windows.strides),
-            pad_type=named,
-            exclude_padding_from_average=not count_include_pad,
-        )
-    padding = windows.padding(x, auto_pad, pads)
+    named = None if windows.is_dilated else windows.named_padding(x, auto_pad)
+    padding = () if named else windows.padding(x, auto_pad, pads)
     rounds_up = bool(ceil_mode) and auto_pad == "NOTSET"
     if not rounds_up and not windows.is_dilated:
         return mb.avg_pool(
             x=x.var,
             kernel_sizes=list(windows.sizes),
             strides=list(windows.strides),
-            pad_type="custom",
-            pad=flat(padding),
+            **mil_padding(named, padding),
             exclude_padding_from_average=not count_include_pad,
         )
     spatial = x.static_sizes(range(2, x.rank))

@@ -169,3 +169,13 @@ def test_int8_is_never_half_precision(two_products: ir.Model) -> None:
 def test_a_type_that_weights_are_not_stored_in_is_an_error_of_the_target() -> None:
     with pytest.raises(InternalError, match="no type 'bfloat16' for float weights"):
         Settings.read({"float_weights": "bfloat16"})
+
+
+def test_half_precision_may_be_the_choice_where_integers_hold_the_budget_too(two_products: ir.Model) -> None:
+    def scheme_of(**asked: str) -> object:
+        placement = {"float_weights": "float16"}
+        request = QuantizationRequest(Model(two_products), "auto", Drawn(), max_drop=0.5, placement=placement, **asked)
+        return PostTrainingQuantizer().quantize(request).record["scheme"]
+
+    assert scheme_of() == "int8"
+    assert scheme_of(choice="weights in half precision") == "float16"
