@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import onnx_ir as ir
@@ -33,6 +33,9 @@ TRIAL_ELEMENTS = 1 << 24
 BATTERY_MACS = 1 << 31
 """The number of multiplications that all trials of a model may take together; `LEAST_KINDS` kinds are tried anyway."""
 LEAST_KINDS = 3
+
+_SHAPE_OF = "/edgekit/shape"
+"""What the name of an output ends with that is a value's shape."""
 
 _WATCHED_ELEMENTS = 8 << 20
 """Values that feed sensitive operators are compared up to this many numbers, the smallest first."""
@@ -102,14 +105,8 @@ class Equivalence:
             changed: A later one.
             steps: Whether a few integers may be the next ones.
         """
-
-        def capture(names: Sequence[str]) -> Arrays:
-            feeds = self._feeds(KINDS[0])
-            inside = [name for name in names if name not in feeds]
-            return feeds | (Reference(_returning(earlier, inside)).run(feeds) if inside else {})
-
         try:
-            return local_difference(earlier, changed, capture, steps=steps)
+            return local_difference(earlier, changed, _Capture(earlier, self._feeds(KINDS[0])), steps=steps)
         except UnprovenError:
             return self.difference_of_whole(changed)
 
@@ -167,6 +164,28 @@ class Equivalence:
         return is_rounding(expected[name], found, [outputs[name] for outputs in self._perturbed[kind]])
 
 
+@dataclass(frozen=True)
+class _Capture:
+    """What values of a model are on given inputs."""
+
+    model: Model
+    feeds: Arrays
+
+    def numbers(self, names: Collection[str]) -> Arrays:
+        """The values by name, the inputs among them."""
+        inside = [name for name in names if name not in self.feeds]
+        return self.feeds | (Reference(_returning(self.model, inside)).run(self.feeds) if inside else {})
+
+    def shapes(self, names: Collection[str]) -> dict[str, tuple[int, ...]]:
+        """The shapes of values by name; only they leave the runtime, the values do not."""
+        inside = [name for name in names if name not in self.feeds]
+        found = {name: array.shape for name, array in self.feeds.items() if name in names}
+        if inside:
+            measured = Reference(_with_shapes(self.model, inside)).run(self.feeds)
+            found |= {name: tuple(map(int, measured[f"{name}{_SHAPE_OF}"])) for name in inside}
+        return found
+
+
 def _watched(model: Model) -> list[str]:
     """The values that feed a sensitive operator and come from a node, as many as may be compared."""
     watched, total = [], 0
@@ -202,6 +221,18 @@ def _returning(model: Model, names: Collection[str]) -> Model:
     returned = {value.name for value in graph_model.graph.outputs}
     made = {value.name: value for node in graph_model.graph for value in node.outputs}
     graph_model.graph.outputs.extend(made[name] for name in names if name not in returned)
+    return model.with_graph(graph_model)
+
+
+def _with_shapes(model: Model, names: Collection[str]) -> Model:
+    """The model with the shapes of values as its only outputs."""
+    graph_model = model.graph_model.clone()
+    made = {value.name: value for node in graph_model.graph for value in node.outputs}
+    graph_model.graph.outputs.clear()
+    for name in names:
+        node = ir.node("Shape", [made[name]], outputs=[ir.Value(name=f"{name}{_SHAPE_OF}")])
+        graph_model.graph.append(node)
+        graph_model.graph.outputs.append(node.outputs[0])
     return model.with_graph(graph_model)
 
 

@@ -7,8 +7,9 @@ that is too wide; here they are fed with every kind of input directly.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import onnx
@@ -21,6 +22,7 @@ from edgekit.execution.tolerance import SENSITIVE, are_steps_apart, compare
 from edgekit.execution.value_numbers import Claim, Comparison, Side, read_values
 from edgekit.graph.cost import node_macs
 from edgekit.model import Arrays, Model, bodies
+from edgekit.processes import supervision
 
 TOLERANCE = 1 / 128
 """Of what whole models may differ by: few operators round less often than many."""
@@ -46,9 +48,17 @@ class UnprovenError(Exception):
     """What changed cannot be executed by itself."""
 
 
-def local_difference(
-    before: Model, after: Model, capture: Callable[[Sequence[str]], Arrays], *, steps: bool = False
-) -> str | None:
+class Capture(Protocol):
+    """Executes a model, once a call, and tells of values of it by name."""
+
+    def numbers(self, names: Collection[str]) -> Arrays:
+        """The values."""
+
+    def shapes(self, names: Collection[str]) -> Mapping[str, Sequence[int]]:
+        """Their shapes alone, where the values may be too much to hold."""
+
+
+def local_difference(before: Model, after: Model, capture: Capture, *, steps: bool = False) -> str | None:
     """What nodes that changed compute differently, in a few words; None where they compute the same.
 
     Values that the structure alone shows to be the same are not executed. A claim that fails on independent numbers is
@@ -57,8 +67,8 @@ def local_difference(
     Args:
         before: The model as it was.
         after: The changed model, of the same inputs and outputs.
-        capture: Executes the model as it was, once, and gives values of it by name: integers, which mean something, and
-            those whose shapes are not known.
+        capture: Executes the model as it was, for integers, which mean something, and for values whose shapes are not
+            known.
         steps: Whether a few integers of 8 or 16 bits may be the next ones.
 
     Raises:
@@ -66,10 +76,11 @@ def local_difference(
     """
     forgotten: set[str] = set()
     holding: set[str] = set()
+    sizes: dict[str, int] = {}
     while True:
         comparison = Comparison(before, after, forgotten)
         claims = [claim for claim in comparison.claims() if claim.name not in holding]
-        trial = _Trial(before, after, comparison, capture, steps)
+        trial = _Trial(before, after, comparison, capture, steps, sizes)
         loose = set()
         for claim, difference in trial.judged(claims):
             if difference is None:
@@ -91,12 +102,16 @@ class _Trial:
     before: Model
     after: Model
     comparison: Comparison
-    capture: Callable[[Sequence[str]], Arrays]
+    capture: Capture
     steps: bool
+    sizes: dict[str, int]
+    """Elements of the values whose shapes are not known, by name, as far as they were asked for."""
 
     def judged(self, claims: Sequence[Claim]) -> Iterator[tuple[Claim, str | None]]:
         """Every claim with what differs, the first that fails at last."""
+        self._measure(self.comparison.leaves(claims).values())
         for batch in self._batches(claims):
+            supervision.tell_step()
             outcomes = self._differences(batch)
             for claim in batch:
                 difference = outcomes[claim.name]
@@ -172,9 +187,20 @@ class _Trial:
             if batch:
                 yield batch
 
+    def _measure(self, leaves: Iterable[ir.Value]) -> None:
+        """Learns how many elements values have whose shapes are not known."""
+        unknown = {leaf.name for leaf in leaves if leaf.name and leaf.name not in self.sizes and not _is_static(leaf)}
+        if unknown:
+            try:
+                shapes = self.capture.shapes(unknown)
+            except NotRunnableError as error:
+                raise UnprovenError(str(error)) from error
+            self.sizes.update({name: math.prod(shape) for name, shape in shapes.items()})
+
     def _elements(self, claim: Claim) -> int:
-        shapes = [value.shape or () for value in self.comparison.leaves([claim]).values()]
-        return sum(math.prod(dim for dim in shape if isinstance(dim, int)) for shape in shapes)
+        leaves = self.comparison.leaves([claim]).values()
+        self._measure(leaves)
+        return sum(self.sizes[leaf.name] if leaf.name in self.sizes else _size(leaf) for leaf in leaves)
 
     def _is_heavy(self, claim: Claim) -> bool:
         macs = sum(_macs(node) for node in claim.before.nodes)
@@ -195,16 +221,14 @@ class _Trial:
         found: dict[int, np.ndarray] = {}
         wanted: dict[str, int] = {}
         for number, value in leaves.items():
-            shape = [dim for dim in value.shape or () if isinstance(dim, int)]
-            is_static = value.shape is not None and len(shape) == len(value.shape)
             drawn = value.dtype is not None and (value.dtype.is_floating_point() or value.dtype == ir.DataType.BOOL)
-            if is_static and drawn and value.dtype is not None:
-                found[number] = np.broadcast_to(np.zeros((), value.dtype.numpy()), shape)
+            if _is_static(value) and drawn and value.dtype is not None and value.shape is not None:
+                found[number] = np.broadcast_to(np.zeros((), value.dtype.numpy()), value.shape.numpy())
             else:
                 wanted[value.name or ""] = number
         if wanted:
             try:
-                captured = self.capture(list(wanted))
+                captured = self.capture.numbers(list(wanted))
             except NotRunnableError as error:
                 raise UnprovenError(str(error)) from error
             for name, number in wanted.items():
@@ -212,6 +236,14 @@ class _Trial:
                     raise UnprovenError(f"value {name} is no tensor")
                 found[number] = captured[name]
         return found
+
+
+def _is_static(value: ir.Value) -> bool:
+    return value.shape is not None and value.shape.is_static()
+
+
+def _size(value: ir.Value) -> int:
+    return math.prod(dim for dim in value.shape or () if isinstance(dim, int))
 
 
 def _macs(node: ir.Node) -> int:

@@ -57,12 +57,15 @@ def compare(name: str, expected: Any, found: Any, *, each: bool = False, toleran
         return None
     epsilon = float(np.finfo(expected.dtype).eps)
     allowed = tolerance * epsilon**0.5
+    if not finite.all():
+        expected, found = expected[finite], found[finite]
+    wide = np.complex128 if np.iscomplexobj(expected) else np.float64
     with np.errstate(invalid="ignore"):  # what is not finite in `found` alone gives NaN, which is no small error
-        errors = np.abs(expected[finite].astype(np.complex128) - found[finite])
-    error, largest = float(np.max(errors)), float(np.max(np.abs(expected[finite])))
+        errors = np.abs(np.subtract(expected, found, dtype=wide))
+    error, largest = float(np.max(errors)), float(np.max(np.abs(expected)))
     if error <= tolerance * _EACH * epsilon * largest or (not each and error <= allowed * largest):
         return None
-    if each and np.all(errors <= allowed * np.abs(expected[finite])):
+    if each and np.all(errors <= allowed * np.abs(expected)):
         return None
     return f"{name} differs by {error:.3g}, its largest value is {largest:.3g}"
 
