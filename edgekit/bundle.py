@@ -25,6 +25,7 @@ from typing import Any
 
 from edgekit.data.npy import read_npy
 from edgekit.dimensions import OpenDims, from_record
+from edgekit.draws import Draw
 from edgekit.errors import InputError, InternalError, RequirementError
 from edgekit.measurements import MEASUREMENTS, join
 from edgekit.model import Arrays
@@ -353,9 +354,12 @@ def feature_record(feature: Feature) -> dict[str, Any]:
         "native_dtype": feature.native_dtype,
         "native_shape": list(feature.native_shape),
         **({"takes_nan": True} if feature.takes_nan else {}),
+        **({} if feature.drawn is None else {"drawn": feature.drawn.as_record()}),
     }
 
 
 def feature_from_record(record: Mapping[str, Any]) -> Feature:
     """The feature that :func:`feature_record` wrote."""
-    return Feature(**{**record, "shape": tuple(record["shape"]), "native_shape": tuple(record["native_shape"])})
+    shapes = {name: tuple(record[name]) for name in ("shape", "native_shape")}
+    drawn = {"drawn": Draw.from_record(record["drawn"])} if "drawn" in record else {}
+    return Feature(**{**record, **shapes, **drawn})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import traceback
 
 from edgekit.errors import EdgeKitError, InputError, InternalError
@@ -11,12 +12,15 @@ from edgekit.registry import OWN_PACKAGE, plugin_of
 TRACEBACK_VARIABLE = "EDGEKIT_TRACEBACK"
 """Environment variable that asks for the Python traceback of an error."""
 
+_OUT_OF_MEMORY = re.compile(r"cannot allocate memory|failed to allocate memory|\bbad[_ ]alloc", re.IGNORECASE)
+"""What native code says where Python would raise a MemoryError: the system, ONNX Runtime, the C++ library."""
+
 
 def as_edgekit_error(failure: Exception) -> EdgeKitError:
     """The failure as an error with an exit code: an input's, or a fault of EdgeKit or of a plugin."""
     if isinstance(failure, EdgeKitError):
         return failure
-    if isinstance(failure, MemoryError):
+    if isinstance(failure, MemoryError) or _OUT_OF_MEMORY.search(str(failure)):
         return InputError(
             f"needs more memory than there is: {_first_line(failure)}" if str(failure) else "needs too much memory",
             hint="`--max-memory SIZE` allows more, where the model needs it",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,7 @@ import numpy as np
 
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.comparison.metrics import class_output
+from edgekit.data.inputs import seeded_inputs
 from edgekit.data.npz import LABEL_ARRAY, read_npz
 from edgekit.devices.local import open_runner
 from edgekit.dimensions import defaults, written
@@ -21,6 +23,8 @@ from edgekit.graph.shape_request import at_sizes
 from edgekit.model import Arrays, ValueSpec
 from edgekit.preprocessing import only_input, parse_preprocessing
 from edgekit.registry import canonical_of
+
+_SEED_BITS = 64
 
 Sample = str | Path | np.ndarray | Sequence[Any] | Mapping[str, Any]
 """A picture, WAV or ``.npz`` file; the only input's array; or arrays by input name."""
@@ -70,12 +74,12 @@ class LoadedBundle:
     @cached_property
     def inputs(self) -> tuple[ValueSpec, ...]:
         """Names, element types and shapes of the inputs."""
-        return tuple(ValueSpec(one.name, one.dtype, one.shape) for one in self._bundle.inputs)
+        return tuple(one.spec for one in self._bundle.inputs)
 
     @cached_property
     def outputs(self) -> tuple[ValueSpec, ...]:
         """Names, element types and shapes of the outputs."""
-        return tuple(ValueSpec(one.name, one.dtype, one.shape) for one in self._bundle.outputs)
+        return tuple(one.spec for one in self._bundle.outputs)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -134,6 +138,8 @@ class LoadedBundle:
     def prepare(self, sample: Sample) -> Arrays:
         """The inputs by name that a sample becomes, with the bundle's preprocessing for pictures and sounds.
 
+        Inputs that take random numbers are drawn anew where the sample lacks them.
+
         Args:
             sample: As for calling the bundle.
 
@@ -145,7 +151,10 @@ class LoadedBundle:
         elif isinstance(sample, Mapping):
             feeds = dict(sample)
         else:
-            feeds = {only_input(self.inputs, "an array without a name").name: sample}
+            feeds = {only_input(self._asked, "an array without a name").name: sample}
+        drawn = [spec for spec in self.inputs if spec.drawn is not None and spec.name not in feeds]
+        if feeds.keys() == {spec.name for spec in self.inputs} - {spec.name for spec in drawn}:
+            feeds |= self._random_numbers(drawn, feeds)
         if feeds.keys() != {spec.name for spec in self.inputs}:
             raise InputError(
                 "the arrays are not named as the model's inputs",
@@ -176,8 +185,23 @@ class LoadedBundle:
                 found=f"none, and the file {file}",
                 hint="declare it in edgekit.toml and package again, or give the arrays",
             )
-        spec = only_input(at_sizes(self.inputs, defaults(self._bundle.open_dims)), "a file")
+        spec = only_input(at_sizes(self._asked, defaults(self._bundle.open_dims)), "a file")
         return {spec.name: parse_preprocessing(declared, self._bundle.path).decoder(spec)(file)}
+
+    @property
+    def _asked(self) -> tuple[ValueSpec, ...]:
+        """The inputs without those that take random numbers."""
+        return tuple(spec for spec in self.inputs if spec.drawn is None)
+
+    def _random_numbers(self, drawn: Sequence[ValueSpec], feeds: Mapping[str, Any]) -> Arrays:
+        """Numbers for inputs that take random ones, of the sizes that the other inputs have."""
+        sizes = {
+            dim: size
+            for spec in self._asked
+            for dim, size in zip(spec.shape or (), np.shape(feeds[spec.name]), strict=False)
+            if isinstance(dim, str)
+        }
+        return seeded_inputs(at_sizes(drawn, sizes), secrets.randbits(_SEED_BITS))
 
     def _require_sizes(self, arrays: Arrays) -> None:
         """Refuses sizes that an open dimension does not take."""

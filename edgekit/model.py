@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.declared_outputs import DeclaredOutputs
+from edgekit.draws import Draw
 
 if TYPE_CHECKING:
     import onnx
@@ -37,6 +38,8 @@ class ValueSpec:
     """NumPy's name of the element type (``float32``, ``int64``, ``bool``), or ONNX's where NumPy has none."""
     shape: tuple[Dim, ...] | None
     """None where the model does not even tell the rank."""
+    drawn: Draw | None = None
+    """What its numbers are drawn from, where it is an input that takes random numbers."""
 
     @property
     def is_static(self) -> bool:
@@ -79,6 +82,9 @@ class Model:
     nan_inputs: frozenset[str] = frozenset()
     """Inputs that may hold NaN, which the model as it was loaded takes for a missing value; see
     :mod:`edgekit.data.missing_values`."""
+    drawn: Mapping[str, Draw] = field(default_factory=dict)
+    """Inputs that take the random numbers which the model as it was loaded draws; see
+    :mod:`edgekit.graph.random_inputs`."""
 
     @property
     def graph(self) -> ir.Graph:
@@ -89,7 +95,8 @@ class Model:
     def inputs(self) -> tuple[ValueSpec, ...]:
         """What has to be fed: the graph's inputs that have no initializer."""
         initializers = self.graph.initializers
-        return tuple(value_spec(value) for value in self.graph.inputs if value.name not in initializers)
+        specs = (value_spec(value) for value in self.graph.inputs if value.name not in initializers)
+        return tuple(replace(spec, drawn=self.drawn.get(spec.name)) for spec in specs)
 
     @property
     def outputs(self) -> tuple[ValueSpec, ...]:

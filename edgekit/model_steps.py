@@ -12,6 +12,7 @@ from edgekit.errors import InputError
 from edgekit.graph.cost import cost, parameter_count
 from edgekit.graph.extraction import extract_part
 from edgekit.graph.onnx_file import write_model
+from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.shape_request import ShapeRequest
 from edgekit.graph.shapes import fold_shapes, infer_shapes
 from edgekit.model import Dim, Model, ValueSpec, op_name
@@ -21,6 +22,7 @@ from edgekit.registry import find_profile, installed_rewrites
 from edgekit.rewrites.adaptation import adapted
 from edgekit.stages.fix_shapes import FixShapes, dynamic_dimensions
 from edgekit.stages.load import Load
+from edgekit.stages.random_inputs import RandomInputs
 from edgekit.stages.simplify import Simplify
 from edgekit.stages.take_branch import TakeBranch, needs_branch
 from edgekit.target import NodeVerdict, Support
@@ -279,6 +281,8 @@ def check_model(model: Path, target: str, shapes: ShapeRequest, progress: Progre
     plugin, profile = find_profile(target)
     walk = Walk(progress)
     fixed = walk.run_stage(FixShapes(shapes, defaults=True), walk.run_stage(Load(), model).model).model
+    if draws_numbers(fixed):
+        fixed = walk.run_stage(RandomInputs(), fixed).model
     if needs_branch(fixed, [(plugin, profile)]):
         fixed = walk.run_stage(TakeBranch(), fixed).model
     simplified = _simplified(walk, fixed)

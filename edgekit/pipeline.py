@@ -30,6 +30,7 @@ from edgekit.fingerprint import data_files, fingerprint, model_files
 from edgekit.float_form import AUTO, FLOAT32
 from edgekit.forms import Forms, HeldTo
 from edgekit.graph.default_sizes import Holds
+from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
@@ -41,6 +42,7 @@ from edgekit.stages.layers import MeasureLayers
 from edgekit.stages.load import Load
 from edgekit.stages.precheck import PreCheck
 from edgekit.stages.quantize import NONE, Quantize, Quantized, refused, require_scheme
+from edgekit.stages.random_inputs import RandomInputs
 from edgekit.stages.simplify import Simplify
 from edgekit.stages.take_branch import TakeBranch, needs_branch, sampled_choices
 from edgekit.stages.testify import Testify
@@ -212,6 +214,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
         sampled = sampled_shapes(request.data, request.verify_data)
         fixed, device = fixed_for(profiles, loaded, request.shapes, sampled, walk)
+        if draws_numbers(fixed):
+            fixed = walk.run_stage(RandomInputs(), fixed).model
         if needs_branch(fixed, profiles):
             choices = sampled_choices(fixed, request.data, request.verify_data)
             fixed = walk.run_stage(TakeBranch(choices), fixed).model

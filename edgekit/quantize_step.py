@@ -21,6 +21,7 @@ from edgekit.errors import InputError
 from edgekit.fingerprint import model_files
 from edgekit.graph.default_sizes import Holds, SampledSizes
 from edgekit.graph.onnx_file import write_model
+from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
@@ -30,6 +31,7 @@ from edgekit.registry import find_profile, installed_quantizer
 from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load
 from edgekit.stages.quantize import NONE, Quantize, refused, require_scheme
+from edgekit.stages.random_inputs import RandomInputs
 from edgekit.stages.simplify import Simplify
 from edgekit.target import BuildOptions
 from edgekit.walk import Walk
@@ -134,7 +136,10 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
     )
     walk = Walk(progress)
     sampled = None if order.data is None else sampled_shapes(order.data)
-    fixed = _fixed_for_samples(walk, order, sampled).with_outputs(order.outputs)
+    fixed = _fixed_for_samples(walk, order, sampled)
+    if draws_numbers(fixed):
+        fixed = walk.run_stage(RandomInputs(), fixed).model
+    fixed = fixed.with_outputs(order.outputs)
     samples = None
     if order.data is not None:
         at_defaults = at_sizes(fixed.inputs, defaults(fixed.open_dims))

@@ -18,7 +18,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from edgekit.dimensions import OpenDims
-from edgekit.model import Arrays, Model
+from edgekit.draws import Draw
+from edgekit.model import Arrays, Model, ValueSpec
 from edgekit.preprocessing import Preprocessing
 from edgekit.progress import Step
 
@@ -100,6 +101,13 @@ class Feature:
     native_shape: tuple[int | str | None, ...]
     takes_nan: bool = False
     """Whether it is an input that may hold NaN, which stands for a missing value; a build need not say so."""
+    drawn: Draw | None = None
+    """What its numbers are drawn from, where it is an input that takes random numbers; a build need not say so."""
+
+    @property
+    def spec(self) -> ValueSpec:
+        """What the original model calls it, as an input or output of its own."""
+        return ValueSpec(self.name, self.dtype, self.shape, self.drawn)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from edgekit.model import Model
 from edgekit.reporting.summary import stage_record
 from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load
+from edgekit.stages.random_inputs import RandomInputs
 from edgekit.stages.take_branch import TakeBranch
 
 
@@ -63,6 +64,8 @@ def original_of(bundle: Bundle, model: Path) -> Model:
     completed = stage_record(bundle.manifest, FixShapes.name).get("request")
     request = completed or {key: options[key] for key in ("dims", "shapes")}  # older bundles hold what was asked alone
     fixed = FixShapes(ShapeRequest.declared(**request), defaults=completed is None)(loaded).model
+    if stage_record(bundle.manifest, RandomInputs.name):
+        fixed = RandomInputs()(fixed).model
     if taken := stage_record(bundle.manifest, TakeBranch.name):
         fixed = TakeBranch(taken["inputs"])(fixed).model
     return with_states(fixed, bundle.states)

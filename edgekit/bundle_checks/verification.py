@@ -24,7 +24,7 @@ from edgekit.dimensions import defaults
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.recurrence import reference_of, restart
 from edgekit.graph.shape_request import at_sizes
-from edgekit.model import Model, ValueSpec
+from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, parse_preprocessing, resolve_preprocessing
 from edgekit.progress import Step
 from edgekit.registry import canonical_of
@@ -183,7 +183,7 @@ def _verify_executed(
     golden = _golden(bundle, runner)
     if data is None:
         return Verification(runner.executed_by, golden, None, None)
-    inputs = tuple(ValueSpec(feature.name, feature.dtype, feature.shape) for feature in bundle.inputs)
+    inputs = tuple(feature.spec for feature in bundle.inputs)
     samples = open_samples(
         data,
         inputs,
@@ -196,7 +196,7 @@ def _verify_executed(
     if model is not None:
         accuracy = _against_original(bundle, runner, samples, original_of(bundle, model), step)
         return Verification(runner.executed_by, golden, accuracy, None)
-    recording = Recording(samples, tuple(ValueSpec(each.name, each.dtype, each.shape) for each in bundle.outputs))
+    recording = Recording(samples, tuple(each.spec for each in bundle.outputs))
     if recording.names():
         accuracy = _against_recorded(bundle, runner, recording, step)
         return Verification(runner.executed_by, golden, accuracy, None)

@@ -28,8 +28,9 @@ def seeded_inputs(
 
     Floating-point inputs are standard normal, or uniform in the interval that is their limit; bytes take their whole
     range; other integers, and inputs that have a limit, are drawn from 0 up to below it, or from those that it lists;
-    booleans are fair coins. Texts are words that the graph looks for, or lines of them where it looks into a text. An
-    input's values depend on its own name, dtype and shape alone, so another input that comes or goes changes nothing.
+    booleans are fair coins; inputs that take random numbers get such. Texts are words that the graph looks for, or
+    lines of them where it looks into a text. An input's values depend on its own name, dtype and shape alone, so
+    another input that comes or goes changes nothing.
 
     Args:
         specs: The inputs, with static shapes.
@@ -66,6 +67,8 @@ def _draw(spec: ValueSpec, seed: int, limit: Limit | None, natural: bool) -> np.
             "no input of that size can be drawn", subject=spec, expected=f"{MOST_ELEMENTS} elements at most"
         )
     rng = np.random.default_rng([seed, zlib.crc32(spec.name.encode())])
+    if spec.drawn is not None:
+        return spec.drawn.numbers(shape, rng).astype(spec.dtype)
     if spec.dtype == "str":
         words = limit if isinstance(limit, Words) else Words(((None, ANY_WORDS),))
         return words.draw(rng, shape)

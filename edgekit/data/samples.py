@@ -14,6 +14,7 @@ Files are taken in the order of their paths.
 from __future__ import annotations
 
 import functools
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,7 @@ from edgekit.data.inputs import seeded_inputs
 from edgekit.data.labels import CONFIG_FILE, LABEL_FILES, check_label, find_labels
 from edgekit.data.limits import index_limits
 from edgekit.data.natural import picture
-from edgekit.data.npz import LABEL_ARRAY, OUTPUT_PREFIX, hold_labels, read_npz
+from edgekit.data.npz import LABEL_ARRAY, OUTPUT_PREFIX, hold_labels, read_headers, read_npz
 from edgekit.dimensions import OpenDims, defaults
 from edgekit.errors import InputError
 from edgekit.graph.shape_request import at_sizes
@@ -92,6 +93,14 @@ class FolderSamples:
     def has_labels(self) -> bool:
         """Whether every sample has a label."""
         return self._labels is not None or self._labels_inside
+
+    def completed(self, complete: Callable[[Path, dict[str, np.ndarray]], dict[str, np.ndarray]]) -> FolderSamples:
+        """The samples with further arrays, which are worked out from a file's name and its own arrays."""
+
+        def read(file: Path) -> dict[str, np.ndarray]:
+            return complete(file.relative_to(self._folder), self._read(file))
+
+        return FolderSamples(self._folder, self._files, read, self._labels, labels_inside=self._labels_inside)
 
     def __len__(self) -> int:
         return len(self._files)
@@ -177,10 +186,18 @@ def open_samples(
         left_out: Inputs of the original that the model has no more; their arrays are ignored.
         nan_inputs: The inputs that may hold NaN.
 
+    Returns:
+        The samples. Inputs that take random numbers are drawn, the same for the same file, where the files do not hold
+        them.
+
     Raises:
         InputError: The folder is missing, empty or mixed, or a file does not fit the model.
     """
     files = sample_files(folder)
+    given, drawn = _told_apart(inputs, files[0])
+    if drawn:
+        samples = open_samples(folder, given, preprocessing, class_names, open_dims, left_out, nan_inputs)
+        return samples.completed(functools.partial(_with_random_numbers, given, drawn))
     kinds = sorted({_kind(file) for file in files})
     if len(kinds) > 1:
         raise InputError(
@@ -287,6 +304,27 @@ def _media_reader(kind: str, inputs: tuple[ValueSpec, ...], declared: Preprocess
 def _read_without(left_out: Collection[str], nan_inputs: Collection[str], file: Path) -> dict[str, np.ndarray]:
     """The arrays of a file but those that are left out."""
     return {name: array for name, array in read_npz(file, nan_inputs).items() if name not in left_out}
+
+
+def _told_apart(inputs: Sequence[ValueSpec], file: Path) -> tuple[list[ValueSpec], list[ValueSpec]]:
+    """The inputs that samples hold, and those whose random numbers have to be drawn, going by one sample."""
+    random = {spec.name for spec in inputs if spec.drawn is not None}
+    if random and file.suffix.casefold() == ".npz":
+        random -= read_headers(file).keys()
+    return [spec for spec in inputs if spec.name not in random], [spec for spec in inputs if spec.name in random]
+
+
+def _with_random_numbers(
+    given: Sequence[ValueSpec], drawn: Sequence[ValueSpec], file: Path, arrays: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The arrays of a file, and numbers for the inputs that take random ones, of the sizes that the arrays have."""
+    sizes = {
+        dim: size
+        for spec in given
+        for dim, size in zip(spec.shape or (), arrays[spec.name].shape, strict=True)
+        if isinstance(dim, str)
+    }
+    return {**arrays, **seeded_inputs(at_sizes(drawn, sizes), zlib.crc32(file.as_posix().encode()))}
 
 
 def _decoded(name: str, decode: Decoder, file: Path) -> dict[str, np.ndarray]:

@@ -14,7 +14,7 @@ from edgekit.comparison.metrics import Comparison, OutputAccuracy
 from edgekit.data.samples import Sample, Samples
 from edgekit.data.sized_samples import SizedSamples
 from edgekit.execution.recurrence import GOLDEN_STEPS, Restartable, restart
-from edgekit.model import Arrays, ValueSpec
+from edgekit.model import Arrays
 from edgekit.target import Feature
 
 GOLDEN_SAMPLES = 3
@@ -72,7 +72,7 @@ def write_golden(
 
 def _of_other_sizes(samples: Samples, inputs: tuple[Feature, ...], accuracy: Accuracy) -> Iterator[Sample]:
     """A sample for each size; the last one is the greatest, so it stays where there are too many."""
-    specs = [ValueSpec(feature.name, feature.dtype, feature.shape) for feature in inputs]
+    specs = [feature.spec for feature in inputs]
     others = [size.sizes for size in accuracy.sizes[1:]]
     kept = others if len(others) <= MOST_GOLDEN_SIZES else [*others[: MOST_GOLDEN_SIZES - 1], others[-1]]
     for sizes in kept:

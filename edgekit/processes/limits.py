@@ -142,12 +142,13 @@ def _all_started_by(process: Path) -> list[Path]:
 def limit_allocations(limits: Limits) -> None:
     """Has the system refuse what is far beyond the memory limit when it is asked for, in this process and its children.
 
-    A tensor of terabytes is then a `MemoryError` at once, before the first page of it is touched.
+    A tensor of terabytes is then a `MemoryError` at once, before the first page of it is touched. Runtimes ask for up
+    to twice of what they then touch: ONNX Runtime's arena doubles with every extension.
     """
     if sys.platform != "linux":  # elsewhere the limit does not count what an allocator maps
         return
     import resource
 
-    wanted = limits.memory + _HEADROOM + _HEADROOM_PER_PROCESSOR * (os.cpu_count() or 1)
+    wanted = 2 * limits.memory + _HEADROOM + _HEADROOM_PER_PROCESSOR * (os.cpu_count() or 1)
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))

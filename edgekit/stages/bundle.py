@@ -219,7 +219,13 @@ class WriteBundle(Stage[Measured]):
                 "precision": artifact.precision,
             },
             "inputs": [
-                feature_record(replace(feature, takes_nan=feature.name in given.model.nan_inputs))
+                feature_record(
+                    replace(
+                        feature,
+                        takes_nan=feature.name in given.model.nan_inputs,
+                        drawn=given.model.drawn.get(feature.name),
+                    )
+                )
                 for feature in artifact.inputs
             ],
             "outputs": [feature_record(feature) for feature in artifact.outputs],

@@ -17,6 +17,7 @@ from edgekit.errors import InputError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.graph.default_sizes import DefaultSize, SampledSizes, with_default_sizes
+from edgekit.graph.random_inputs import draws_numbers, with_random_inputs
 from edgekit.graph.shape_request import FixedSizes, ShapeRequest, terms
 from edgekit.graph.shapes import ContradictionError, fold_shapes, infer_shapes
 from edgekit.model import Arrays, Dim, Model, ValueSpec
@@ -60,22 +61,22 @@ class FixShapes(Stage[Model]):
         fixed = self._with_inputs_fixed(given, request, sizes, warnings)
         if not _runs_where(given, fixed) or not _outputs_are_as_named(given, fixed):
             fixed = self._worked_out_afresh(given, fixed, warnings)
-        folded = _folded(given, fixed, warnings)
+        result = _folded(given, fixed, warnings)
         record: dict[str, Any] = {
             "sizes": dict(sizes.by_name),
-            "open": {name: as_record(sizes) for name, sizes in folded.open_dims.items()},
-            "inputs": {spec.name: _plain(spec.shape) for spec in folded.inputs},
-            "outputs": {spec.name: _plain(spec.shape) for spec in folded.outputs},
+            "open": {name: as_record(sizes) for name, sizes in result.open_dims.items()},
+            "inputs": {spec.name: _plain(spec.shape) for spec in result.inputs},
+            "outputs": {spec.name: _plain(spec.shape) for spec in result.outputs},
             "still_dynamic": [
                 {"input": spec.name, "axis": axis, "dimension": dim, "fix": flag}
-                for spec, axis, dim, flag in dynamic_dimensions(folded)
+                for spec, axis, dim, flag in dynamic_dimensions(result)
             ],
-            "folded_nodes": _node_count(fixed) - _node_count(folded),
+            "folded_nodes": _node_count(fixed) - _node_count(result),
             "warnings": warnings,
         }
         if self._defaults:
             record["request"] = request.as_record()
-        return StageResult(folded, record)
+        return StageResult(result, record)
 
     def ensures(self, given: Model, result: StageResult) -> None:
         """Checks what the class promises."""
@@ -204,20 +205,20 @@ def _runs(reference: Reference, feeds: Arrays) -> bool:
 
 
 def _folded(given: Model, fixed: Model, warnings: list[str]) -> Model:
-    """The model with its shape computations folded, if it then still computes the same."""
+    """The model with its shape computations folded, if it then still computes the same of the same random numbers."""
     try:
-        before = Equivalence(fixed)
+        before = Equivalence(with_random_inputs(fixed, fold_shapes(fixed))[0] if draws_numbers(fixed) else fixed)
     except NotRunnableError as error:
         if _is_fault_of_the_shapes(error, given, fixed):
             raise _contradiction(error, fixed) from error
         warnings.append(f"nothing was folded, because nothing could be compared: {error}")
         return fixed
-    folded = fold_shapes(fixed)
-    difference = before.difference(folded)
+    changed = fold_shapes(fixed)
+    difference = before.difference(with_random_inputs(changed)[0])
     if difference is None:
-        return folded
-    pruned = without_infeasible_branch(folded)
-    if pruned is not None and before.difference(pruned[0]) is None:
+        return changed
+    pruned = without_infeasible_branch(changed)
+    if pruned is not None and before.difference(with_random_inputs(pruned[0])[0]) is None:
         warnings.append(pruned[1])
         return pruned[0]
     warnings.append(f"nothing was folded, because that would change what the model computes: {difference}")
