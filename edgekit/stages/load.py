@@ -22,6 +22,7 @@ from edgekit.graph.class_labels import Classes, with_labels_as_numbers, with_lab
 from edgekit.graph.inlining import inline_functions
 from edgekit.graph.ir_version import INITIALIZERS_ALONE, mark_loadable, newest_ir_version
 from edgekit.graph.mending import mend, write_out_defaults
+from edgekit.graph.negative_axes import with_positive_axes
 from edgekit.graph.onnx_file import (
     check_features,
     check_in_memory,
@@ -110,6 +111,7 @@ class Load(Stage[Path]):
         name_nodes(model.graph_model)
         name_values(model.graph_model)
         _normalize_dimensions(model)
+        model = with_positive_axes(model)
         model, labels = _with_numbers(model)
         classes = Classes(scores, labels)
         model = replace(
