@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from edgekit.graph.loop_values import BEFORE_STATES, CONDITION, source
 from edgekit.model import bodies
-
-BEFORE_STATES = 2
-"""Inputs of a Loop ahead of its states, and of its body: the count and the condition."""
-CONDITION = 1
-"""Outputs of a Loop's body ahead of its states."""
-IDENTITY = ("Identity", "")
 
 
 def capture_constant_states(model: ir.Model) -> None:
@@ -37,7 +32,7 @@ def _constant_states(loop: ir.Node) -> list[int]:
     found = []
     for number, first in enumerate(loop.inputs[BEFORE_STATES:]):
         state, handed_on = body.inputs[BEFORE_STATES + number], body.outputs[CONDITION + number]
-        stays = _is_constant(first) and _source(handed_on) is state
+        stays = _is_constant(first) and source(handed_on) is state
         is_collected = body.outputs.count(state) > (state is handed_on)
         if stays and not is_collected and not loop.outputs[number].is_graph_output():
             found.append(number)
@@ -46,13 +41,6 @@ def _constant_states(loop: ir.Node) -> list[int]:
 
 def _is_constant(value: ir.Value | None) -> bool:
     return value is not None and not value.is_graph_input() and ir.convenience.get_const_tensor(value) is not None
-
-
-def _source(value: ir.Value | None) -> ir.Value | None:
-    """What Identity nodes hand on as the value; the value itself where none does."""
-    while value is not None and (node := value.producer()) is not None and (node.op_type, node.domain) == IDENTITY:
-        value = node.inputs[0]
-    return value
 
 
 def _without_states(loop: ir.Node, graph: ir.Graph, states: list[int]) -> ir.Node:

@@ -15,6 +15,7 @@ from onnx_ir.passes.common import (
     NameFixPass,
     RemoveUnusedNodesPass,
     RemoveUnusedOpsetsPass,
+    ShapeInferencePass,
 )
 
 from edgekit.execution.equivalence import Equivalence
@@ -22,6 +23,7 @@ from edgekit.execution.reference import NotRunnableError
 from edgekit.graph.cleanup import remove_identities, store_once
 from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
 from edgekit.graph.loop_invariants import capture_constant_states
+from edgekit.graph.loop_turns import count_turns
 from edgekit.graph.picked_columns import reduce_columns_at_once
 from edgekit.graph.scans import compute_turns_at_once
 from edgekit.graph.shapes import fold_constants, infer_shapes
@@ -137,6 +139,17 @@ def _fold(graph_model: ir.Model, weight_bytes: int, limits: Mapping[str, int]) -
     RemoveUnusedNodesPass()(graph_model)
 
 
+def _with_shapes_known(rewrite: Callable[[ir.Model], bool]) -> Rewrite:
+    """A rewrite of loops, done again while it changes any: the sizes of what they make may be limits of others."""
+
+    def repeated(graph_model: ir.Model) -> None:
+        while rewrite(graph_model):
+            ShapeInferencePass(strict_mode=False)(graph_model)
+            _fold_constants(graph_model)
+
+    return repeated
+
+
 def _lift_constants(graph_model: ir.Model) -> None:
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(graph_model)
     LiftSubgraphInitializersToMainGraphPass()(graph_model)
@@ -164,6 +177,7 @@ _PASSES: dict[str, Rewrite] = {
     "fold constants": _fold_constants,
     "remove identities": remove_identities,
     "capture what loops carry along unchanged": capture_constant_states,
+    "count the turns of loops": _with_shapes_known(count_turns),
     "compute the turns of scans at once": compute_turns_at_once,
     "reduce picked columns at once": reduce_columns_at_once,
     "compute common subexpressions once": CommonSubexpressionEliminationPass(),
