@@ -23,6 +23,7 @@ from edgekit.execution.reference import NotRunnableError
 from edgekit.graph.cleanup import remove_identities, store_once
 from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
 from edgekit.graph.loop_invariants import capture_constant_states
+from edgekit.graph.loop_lstms import recognize_lstms
 from edgekit.graph.loop_turns import count_turns
 from edgekit.graph.picked_columns import reduce_columns_at_once
 from edgekit.graph.scans import compute_turns_at_once
@@ -178,6 +179,7 @@ _PASSES: dict[str, Rewrite] = {
     "remove identities": remove_identities,
     "capture what loops carry along unchanged": capture_constant_states,
     "count the turns of loops": _with_shapes_known(count_turns),
+    "recognize LSTMs in loops": _with_shapes_known(recognize_lstms),
     "compute the turns of scans at once": compute_turns_at_once,
     "reduce picked columns at once": reduce_columns_at_once,
     "compute common subexpressions once": CommonSubexpressionEliminationPass(),
