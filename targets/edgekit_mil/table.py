@@ -40,8 +40,8 @@ What stays out, and why:
 - Doubles beyond float32's largest number, and integers that do not fit int32: refused, as a constant when the model is
   converted, as an input when it comes.
 - BitCast from or to floats: no Core ML operation takes the bits of a number apart.
-- Loop and Scan whose number of turns only a run tells, where they collect outputs of every turn or change the shape of
-  a state.
+- Loop whose number of turns only a run tells, where it changes the shape of a state, or collects outputs of every turn
+  and their number is not the size of an open dimension. Scan over an open dimension.
 - Texts, sequences and optionals at the inputs and outputs of a model, encoded pictures, complex numbers.
 """
 

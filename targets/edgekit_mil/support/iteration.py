@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -15,6 +16,7 @@ import onnx_ir as ir
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.values import INT32_RANGE, TensorList, Unsupported, Value, computed, constant
 from edgekit_mil.support.movement import reshaped
+from edgekit_mil.support.runtime_shapes import vector
 
 MOST_UNROLLED_NODES = 4096
 """So many ONNX nodes a loop may become when it is unrolled: turns times nodes of the body."""
@@ -204,15 +206,27 @@ def scan_buffers(repetition: Repetition, outputs: Sequence[Value]) -> list[Var]:
     """Room for every turn's scan outputs; truth values go as 0 and 1."""
     if not outputs:
         return []
-    limit = turns(repetition.count)
-    if limit is None or limit >= NO_BOUND:
-        raise Unsupported("collects outputs of a number of turns that is not known", "make the trip count a constant")
+    rows = most_rows(repetition.count)
     buffers = []
     for output in outputs:
         carrier = np.float32 if output.is_float else np.int32
-        room = mb.fill(shape=[limit, *output.static_shape], value=carrier(0))
+        room = mb.fill(shape=vector([rows, *output.static_shape]), value=carrier(0))
         buffers.append(opaque(room))
     return buffers
+
+
+def most_rows(count: Value | None) -> Any:
+    """How many turns there are at most: a number, or for the size of an open dimension a vector of one element.
+
+    Raises:
+        Unsupported: It is neither.
+    """
+    limit = turns(count)
+    if limit is not None and limit < NO_BOUND:
+        return limit
+    if count is None or limit is not None or count.var.sym_val is None:
+        raise Unsupported("collects outputs of a number of turns that is not known", "make the trip count a constant")
+    return mb.expand_dims(x=scalar(count), axes=[0])
 
 
 def written_row(buffer: Var, turn: Var, output: Value) -> Var:

@@ -335,6 +335,20 @@ def two_inputs(first, second):
     return make_model(graph, opset_imports=[make_opsetid("", 17)], ir_version=10)
 
 
+def test_a_loop_that_collects_a_row_for_each_step_of_an_open_length(tmp_path, rng):
+    text = """<ir_version: 9, opset_import: ["": 17]>
+    g (float[length, 1, 3] x) => (float[rows, 1, 3] y) <int64 axis = {0}, float[1, 3] start = {0, 0, 0}> {
+        sizes = Shape (x)  count = Gather (sizes, axis)
+        last, y = Loop <body = b (int64 turn, bool go, float[1, 3] h) => (bool on, float[1, 3] sum, float[1, 3] row) {
+            on = Identity (go)  step = Gather (x, turn)  sum = Add (h, step)  row = Tanh (sum)
+        }> (count, , start)
+    }"""
+    model = onnx.parser.parse_model(text)
+    dimensions = {"length": range(2, 7)}
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
+    assert_agrees(model, package, [(length, 1, 3) for length in (2, 3, 6)], rng)
+
+
 def test_inputs_that_share_listed_sizes(tmp_path, rng):
     model = two_inputs([1, "w"], ["w", 2])
     package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"w": (8, 4)})
