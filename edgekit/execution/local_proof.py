@@ -36,6 +36,9 @@ as if it took 512 steps: how many it takes is often computed."""
 
 _BATCH_ELEMENTS = 1 << 22
 """Numbers that claims which are executed together may start from."""
+_BATCH_NODES = 1024
+"""Nodes that they may have, those before the change and those after it: the time that ONNX Runtime takes to open a
+graph grows with their square."""
 
 _GROWTH_NODES = 48
 """How many nodes a claim that fails may have when what comes before it is taken in as well."""
@@ -174,16 +177,17 @@ class _Trial:
         """The claims in groups that can be executed at once: heavy ones apart from light ones."""
         for heavy in (False, True):
             batch: list[Claim] = []
-            total = 0
+            elements = nodes = 0
             for claim in claims:
                 if self._is_heavy(claim) != heavy:
                     continue
-                size = self._elements(claim)
-                if batch and total + size > _BATCH_ELEMENTS:
+                size, count = self._elements(claim), len(claim.before.nodes) + len(claim.after.nodes)
+                if batch and (elements + size > _BATCH_ELEMENTS or nodes + count > _BATCH_NODES):
                     yield batch
-                    batch, total = [], 0
+                    batch, elements, nodes = [], 0, 0
                 batch.append(claim)
-                total += size
+                elements += size
+                nodes += count
             if batch:
                 yield batch
 

@@ -9,13 +9,14 @@ precision.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from edgekit_mil.core.exactness import compared_inputs, integers_in_floats, stays_exact
-from edgekit_mil.core.mil import PASS_REGISTRY, Program, block_context_manager, ct, mb
+from edgekit_mil.core.mil import PASS_REGISTRY, Function, Program, block_context_manager, ct, mb
 from edgekit_mil.passes.affine_fusion import fuse_affine_operations
 from edgekit_mil.passes.repeated_quantization import drop_repeated_quantization
 from edgekit_mil.passes.shared_constants import drop_output_copies, share_small_constants
@@ -74,7 +75,24 @@ def optimize(program: Program, half: OperationFilter | None) -> None:
 
 
 def run(program: Program, *names: str) -> None:
-    """Run passes by name; the program is validated after each."""
+    """Run passes by name; the program is validated after the last."""
+    with _unprinted():
+        _run(program, names)
+    program.validate()
+
+
+@contextmanager
+def _unprinted() -> Iterator[None]:
+    """Functions have no text: a fusion of coremltools writes each into a debug message, a third of the passes' time."""
+    text = Function.__str__
+    Function.__str__ = object.__repr__
+    try:
+        yield
+    finally:
+        Function.__str__ = text
+
+
+def _run(program: Program, names: Sequence[str]) -> None:
     for name in names:
         graph_pass = PASS_REGISTRY[name]
         graph_pass.set_options(None)
@@ -84,7 +102,6 @@ def run(program: Program, *names: str) -> None:
             # of a pattern with several results, which the pass then leaves alone
             warnings.filterwarnings("ignore", "User defined pattern matched", UserWarning)
             graph_pass(program)
-        program.validate()
 
 
 def constants_fit_half(operation: Any) -> bool:
