@@ -355,6 +355,7 @@ def feature_record(feature: Feature) -> dict[str, Any]:
         "native_shape": list(feature.native_shape),
         **({"takes_nan": True} if feature.takes_nan else {}),
         **({} if feature.drawn is None else {"drawn": feature.drawn.as_record()}),
+        **({} if feature.vocabulary is None else {"vocabulary": list(feature.vocabulary)}),
     }
 
 
@@ -362,4 +363,5 @@ def feature_from_record(record: Mapping[str, Any]) -> Feature:
     """The feature that :func:`feature_record` wrote."""
     shapes = {name: tuple(record[name]) for name in ("shape", "native_shape")}
     drawn = {"drawn": Draw.from_record(record["drawn"])} if "drawn" in record else {}
-    return Feature(**{**record, **shapes, **drawn})
+    words = {"vocabulary": tuple(record["vocabulary"])} if "vocabulary" in record else {}
+    return Feature(**{**record, **shapes, **drawn, **words})

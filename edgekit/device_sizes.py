@@ -9,10 +9,12 @@ from edgekit.data.sampled_shapes import SampledShapes
 from edgekit.errors import InputError
 from edgekit.graph.default_sizes import Holds, SampledSizes
 from edgekit.graph.shape_request import ShapeRequest
+from edgekit.graph.word_inputs import with_word_inputs
 from edgekit.model import Model
 from edgekit.registry import installed_rewrites
 from edgekit.rewrites.adaptation import adapted
 from edgekit.stages.fix_shapes import FixShapes, dynamic_dimensions
+from edgekit.stages.words_as_numbers import needs_numbers
 from edgekit.target import Profile, Support, Target
 from edgekit.walk import Walk
 
@@ -43,6 +45,8 @@ def fixed_for(
 
 
 def _lacks_operators(model: Model, profiles: Sequence[tuple[Target, Profile]]) -> bool:
+    if needs_numbers(model, profiles):
+        model = with_word_inputs(model).model
     return any(
         verdict.support is Support.UNSUPPORTED
         for target, profile in profiles

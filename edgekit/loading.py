@@ -23,6 +23,7 @@ from edgekit.graph.shape_request import at_sizes
 from edgekit.model import Arrays, ValueSpec
 from edgekit.preprocessing import only_input, parse_preprocessing
 from edgekit.registry import canonical_of
+from edgekit.vocabularies import are_texts, as_numbers, numbers_of
 
 _SEED_BITS = 64
 
@@ -138,7 +139,8 @@ class LoadedBundle:
     def prepare(self, sample: Sample) -> Arrays:
         """The inputs by name that a sample becomes, with the bundle's preprocessing for pictures and sounds.
 
-        Inputs that take random numbers are drawn anew where the sample lacks them.
+        Inputs that take random numbers are drawn anew where the sample lacks them. Those that take the numbers of words
+        take the words as well.
 
         Args:
             sample: As for calling the bundle.
@@ -236,8 +238,10 @@ class LoadedBundle:
 
 
 def _array(value: Any, spec: ValueSpec) -> np.ndarray:
-    """The value as an array that fits an input; Python's own numbers become the input's type."""
+    """The value as an array that fits an input; Python's own numbers become the input's type, words their numbers."""
     text = spec.dtype == "str"
+    if spec.vocabulary is not None and are_texts(given := np.asarray(value)):
+        value = numbers_of(given, spec.vocabulary)
     array = value if isinstance(value, np.ndarray) else np.asarray(value, dtype=object if text else spec.dtype)
     if not (array.dtype.kind in "OU" if text else array.dtype.name == spec.dtype):
         raise InputError(
@@ -256,4 +260,4 @@ def _array(value: Any, spec: ValueSpec) -> np.ndarray:
             found=str(ValueSpec(spec.name, array.dtype.name, array.shape)),
             hint="the batch dimension is missing: give array[numpy.newaxis]" if missing else None,
         )
-    return array
+    return array if spec.vocabulary is None else as_numbers(array, spec.vocabulary, subject=f"input {spec.name!r}")

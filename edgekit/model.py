@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.draws import Draw
+from edgekit.vocabularies import Vocabulary
 
 if TYPE_CHECKING:
     import onnx
@@ -40,6 +41,8 @@ class ValueSpec:
     """None where the model does not even tell the rank."""
     drawn: Draw | None = None
     """What its numbers are drawn from, where it is an input that takes random numbers."""
+    vocabulary: Vocabulary | None = None
+    """The words that its numbers stand for, where it is an input that takes numbers in place of texts."""
 
     @property
     def is_static(self) -> bool:
@@ -85,6 +88,9 @@ class Model:
     drawn: Mapping[str, Draw] = field(default_factory=dict)
     """Inputs that take the random numbers which the model as it was loaded draws; see
     :mod:`edgekit.graph.random_inputs`."""
+    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
+    """Inputs that take the numbers of words where the model as it was loaded takes texts; see
+    :mod:`edgekit.graph.word_inputs`."""
 
     @property
     def graph(self) -> ir.Graph:
@@ -96,7 +102,10 @@ class Model:
         """What has to be fed: the graph's inputs that have no initializer."""
         initializers = self.graph.initializers
         specs = (value_spec(value) for value in self.graph.inputs if value.name not in initializers)
-        return tuple(replace(spec, drawn=self.drawn.get(spec.name)) for spec in specs)
+        return tuple(
+            replace(spec, drawn=self.drawn.get(spec.name), vocabulary=self.vocabularies.get(spec.name))
+            for spec in specs
+        )
 
     @property
     def outputs(self) -> tuple[ValueSpec, ...]:

@@ -25,6 +25,7 @@ from edgekit.stages.load import Load
 from edgekit.stages.random_inputs import RandomInputs
 from edgekit.stages.simplify import Simplify
 from edgekit.stages.take_branch import TakeBranch, needs_branch
+from edgekit.stages.words_as_numbers import WordsAsNumbers, needs_numbers
 from edgekit.target import NodeVerdict, Support
 from edgekit.walk import Walk
 
@@ -283,6 +284,8 @@ def check_model(model: Path, target: str, shapes: ShapeRequest, progress: Progre
     fixed = walk.run_stage(FixShapes(shapes, defaults=True), walk.run_stage(Load(), model).model).model
     if draws_numbers(fixed):
         fixed = walk.run_stage(RandomInputs(), fixed).model
+    if needs_numbers(fixed, [(plugin, profile)]):
+        fixed = walk.run_stage(WordsAsNumbers(), fixed).model
     if needs_branch(fixed, [(plugin, profile)]):
         fixed = walk.run_stage(TakeBranch(), fixed).model
     simplified = _simplified(walk, fixed)

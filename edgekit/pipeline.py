@@ -47,6 +47,7 @@ from edgekit.stages.simplify import Simplify
 from edgekit.stages.take_branch import TakeBranch, needs_branch, sampled_choices
 from edgekit.stages.testify import Testify
 from edgekit.stages.verify import Verified
+from edgekit.stages.words_as_numbers import WordsAsNumbers, needs_numbers
 from edgekit.suggestions import near_names
 from edgekit.target import BuildOptions, Profile, Target
 from edgekit.walk import Walk
@@ -216,6 +217,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         fixed, device = fixed_for(profiles, loaded, request.shapes, sampled, walk)
         if draws_numbers(fixed):
             fixed = walk.run_stage(RandomInputs(), fixed).model
+        if needs_numbers(fixed, profiles):
+            fixed = walk.run_stage(WordsAsNumbers(), fixed).model
         if needs_branch(fixed, profiles):
             choices = sampled_choices(fixed, request.data, request.verify_data)
             fixed = walk.run_stage(TakeBranch(choices), fixed).model
@@ -427,8 +430,9 @@ def _require_states(request: PackageRequest, target: Target, profile: Profile) -
 
 
 def _takes_the_same(loaded: Model, fixed: Model) -> bool:
-    """Whether the model takes, as it was loaded, inputs of the shapes that were fixed."""
-    return [spec.name for spec in loaded.inputs] == [spec.name for spec in fixed.inputs] and all(
+    """Whether the model takes, as it was loaded, inputs of the types and of the shapes that were fixed."""
+    names = ([(spec.name, spec.dtype) for spec in model.inputs] for model in (loaded, fixed))
+    return next(names) == next(names) and all(
         before.shape is not None
         and after.shape is not None
         and all(not isinstance(old, int) or old == new for old, new in zip(before.shape, after.shape, strict=True))

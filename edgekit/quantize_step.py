@@ -33,6 +33,7 @@ from edgekit.stages.load import Load
 from edgekit.stages.quantize import NONE, Quantize, refused, require_scheme
 from edgekit.stages.random_inputs import RandomInputs
 from edgekit.stages.simplify import Simplify
+from edgekit.stages.words_as_numbers import WordsAsNumbers, needs_numbers
 from edgekit.target import BuildOptions
 from edgekit.walk import Walk
 
@@ -139,6 +140,8 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
     fixed = _fixed_for_samples(walk, order, sampled)
     if draws_numbers(fixed):
         fixed = walk.run_stage(RandomInputs(), fixed).model
+    if order.target is not None and needs_numbers(fixed, [find_profile(order.target)]):
+        fixed = walk.run_stage(WordsAsNumbers(), fixed).model
     fixed = fixed.with_outputs(order.outputs)
     samples = None
     if order.data is not None:

@@ -22,6 +22,7 @@ from edgekit.draws import Draw
 from edgekit.model import Arrays, Model, ValueSpec
 from edgekit.preprocessing import Preprocessing
 from edgekit.progress import Step
+from edgekit.vocabularies import Vocabulary
 
 CONTRACT_VERSION = 1
 """Raised when a target has to be changed to work with this file."""
@@ -103,11 +104,13 @@ class Feature:
     """Whether it is an input that may hold NaN, which stands for a missing value; a build need not say so."""
     drawn: Draw | None = None
     """What its numbers are drawn from, where it is an input that takes random numbers; a build need not say so."""
+    vocabulary: Vocabulary | None = None
+    """The words that its numbers stand for, where the original model takes texts; a build need not say so."""
 
     @property
     def spec(self) -> ValueSpec:
         """What the original model calls it, as an input or output of its own."""
-        return ValueSpec(self.name, self.dtype, self.shape, self.drawn)
+        return ValueSpec(self.name, self.dtype, self.shape, self.drawn, self.vocabulary)
 
 
 @dataclass(frozen=True)
@@ -272,6 +275,13 @@ class Target(ABC):
         Where they may not, and an input of the model chooses, the model that is built has one of them.
         """
         return False
+
+    def takes_texts(self, profile: Profile) -> bool:
+        """Whether tensors may hold texts on the profile's device.
+
+        Where they may not, inputs whose texts the model only looks up in lists take the numbers of the words.
+        """
+        return True
 
     def takes_batches(self, profile: Profile) -> bool:
         """Whether the check in a bundle runs a model of fixed shapes on several samples at once (``--batch``)."""

@@ -32,6 +32,7 @@ from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load
 from edgekit.stages.random_inputs import RandomInputs
 from edgekit.stages.take_branch import TakeBranch
+from edgekit.stages.words_as_numbers import WordsAsNumbers
 
 
 def original_of(bundle: Bundle, model: Path) -> Model:
@@ -66,6 +67,8 @@ def original_of(bundle: Bundle, model: Path) -> Model:
     fixed = FixShapes(ShapeRequest.declared(**request), defaults=completed is None)(loaded).model
     if stage_record(bundle.manifest, RandomInputs.name):
         fixed = RandomInputs()(fixed).model
+    if stage_record(bundle.manifest, WordsAsNumbers.name):
+        fixed = WordsAsNumbers()(fixed).model
     if taken := stage_record(bundle.manifest, TakeBranch.name):
         fixed = TakeBranch(taken["inputs"])(fixed).model
     return with_states(fixed, bundle.states)

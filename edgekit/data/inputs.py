@@ -83,6 +83,8 @@ def _draw(spec: ValueSpec, seed: int, limit: Limit | None, natural: bool) -> np.
     values = natural_values(shape, rng) if natural and _holds_recordings(dtype, limit) else None
     if values is not None:
         return _within(values, dtype, limit)
+    if limit is None and spec.vocabulary is not None:
+        limit = len(spec.vocabulary) + 1
     if isinstance(limit, Interval):
         return rng.uniform(limit.low, limit.high, shape).astype(dtype)
     if isinstance(limit, tuple):

@@ -39,7 +39,7 @@ def index_limits(model: Model) -> dict[str, Limit]:
     integer that the model compares with numbers (a sampling rate, say) is one of these. A single floating-point number
     that bounds a list of numbers (the lowest pitch to look for, say) is between the least and the middle one where it
     is their lower bound, between the middle and the greatest where it is the upper one. Texts are words that it looks
-    for.
+    for, and numbers of words those of the vocabulary and the one for any other word.
     """
     limits: dict[str, int] = {}
     lengths: dict[str, int] = {}
@@ -54,7 +54,9 @@ def index_limits(model: Model) -> dict[str, Limit]:
                 is_integer = source.dtype is not None and source.dtype.is_integer()
                 if source in inputs and source.name and is_integer and limit > 1:
                     lengths[source.name] = min(limit, lengths.get(source.name, limit))
-    return {**lengths, **_switches(model, inputs), **_bounds_of_lists(model, inputs), **limits, **word_limits(model)}
+    numbered: dict[str, Limit] = {name: len(words) + 1 for name, words in model.vocabularies.items()}
+    told: dict[str, Limit] = {**_switches(model, inputs), **_bounds_of_lists(model, inputs)}
+    return {**lengths, **told, **limits, **numbered, **word_limits(model)}
 
 
 def _switches(model: Model, inputs: Collection[ir.Value]) -> dict[str, tuple[int, ...]]:

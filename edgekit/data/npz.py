@@ -116,7 +116,8 @@ def _checked_headers(
         )
     for spec in inputs:
         shape, dtype = headers[spec.name]
-        if dtype.name != spec.dtype and not (dtype.kind == "U" and spec.dtype == "str"):
+        may_be_text = spec.dtype == "str" or spec.vocabulary is not None
+        if dtype.name != spec.dtype and not (dtype.kind == "U" and may_be_text):
             raise InputError(
                 "the sample's element type is not the model's",
                 subject=file,

@@ -31,6 +31,7 @@ from edgekit.dimensions import OpenDims, defaults
 from edgekit.errors import InputError
 from edgekit.graph.shape_request import at_sizes
 from edgekit.model import Model, ValueSpec
+from edgekit.vocabularies import Vocabulary, as_numbers
 
 if TYPE_CHECKING:
     from edgekit.preprocessing import Decoder, Preprocessing
@@ -188,7 +189,7 @@ def open_samples(
 
     Returns:
         The samples. Inputs that take random numbers are drawn, the same for the same file, where the files do not hold
-        them.
+        them. Texts become numbers for inputs that take the numbers of words.
 
     Raises:
         InputError: The folder is missing, empty or mixed, or a file does not fit the model.
@@ -218,7 +219,8 @@ def open_samples(
             expected="one way of labelling",
             found=f"arrays {LABEL_ARRAY!r}, and a list of labels or folders named as classes",
         )
-    read = functools.partial(_read_without, frozenset(left_out), frozenset(nan_inputs))
+    vocabularies = {spec.name: spec.vocabulary for spec in inputs if spec.vocabulary is not None}
+    read = functools.partial(_read_without, frozenset(left_out), frozenset(nan_inputs), vocabularies)
     return FolderSamples(folder, files, read, labels, labels_inside=labels_inside)
 
 
@@ -301,9 +303,14 @@ def _media_reader(kind: str, inputs: tuple[ValueSpec, ...], declared: Preprocess
     return functools.partial(_decoded, spec.name, declared.decoder(spec))
 
 
-def _read_without(left_out: Collection[str], nan_inputs: Collection[str], file: Path) -> dict[str, np.ndarray]:
-    """The arrays of a file but those that are left out."""
-    return {name: array for name, array in read_npz(file, nan_inputs).items() if name not in left_out}
+def _read_without(
+    left_out: Collection[str], nan_inputs: Collection[str], vocabularies: Mapping[str, Vocabulary], file: Path
+) -> dict[str, np.ndarray]:
+    """The arrays of a file but those that are left out, with the numbers of words where the model takes them."""
+    arrays = {name: array for name, array in read_npz(file, nan_inputs).items() if name not in left_out}
+    for name in vocabularies.keys() & arrays.keys():
+        arrays[name] = as_numbers(arrays[name], vocabularies[name], subject=f"{file}, array {name!r}")
+    return arrays
 
 
 def _told_apart(inputs: Sequence[ValueSpec], file: Path) -> tuple[list[ValueSpec], list[ValueSpec]]:

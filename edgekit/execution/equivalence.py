@@ -66,9 +66,7 @@ class Equivalence:
         self._perturbed: dict[str, list[Arrays]] = {}
         self._kinds = KINDS[: max(LEAST_KINDS, BATTERY_MACS // (1 + cost(model).macs))]
         failure: NotRunnableError | None = None
-        sizes = trials(model.open_dims)
-        ways = (_static_specs(at_sizes(model.inputs, chosen)) for chosen in (sizes[0], sizes[-1]))
-        for specs in zip(*ways, strict=False):  # larger sizes may leave fewer ways
+        for specs in trial_inputs(model):
             self._specs = specs
             try:
                 feeds = {kind: self._feeds(kind) for kind in KINDS[: len(specs)]}
@@ -184,6 +182,17 @@ class _Capture:
             measured = Reference(_with_shapes(self.model, inside)).run(self.feeds)
             found |= {name: tuple(map(int, measured[f"{name}{_SHAPE_OF}"])) for name in inside}
         return found
+
+
+def trial_inputs(model: Model) -> Iterator[tuple[list[ValueSpec], list[ValueSpec]]]:
+    """The model's inputs with numbers for all dimensions, in every way that is worth a try until one runs.
+
+    Returns:
+        Pairs: open dimensions have their default sizes in the first, their greatest in the second.
+    """
+    sizes = trials(model.open_dims)
+    first, last = (_static_specs(at_sizes(model.inputs, chosen)) for chosen in (sizes[0], sizes[-1]))
+    return zip(first, last, strict=False)  # larger sizes may leave fewer ways
 
 
 def _watched(model: Model) -> list[str]:

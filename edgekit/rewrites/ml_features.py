@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.graph.label_tables import default, entries
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import typed
 from edgekit.rewrites.ml_scores import DOMAIN, F, width
@@ -174,7 +175,7 @@ class LabelEncoder(Rewrite):
         place = build.places_of_greatest(hits, rank)
         last = np.int64(len(own))
         known = build("Greater", best, F(0))
-        table = np.append(values, np.asarray(_default(node, values), values.dtype))
+        table = np.append(values, np.asarray(default(node, values), values.dtype))
         return [build("Gather", table, build("Where", known, place, last), axis=0)]
 
 
@@ -188,26 +189,7 @@ def _equal(build: NodeBuilder, x: ir.Value, numbers: np.ndarray | np.generic) ->
 
 def _table(node: ir.Node, name: str) -> np.ndarray:
     """Keys or values in the type that they are given in."""
-    attributes = node.attributes
-    if f"{name}_floats" in attributes:
-        return np.asarray(attributes.get_floats(f"{name}_floats"), np.float32)
-    if f"{name}_int64s" in attributes:
-        return np.asarray(attributes.get_ints(f"{name}_int64s"), np.int64)
-    if f"{name}_strings" in attributes:
-        return np.array(attributes.get_strings(f"{name}_strings"), np.object_)
-    tensor = attributes.get_tensor(f"{name}_tensor", None)
-    if tensor is None:
+    found = entries(node, name)
+    if found is None:
         raise InapplicableError(f"it has no {name}")
-    return np.array(tensor.numpy())
-
-
-def _default(node: ir.Node, values: np.ndarray) -> object:
-    attributes = node.attributes
-    tensor = attributes.get_tensor("default_tensor", None)
-    if tensor is not None:
-        return tensor.numpy().item()
-    if values.dtype == np.object_:
-        return attributes.get_string("default_string", "_Unused")
-    if values.dtype.kind in "iu":
-        return attributes.get_int("default_int64", -1)
-    return attributes.get_float("default_float", -0.0)
+    return found

@@ -224,6 +224,7 @@ class WriteBundle(Stage[Measured]):
                         feature,
                         takes_nan=feature.name in given.model.nan_inputs,
                         drawn=given.model.drawn.get(feature.name),
+                        vocabulary=given.model.vocabularies.get(feature.name),
                     )
                 )
                 for feature in artifact.inputs

@@ -52,6 +52,10 @@ class CoreAITarget(Target):
         """As handles."""
         return True
 
+    def takes_texts(self, profile: Profile) -> bool:
+        """Core AI has no tensors of texts."""
+        return False
+
     def takes_open_dimensions(self, profile: Profile) -> bool:
         """As sizes that are known at run time."""
         return True

@@ -47,6 +47,10 @@ class CoreMLTarget(Target):
         """From iOS 18 on."""
         return has_states(profile.options["deployment_target"])
 
+    def takes_texts(self, profile: Profile) -> bool:
+        """ML Programs have no tensors of texts."""
+        return False
+
     def takes_open_dimensions(self, profile: Profile) -> bool:
         """As ranges and as lists of shapes."""
         return True

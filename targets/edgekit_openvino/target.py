@@ -37,6 +37,10 @@ class OpenVINOTarget(Target):
 
         return build(model, profile, folder, options)
 
+    def takes_texts(self, profile: Profile) -> bool:
+        """OpenVINO has such tensors, and no conversion of an operator that looks a text up."""
+        return False
+
     def takes_open_dimensions(self, profile: Profile) -> bool:
         """The plugins for CPU and GPU do; the NPU's compiles for fixed shapes."""
         return profile.options["device"] != "NPU"

@@ -1,0 +1,58 @@
+"""Words by their numbers: what an input takes whose texts a model only looks up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from edgekit.errors import InputError
+
+Vocabulary = tuple[str, ...]
+"""Words in the order of their numbers, which begin at 0; the number behind the last one stands for any other word."""
+
+_SHOWN = 5
+
+
+def numbers_of(texts: Any, vocabulary: Vocabulary) -> np.ndarray:
+    """The number of each text, as int64 in the shape of the texts."""
+    numbers = {word: number for number, word in enumerate(vocabulary)}
+    array = np.asarray(texts)
+    found = [numbers.get(as_text(text), len(vocabulary)) for text in array.ravel()]
+    return np.asarray(found, np.int64).reshape(array.shape)
+
+
+def as_text(text: Any) -> str:
+    """A text that may be bytes in UTF-8."""
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+
+
+def are_texts(array: np.ndarray) -> bool:
+    """Whether an array holds texts, and no numbers."""
+    return array.dtype.kind in "OSU"
+
+
+def as_numbers(array: np.ndarray, vocabulary: Vocabulary, subject: object) -> np.ndarray:
+    """The numbers of words, which may be given as texts.
+
+    Raises:
+        InputError: A number stands for no word.
+    """
+    if are_texts(array):
+        return numbers_of(array, vocabulary)
+    strays = array[(array < 0) | (array > len(vocabulary))]
+    if strays.size:
+        raise InputError(
+            "a number stands for no word",
+            subject=subject,
+            expected=f"0 to {len(vocabulary) - 1} for the words of the vocabulary, {len(vocabulary)} for any other",
+            found=strays.flat[0],
+            hint="texts may be given as well",
+        )
+    return array
+
+
+def listed(words: Sequence[str]) -> str:
+    """The first few words, quoted."""
+    return ", ".join(map(repr, words[:_SHOWN])) + (" …" if len(words) > _SHOWN else "")
