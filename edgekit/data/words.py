@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.graph.shapes import ContradictionError, infer_shapes
 from edgekit.model import Model
 
 LONGEST_LINE = 8
@@ -74,7 +75,7 @@ def word_limits(model: Model) -> dict[str, Words]:
     if not found:
         return {}
     in_lines: set[str] = set()
-    for node in model.graph.all_nodes():
+    for node in _with_shapes(model).graph.all_nodes():
         words = _words(node)
         for name, column in _sources(node.inputs[0] if node.inputs else None, in_lines):
             if name in found and words:
@@ -85,6 +86,14 @@ def word_limits(model: Model) -> dict[str, Words]:
         )
         for name, columns in found.items()
     }
+
+
+def _with_shapes(model: Model) -> Model:
+    """The model with the shapes that tell columns; as it is where they contradict each other."""
+    try:
+        return infer_shapes(model, strict=False)
+    except ContradictionError:
+        return model
 
 
 def _words(node: ir.Node) -> list[str]:
@@ -134,11 +143,26 @@ def _sources(value: ir.Value | None, in_lines: set[str]) -> Iterator[tuple[str, 
             columns = [column] if picked is None else picked
             open_values.extend((node.inputs[0], place, cut) for place in columns)
         elif node.op_type == "Concat":
-            open_values.extend((one, None, cut) for one in node.inputs)
+            open_values.extend((part, place, cut) for part, place in _parts(node, column))
         elif node.op_type in _HAND_ON:
             open_values.append((node.inputs[0], column, cut))
         elif node.op_type in _TAKES_LINES:
             open_values.append((node.inputs[0], None, True))
+
+
+def _parts(node: ir.Node, column: int | None) -> list[tuple[ir.Value | None, int | None]]:
+    """What a Concat puts together: the part that a column is of, with its place in it; all of them where unknown."""
+    whole = node.outputs[0].shape
+    widths = [None if part is None or part.shape is None else part.shape[-1] for part in node.inputs]
+    known = [width for width in widths if isinstance(width, int)]
+    along_columns = whole is not None and node.attributes.get_int("axis", 0) in (-1, len(whole) - 1)
+    if column is not None and along_columns and len(known) == len(widths):
+        place = column % sum(known)
+        for part, width in zip(node.inputs, known, strict=True):
+            if place < width:
+                return [(part, place)]
+            place -= width
+    return [(part, None) for part in node.inputs]
 
 
 def _picked(node: ir.Node) -> list[int] | None:

@@ -17,7 +17,7 @@ from edgekit.vocabularies import Vocabulary, numbers_of
 
 SEEDS = 8
 """Trials of words that are drawn from those that the model looks for in each column."""
-MOST_TURNS = 64
+MOST_TURNS = 1024
 """Trials of all words one after another, unless that takes fewer."""
 _UNKNOWN_SHARE = 0.25
 _UNKNOWN = ("", "\N{EM DASH}", " ", "?")

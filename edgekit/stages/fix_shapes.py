@@ -226,11 +226,11 @@ def _folded(given: Model, fixed: Model, warnings: list[str]) -> Model:
 
 
 def _is_fault_of_the_shapes(error: NotRunnableError, given: Model, fixed: Model) -> bool:
-    """Whether the shapes are why a node fails, and not the runtime, trial sizes or numbers drawn at random."""
+    """Whether the shapes are why a node fails, and not the runtime, trial sizes or what is drawn at random."""
     if error.node is None or any(True for _ in dynamic_dimensions(fixed)):
         return False
     limits = index_limits(fixed)
-    if any("int" in spec.dtype and spec.name not in limits for spec in fixed.inputs):
+    if any(spec.dtype == "str" or ("int" in spec.dtype and spec.name not in limits) for spec in fixed.inputs):
         return False
     try:
         Reference(given)

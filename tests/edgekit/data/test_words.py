@@ -122,8 +122,31 @@ def test_a_text_model_becomes_a_bundle_for_onnxruntime(tmp_path: Path, make: obj
 )
 def test_targets_without_texts_say_so(tmp_path: Path, target: str, reason: str) -> None:
     with pytest.raises(UnsupportedOpsError) as caught:
-        package(columns(tmp_path / "m.onnx"), target, tmp_path / "bundle")
+        package(lines(tmp_path / "m.onnx"), target, tmp_path / "bundle")
     assert reason in str(caught.value)
+
+
+def test_the_part_of_a_table_that_a_column_is_of(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Concat", ["a", "b"], ["table"], axis=1),
+        helper.make_node("Gather", ["table", "first"], ["colour"], axis=1),
+        helper.make_node("Gather", ["table", "last"], ["size"], axis=1),
+        encoder("colour", "c", COLOURS),
+        encoder("size", "s", SIZES),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(name, TensorProto.STRING, ["N", width]) for name, width in (("a", 1), ("b", 2))],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "cs"],
+        [helper.make_tensor(name, TensorProto.INT64, [1], [at]) for name, at in (("first", 0), ("last", -1))],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15), helper.make_opsetid("ai.onnx.ml", 1)]),
+        tmp_path / "m.onnx",
+    )
+    words = word_limits(Load()(tmp_path / "m.onnx").model)
+    assert words == {"a": Words(((0, tuple(COLOURS)),)), "b": Words(((1, tuple(SIZES)),))}
 
 
 @pytest.mark.parametrize(
