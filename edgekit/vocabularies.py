@@ -43,10 +43,11 @@ def as_numbers(array: np.ndarray, vocabulary: Vocabulary, subject: object) -> np
         return numbers_of(array, vocabulary)
     strays = array[(array < 0) | (array > len(vocabulary))]
     if strays.size:
+        known = f"0 to {len(vocabulary) - 1} for the words of the vocabulary, " if vocabulary else ""
         raise InputError(
             "a number stands for no word",
             subject=subject,
-            expected=f"0 to {len(vocabulary) - 1} for the words of the vocabulary, {len(vocabulary)} for any other",
+            expected=f"{known}{len(vocabulary)} for any {'other' if vocabulary else 'word'}",
             found=strays.flat[0],
             hint="texts may be given as well",
         )

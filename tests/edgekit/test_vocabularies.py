@@ -34,6 +34,12 @@ def test_numbers_are_taken_as_they_are_but_for_those_of_no_word() -> None:
             as_numbers(np.array([0, stray]), WORDS, "input 'x'")
 
 
+def test_where_no_word_is_looked_for_all_have_the_same_number() -> None:
+    np.testing.assert_array_equal(numbers_of(["a", ""], ()), [0, 0])
+    with pytest.raises(InputError, match="expected: 0 for any word\n"):
+        as_numbers(np.array([1]), (), "input 'x'")
+
+
 def test_a_long_list_is_cut() -> None:
     assert listed("abc") == "'a', 'b', 'c'"
     assert listed("abcdefg") == "'a', 'b', 'c', 'd', 'e' …"
