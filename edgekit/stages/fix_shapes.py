@@ -12,13 +12,13 @@ import onnx_ir as ir
 
 from edgekit.data.battery import KINDS, battery_inputs
 from edgekit.data.limits import index_limits
-from edgekit.dimensions import as_record
+from edgekit.dimensions import as_record, trials
 from edgekit.errors import InputError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.graph.default_sizes import DefaultSize, SampledSizes, with_default_sizes
 from edgekit.graph.random_inputs import draws_numbers, with_random_inputs
-from edgekit.graph.shape_request import FixedSizes, ShapeRequest, terms
+from edgekit.graph.shape_request import FixedSizes, ShapeRequest, at_sizes, terms
 from edgekit.graph.shapes import ContradictionError, fold_shapes, infer_shapes
 from edgekit.model import Arrays, Dim, Model, ValueSpec
 from edgekit.rewrites.infeasible import without_infeasible_branch
@@ -234,9 +234,12 @@ def _is_fault_of_the_shapes(error: NotRunnableError, given: Model, fixed: Model)
         return False
     try:
         Reference(given)
+        reference = Reference(fixed)
     except NotRunnableError:
         return False
-    return True
+    sizes = trials(fixed.open_dims)
+    specs = [at_sizes(fixed.inputs, chosen) for chosen in (sizes[0], sizes[-1])]
+    return not all(any(_runs(reference, battery_inputs(each, kind, limits)) for kind in KINDS) for each in specs)
 
 
 def _contradicts_itself(model: Model) -> bool:

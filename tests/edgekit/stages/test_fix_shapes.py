@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir
 import pytest
 from onnx.reference import ReferenceEvaluator
 
@@ -267,3 +268,23 @@ def test_an_output_that_is_named_as_an_input_and_has_another_size(onnx_file: Wri
     }"""
     result = fix(onnx_file(graph, half=np.array([1.5, 1.0], np.float32)), ["N=5"])
     assert [str(spec) for spec in result.model.outputs] == ["y: float32 10×2"]
+
+
+def test_sizes_that_drawn_values_spoil_are_no_fault_of_the_shapes() -> None:
+    """A list as long as the numbers say, of which there is none where all are small."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[N, 4] x) => (float[?, ?] y) <float limit = {10}> {
+        greatest = ReduceMax <keepdims = 0> (x)
+        large = Greater(greatest, limit)
+        rows = Cast <to = 7> (large)
+        given = Unsqueeze(rows, zero)
+        shape = Concat <axis = 0> (given, rest)
+        y = Reshape <allowzero = 1> (x, shape)
+    }"""
+    proto = onnx.parser.parse_model(text)
+    proto.graph.initializer.extend(
+        onnx.numpy_helper.from_array(np.array([number], np.int64), name) for name, number in (("zero", 0), ("rest", -1))
+    )
+    model = Model(onnx_ir.from_proto(proto))
+    result = FixShapes(ShapeRequest({"N": 2}))(model)
+    assert result.model.inputs[0].shape == (2, 4)
+    assert "nothing could be compared" in str(result.record["warnings"])
