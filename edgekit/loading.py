@@ -13,7 +13,7 @@ import numpy as np
 
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.comparison.metrics import class_output
-from edgekit.data.inputs import seeded_inputs
+from edgekit.data.inputs import random_numbers
 from edgekit.data.npz import LABEL_ARRAY, read_npz
 from edgekit.devices.local import open_runner
 from edgekit.dimensions import defaults, written
@@ -156,7 +156,7 @@ class LoadedBundle:
             feeds = {only_input(self._asked, "an array without a name").name: sample}
         drawn = [spec for spec in self.inputs if spec.drawn is not None and spec.name not in feeds]
         if feeds.keys() == {spec.name for spec in self.inputs} - {spec.name for spec in drawn}:
-            feeds |= self._random_numbers(drawn, feeds)
+            feeds |= random_numbers(drawn, self._asked, feeds, secrets.randbits(_SEED_BITS))
         if feeds.keys() != {spec.name for spec in self.inputs}:
             raise InputError(
                 "the arrays are not named as the model's inputs",
@@ -194,16 +194,6 @@ class LoadedBundle:
     def _asked(self) -> tuple[ValueSpec, ...]:
         """The inputs without those that take random numbers."""
         return tuple(spec for spec in self.inputs if spec.drawn is None)
-
-    def _random_numbers(self, drawn: Sequence[ValueSpec], feeds: Mapping[str, Any]) -> Arrays:
-        """Numbers for inputs that take random ones, of the sizes that the other inputs have."""
-        sizes = {
-            dim: size
-            for spec in self._asked
-            for dim, size in zip(spec.shape or (), np.shape(feeds[spec.name]), strict=False)
-            if isinstance(dim, str)
-        }
-        return seeded_inputs(at_sizes(drawn, sizes), secrets.randbits(_SEED_BITS))
 
     def _require_sizes(self, arrays: Arrays) -> None:
         """Refuses sizes that an open dimension does not take."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from edgekit.data.limits import FLAG_LIMIT, Interval, Limit, Limits
 from edgekit.data.natural import natural_values
 from edgekit.data.words import ANY_WORDS, Words
 from edgekit.errors import InputError
+from edgekit.graph.shape_request import at_sizes
 from edgekit.model import Arrays, ValueSpec
 
 MOST_ELEMENTS = 1 << 27
@@ -43,6 +45,26 @@ def seeded_inputs(
         InputError: A shape is dynamic, or nothing can be drawn for an element type.
     """
     return {spec.name: _draw(spec, seed, (limits or {}).get(spec.name), natural) for spec in specs}
+
+
+def random_numbers(
+    drawn: Sequence[ValueSpec], given: Sequence[ValueSpec], arrays: Mapping[str, Any], seed: int
+) -> Arrays:
+    """Numbers for inputs that take random ones, of the sizes that the arrays of the others have.
+
+    Args:
+        drawn: The inputs that take random numbers.
+        given: Other inputs.
+        arrays: What these are fed with, by name.
+        seed: What to start the random numbers from.
+    """
+    sizes = {
+        dim: size
+        for spec in given
+        for dim, size in zip(spec.shape or (), np.shape(arrays[spec.name]), strict=False)
+        if isinstance(dim, str)
+    }
+    return seeded_inputs(at_sizes(drawn, sizes), seed)
 
 
 def _how_to_fix(spec: ValueSpec) -> str:

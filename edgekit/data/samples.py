@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from edgekit.data.inputs import seeded_inputs
+from edgekit.data.inputs import random_numbers, seeded_inputs
 from edgekit.data.labels import CONFIG_FILE, LABEL_FILES, check_label, find_labels
 from edgekit.data.limits import index_limits
 from edgekit.data.natural import picture
@@ -325,13 +325,7 @@ def _with_random_numbers(
     given: Sequence[ValueSpec], drawn: Sequence[ValueSpec], file: Path, arrays: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """The arrays of a file, and numbers for the inputs that take random ones, of the sizes that the arrays have."""
-    sizes = {
-        dim: size
-        for spec in given
-        for dim, size in zip(spec.shape or (), arrays[spec.name].shape, strict=True)
-        if isinstance(dim, str)
-    }
-    return {**arrays, **seeded_inputs(at_sizes(drawn, sizes), zlib.crc32(file.as_posix().encode()))}
+    return {**arrays, **random_numbers(drawn, given, arrays, zlib.crc32(file.as_posix().encode()))}
 
 
 def _decoded(name: str, decode: Decoder, file: Path) -> dict[str, np.ndarray]:
