@@ -80,10 +80,11 @@ def local_difference(before: Model, after: Model, capture: Capture, *, steps: bo
     forgotten: set[str] = set()
     holding: set[str] = set()
     sizes: dict[str, int] = {}
+    known: dict[str, np.ndarray] = {}
     while True:
         comparison = Comparison(before, after, forgotten)
         claims = [claim for claim in comparison.claims() if claim.name not in holding]
-        trial = _Trial(before, after, comparison, capture, steps, sizes)
+        trial = _Trial(before, after, comparison, capture, steps, sizes, known)
         loose = set()
         for claim, difference in trial.judged(claims):
             if difference is None:
@@ -109,10 +110,16 @@ class _Trial:
     steps: bool
     sizes: dict[str, int]
     """Elements of the values whose shapes are not known, by name, as far as they were asked for."""
+    known: dict[str, np.ndarray]
+    """Values that were captured for all claims at once, by name."""
 
     def judged(self, claims: Sequence[Claim]) -> Iterator[tuple[Claim, str | None]]:
         """Every claim with what differs, the first that fails at last."""
-        self._measure(self.comparison.leaves(claims).values())
+        leaves = self.comparison.leaves(claims).values()
+        self._measure(leaves)
+        wanted = [leaf for leaf in leaves if not _may_be_drawn(leaf) and leaf.name not in self.known]
+        if wanted and sum(map(self._size, wanted)) <= _BATCH_ELEMENTS:
+            self.known.update(self._numbers([leaf.name or "" for leaf in wanted]))
         for batch in self._batches(claims):
             supervision.tell_step()
             outcomes = self._differences(batch)
@@ -204,7 +211,12 @@ class _Trial:
     def _elements(self, claim: Claim) -> int:
         leaves = self.comparison.leaves([claim]).values()
         self._measure(leaves)
-        return sum(self.sizes[leaf.name] if leaf.name in self.sizes else _size(leaf) for leaf in leaves)
+        return sum(map(self._size, leaves))
+
+    def _size(self, value: ir.Value) -> int:
+        """How many elements a value has, whose size was measured if its shape is not known."""
+        static = math.prod(dim for dim in value.shape or () if isinstance(dim, int))
+        return self.sizes.get(value.name or "", static)
 
     def _is_heavy(self, claim: Claim) -> bool:
         macs = sum(_macs(node) for node in claim.before.nodes)
@@ -225,29 +237,37 @@ class _Trial:
         found: dict[int, np.ndarray] = {}
         wanted: dict[str, int] = {}
         for number, value in leaves.items():
-            drawn = value.dtype is not None and (value.dtype.is_floating_point() or value.dtype == ir.DataType.BOOL)
-            if _is_static(value) and drawn and value.dtype is not None and value.shape is not None:
+            if value.name in self.known:
+                found[number] = self.known[value.name]
+            elif _may_be_drawn(value) and value.dtype is not None and value.shape is not None:
                 found[number] = np.broadcast_to(np.zeros((), value.dtype.numpy()), value.shape.numpy())
             else:
                 wanted[value.name or ""] = number
         if wanted:
-            try:
-                captured = self.capture.numbers(list(wanted))
-            except NotRunnableError as error:
-                raise UnprovenError(str(error)) from error
-            for name, number in wanted.items():
-                if not isinstance(captured[name], np.ndarray):
-                    raise UnprovenError(f"value {name} is no tensor")
-                found[number] = captured[name]
+            captured = self._numbers(list(wanted))
+            found.update({number: captured[name] for name, number in wanted.items()})
         return found
+
+    def _numbers(self, names: Sequence[str]) -> Arrays:
+        """Values by name, as the model as it was computes them."""
+        try:
+            captured = self.capture.numbers(names)
+        except NotRunnableError as error:
+            raise UnprovenError(str(error)) from error
+        for name in names:
+            if not isinstance(captured[name], np.ndarray):
+                raise UnprovenError(f"value {name} is no tensor")
+        return {name: captured[name] for name in names}
 
 
 def _is_static(value: ir.Value) -> bool:
     return value.shape is not None and value.shape.is_static()
 
 
-def _size(value: ir.Value) -> int:
-    return math.prod(dim for dim in value.shape or () if isinstance(dim, int))
+def _may_be_drawn(value: ir.Value) -> bool:
+    """Whether any numbers of its type and shape will do: floating-point ones and truth values, of a known shape."""
+    is_drawn = value.dtype is not None and (value.dtype.is_floating_point() or value.dtype == ir.DataType.BOOL)
+    return is_drawn and _is_static(value)
 
 
 def _macs(node: ir.Node) -> int:

@@ -16,10 +16,13 @@ from edgekit.execution.exact_products import with_exact_products
 from edgekit.execution.loop_limit import require_an_end, with_limited_loops
 from edgekit.execution.transforms import with_exact_transforms
 from edgekit.model import PROTOBUF_LIMIT, Arrays, Model
-from edgekit.processes.supervision import asked_limits
+from edgekit.processes.supervision import asked_limits, tell_step
 
 _NODE_IN_MESSAGE = re.compile(r"Name:'([^']+)'|Node ?\(([^)]+)\)|node with name '([^']+)'")
 _NOISE_IN_MESSAGE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |/\S+\.(?:cc|h):\d+ \S.*?\) ")
+_MANY_NODES = 1024
+_SECONDS_TO_OPEN = 1.0
+"""What ONNX Runtime may take to open a graph of that many nodes; the time grows with their square (15,000: 70 s)."""
 _SILENT = 4
 """ONNX Runtime's log level that prints fatal errors alone: what fails is told by the exception."""
 
@@ -91,6 +94,9 @@ def open_session(model: Model, options: Any) -> Any:
     """A session over the model; tensors that are in files are mapped by the session itself, not copied."""
     import onnxruntime
 
+    nodes = sum(1 for _ in model.graph.all_nodes())
+    if nodes > _MANY_NODES:
+        tell_step(patience=_SECONDS_TO_OPEN * (nodes / _MANY_NODES) ** 2)
     folders = {str(tensor.base_dir) for tensor in model.tensors() if isinstance(tensor, ir.ExternalTensor)}
     inside = sum(tensor.nbytes for tensor in model.tensors() if not isinstance(tensor, ir.ExternalTensor))
     with tempfile.TemporaryDirectory() as temporary:

@@ -118,7 +118,7 @@ def tell_step(patience: float = 0.0) -> None:
     """
     global _last_step
     now = time.monotonic()
-    if _pipe is not None and now - _last_step > _SECONDS_BETWEEN_STEPS:
+    if _pipe is not None and (patience or now - _last_step > _SECONDS_BETWEEN_STEPS):
         _last_step = now
         tell(patience=patience if _asked[1] is None else 0.0)
 
