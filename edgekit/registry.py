@@ -125,6 +125,8 @@ def installed_targets() -> InstalledTargets:
 def find_profile(name: str, flag: str = "--target") -> tuple[Target, Profile]:
     """The profile called ``name``, by its own name, by an alias, or by its target's name (the target's first profile).
 
+    It comes as :meth:`edgekit.target.Target.on_this_machine` gives it.
+
     Args:
         name: The name.
         flag: What errors name.
@@ -136,10 +138,10 @@ def find_profile(name: str, flag: str = "--target") -> tuple[Target, Profile]:
     wanted = name.casefold()
     for found, profile in installed.profiles():
         if wanted in {known.casefold() for known in (profile.name, *profile.aliases)}:
-            return found, profile
+            return found, found.on_this_machine(profile)
     for found in installed.targets:
         if wanted == found.name.casefold():
-            return found, found.profiles[0]
+            return found, found.on_this_machine(found.profiles[0])
     known_names = [
         known for found, profile in installed.profiles() for known in (found.name, profile.name, *profile.aliases)
     ]

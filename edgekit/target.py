@@ -231,6 +231,13 @@ class Target(ABC):
             edgekit.errors.UnsupportedOpsError: Operators that the target cannot take, all of them.
         """
 
+    def on_this_machine(self, profile: Profile) -> Profile:
+        """The profile with what only this machine can tell: whether it :attr:`~Profile.runs_here`.
+
+        It may take seconds, such as those in which a driver starts. By default the profile is as it was.
+        """
+        return profile
+
     @abstractmethod
     def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
         """Something that executes the artifact whose main file is ``main``, on this machine.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgekit.cli._bundle_view import show_table
@@ -35,24 +35,25 @@ def targets(console: Console) -> None:
                 "options": dict(profile.options),
                 "build_options": dict(target.options),
                 "own_schemes": list(target.weight_schemes(profile)),
-                "runs_here": profile.runs_here,
+                "runs_here": target.on_this_machine(profile).runs_here,
             }
             for target, profile in installed.profiles()
         ],
         "devices": device_forms(),
         "broken": [{"name": plugin.name, "reason": plugin.reason} for plugin in installed.broken],
     }
-    console.show(record, lambda out: _render(installed, record["devices"], out))
+    console.show(record, lambda out: _render(installed, record, out))
     for plugin in installed.broken:
         console.warn(f"the target {plugin}")
 
 
-def _render(installed: InstalledTargets, devices: Sequence[str], out: RichConsole) -> None:
+def _render(installed: InstalledTargets, record: Mapping[str, Any], out: RichConsole) -> None:
+    here = {entry["name"] for entry in record["targets"] if entry["runs_here"]}
     rows = []
     for target, profile in installed.profiles():
         default = (target.name,) if profile == target.profiles[0] else ()
         other_names = dict.fromkeys((*default, *profile.aliases))
-        runs_here = "yes" if profile.runs_here else "no"
+        runs_here = "yes" if profile.name in here else "no"
         rows.append((profile.name, ", ".join(other_names), runs_here, profile.description))
     show_table(("target", "also called", "runs here", "what it is"), rows, out)
-    out.print(f"--device takes {', '.join(devices)}", soft_wrap=True, markup=False)
+    out.print(f"--device takes {', '.join(record['devices'])}", soft_wrap=True, markup=False)

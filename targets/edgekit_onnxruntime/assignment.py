@@ -22,7 +22,7 @@ from pathlib import Path
 from edgekit.model import Model
 from edgekit.processes import supervision
 from edgekit_onnxruntime import qnn
-from edgekit_onnxruntime.session import CPU_PROVIDER, first_line, runtime_errors, session_options
+from edgekit_onnxruntime.session import CPU_PROVIDER, RECORD_ASSIGNMENT, first_line, runtime_errors, session_options
 
 TIMEOUT_SECONDS = 1800
 SILENT_SECONDS = 180
@@ -184,7 +184,7 @@ def _answer(model: str, provider: str, options: Mapping[str, str]) -> dict[str, 
 
     asked = session_options(optimize="DISABLED")
     asked.log_severity_level = LOG_ALL
-    asked.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    asked.add_session_config_entry(RECORD_ASSIGNMENT, "1")
     providers = None
     if provider == qnn.PROVIDER:
         qnn.add_provider(asked, options)

@@ -9,11 +9,11 @@ from edgekit.graph.unsigned_weights import with_unsigned_weights
 from edgekit.graph.value_info import without_inferable_value_info
 from edgekit.model import PROTOBUF_LIMIT, Model, ValueSpec
 from edgekit.target import Artifact, BuildOptions, Feature, Profile
-from edgekit_onnxruntime.devices import device_of
+from edgekit_onnxruntime.devices import NOT_STARTED, device_of
 from edgekit_onnxruntime.loading import open_session
 from edgekit_onnxruntime.ort_file import with_sorted_resolver
 from edgekit_onnxruntime.session import session_options
-from edgekit_onnxruntime.session_recipe import SESSION_FILE, UNWRITABLE, unwritable_inputs
+from edgekit_onnxruntime.session_recipe import SESSION_FILE, UNWRITABLE, session_text, unwritable_inputs
 
 MOST_GROWTH = 1.1
 SMALL_FILE = 16384
@@ -92,7 +92,13 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
             f"the sizes of {', '.join(unwritable)} are not in {SESSION_FILE}: the provider's options cannot hold a "
             f"name with {' or '.join(UNWRITABLE)}, so it builds for the first sizes that it meets"
         )
+    not_started = profile.options.get(NOT_STARTED)
+    if not_started:
+        warnings.append(not_started)
     files = sorted(folder.iterdir())
+    if device is not None and recipe is not None:  # load goes by it, also of a draft
+        record = recipe.record(device.provider, options.precision, inputs, model.open_dims)
+        (folder / SESSION_FILE).write_text(session_text(record), encoding="utf-8")
     return Artifact(
         main=source,
         files=tuple(files),

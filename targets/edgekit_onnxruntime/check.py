@@ -16,10 +16,10 @@ from edgekit_onnxruntime import qnn
 from edgekit_onnxruntime.assignment import is_available, with_unique_names
 from edgekit_onnxruntime.by_session import session_verdicts
 from edgekit_onnxruntime.by_table import measured_verdicts, table_verdicts
-from edgekit_onnxruntime.devices import devices
+from edgekit_onnxruntime.devices import NOT_STARTED, devices
 from edgekit_onnxruntime.fates import CONSTANT, unknown
 from edgekit_onnxruntime.loading import open_session
-from edgekit_onnxruntime.session import CPU_PROVIDER, session_options
+from edgekit_onnxruntime.session import CPU_PROVIDER, RECORD_ASSIGNMENT, session_options
 
 SHARES_CPU_KERNELS = (CPU_PROVIDER, "wasm")
 """Providers made of the CPU provider's kernels, compiled for another processor."""
@@ -32,12 +32,12 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
     A device whose provider can be had here is asked; of another one its table tells, if it has one.
     """
     local = cpu_verdicts(model)
-    if profile.runs_here:
+    if profile.runs_here and "device" not in profile.options:
         return local
     if profile.options["provider"] in SHARES_CPU_KERNELS:
         return [replace(v, evidence=Evidence.HEURISTIC, detail=v.detail or SAME_KERNELS) for v in local]
     device = devices()[profile.options["device"]]
-    if is_available(device.provider):
+    if is_available(device.provider) and NOT_STARTED not in profile.options:
         return session_verdicts(model, local, device, device.simulator or {})
     if device.simulator is not None:
         reason = f"the compiler for the {device.unit} is not installed"
@@ -56,7 +56,7 @@ def cpu_verdicts(model: Model) -> list[NodeVerdict]:
     Nodes of subgraphs are included, where they stand.
     """
     options = session_options(optimize="DISABLED")
-    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    options.add_session_config_entry(RECORD_ASSIGNMENT, "1")
     nodes = list(model.graph.all_nodes())
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"

@@ -6,6 +6,7 @@
       "unit": what verdicts call the part of the device that the provider runs on,
       "fallback": the unit that takes what the provider leaves, by the CPU provider's kernels,
       "architecture": "arm64", where builds for it differ,
+      "this_machine": whether a machine whose ONNX Runtime starts the provider is such a device,
       "open_dimensions": whether the provider takes models with dimensions that stay open,
       "session": {…} the provider's options and the session's, as :mod:`edgekit_onnxruntime.session_recipe` tells them,
       "simulator": {…} options of QNN's simulator, which compiles for the device here; or
@@ -15,6 +16,9 @@
       "fixed_shapes": whether the provider takes only nodes whose shapes are fixed,
       "operators": {operator with its domain in front where that is not the standard one: {
           "opsets": [[first, last or null], …] schema versions that it takes; all where there is none,
+          "kernels": [{"versions": [first, last], "types": {parameter of the operator's schema: [type, …]}}, …] in place
+            of "opsets": a node needs one whose types it has; parameters that are not named may have any,
+          "absent": [index, …] inputs that must not be given,
           "ranks": […] numbers of dimensions that its first input may have; any where there is none,
           "constant": [index, …] inputs that must be constant, where they are given,
           "attributes": {name: the only value that it takes},
@@ -40,8 +44,20 @@ from edgekit_onnxruntime.session_recipe import SessionRecipe
 
 FOLDER = Path(__file__).with_name("devices")
 MEASURED = Path(__file__).with_name("measured")
+NOT_STARTED = "not_started"
+"""Option of a profile: why its provider, which the installed ONNX Runtime has, does not start here."""
 KNOWLEDGE = ("operators", "simulator", "measured", "unknown_because")
 """What a device file has one of."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What computes an operator of some versions for some types."""
+
+    first: int
+    last: int
+    types: Mapping[str, tuple[str, ...]]
+    """By the name that the operator's schema gives to the types of inputs and outputs."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +67,26 @@ class Operator:
     opsets: tuple[tuple[int, int | None], ...] = ()
     ranks: tuple[int, ...] = ()
     constant: tuple[int, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+    absent: tuple[int, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Operator:
         """The operator as a device file has it."""
+        kernels = tuple(
+            Kernel(first, last, {name: tuple(types) for name, types in entry["types"].items()})
+            for entry in data.get("kernels", ())
+            for first, last in [entry["versions"]]
+        )
+        spans = data.get("opsets") or sorted({(kernel.first, kernel.last) for kernel in kernels})
         return cls(
-            tuple((first, last) for first, last in data.get("opsets", ())),
+            tuple((first, last) for first, last in spans),
             tuple(data.get("ranks", ())),
             tuple(data.get("constant", ())),
+            kernels,
+            tuple(data.get("absent", ())),
             data.get("attributes", {}),
             data.get("note", ""),
         )
@@ -100,6 +126,8 @@ class Device:
     session: SessionRecipe | None = None
     """None for one whose sessions have no options."""
     open_dimensions: bool = False
+    this_machine: bool = False
+    """Whether a machine whose ONNX Runtime starts the provider is such a device."""
 
 
 def read_device(file: Path) -> Device:
@@ -136,6 +164,7 @@ def read_device(file: Path) -> Device:
             data.get("unknown_because", ""),
             SessionRecipe.of(data["session"]) if "session" in data else None,
             data.get("open_dimensions", False),
+            data.get("this_machine", False),
         )
     except KeyError as error:
         raise ValueError(f"{file.name}: lacks {error}") from error

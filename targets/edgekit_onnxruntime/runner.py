@@ -11,7 +11,7 @@ import numpy as np
 from edgekit.comparison.layers import showing
 from edgekit.errors import InputError
 from edgekit.execution import reference
-from edgekit.model import Arrays
+from edgekit.model import Arrays, Model
 from edgekit_onnxruntime.loading import open_session
 from edgekit_onnxruntime.session import first_line, runtime_errors, session_options
 
@@ -30,9 +30,9 @@ class SessionRunner:
     """
 
     def __init__(self, path: Path, *, threads: int = 1, takes_turns: bool = False) -> None:
-        self._session = open_session(path, session_options(threads=threads, takes_turns=takes_turns))
         self._threads = threads
         self._path = path
+        self._session = self._opened(session_options(threads=threads, takes_turns=takes_turns))
 
     @property
     def executed_by(self) -> str:
@@ -69,8 +69,16 @@ class SessionRunner:
             return {}
         model = showing(self._path, names)
         used = {spec.name for spec in model.inputs}
-        session = reference.open_session(model, session_options(threads=self._threads))
+        session = self._opened_model(model, session_options(threads=self._threads))
         return self._run(session, {name: array for name, array in feeds.items() if name in used})
+
+    def _opened(self, options: Any) -> Any:
+        """A session of the file."""
+        return open_session(self._path, options)
+
+    def _opened_model(self, model: Model, options: Any) -> Any:
+        """A session of another model, executed as the file is."""
+        return reference.open_session(model, options)
 
     def _run(self, session: Any, feeds: Mapping[str, np.ndarray]) -> Arrays:
         names = [value.name for value in session.get_outputs()]

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 CPU_PROVIDER = "CPUExecutionProvider"
 SOURCE_PLACE = re.compile(r"/\S+\.(?:cc|h):\d+ .*\) (?=[A-Z])")
+RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
+"""Entry of a session that tells afterwards which provider has which nodes."""
 LOG_FATAL_ONLY = 4
 """Log severity at which ONNX Runtime keeps to itself what it also raises."""
 

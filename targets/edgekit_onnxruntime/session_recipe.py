@@ -125,6 +125,22 @@ class SessionRecipe:
             record["cache"] = Options({name: merged[name] for name in names}, self.cache.session_options).as_record()
         return record
 
+    def precision_of(self, provider: str, text: str) -> str:
+        """The precision that a ``session.json`` was written for; ``auto`` where its options tell of none.
+
+        Args:
+            provider: ONNX Runtime's execution provider.
+            text: The file's. It may come from a stranger: nothing of it is handed on.
+        """
+        try:
+            written = json.loads(text)["provider_options"].items()
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return "auto"
+        for precision in self.precisions:
+            if self.record(provider, precision, (), {})["provider_options"].items() <= written:
+                return precision
+        return "auto"
+
     def _shapes(self, inputs: Sequence[Feature], dimensions: OpenDims) -> dict[str, str]:
         """The provider options that tell the sizes of inputs with open dimensions."""
         sized = [feature for feature in inputs if any(isinstance(size, str) for size in feature.native_shape)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions, DeviceCheck, NodeVerdict, Profile, Runner, Target
-from edgekit_onnxruntime.devices import device_of
+from edgekit_onnxruntime.devices import NOT_STARTED, device_of
 from edgekit_onnxruntime.profiles import PROFILES
 
 
@@ -50,10 +51,32 @@ class ONNXRuntimeTarget(Target):
         """As open ones."""
         return self.takes_open_dimensions(profile)
 
+    def on_this_machine(self, profile: Profile) -> Profile:
+        """A device whose provider this machine's ONNX Runtime starts is here; why one does not start is an option."""
+        device = device_of(profile)
+        if device is None or not device.this_machine:
+            return profile
+        from edgekit_onnxruntime.assignment import is_available
+        from edgekit_onnxruntime.on_this_machine import failure_to_start
+
+        if not is_available(device.provider):
+            return profile
+        failure = failure_to_start(device.provider)
+        if not failure:
+            return replace(profile, runs_here=True)
+        text = (
+            f"this ONNX Runtime has {device.provider}, which does not start: {failure}; the CPU provider executes here"
+        )
+        return replace(profile, options={**profile.options, NOT_STARTED: text})
+
     def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
-        """What executes the file with this machine's CPU provider, whatever the profile."""
+        """What executes the file: the profile's provider where it :attr:`~Profile.runs_here`, else the CPU's."""
+        from edgekit_onnxruntime.provider_runner import ProviderRunner
         from edgekit_onnxruntime.runner import SessionRunner
 
+        device = device_of(profile)
+        if device is not None and profile.runs_here:
+            return ProviderRunner(main, device, threads=threads, takes_turns=threads > 1)
         return SessionRunner(main, threads=threads, takes_turns=threads > 1)
 
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
