@@ -9,6 +9,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
+from edgekit.model import dtype_name
 from edgekit.operators.hints import since_version
 from edgekit_onnxruntime.devices import Operator, Table
 
@@ -30,7 +31,8 @@ def unmet_conditions(node: ir.Node, operator: Operator, table: Table, opset: int
         table: The table.
         opset: The version of the node's domain that the model imports.
     """
-    yield from _version(node, operator, opset)
+    wrong_version = list(_version(node, operator, opset))
+    yield from wrong_version or _types(node, operator, opset)
     first = node.inputs[0] if node.inputs else None
     if operator.ranks and first is not None and first.shape is not None and first.shape.rank() not in operator.ranks:
         allowed = " or ".join(map(str, operator.ranks))
@@ -42,6 +44,10 @@ def unmet_conditions(node: ir.Node, operator: Operator, table: Table, opset: int
         value = node.inputs[index] if index < len(node.inputs) else None
         if value is not None and not is_constant(value):
             yield Unmet(f"input {value.name!r} is not constant", f"make {value.name!r} a constant of the model")
+    for index in operator.absent:
+        value = node.inputs[index] if index < len(node.inputs) else None
+        if value is not None:
+            yield Unmet(f"it has input {value.name!r}", f"export it without its input {index + 1}")
     for name, expected in operator.attributes.items():
         found = _attribute(node, name, opset)
         if found is not None and found != expected:
@@ -80,6 +86,41 @@ def _version(node: ir.Node, operator: Operator, opset: int) -> Iterator[Unmet]:
             f"version {version} of the operator is not among those that are taken ({taken})",
             f"export the model with an opset whose {node.op_type} has one of the versions {taken}",
         )
+
+
+def _types(node: ir.Node, operator: Operator, opset: int) -> Iterator[Unmet]:
+    """Whether no kernel of the node's version takes its types; types that are not known are taken."""
+    version = since_version(node, opset)
+    kernels = [kernel for kernel in operator.kernels if version is not None and kernel.first <= version <= kernel.last]
+    if not kernels:
+        return
+    found = _types_by_parameter(node, opset)
+    failing = [
+        [name for name, types in kernel.types.items() if found.get(name, set()) - {*types}] for kernel in kernels
+    ]
+    if all(failing):
+        names = min(failing, key=len)
+        has = ", ".join(f"{name} {' and '.join(sorted(found[name]))}" for name in names)
+        taken = sorted({text for kernel in kernels for name in names for text in kernel.types.get(name, ())})
+        yield Unmet(
+            f"there is no kernel for its types ({has}; those for {' or '.join(taken)})",
+            "a Cast in front of it gives it another type",
+        )
+
+
+def _types_by_parameter(node: ir.Node, opset: int) -> dict[str, set[str]]:
+    """The types of a node's values by the name that its operator's schema gives them."""
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
+    except onnx.defs.SchemaError:
+        return {}
+    found: dict[str, set[str]] = {}
+    for values, formal in ((node.inputs, schema.inputs), (node.outputs, schema.outputs)):
+        for place, value in enumerate(values):
+            if formal and value is not None and value.dtype is not None:
+                name = formal[min(place, len(formal) - 1)].type_str
+                found.setdefault(name, set()).add(dtype_name(value.dtype))
+    return found
 
 
 def _span(first: int, last: int | None) -> str:

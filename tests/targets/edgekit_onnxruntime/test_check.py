@@ -13,7 +13,7 @@ from edgekit.model import Model
 from edgekit.target import Evidence, NodeVerdict, Support
 from edgekit_onnxruntime import by_session, check, qnn
 from edgekit_onnxruntime.assignment import Assignment, SilentCompilerError
-from edgekit_onnxruntime.devices import devices, read_device
+from edgekit_onnxruntime.devices import NOT_STARTED, devices, read_device
 from edgekit_onnxruntime.target import ONNXRuntimeTarget
 
 
@@ -157,12 +157,56 @@ def test_measured_cases_tell_what_tensorrt_takes(dtype: str, support: Support, u
 
 
 def test_a_version_that_cudas_kernels_lack_falls_back() -> None:
-    """ONNX Runtime takes a kernel without a last version for its first version alone; MaxPool has a version 22."""
-    pool = "(float[1, 1, 8, 8] x) => (float[1, 1, 4, 4] y) { y = MaxPool <kernel_shape = [5, 5]> (x) }"
-    (before,), (after,) = (verdicts(pool, "cuda", opset) for opset in (18, 22))
+    """ONNX Runtime 1.31 leaves EyeLike of version 22 to the CPU; its kernel is for version 9."""
+    eye = "(float[3, 3] x) => (float[3, 3] y) { y = EyeLike(x) }"
+    (before,), (after,) = (verdicts(eye, "cuda", opset) for opset in (18, 22))
     assert (before.support, before.evidence, before.unit) == (Support.SUPPORTED, Evidence.TABLE, "GPU")
     assert (after.support, after.evidence, after.unit) == (Support.FALLS_BACK, Evidence.TABLE, "CPU")
-    assert after.detail == "version 22 of the operator is not among those that are taken (1 to 12)"
+    assert after.detail == "version 22 of the operator is not among those that are taken (9)"
+
+
+@pytest.mark.parametrize(
+    ("body", "unit"),
+    [
+        ("(int8[3] a, int8[3] b) => (bool[3] y) { y = Greater(a, b) }", "CPU"),
+        ("(int32[3] a, int32[3] b) => (bool[3] y) { y = Greater(a, b) }", "GPU"),
+        ("(uint8[2, 3] a, uint8[3, 2] b) => (int32[2, 2] y) { y = MatMulInteger(a, b) }", "CPU"),
+        ("(int8[2, 3] a, int8[3, 2] b) => (int32[2, 2] y) { y = MatMulInteger(a, b) }", "GPU"),
+        ("(float[3, 4] x) => (int64[1, 4] y) { y = ArgMax <select_last_index = 1> (x) }", "CPU"),
+        ("(float[3, 4] x) => (int64[1, 4] y) { y = ArgMax(x) }", "GPU"),
+        (
+            "(float[3, 1, 2] x, float[1, 15, 2] w, float[1, 15, 5] r) => (h, l) "
+            "{ h, l = GRU <hidden_size = 5> (x, w, r) }",
+            "CPU",
+        ),
+        ("(float[4] x) => (float[4] y) { y = LpNormalization(x) }", "GPU"),
+        ("(float[1, 6, 4] b, float[1, 1, 6] s) => (int64[n, 3] y) { y = NonMaxSuppression(b, s) }", "GPU"),
+    ],
+)
+def test_the_table_of_cuda_tells_what_a_session_on_a_gpu_told(body: str, unit: str) -> None:
+    """Seen of the ONNX standard's tests in sessions of onnxruntime-gpu 1.31.1 on an NVIDIA H200."""
+    (found,) = verdicts(body, "cuda", 18)
+    assert (found.unit, found.evidence) == (unit, Evidence.TABLE)
+
+
+def test_types_that_no_kernel_takes_are_named() -> None:
+    (found,) = verdicts("(int8[3] a, int8[3] b) => (bool[3] y) { y = Less(a, b) }", "cuda", 18)
+    assert found.detail == (
+        "there is no kernel for its types (T int8; those for float16 or float32 or float64 or int32 or int64 or "
+        "uint32 or uint64)"
+    )
+    assert found.hint == "a Cast in front of it gives it another type"
+
+
+def test_a_provider_that_does_not_start_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part of a model would wait for its driver in vain."""
+    monkeypatch.setattr(check, "is_available", lambda provider: True)
+    monkeypatch.setattr(by_session, "assign", lambda *_: pytest.fail("it was asked"))
+    device = devices()["cuda"]
+    profile = replace(device.profile, options={**device.profile.options, NOT_STARTED: "no driver"})
+    text = f'<ir_version: 9, opset_import: ["" : 18]> g {PLAIN}'
+    found = check.verdicts(Model(ir.from_proto(onnx.parser.parse_model(text))), profile)
+    assert {verdict.evidence for verdict in found} == {Evidence.TABLE}
 
 
 def test_what_was_not_measured_is_unknown() -> None:
