@@ -14,7 +14,6 @@ from typing import Any
 import onnx_ir as ir
 
 from edgekit.bundle import Bundle
-from edgekit.comparison.accuracy import Kind
 from edgekit.comparison.meaning import allowed_text
 from edgekit.errors import EdgeKitError, InternalError, RequirementError, UnsupportedOpsError
 from edgekit.float_form import AUTO, FLOAT32, SAME_SPEED, NotWorthItError
@@ -30,6 +29,7 @@ from edgekit.trade_off import loss_text
 STORED_INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
 FLOAT = "float"
 """The name of a float model whose precision is the target's choice."""
+_MEASURED = ("curve", "failed")
 COUNTED = {"accuracy": "labels", "agreement": "decisions"}
 """What a metric counts, where its name does not say it."""
 
@@ -74,6 +74,17 @@ class Fates:
         for trial in record.get("curve", ()):
             fate, reason = _of_trial(trial, max_drop)
             self._records[trial["candidate"]] = {**_row(trial["candidate"], fate, reason), **_figures(trial)}
+
+    def measured_since(self, before: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+        """Takes over what a quantizer measured once the form before had given way.
+
+        Args:
+            before: That form's record.
+            record: The record of the form that it handed on next.
+        """
+        known = {row["candidate"] for key in _MEASURED for row in before.get(key, ())}
+        new = {key: [row for row in record.get(key, ()) if row["candidate"] not in known] for key in _MEASURED}
+        self.measured({**record, **new})
 
     def told(self, name: str, fate: Fate, reason: str = "") -> None:
         """Notes what became of a candidate."""
@@ -142,7 +153,7 @@ class Choice:
     def of(cls, bundle: Bundle) -> Choice:
         """What a bundle's manifest records."""
         record = stage_record(bundle.manifest, Quantize.name)
-        return cls(record.get("chosen"), bundle.manifest["model"]["kind"] != Kind.QUANTIZED)
+        return cls(record.get("chosen"), record.get("scheme", NONE) == NONE)
 
 
 def require_size(built: Built, most: int) -> None:
@@ -170,13 +181,15 @@ def candidates(quantized: Quantized, floats: Sequence[str], precisions: Sequence
         floats: What the float model is built in, in turn; empty where nothing but a quantized one is to ship.
         precisions: What the rest of a quantized model is built in, in turn.
     """
-    current: Quantized | None = quantized
-    while current is not None and current.record["scheme"] != NONE:
+    last, current = quantized, None if quantized.stays_float else quantized
+    while current is not None:
         for precision in precisions:
             name = current.candidate if precision == precisions[0] else f"{current.candidate}, the rest in {precision}"
             yield Candidate(name, current, precision)
-        current = None if current.next_best is None else current.next_best()
-    in_float = quantized.in_float()
+        following = None if current.next_best is None else current.next_best()
+        last = following or current
+        current = None if following is None or following.stays_float else following
+    in_float = last.in_float()
     for precision in floats:
         yield Candidate(FLOAT if precision == AUTO else precision, in_float, precision)
 
@@ -209,6 +222,8 @@ def first_that_holds(
             before, error = failed
             if not _may_help(form, before, error, whatever_fails=whatever_fails):
                 continue
+            if form.quantized is not before.quantized:
+                fates.measured_since(before.quantized.record, form.quantized.record)
             warned = fall_back(before, form, f"{_told(before, error)}: {_quoted(form.name)} instead")
             fates.warned(_name(before, error), warned)
         try:

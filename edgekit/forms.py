@@ -144,11 +144,12 @@ class Forms:
         )
         build = Build(self._target, self._profile, asked, self._folder, quantized=form.quantized)
         built = self._walk.run_stage(build, model, Built)
-        chosen_freely = self._scheme == "auto" and form.quantized
+        halved = options.precision == AUTO and candidate.precision == FLOAT16
+        chosen_freely = self._scheme == "auto" and (halved or not form.stays_float)
         of_float = FloatForm(form.of_float, self._target, self._profile, options)
         if held_to.max_bytes is not None:
             require_size(built, held_to.max_bytes)
-        if chosen_freely:
+        if chosen_freely and not form.stays_float:
             of_float.require_smaller(built)
         verify = Verify(
             held_to.original,
@@ -176,8 +177,7 @@ class Forms:
         )
         if sets.counts(verified):
             verified = self._walk.run_stage(sets, verified, Verified)
-        halved = self._scheme == "auto" and options.precision == AUTO and candidate.precision == FLOAT16
-        if (chosen_freely or halved) and not held_to.any_speed:
+        if chosen_freely and not held_to.any_speed:
             of_float.require_as_fast(verified.artifact, held_to.samples)
         return verified
 

@@ -25,6 +25,8 @@ from edgekit.trade_off import curve_lines
 
 CONTRACT_VERSION = 1
 """Raised when a quantizer has to be changed to work with this file."""
+TURNED_DOWN = "no quantized form of the model holds what is asked of the bundle"
+"""Why a model ships in float whose quantized forms hold the budget."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,9 @@ class QuantizationResult:
     record: Mapping[str, Any]
     """Plain data for the manifest: scheme used, layers quantized and left in float with the reasons, scores."""
     next_best: Callable[[], QuantizationResult | None] | None = None
-    """What to ship in its place where it cannot be built or does not hold what is asked of the bundle; None, or a call
-    that gives None, where nothing is left but the float model."""
+    """What to ship in its place where it cannot be built or does not hold what is asked of the bundle, such as to be no
+    slower; None, or a call that gives None or the float model itself, where nothing else is left. What was measured
+    only then is in the record of what the call gives."""
 
 
 class CandidateError(RequirementError):

@@ -27,7 +27,7 @@ from edgekit.processes.crashes import guarded
 from edgekit.processes.memory import free_unused
 from edgekit.processes.processors import usable_processors
 from edgekit.progress import Step
-from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, QuantizationResult
+from edgekit.quantizer import TURNED_DOWN, CandidateError, Opened, QuantizationRequest, QuantizationResult
 from edgekit.registry import installed_quantizer
 from edgekit.stages import Stage, StageResult
 from edgekit.stages.bundle import loaded_bytes
@@ -52,6 +52,11 @@ class Quantized(StageResult):
     """What to ship in its place where it does not hold; None, or a call that gives None: the float model."""
 
     @property
+    def stays_float(self) -> bool:
+        """Whether it is the float model, whose precision the build chooses."""
+        return bool(self.record["scheme"] == NONE)
+
+    @property
     def candidate(self) -> str:
         """What to call this form of the model."""
         return str(self.record.get("chosen") or self.record["scheme"])
@@ -61,8 +66,7 @@ class Quantized(StageResult):
         if self.model is self.of_float:
             return self
         measured = {key: self.record[key] for key in ("samples", "max_drop", "curve") if key in self.record}
-        reason = "no quantized form of the model holds what is asked of the bundle"
-        record = {"scheme": NONE, "reason": reason, **measured}
+        record = {"scheme": NONE, "reason": TURNED_DOWN, **measured}
         return Quantized(self.of_float, record, quantized=False, of_float=self.of_float)
 
 

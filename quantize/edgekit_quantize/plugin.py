@@ -16,7 +16,15 @@ from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.graph.cost import node_macs
 from edgekit.model import Model
-from edgekit.quantizer import BudgetError, CandidateError, QuantizationRequest, QuantizationResult, Quantizer, Scheme
+from edgekit.quantizer import (
+    TURNED_DOWN,
+    BudgetError,
+    CandidateError,
+    QuantizationRequest,
+    QuantizationResult,
+    Quantizer,
+    Scheme,
+)
 from edgekit_quantize.accounts.account import largest_error_first
 from edgekit_quantize.accounts.errors import by_error_for_cost
 from edgekit_quantize.accounts.explain import with_errors
@@ -277,31 +285,37 @@ def _result(
         return _layers(request, model, trial.settings, trial.written, calibration.tensors)
 
     doubt = bench.judge.scorer.doubt
-    record = {
-        "samples": calibration.samples,
-        "warnings": [*calibration.warnings, *([doubt] if doubt else [])],
-        "max_drop": max_drop,
-        "curve": [trial.as_record() for trial in outcome.curve],
-        "failed": [{"candidate": name, "reason": reason} for name, reason in outcome.failed.items()],
-    }
-    if outcome.unrestricted is not None:
-        record["unrestricted"] = outcome.unrestricted.as_record()
+
+    def recorded() -> dict[str, Any]:
+        record = {
+            "samples": calibration.samples,
+            "warnings": [*calibration.warnings, *([doubt] if doubt else [])],
+            "max_drop": max_drop,
+            "curve": [trial.as_record() for trial in outcome.curve],
+            "failed": [{"candidate": name, "reason": reason} for name, reason in outcome.failed.items()],
+        }
+        return record if outcome.unrestricted is None else {**record, "unrestricted": outcome.unrestricted.as_record()}
 
     def first_of(held: Sequence[Trial]) -> QuantizationResult | None:
         held = [*dropwhile(lambda trial: not bench.complete(trial) or trial.score.drop > max_drop, held)]
         if not held:
-            return None
+            last, outcome.last = outcome.last, None
+            return None if last is None else first_of(last())
         trial, scheme = held[0], request.scheme
         if scheme in {"auto", "int8"}:
             stored = HALF if trial.settings.is_half else "int8-weights"
             scheme = "int8" if trial.written.quantized else stored
-        curve = [each.as_record() for each in outcome.curve]
-        chosen = {"scheme": scheme, "chosen": trial.name, **record, "curve": curve, "layers": layers_of(trial)}
-        return replace(_written(request, trial.written, chosen), next_best=functools.partial(first_of, held[1:]))
+        chosen = {"scheme": scheme, "chosen": trial.name, **recorded(), "layers": layers_of(trial)}
+        return replace(_written(request, trial.written, chosen), next_best=functools.partial(after, held[1:]))
+
+    def after(held: Sequence[Trial]) -> QuantizationResult:
+        in_float = {"scheme": "none", "reason": TURNED_DOWN}
+        return first_of(held) or QuantizationResult(request.model, {**in_float, **recorded()})
 
     best = first_of(outcome.held)
     if best is not None:
         return best
+    record = recorded()
     if outcome.curve:
         record["layers"] = layers_of(min(outcome.curve, key=lambda trial: trial.score.drop))
     elif request.scheme != "auto":

@@ -97,6 +97,9 @@ class Outcome:
     """Why the others could not, by name."""
     unrestricted: Trial | None = None
     """The best one with weights whose sums may saturate in 16 bits: what keeping them from it costs."""
+    last: Callable[[], list[Trial]] | None = None
+    """Measures the model in half precision, and gives it where it holds the budget and is worth it; for when none of
+    those that hold the budget can ship. None where it was measured, or is none of the candidates."""
 
     @property
     def best(self) -> Trial | None:
@@ -136,7 +139,7 @@ def search(
         auto: Whether a candidate that is slower or no smaller than float is out.
         choice: The candidate that is the best whatever the times say; None where they decide.
         in_half: Writes the model in half precision, which is measured where no other holds the budget, or none of them
-            is the choice; None leaves it out.
+            is the choice, and by :attr:`Outcome.last` where none of the others can ship; None leaves it out.
 
     Raises:
         edgekit.errors.InputError: The choice is none of those that hold the budget.
@@ -144,12 +147,11 @@ def search(
     outcome = Outcome()
 
     def fit() -> list[Trial]:
-        held = [trial for trial in outcome.curve if trial.score.drop <= max_drop]
-        return [
-            trial
-            for trial in held
-            if trial.name == choice or not auto or (trial.is_smaller and trial.speedup >= 1 - NOISE)
-        ]
+        return [trial for trial in outcome.curve if is_fit(trial)]
+
+    def is_fit(trial: Trial) -> bool:
+        worth_it = trial.is_smaller and trial.speedup >= 1 - NOISE
+        return trial.score.drop <= max_drop and (trial.name == choice or not auto or worth_it)
 
     def ranked() -> list[Trial]:
         return sorted(_ranked(fit()), key=lambda trial: trial.name != choice)
@@ -318,10 +320,18 @@ def search(
     if held and choice is None and not held[0].written.quantized and held[0].size <= LARGEST_REFINED:
         refine(held[0])
         complete_best()
-    if in_half is not None and (not held or choice not in {None, *(trial.name for trial in held)}):
-        outcome.curve += bench.measured([in_half()], max_drop)
+
+    def measure_half() -> list[Trial]:
+        measured = bench.measured([in_half()], max_drop) if in_half is not None else []
+        outcome.curve += measured
+        return measured
+
+    if not held or choice not in {None, *(trial.name for trial in held)}:
+        measure_half()
         time_again_unless_fit()
         complete_best()
+    elif in_half is not None:
+        outcome.last = lambda: [trial for trial in measure_half() if is_fit(trial)]
     outcome.held = ranked()
     if choice is not None and choice not in {trial.name for trial in outcome.held}:
         raise InputError(

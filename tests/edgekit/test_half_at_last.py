@@ -1,0 +1,142 @@
+"""Weights in half precision, where what has integers is turned down when the bundle is packaged."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from edgekit.bundle import Bundle
+from edgekit.candidates import Choice
+from edgekit.float_form import FloatForm
+from edgekit.pipeline import PackageRequest, package
+from edgekit.progress import Progress
+from edgekit.target import Artifact
+from edgekit.timing.latency import Interval
+
+HALF = "weights in half precision"
+SLOWER, FASTER = (1.2, 1.3), (0.6, 0.7)
+
+
+@pytest.fixture(autouse=True)
+def search_goes_by_accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the times of so small a model are, the search hands on what holds the budget."""
+    monkeypatch.setattr("edgekit_quantize.search.search.NOISE", 1.0)
+
+
+@pytest.fixture
+def perceptron(onnx_file: Callable[..., Path]) -> Path:
+    rng = np.random.default_rng(0)
+    return onnx_file(
+        "f (float[1, 64] x) => (float[1, 32] y) { a = MatMul(x, v) b = Relu(a) y = MatMul(b, w) }",
+        v=rng.standard_normal((64, 256)).astype(np.float32),
+        w=rng.standard_normal((256, 32)).astype(np.float32),
+    )
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for seed in range(8):
+        np.savez(folder / f"{seed}.npz", x=np.random.default_rng(seed).standard_normal((1, 64)).astype(np.float32))
+    return folder
+
+
+def types_of(model: Path) -> set[int]:
+    return {tensor.data_type for tensor in onnx.load(model).graph.initializer}
+
+
+def timed(integers: Interval, half: Interval) -> Callable[..., Interval]:
+    """In place of timing: how many times as long forms with integers, and in half precision, take as float."""
+
+    def ratio(_: FloatForm, built: Artifact, of_float: Artifact, feeds: Mapping[str, np.ndarray]) -> Interval:
+        assert types_of(of_float.main) == {onnx.TensorProto.FLOAT}
+        return half if types_of(built.main) == {onnx.TensorProto.FLOAT16} else integers
+
+    return ratio
+
+
+def packaged(model: Path, data: Path, name: str = "bundle", **rest: Any) -> Bundle:
+    return package(PackageRequest(model, "onnxruntime", data.parent / name, data=data, **rest), Progress())
+
+
+def fates(bundle: Bundle) -> dict[str, tuple[str, str]]:
+    return {row["candidate"]: (row["fate"], row["reason"]) for row in bundle.manifest["candidates"]}
+
+
+def test_half_precision_ships_where_all_integers_are_slower(
+    perceptron: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FloatForm, "_ratio", timed(SLOWER, FASTER))
+
+    bundle = packaged(perceptron, data)
+
+    told = fates(bundle)
+    assert told.pop(HALF) == ("ships", "")
+    assert told
+    assert set(told.values()) == {("refused", "is slower than the float model")}
+    assert bundle.manifest["model"]["kind"] == "float16"
+    assert types_of(bundle.path / "model.onnx") == {onnx.TensorProto.FLOAT16}
+    floats = 4 * (64 * 256 + 256 * 32)
+    assert floats / 2 < (bundle.path / "model.onnx").stat().st_size < 0.52 * floats
+    row = next(row for row in bundle.manifest["candidates"] if row["candidate"] == HALF)
+    assert float(row["sqnr_db"]) > 60  # 11 bits of mantissa
+    assert row["weight_bytes"] == floats / 2
+
+
+def test_half_precision_that_is_slower_as_well_gives_way_to_float(
+    perceptron: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FloatForm, "_ratio", timed(SLOWER, SLOWER))
+
+    bundle = packaged(perceptron, data)
+
+    told = fates(bundle)
+    assert told.pop("float32") == ("ships", "")
+    assert told[HALF] == ("refused", "is slower than the float model")
+    assert {fate for fate, _ in told.values()} == {"refused"}
+    assert types_of(bundle.path / "model.onnx") == {onnx.TensorProto.FLOAT}
+
+
+def test_half_precision_is_not_tried_where_integers_ship(
+    perceptron: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FloatForm, "_ratio", timed(FASTER, SLOWER))
+
+    bundle = packaged(perceptron, data)
+
+    assert bundle.manifest["model"]["kind"] == "quantized"
+    assert HALF not in fates(bundle)
+
+
+def test_half_precision_that_loses_too_much_is_told_of(
+    onnx_file: Callable[..., Path], data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its large weights are beyond half precision's 65504: none is stored so, and nothing is smaller."""
+    monkeypatch.setattr(FloatForm, "_ratio", timed(SLOWER, FASTER))
+    weights = 1e6 * np.random.default_rng(0).standard_normal((64, 256)).astype(np.float32)
+    model = onnx_file("f (float[1, 64] x) => (float[1, 256] y) { a = MatMul(x, w) y = Tanh(a) }", w=weights)
+
+    bundle = packaged(model, data, max_drop=0.4)
+
+    told = fates(bundle)
+    assert told["float32"] == ("ships", "")
+    fate, reason = told[HALF]
+    assert fate == "refused"
+    assert reason.startswith("no smaller than the float model")
+
+
+def test_half_precision_that_shipped_is_chosen_again_by_like(
+    perceptron: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FloatForm, "_ratio", timed(SLOWER, FASTER))
+    first = packaged(perceptron, data)
+    monkeypatch.setattr(FloatForm, "_ratio", timed(FASTER, SLOWER))
+
+    again = packaged(perceptron, data, "again", like=Choice.of(first))
+
+    assert Choice.of(first) == Choice(HALF, in_float=False)
+    assert fates(again)[HALF] == ("ships", "")
