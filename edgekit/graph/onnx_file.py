@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 
 from edgekit.atomic import atomic_file
 from edgekit.errors import InputError, InternalError
+from edgekit.graph.input_notes import with_notes
 from edgekit.graph.shapes import light_proto
 from edgekit.model import PROTOBUF_LIMIT, Model
 from edgekit.regular_file import real_path
@@ -297,13 +298,16 @@ def _spare_data_files(model: Model, path: Path) -> None:
 def write_model(model: Model, path: Path) -> None:
     """Writes the model as an ONNX file, whole or not at all, after holding it against the rules of ONNX.
 
+    Its metadata tell what is known of inputs that take random numbers, or numbers in place of texts
+    (:mod:`edgekit.graph.input_notes`).
+
     Raises:
         InputError: The file cannot be written.
         InternalError: What would be written breaks the rules.
     """
     _spare_data_files(model, path)
     with atomic_file(path) as draft:
-        model.save(draft)
+        with_notes(model).save(draft)
         try:
             check_rules(draft, model, with_shapes=False)
         except onnx.checker.ValidationError as error:

@@ -20,6 +20,7 @@ from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.graph.class_labels import Classes, with_labels_as_numbers, with_labels_as_texts, without_maps
 from edgekit.graph.inlining import inline_functions
+from edgekit.graph.input_notes import read_notes
 from edgekit.graph.ir_version import INITIALIZERS_ALONE, mark_loadable, newest_ir_version
 from edgekit.graph.mending import mend, write_out_defaults
 from edgekit.graph.negative_axes import with_positive_axes
@@ -59,7 +60,8 @@ _CHOOSES = "Where"
 class Load(Stage[Path]):
     """Reads and checks an ONNX file.
 
-    A classifier's maps and texts become tensors of numbers, and the model knows what the classes are called.
+    A classifier's maps and texts become tensors of numbers, and the model knows what the classes are called. What the
+    metadata of a file that EdgeKit wrote tell of inputs, the model knows as well.
 
     Afterwards the model is in operator set 9 or newer and marked with an IR version that ONNX Runtime takes, calls no
     functions of its own, its initializers are no inputs, every node has a name, and dimensions without a fixed size are
@@ -112,6 +114,7 @@ class Load(Stage[Path]):
         name_values(model.graph_model)
         _normalize_dimensions(model)
         model = with_positive_axes(model)
+        model, stale = read_notes(model)
         model, labels = _with_numbers(model)
         classes = Classes(scores, labels)
         model = replace(
@@ -134,7 +137,7 @@ class Load(Stage[Path]):
             "inlined_functions": function_count,
             "metadata": dict(model.metadata),
             "classes": {name: list(names) for name, names in ({**classes.scores, **classes.labels}).items()},
-            "warnings": [*warnings, *classes.warnings()],
+            "warnings": [*warnings, *stale, *classes.warnings()],
         }
         return StageResult(model, record)
 
