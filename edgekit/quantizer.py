@@ -57,6 +57,9 @@ class QuantizationRequest:
     ``evaluation``, else in points of the metric; None for the metric's default."""
     evaluation: Evaluation | None = None
     """The project's own measure of quality, which ``max_drop`` then is of; None where it has none."""
+    half_weights: bool = True
+    """Whether weights that stay float may be stored in half precision; not where the user asked for float32. A scheme
+    that says half precision by its name stands above it."""
     placement: Mapping[str, Any] = field(default_factory=dict)
     """What the target's runtime fuses and prefers, as the target's data file says it; empty: conservative defaults."""
     smallest: bool = False

@@ -263,6 +263,7 @@ class Quantize(Stage[Model]):
                 samples=self._samples,
                 max_drop=self._max_drop,
                 evaluation=self._evaluation,
+                half_weights=self._options.precision != "float32",
                 placement=self._target.placement(self._profile),
                 smallest=self._smallest,
                 max_bytes=self._max_bytes,

@@ -36,7 +36,7 @@ from edgekit_quantize.prepare.blocks import inputs_first
 from edgekit_quantize.prepare.equalize import equalize
 from edgekit_quantize.prepare.hardswish import with_hardswish
 from edgekit_quantize.rounding.shared import SharedRounding
-from edgekit_quantize.schemes import HALF, SCHEMES, different, placement_of
+from edgekit_quantize.schemes import HALF, SCHEMES, different, placement_of, without_half_precision
 from edgekit_quantize.search.bench import Bench, Candidate, Trial
 from edgekit_quantize.search.in_float import LayerNoise
 from edgekit_quantize.search.output_noise import noise_of_inputs
@@ -87,6 +87,8 @@ class PostTrainingQuantizer(Quantizer):
         names = [scheme.name for scheme in SCHEMES]
         if request.scheme not in names:
             raise InputError("unknown scheme", subject=request.scheme, expected=", ".join(names))
+        if not request.half_weights and request.scheme != HALF:
+            request = replace(request, placement=without_half_precision(request.placement))
         sized = request.smallest or request.max_bytes is not None
         if sized and (request.scheme != "auto" or request.samples is None):
             raise InputError(

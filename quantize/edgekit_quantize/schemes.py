@@ -62,6 +62,12 @@ def placement_of(scheme: str, data: Mapping[str, Any]) -> Placement:
     return Placement(preparation, candidates)
 
 
+def without_half_precision(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A target's data without half precision for weights that stay float."""
+    given = [{**entry, "float_weights": "float32"} for entry in data.get("candidates") or ()]
+    return {**data, "float_weights": "float32", **({"candidates": given} if given else {})}
+
+
 def different(candidates: Mapping[str, Settings], graph: ir.Graph) -> dict[str, Settings]:
     """The candidates without those that come to the same as one before: not every model has layers of every kind."""
     found: dict[tuple[Hashable, ...], tuple[str, Settings]] = {}

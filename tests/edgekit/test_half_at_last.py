@@ -112,6 +112,24 @@ def test_half_precision_is_not_tried_where_integers_ship(
     assert HALF not in fates(bundle)
 
 
+def test_no_weight_is_stored_in_half_precision_where_float32_is_asked_for(
+    perceptron: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FloatForm, "_ratio", timed(SLOWER, FASTER))
+
+    bundle = packaged(perceptron, data, precision="float32")
+
+    assert HALF not in fates(bundle)
+    assert fates(bundle)["float32"] == ("ships", "")
+    assert types_of(bundle.path / "model.onnx") == {onnx.TensorProto.FLOAT}
+    assert bundle.manifest["model"]["kind"] == "float32"
+
+
+def test_half_precision_that_is_asked_for_by_name_stands_above_float32(perceptron: Path, data: Path) -> None:
+    bundle = packaged(perceptron, data, quantize="float16", precision="float32")
+    assert types_of(bundle.path / "model.onnx") == {onnx.TensorProto.FLOAT16}
+
+
 def test_half_precision_that_loses_too_much_is_told_of(
     onnx_file: Callable[..., Path], data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -179,3 +179,32 @@ def test_half_precision_may_be_the_choice_where_integers_hold_the_budget_too(two
 
     assert scheme_of() == "int8"
     assert scheme_of(choice="weights in half precision") == "float16"
+
+
+@pytest.mark.parametrize("sized", [True, False])
+@pytest.mark.parametrize("of_one_candidate", [True, False])
+@pytest.mark.parametrize("half_weights", [True, False])
+def test_weights_stay_float32_where_the_user_asks_for_it(
+    two_products: ir.Model, sized: bool, of_one_candidate: bool, half_weights: bool
+) -> None:
+    """Whether the target has half precision for all candidates or for one; none of them quantizes what is there."""
+    half, none = {"float_weights": "float16"}, dict[str, str]()
+    placement = {
+        **(none if of_one_candidate and not sized else half),
+        "candidates": [{"name": "tables", "layers": {"Gather": "weights"}, **(half if of_one_candidate else none)}],
+        "stored_forms": {"float_bytes": 4, "forms": [{"name": "int8", "bits": 8}]},
+    }
+
+    result = PostTrainingQuantizer().quantize(
+        QuantizationRequest(
+            Model(two_products),
+            "auto",
+            Drawn(),
+            max_drop=1e-5,
+            placement=placement,
+            smallest=sized,
+            half_weights=half_weights,
+        )
+    )
+
+    assert (ir.DataType.FLOAT16 in _types(result.model.graph_model).values()) is half_weights
