@@ -32,6 +32,7 @@ from edgekit.forms import Forms, HeldTo
 from edgekit.graph.default_sizes import Holds
 from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
+from edgekit.graph.shared_names import names_by_samples
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
@@ -45,6 +46,7 @@ from edgekit.stages.quantize import NONE, Quantize, Quantized, refused, require_
 from edgekit.stages.random_inputs import RandomInputs
 from edgekit.stages.simplify import Simplify
 from edgekit.stages.take_branch import TakeBranch, needs_branch, sampled_choices
+from edgekit.stages.tell_apart import TellApart
 from edgekit.stages.testify import Testify
 from edgekit.stages.verify import Verified
 from edgekit.stages.words_as_numbers import WordsAsNumbers, needs_numbers
@@ -214,6 +216,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         loaded = walk.run_stage(Load(), request.model).model
         loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
         sampled = sampled_shapes(request.data, request.verify_data)
+        if names := names_by_samples(loaded.inputs, sampled.each, request.shapes):
+            loaded = walk.run_stage(TellApart(names, request.data, request.verify_data), loaded).model
         fixed, device = fixed_for(profiles, loaded, request.shapes, sampled, walk)
         if draws_numbers(fixed):
             fixed = walk.run_stage(RandomInputs(), fixed).model

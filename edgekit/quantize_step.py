@@ -23,6 +23,7 @@ from edgekit.graph.default_sizes import Holds, SampledSizes
 from edgekit.graph.onnx_file import write_model
 from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
+from edgekit.graph.shared_names import names_by_samples
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
@@ -33,6 +34,7 @@ from edgekit.stages.load import Load
 from edgekit.stages.quantize import NONE, Quantize, refused, require_scheme
 from edgekit.stages.random_inputs import RandomInputs
 from edgekit.stages.simplify import Simplify
+from edgekit.stages.tell_apart import TellApart
 from edgekit.stages.words_as_numbers import WordsAsNumbers, needs_numbers
 from edgekit.target import BuildOptions
 from edgekit.walk import Walk
@@ -202,6 +204,8 @@ def _fixed_for_samples(walk: Walk, order: QuantizeOrder, sampled: SampledShapes 
     loaded = walk.run_stage(Load(), order.model).model
     if sampled is None:
         return walk.run_stage(FixShapes(order.shapes), loaded).model
+    if names := names_by_samples(loaded.inputs, sampled.each, order.shapes):
+        loaded = walk.run_stage(TellApart(names, order.data), loaded).model
     held = Holds.ANY if order.target is None else held_sizes([find_profile(order.target)])
     sizes = SampledSizes(sampled.ranges, sampled.count, held)
     completed = held is not Holds.ANY or not _holds_arrays(sampled)

@@ -32,6 +32,7 @@ from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load
 from edgekit.stages.random_inputs import RandomInputs
 from edgekit.stages.take_branch import TakeBranch
+from edgekit.stages.tell_apart import TellApart, recorded_names
 from edgekit.stages.words_as_numbers import WordsAsNumbers
 
 
@@ -58,6 +59,8 @@ def original_of(bundle: Bundle, model: Path) -> Model:
         _require_same(file, source, "the model's data file")
     options = bundle.manifest["options"]
     loaded = Load()(model).model
+    if names := stage_record(bundle.manifest, TellApart.name).get("names"):
+        loaded = TellApart(recorded_names(names))(loaded).model
     labels = tuple(bundle.manifest["labels"] or ())
     declared = options.get("outputs")
     outputs = None if declared is None else DeclaredOutputs.parse(declared, bundle.path)

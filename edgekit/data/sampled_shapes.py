@@ -19,6 +19,8 @@ class SampledShapes:
     """By the array's name, for each dimension; arrays whose ranks differ are not in it."""
     count: int
     """Of samples in ``.npz`` files."""
+    each: tuple[Mapping[str, tuple[int, ...]], ...] = ()
+    """The shapes of each sample's arrays by their names."""
 
 
 def sampled_shapes(*folders: Path | None) -> SampledShapes:
@@ -30,15 +32,16 @@ def sampled_shapes(*folders: Path | None) -> SampledShapes:
     files = [file for folder in folders if folder is not None for file in sample_files(folder)]
     ranges: dict[str, tuple[SizeRange, ...]] = {}
     other_ranks: set[str] = set()
-    count = 0
+    each: list[Mapping[str, tuple[int, ...]]] = []
     for file in files:
         if file.suffix.casefold() != ".npz":
             continue
-        count += 1
-        for name, (shape, _) in read_headers(file).items():
+        each.append({name: shape for name, (shape, _) in read_headers(file).items()})
+        for name, shape in each[-1].items():
             known = ranges.setdefault(name, tuple(SizeRange(size, size) for size in shape))
             if len(known) != len(shape):
                 other_ranks.add(name)
             else:
                 ranges[name] = tuple(one.with_size(size) for one, size in zip(known, shape, strict=True))
-    return SampledShapes({name: found for name, found in ranges.items() if name not in other_ranks}, count)
+    of_one_rank = {name: found for name, found in ranges.items() if name not in other_ranks}
+    return SampledShapes(of_one_rank, len(each), tuple(each))
