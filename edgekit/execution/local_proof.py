@@ -21,6 +21,7 @@ from edgekit.execution.rounding import PERTURBATIONS, is_rounding, perturbed_inp
 from edgekit.execution.tolerance import SENSITIVE, are_steps_apart, compare
 from edgekit.execution.value_numbers import Claim, Comparison, Side, read_values
 from edgekit.graph.cost import node_macs
+from edgekit.graph.long_lists import light_message, put_back
 from edgekit.model import Arrays, Model, bodies
 from edgekit.processes import supervision
 
@@ -331,6 +332,7 @@ def _extract(
 ) -> Model:
     """A model whose outputs ``claim0``, ``claim1``, … are those sides' values, computed from ``leaf<number>``."""
     nodes: list[onnx.NodeProto] = []
+    lists: dict[tuple[tuple[str | None, ...], str], ir.Attr] = {}
     initializers: dict[str, onnx.TensorProto] = {}
     used: set[int] = set()
     written: dict[tuple[ir.Node, tuple[str | None, ...]], dict[str, str]] = {}
@@ -349,7 +351,9 @@ def _extract(
             key = node, tuple(names.get(value.name or "") for value in read_values(node))
             if key not in written:  # a loop that many sides read is executed once
                 written[key] = {made.name: f"{place}/{made.name}" for made in node.outputs if made.name}
-                nodes.append(_renamed(ir.to_proto(node), names | written[key]))
+                message, long_lists = light_message(node)
+                nodes.append(_renamed(message, names | written[key]))
+                lists |= {(tuple(nodes[-1].output), name): kept for name, kept in long_lists.items()}
             names |= written[key]
         source = names[side.value.name or ""]
         nodes.append(onnx.helper.make_node("Identity", [source], [f"claim{place}"], name=f"claim {place}"))
@@ -367,7 +371,9 @@ def _extract(
     )
     opsets = [onnx.helper.make_opsetid(domain, v) for domain, v in model.graph_model.opset_imports.items()]
     proto = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=model.graph_model.ir_version)
-    return Model(ir.from_proto(proto))
+    extracted = ir.from_proto(proto)
+    put_back(extracted, lists)
+    return Model(extracted)
 
 
 def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:

@@ -14,6 +14,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from edgekit.errors import InputError
 from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
+from edgekit.graph.long_lists import leave_out_long_lists
 from edgekit.graph.ml_shapes import ML_DOMAIN, fill_in
 from edgekit.model import Model
 
@@ -135,8 +136,12 @@ def _should_fold(node: ir.Node) -> bool | None:
 
 
 def light_proto(model: Model) -> onnx.ModelProto:
-    """The model for whatever looks at shapes and not at weights: large initializers are inputs in it."""
+    """The model for whatever looks at shapes and not at weights: large initializers are inputs in it.
+
+    Long lists of what trees have learned are left out.
+    """
     graph_model = model.graph_model.clone()
+    leave_out_long_lists(graph_model)
     graph = graph_model.graph
     for name, value in list(graph.initializers.items()):
         tensor = value.const_value

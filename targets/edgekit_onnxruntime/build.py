@@ -38,6 +38,7 @@ def write_ort_format(source: Path, target: Path, *, architecture: str = "") -> b
         edgekit.errors.InputError: The file is not a model that ONNX Runtime can read.
     """
     options = session_options(optimize="EXTENDED")
+    options.enable_mem_reuse = False  # a plan for running it, which nothing does here, and the file does not hold
     options.add_session_config_entry("session.save_model_format", "ORT")
     if architecture == "arm64":
         options.add_session_config_entry("session.qdqisint8allowed", "1")

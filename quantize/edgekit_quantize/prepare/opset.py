@@ -7,6 +7,7 @@ import onnx_ir as ir
 from onnx import version_converter
 
 from edgekit.errors import InputError
+from edgekit.graph.long_lists import leave_out_long_lists, put_back
 from edgekit_quantize.graph.nodes import is_standard
 
 PER_CHANNEL_OPSET = 13
@@ -49,6 +50,7 @@ def upgraded(model: ir.Model, version: int) -> ir.Model:
     if current >= version:
         return model
     light, left_out = _without_large_constants(model)
+    lists = leave_out_long_lists(light)
     try:
         converted = version_converter.convert_version(ir.to_proto(light), version)
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
@@ -62,6 +64,7 @@ def upgraded(model: ir.Model, version: int) -> ir.Model:
     for graph in result.graphs():
         for name, value in graph.initializers.items():
             value.const_value = left_out.get(name, value.const_value)
+    put_back(result, lists)
     return result
 
 

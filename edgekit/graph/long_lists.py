@@ -1,0 +1,101 @@
+"""Leaves out the long lists of numbers that trees and support vector machines hold as attributes.
+
+Types, shapes and versions of operators depend on none of them. A message with millions of numbers, and the graph read
+from it again, take seconds and gigabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx
+import onnx_ir as ir
+
+MOST_ELEMENTS = 1024
+"""Lists that are longer are left out."""
+_ML_DOMAIN = "ai.onnx.ml"
+_LEARNED: Mapping[str, tuple[str, ...]] = {
+    "TreeEnsembleClassifier": ("nodes_", "class_"),
+    "TreeEnsembleRegressor": ("nodes_", "target_"),
+    "TreeEnsemble": ("nodes_", "leaf_", "tree_roots"),
+    "SVMClassifier": ("coefficients", "support_vectors"),
+    "SVMRegressor": ("coefficients", "support_vectors"),
+}
+"""What the names of lists that were learned begin with, by operator."""
+_LISTS = (ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRINGS)
+
+LongLists = Mapping[tuple[tuple[str | None, ...], str], ir.Attr]
+"""Attributes by the names of their node's outputs and their own."""
+
+
+def leave_out_long_lists(graph_model: ir.Model) -> LongLists:
+    """Shortens every long list of learned numbers to its first element, in place.
+
+    Args:
+        graph_model: A clone: its attributes are replaced, and none is changed.
+
+    Returns:
+        What was there, for :func:`put_back`.
+    """
+    found: dict[tuple[tuple[str | None, ...], str], ir.Attr] = {}
+    for node in graph_model.graph.all_nodes():
+        for attribute in _long_lists(node):
+            found[_made_by(node), attribute.name] = attribute
+            node.attributes.add(_shortened(attribute))
+    return found
+
+
+def light_message(node: ir.Node) -> tuple[onnx.NodeProto, Mapping[str, ir.Attr]]:
+    """The node as a message with its long lists shortened, and the lists by name."""
+    lists = {attribute.name: attribute for attribute in _long_lists(node)}
+    if not lists:
+        return ir.to_proto(node), lists
+    message = onnx.NodeProto(
+        name=node.name or "",
+        op_type=node.op_type,
+        domain=node.domain,
+        overload=node.overload,
+        input=[value.name or "" if value is not None else "" for value in node.inputs],
+        output=[value.name or "" for value in node.outputs],
+        attribute=[
+            ir.to_proto(_shortened(attribute) if attribute.name in lists else attribute)
+            for attribute in node.attributes.values()
+        ],
+    )
+    return message, lists
+
+
+def put_back(graph_model: ir.Model, lists: LongLists) -> None:
+    """Gives nodes their lists back, in place.
+
+    Args:
+        graph_model: What became of the graph that they were taken from; values keep their names.
+        lists: What :func:`leave_out_long_lists` returned.
+    """
+    if not lists:
+        return
+    for node in graph_model.graph.all_nodes():
+        for name in list(node.attributes):
+            kept = lists.get((_made_by(node), name))
+            if kept is not None:
+                node.attributes.add(kept)
+
+
+def _long_lists(node: ir.Node) -> list[ir.Attr]:
+    learned = _LEARNED.get(node.op_type) if node.domain == _ML_DOMAIN else None
+    return [
+        attribute
+        for attribute in (node.attributes.values() if learned else ())
+        if attribute.name.startswith(learned or ())
+        and not attribute.is_ref()
+        and attribute.type in _LISTS
+        and len(attribute.value) > MOST_ELEMENTS
+    ]
+
+
+def _shortened(attribute: ir.Attr) -> ir.Attr:
+    return ir.Attr(attribute.name, attribute.type, attribute.value[:1])
+
+
+def _made_by(node: ir.Node) -> tuple[str | None, ...]:
+    return tuple(value.name for value in node.outputs)

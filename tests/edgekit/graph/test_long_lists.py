@@ -1,0 +1,126 @@
+"""Long lists of trees are left out of what looks at shapes, and come back."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+from edgekit.execution.equivalence import Equivalence
+from edgekit.graph.long_lists import leave_out_long_lists, light_message, put_back
+from edgekit.graph.shapes import infer_shapes, light_proto
+from edgekit.model import Model
+
+STUMPS = 600
+FEATURES = 3
+
+
+def forest(kind: str = "TreeEnsembleRegressor") -> onnx.ModelProto:
+    """600 trees of one comparison each, behind them two Identity nodes."""
+    rng = np.random.default_rng(0)
+    prefix, leaves = ("class", (1, 2)) if kind.endswith("Classifier") else ("target", (1, 2))
+    every = [(tree, node) for tree in range(STUMPS) for node in range(3)]
+    weighted = [(tree, node) for tree in range(STUMPS) for node in leaves]
+    attributes = {
+        "nodes_treeids": [tree for tree, _ in every],
+        "nodes_nodeids": [node for _, node in every],
+        "nodes_featureids": [int(rng.integers(FEATURES)) for _ in every],
+        "nodes_values": rng.standard_normal(len(every)).tolist(),
+        "nodes_modes": ["LEAF" if node else "BRANCH_LEQ" for _, node in every],
+        "nodes_truenodeids": [0 if node else 1 for _, node in every],
+        "nodes_falsenodeids": [0 if node else 2 for _, node in every],
+        f"{prefix}_treeids": [tree for tree, _ in weighted],
+        f"{prefix}_nodeids": [node for _, node in weighted],
+        f"{prefix}_ids": [tree % 3 if prefix == "class" else 0 for tree, _ in weighted],
+        f"{prefix}_weights": rng.standard_normal(len(weighted)).tolist(),
+    }
+    own = {"classlabels_int64s": [4, 5, 6]} if prefix == "class" else {"n_targets": 1}
+    made = ["label", "inner"] if prefix == "class" else ["inner"]
+    nodes = [
+        helper.make_node(kind, ["x"], made, domain="ai.onnx.ml", name="forest", **attributes, **own),
+        helper.make_node("Identity", ["inner"], ["further"], name="one"),
+        helper.make_node("Identity", ["further"], ["y"], name="two"),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [7, FEATURES])
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    outputs += [helper.make_tensor_value_info("label", TensorProto.INT64, None)] if prefix == "class" else []
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    return helper.make_model(helper.make_graph(nodes, "g", [x], outputs), opset_imports=imports, ir_version=8)
+
+
+def run(proto: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, {"x": x})
+
+
+@pytest.mark.parametrize("kind", ["TreeEnsembleRegressor", "TreeEnsembleClassifier"])
+def test_light_messages_are_small_and_tell_the_same_types(kind: str) -> None:
+    proto = forest(kind)
+    light = light_proto(Model(ir.from_proto(proto)))
+    assert light.ByteSize() < 1500 < proto.ByteSize()
+    told, of_light = (onnx.shape_inference.infer_shapes(each, data_prop=True) for each in (proto, light))
+    assert {value.name: value.type for value in told.graph.value_info} == {
+        value.name: value.type for value in of_light.graph.value_info
+    }
+    assert [value.type for value in told.graph.output] == [value.type for value in of_light.graph.output]
+
+
+def test_inferred_models_keep_their_lists() -> None:
+    proto = forest()
+    model = Model(ir.from_proto(proto))
+    x = np.random.default_rng(1).standard_normal((7, FEATURES)).astype(np.float32)
+    inferred = infer_shapes(model)
+    assert inferred.graph.outputs[0].shape == [7, 1]
+    np.testing.assert_array_equal(run(inferred.proto(), x)[0], run(proto, x)[0])
+
+
+def test_lists_come_back_to_the_node_that_had_them() -> None:
+    model = ir.from_proto(forest())
+    expected = ir.to_proto(model)
+    lists = leave_out_long_lists(model)
+    attributes_left = model.graph[0].attributes.values()
+    shortened = {each.name for each in attributes_left if isinstance(each.value, tuple) and len(each.value) == 1}
+    assert shortened == {name for _, name in lists}
+    assert "nodes_modes" in shortened
+    put_back(model, lists)
+    found = ir.to_proto(model)
+    attributes = [{each.name: each for each in proto.graph.node[0].attribute} for proto in (expected, found)]
+    assert attributes[0] == attributes[1]
+
+
+def test_a_light_message_is_the_node_but_for_its_lists() -> None:
+    node = ir.from_proto(forest()).graph[0]
+    message, lists = light_message(node)
+    full = ir.to_proto(node)
+    assert [message.input, message.output, message.name, message.domain] == [
+        full.input,
+        full.output,
+        full.name,
+        full.domain,
+    ]
+    short = {each.name: each for each in message.attribute}
+    for attribute in full.attribute:
+        if attribute.name in lists:
+            assert len(short[attribute.name].ints or short[attribute.name].floats or short[attribute.name].strings) == 1
+        else:
+            assert short[attribute.name] == attribute
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_changes_around_a_forest_are_proven_with_its_lists(*, changed: bool) -> None:
+    """The proof executes the forest itself, once where it is the same and once with another threshold."""
+    proto = forest("TreeEnsembleClassifier")
+    before = Model(ir.from_proto(proto))
+    del proto.graph.node[1:]
+    proto.graph.node[0].output[1] = "y"
+    if changed:
+        for attribute in proto.graph.node[0].attribute:
+            if attribute.name == "class_weights":
+                attribute.floats[-1] += 5
+                attribute.floats[-2] += 5
+    after = infer_shapes(Model(ir.from_proto(proto)), strict=False)
+    difference = Equivalence(infer_shapes(before, strict=False)).difference(after)
+    assert (difference is not None) == changed
