@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ import onnx_ir as ir
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError
 
+INDEX = np.int32
+"""The type of nodes' places: of millions of nodes, half the bytes of int64."""
 LEAF = "LEAF"
 MEMBER = "BRANCH_MEMBER"
 COMPARISONS: Mapping[str, tuple[str, bool]] = {
@@ -31,10 +34,15 @@ COMPARISONS: Mapping[str, tuple[str, bool]] = {
 """By kind of node: the comparison of a feature with the threshold that sends a sample to the true branch, and whether
 it is negated; negated ones take numbers that are none (NaN) apart."""
 
+KINDS = (*COMPARISONS, LEAF)
+"""The kinds of nodes; :attr:`Trees.kinds_of_nodes` holds places in it."""
+
 MOST_LEAVES = 64
 """Trees with more leaves are gathered: their products would be larger than what they replace."""
 MOST_PRODUCTS = 1 << 22
 """Multiplications a sample that products may take."""
+MOST_PADDING = 2
+"""Times the trees that a sum may add up, once every target has as many."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,8 @@ class Trees:
     features: np.ndarray
     thresholds: np.ndarray
     """In the type that they are compared in."""
-    modes: tuple[str, ...]
+    kinds_of_nodes: np.ndarray
+    """Places in :data:`KINDS`."""
     when_true: np.ndarray
     when_false: np.ndarray
     missing_is_true: np.ndarray
@@ -52,26 +61,47 @@ class Trees:
     roots: np.ndarray
     """One a tree."""
 
-    def __post_init__(self) -> None:
-        unknown = {mode for mode in self.modes if mode != LEAF} - COMPARISONS.keys()
-        if unknown:
-            raise InapplicableError(f"the comparison {sorted(unknown)[0]!r} is unknown")
-
     @property
     def kinds(self) -> list[str]:
         """The comparisons that occur."""
-        return sorted(set(self.modes) - {LEAF})
+        return sorted({KINDS[kind] for kind in np.unique(self.kinds_of_nodes)} - {LEAF})
+
+    @cached_property
+    def is_leaf(self) -> np.ndarray:
+        """Which nodes are leaves."""
+        return np.asarray(self.kinds_of_nodes == KINDS.index(LEAF))
+
+    @cached_property
+    def levels(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """By the comparisons before them: the nodes that a sample may reach and the number of their tree, each once.
+
+        Raises:
+            InapplicableError: The nodes of a tree go in a circle.
+        """
+        owners, nodes, found = np.arange(len(self.roots)), self.roots, []
+        while len(nodes):
+            found.append((owners, nodes))
+            if len(found) > len(self.features):
+                raise InapplicableError("a tree's nodes go in a circle")
+            inner = ~self.is_leaf[nodes]
+            below = np.concatenate([self.when_true[nodes[inner]], self.when_false[nodes[inner]]])
+            keys = np.unique(np.tile(owners[inner], 2) * len(self.features) + below)
+            owners, nodes = np.divmod(keys, len(self.features))
+        return found
+
+    @cached_property
+    def leaves(self) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of trees and the leaves that they lead to."""
+        owners, nodes = (np.concatenate(each) for each in zip(*self.levels, strict=True))
+        return owners[self.is_leaf[nodes]], nodes[self.is_leaf[nodes]]
 
     def depth(self) -> int:
         """The most comparisons on the way from a root to a leaf."""
-        level, depth = set(self.roots.tolist()), -1
-        while level:
-            depth += 1
-            if depth > len(self.modes):
-                raise InapplicableError("a tree's nodes go in a circle")
-            inner = [at for at in level if self.modes[at] != LEAF]
-            level = {int(child[at]) for child in (self.when_true, self.when_false) for at in inner}
-        return depth
+        return len(self.levels) - 1
+
+    def most_leaves(self) -> int:
+        """The leaves of the largest tree."""
+        return int(np.bincount(self.leaves[0]).max())
 
     def paths(self) -> list[list[tuple[int, list[tuple[int, bool]]]]]:
         """For each tree its leaves, each with the nodes on the way to it and whether each comparison held."""
@@ -82,7 +112,7 @@ class Trees:
             waiting: list[tuple[int, list[tuple[int, bool]]]] = [(root, [])]
             while waiting:
                 at, way = waiting.pop()
-                if self.modes[at] == LEAF:
+                if self.is_leaf[at]:
                     leaves.append((at, way))
                     continue
                 waiting.append((int(self.when_false[at]), [*way, (at, False)]))
@@ -91,15 +121,60 @@ class Trees:
         return found
 
 
-def leaf_weights(build: NodeBuilder, trees: Trees, x: ir.Value, table: np.ndarray) -> ir.Value:
-    """The rows of ``table`` [nodes, targets] of the leaves that the trees lead samples x [n, F] to: [n, T, targets]."""
-    paths = trees.paths() if trees.depth() <= MOST_LEAVES else None
-    if paths is not None:
+@dataclass(frozen=True)
+class Weights:
+    """What leaves weigh, as a list: of several entries for a leaf and a target the sum counts."""
+
+    leaves: np.ndarray
+    """Places of nodes."""
+    ids: np.ndarray
+    """Targets."""
+    weights: np.ndarray
+    targets: int
+    """How many there are."""
+
+    def table(self, count: int) -> np.ndarray:
+        """As a table [nodes, targets]."""
+        table = np.zeros((count, self.targets), self.weights.dtype)
+        np.add.at(table, (self.leaves, self.ids), self.weights)
+        return table
+
+
+def kinds_of(modes: Sequence[str]) -> np.ndarray:
+    """The places in :data:`KINDS` of nodes' modes.
+
+    Raises:
+        InapplicableError: A mode is none of them.
+    """
+    places = {kind: place for place, kind in enumerate(KINDS)}
+    try:
+        return np.fromiter((places[mode] for mode in modes), np.int8, len(modes))
+    except KeyError as error:
+        raise InapplicableError(f"the comparison {error.args[0]!r} is unknown") from None
+
+
+def leaf_weights(build: NodeBuilder, trees: Trees, x: ir.Value, weights: Weights, *, summed: bool) -> ir.Value:
+    """The weights of the leaves that the trees lead samples x [n, F] to: [n, T, targets].
+
+    Args:
+        build: Makes the nodes.
+        trees: The trees.
+        x: The samples.
+        weights: What the leaves weigh.
+        summed: Whether only the sums over the trees count: then what stands along the second axis may be other numbers
+            of the same sum.
+
+    Raises:
+        InapplicableError: The nodes of a tree go in a circle.
+    """
+    if trees.depth() <= MOST_LEAVES and trees.most_leaves() <= MOST_LEAVES:
+        paths = trees.paths()
         leaves = max(len(tree) for tree in paths)
         inner = max(len({at for _, way in tree for at, _ in way}) for tree in paths)
-        if leaves <= MOST_LEAVES and len(paths) * leaves * (inner + table.shape[1]) <= MOST_PRODUCTS:
+        if leaves <= MOST_LEAVES and len(paths) * leaves * (inner + weights.targets) <= MOST_PRODUCTS:
+            table = weights.table(len(trees.features))
             return _by_products(build, trees, x, table, paths, max(inner, 1), leaves)
-    return _by_gathering(build, trees, x, table)
+    return _by_gathering(build, trees, x, weights, summed=summed)
 
 
 def _by_products(
@@ -142,36 +217,90 @@ def _by_products(
     return build("Transpose", found, perm=[1, 0, 2])
 
 
-def _by_gathering(build: NodeBuilder, trees: Trees, x: ir.Value, table: np.ndarray) -> ir.Value:
-    """All trees of all samples go down one level at a time."""
+def _by_gathering(build: NodeBuilder, trees: Trees, x: ir.Value, weights: Weights, *, summed: bool) -> ir.Value:
+    """All trees of all samples go down one level at a time.
+
+    Where every tree votes for one target, the trees are put in rows of one for each target, and a node holds a number
+    in place of a row of them.
+    """
+    order = _in_rows(trees, weights) if summed and weights.targets > 1 else None
+    roots = trees.roots if order is None else np.append(trees.roots, len(trees.features))[order]
+    if order is not None:
+        trees = _with_leaf_of_nothing(trees)
     rows = build.slice(build("Shape", x), [0], [1], [0])
-    at = build("Expand", trees.roots.astype(np.int64).reshape(1, -1), build("Concat", rows, [len(trees.roots)], axis=0))
+    at = build("Expand", roots.astype(INDEX).reshape(1, -1), build("Concat", rows, [len(roots)], axis=0))
+    features, when_true, when_false = (
+        build.value(array.astype(INDEX)) for array in (trees.features, trees.when_true, trees.when_false)
+    )
+    held = _HeldAt(build, trees)
     for _ in range(trees.depth()):
-        values = _at_each(build, x, build("Gather", trees.features.astype(np.int64), at), int(trees.features.max()) + 1)
-        held = _held_at(build, trees, values, at)
-        children = (build("Gather", child.astype(np.int64), at) for child in (trees.when_true, trees.when_false))
-        at = build("Where", held, *children)
-    return build("Gather", table, at, axis=0)
+        values = _at_each(build, x, build("Gather", features, at), int(trees.features.max()) + 1)
+        at = build("Where", held(values, at), build("Gather", when_true, at), build("Gather", when_false, at))
+    if order is None:
+        return build("Gather", weights.table(len(trees.features)), at, axis=0)
+    numbers = np.zeros(len(trees.features), weights.weights.dtype)
+    np.add.at(numbers, weights.leaves, weights.weights)
+    return build("Reshape", build("Gather", numbers, at), [-1, len(order) // weights.targets, weights.targets])
+
+
+def _in_rows(trees: Trees, weights: Weights) -> np.ndarray | None:
+    """The numbers of the trees in rows of one for each target, that of no tree (their count) where there is none left.
+
+    Returns:
+        None where trees vote for several targets, or targets have very different numbers of trees.
+    """
+    owners, leaves = trees.leaves
+    target = np.full(len(trees.features), -1)
+    target[weights.leaves] = weights.ids
+    if (target[weights.leaves] != weights.ids).any():
+        return None
+    owners, leaves = owners[target[leaves] >= 0], leaves[target[leaves] >= 0]
+    of_tree = np.zeros(len(trees.roots), np.int64)
+    of_tree[owners] = target[leaves]
+    if (of_tree[owners] != target[leaves]).any():
+        return None
+    most = int(np.bincount(of_tree, minlength=weights.targets).max())
+    if most * weights.targets > MOST_PADDING * len(trees.roots):
+        return None
+    rows = np.full((most, weights.targets), len(trees.roots))
+    for each in range(weights.targets):
+        of_target = np.flatnonzero(of_tree == each)
+        rows[: len(of_target), each] = of_target
+    return rows.ravel()
+
+
+def _with_leaf_of_nothing(trees: Trees) -> Trees:
+    """The trees with one more node at the end, a leaf without a weight."""
+    count = len(trees.features)
+    return Trees(
+        np.append(trees.features, 0),
+        np.append(trees.thresholds, trees.thresholds.dtype.type(0)),
+        np.append(trees.kinds_of_nodes, np.int8(KINDS.index(LEAF))),
+        np.append(trees.when_true, count),
+        np.append(trees.when_false, count),
+        np.append(trees.missing_is_true, False),
+        trees.roots,
+    )
 
 
 def _at_each(build: NodeBuilder, x: ir.Value, features: ir.Value, count: int) -> ir.Value:
     """The values [n, T] of x [n, F] at the features [n, T], of which the first ``count`` occur."""
     if build.opset >= 11:
         return build("GatherElements", x, features, axis=1)
-    is_asked = build("Equal", build.unsqueeze(features, [2]), np.arange(count))
+    is_asked = build("Equal", build.unsqueeze(features, [2]), np.arange(count, dtype=INDEX))
     row = build.unsqueeze(build.slice(x, [0], [count], [1]), [1])
     return build.reduce("ReduceSum", build("Where", is_asked, row, np.float32(0)), [2], keepdims=False)
 
 
 def _held(build: NodeBuilder, trees: Trees, values: ir.Value, nodes: np.ndarray) -> ir.Value:
     """Whether comparisons [n, K] hold, for values and the nodes [1, K] that compare them; -1 is none."""
-    modes = np.array(trees.modes, np.object_)[nodes]
+    kinds = trees.kinds_of_nodes[nodes]
     thresholds = np.where(nodes < 0, 0, trees.thresholds[nodes]).astype(trees.thresholds.dtype)
     is_missing = build("IsNaN", values)
     result: ir.Value | None = None
     for kind in trees.kinds or ["BRANCH_LEQ"]:
         outcome = _compared(build, kind, values, thresholds, is_missing)
-        mask = (modes == kind) & (nodes >= 0)
+        mask = (kinds == KINDS.index(kind)) & (nodes >= 0)
         if len(trees.kinds) > 1:
             outcome = build("And", outcome, mask)
         result = outcome if result is None else build("Or", result, outcome)
@@ -180,22 +309,40 @@ def _held(build: NodeBuilder, trees: Trees, values: ir.Value, nodes: np.ndarray)
     return build("Or", result, build("And", is_missing, tracked)) if tracked.any() else result
 
 
-def _held_at(build: NodeBuilder, trees: Trees, values: ir.Value, at: ir.Value) -> ir.Value:
-    """Whether comparisons [n, T] hold, for values and the nodes [n, T] that compare them."""
-    thresholds = build("Gather", trees.thresholds, at)
-    is_missing = build("IsNaN", values)
-    result: ir.Value | None = None
-    for kind in trees.kinds:
-        outcome = _compared(build, kind, values, thresholds, is_missing)
-        if len(trees.kinds) > 1:
-            of_kind = np.array([mode == kind for mode in trees.modes], np.int64)
-            outcome = build("And", outcome, build.cast(build("Gather", of_kind, at), ir.DataType.BOOL))
-        result = outcome if result is None else build("Or", result, outcome)
-    assert result is not None
-    if not trees.missing_is_true.any():
-        return result
-    tracked = build.cast(build("Gather", trees.missing_is_true.astype(np.int64), at), ir.DataType.BOOL)
-    return build("Or", result, build("And", is_missing, tracked))
+class _HeldAt:
+    """Tells whether comparisons [n, T] hold, for values and the nodes [n, T] that compare them.
+
+    Args:
+        build: Makes the nodes, and once for all levels what they look up.
+        trees: The trees, with at least one comparison.
+    """
+
+    def __init__(self, build: NodeBuilder, trees: Trees) -> None:
+        self._build = build
+        self._thresholds = build.value(trees.thresholds)
+        several = len(trees.kinds) > 1
+        self._of_kinds = {
+            kind: build.value((trees.kinds_of_nodes == KINDS.index(kind)).astype(INDEX)) if several else None
+            for kind in trees.kinds
+        }
+        tracked = trees.missing_is_true
+        self._tracked = build.value(tracked.astype(INDEX)) if tracked.any() else None
+
+    def __call__(self, values: ir.Value, at: ir.Value) -> ir.Value:
+        build = self._build
+        thresholds = build("Gather", self._thresholds, at)
+        is_missing = build("IsNaN", values)
+        result: ir.Value | None = None
+        for kind, of_kind in self._of_kinds.items():
+            outcome = _compared(build, kind, values, thresholds, is_missing)
+            if of_kind is not None:
+                outcome = build("And", outcome, build.cast(build("Gather", of_kind, at), ir.DataType.BOOL))
+            result = outcome if result is None else build("Or", result, outcome)
+        assert result is not None
+        if self._tracked is None:
+            return result
+        tracked = build.cast(build("Gather", self._tracked, at), ir.DataType.BOOL)
+        return build("Or", result, build("And", is_missing, tracked))
 
 
 def _compared(
@@ -233,13 +380,37 @@ def without_memberships(trees: Mapping[str, list[Any]], members: np.ndarray) -> 
             trees["modes"][at], trees["thresholds"][at], trees["when_false"][at] = "BRANCH_EQ", float(number), after
 
 
-def places_of(tree_ids: Sequence[int], node_ids: Sequence[int]) -> dict[tuple[int, int], int]:
-    """Where in the list of nodes each node is."""
-    return {key: place for place, key in enumerate(zip(tree_ids, node_ids, strict=True))}
+class Places:
+    """Where in the list of nodes each node is, by the numbers of its tree and its own; of equal ones the last counts.
 
+    Args:
+        tree_ids: The numbers of the nodes' trees.
+        node_ids: Their own.
+    """
 
-def weight_table(count: int, targets: int, nodes: Sequence[int], ids: Sequence[int], weights: np.ndarray) -> np.ndarray:
-    """Weights [nodes, targets] of lists of them, summed where a leaf has several for a target."""
-    table = np.zeros((count, targets), weights.dtype)
-    np.add.at(table, (np.asarray(nodes, np.intp), np.asarray(ids, np.intp)), weights)
-    return table
+    def __init__(self, tree_ids: np.ndarray, node_ids: np.ndarray) -> None:
+        self._trees, of_trees = np.unique(tree_ids, return_inverse=True)
+        self._nodes, of_nodes = np.unique(node_ids, return_inverse=True)
+        keys = of_trees * len(self._nodes) + of_nodes
+        self._order = np.argsort(keys, kind="stable")
+        self._keys = keys[self._order]
+
+    def of(self, tree_ids: np.ndarray, node_ids: np.ndarray) -> np.ndarray:
+        """The places of nodes.
+
+        Raises:
+            InapplicableError: There is no such node.
+        """
+        if not len(tree_ids):
+            return np.zeros(0, np.int64)
+        if not len(self._keys):
+            raise InapplicableError("it has no nodes")
+        trees, nodes = np.searchsorted(self._trees, tree_ids), np.searchsorted(self._nodes, node_ids)
+        trees, nodes = np.minimum(trees, len(self._trees) - 1), np.minimum(nodes, len(self._nodes) - 1)
+        keys = trees * len(self._nodes) + nodes
+        found = np.maximum(np.searchsorted(self._keys, keys, side="right") - 1, 0)
+        missing = (self._trees[trees] != tree_ids) | (self._nodes[nodes] != node_ids) | (self._keys[found] != keys)
+        if missing.any():
+            first = int(np.flatnonzero(missing)[0])
+            raise InapplicableError(f"tree {tree_ids[first]} has no node {node_ids[first]}")
+        return self._order[found]

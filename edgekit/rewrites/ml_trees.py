@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,12 +12,14 @@ import onnx_ir as ir
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.decision_trees import (
+    KINDS,
     LEAF,
     MEMBER,
+    Places,
     Trees,
+    Weights,
+    kinds_of,
     leaf_weights,
-    places_of,
-    weight_table,
     without_memberships,
 )
 from edgekit.rewrites.ml_scores import (
@@ -46,20 +49,14 @@ class TreeEnsembleRegressor(Rewrite):
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """In float32, or float64 where the input and the thresholds are."""
-        x, trees, weights = _parsed(node, build, "target")
-        attributes = node.attributes
-        targets = attributes.get_int("n_targets", 1)
-        places = places_of(attributes.get_ints("nodes_treeids"), attributes.get_ints("nodes_nodeids"))
-        keys = zip(attributes.get_ints("target_treeids"), attributes.get_ints("target_nodeids"), strict=True)
-        leaves = [places[key] for key in keys]
-        function = attributes.get_string("aggregate_function", "SUM")
-        if function in ("MIN", "MAX") and len(leaves) != trees.modes.count(LEAF) * targets:
+        x, trees, weights = _parsed(node, build, "target", node.attributes.get_int("n_targets", 1))
+        function = node.attributes.get_string("aggregate_function", "SUM")
+        if function in ("MIN", "MAX") and len(weights.leaves) != np.count_nonzero(trees.is_leaf) * weights.targets:
             raise InapplicableError(f"it takes the {function} of leaves that have no weight for some targets")
         base = floats(node, "base_values")
-        _require_all(trees, leaves, attributes.get_ints("target_ids"), targets if base.size else 1)
-        table = weight_table(len(trees.modes), targets, leaves, attributes.get_ints("target_ids"), weights)
-        scores = with_base(build, _aggregated(build, trees, x, table, function), base)
-        return [transformed(build, scores, attributes.get_string("post_transform", "NONE"))]
+        _require_all(trees, weights, weights.targets if base.size else 1)
+        scores = with_base(build, _aggregated(build, trees, x, weights, function), base)
+        return [transformed(build, scores, node.attributes.get_string("post_transform", "NONE"))]
 
 
 class TreeEnsembleClassifier(Rewrite):
@@ -75,29 +72,25 @@ class TreeEnsembleClassifier(Rewrite):
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """In float32, or float64 where the input and the thresholds are; scores are always float32."""
-        x, trees, weights = _parsed(node, build, "class")
         attributes = node.attributes
         labels = labels_of(node, "classlabels_int64s", "classlabels_strings")
         transform = attributes.get_string("post_transform", "NONE")
-        ids = np.asarray(attributes.get_ints("class_ids"))
-        one_sided = len(labels) == 2 and len(set(ids.tolist())) == 1
+        x, trees, weights = _parsed(node, build, "class", len(labels))
+        one_sided = len(labels) == 2 and len(np.unique(weights.ids)) == 1
         base = floats(node, "base_values")
-        places = places_of(attributes.get_ints("nodes_treeids"), attributes.get_ints("nodes_nodeids"))
-        keys = zip(attributes.get_ints("class_treeids"), attributes.get_ints("class_nodeids"), strict=True)
-        leaves = [places[key] for key in keys]
-        _require_all(trees, leaves, ids.tolist(), 1 if one_sided else len(labels))
+        _require_all(trees, weights, 1 if one_sided else len(labels))
         if one_sided and base.size == 2:
             base = base[1:]
-        columns = np.zeros_like(ids) if one_sided else ids
-        table = weight_table(len(trees.modes), 1 if one_sided else len(labels), leaves, columns.tolist(), weights)
-        scores = with_base(build, _aggregated(build, trees, x, table, "SUM"), base)
+        if one_sided:
+            weights = replace(weights, ids=np.zeros_like(weights.ids), targets=1)
+        scores = with_base(build, _aggregated(build, trees, x, weights, "SUM"), base)
         if not one_sided and len(labels) == 2:  # ONNX Runtime asks for the sign of the second score
             second = build.slice(scores, [1], [2], [1])
             return [label_of_sign(build, second, 0.0, labels), transformed(build, scores, transform)]
         if not one_sided:
             label = labelled(build, build.places_of_greatest(scores, 1), labels)
             return [label, transformed(build, scores, transform)]
-        is_probability = not (weights < 0).any()
+        is_probability = not (weights.weights < 0).any()
         label = label_of_sign(build, scores, 0.5 if is_probability else 0.0, labels)
         return [label, both(build, scores, transform, is_probability=is_probability)]
 
@@ -118,8 +111,8 @@ class TreeEnsemble(Rewrite):
         if function in ("MIN", "MAX") and targets > 1:
             raise InapplicableError(f"it takes the {function} of leaves that have no weight for some targets")
         modes = attributes.get_tensor("nodes_modes").numpy()
-        splits, weights = (attributes.get_tensor(name).numpy() for name in ("nodes_splits", "leaf_weights"))
-        inner, count = len(modes), len(weights)
+        splits, numbers = (attributes.get_tensor(name).numpy() for name in ("nodes_splits", "leaf_weights"))
+        inner, count = len(modes), len(numbers)
         itself = list(range(inner, inner + count))
         columns: dict[str, list[Any]] = {
             "features": [*attributes.get_ints("nodes_featureids"), *[0] * count],
@@ -140,51 +133,66 @@ class TreeEnsemble(Rewrite):
         trees = Trees(
             np.array(columns["features"], np.int64),
             np.array(columns["thresholds"], splits.dtype),
-            tuple(columns["modes"]),
+            kinds_of(columns["modes"]),
             np.array(columns["when_true"], np.int64),
             np.array(columns["when_false"], np.int64),
             np.array(columns["missing_is_true"], np.bool_),
             np.array(attributes.get_ints("tree_roots"), np.int64),
         )
-        table = weight_table(len(trees.modes), targets, itself, attributes.get_ints("leaf_targetids"), weights)
-        scores = _aggregated(build, trees, x, table, function)
+        ids = np.asarray(attributes.get_ints("leaf_targetids"), np.int64)
+        scores = _aggregated(build, trees, x, Weights(np.asarray(itself), ids, numbers, targets), function)
         return [transformed(build, scores, POST_TRANSFORMS[attributes.get_int("post_transform", 0)])]
 
 
-def _parsed(node: ir.Node, build: NodeBuilder, weights: str) -> tuple[ir.Value, Trees, np.ndarray]:
+def _parsed(node: ir.Node, build: NodeBuilder, what: str, targets: int) -> tuple[ir.Value, Trees, Weights]:
     """The samples, the trees and the leaves' weights of the forms before version 5."""
-    attributes = node.attributes
-    modes = tuple(attributes.get_strings("nodes_modes"))
-    tree_ids, node_ids = attributes.get_ints("nodes_treeids"), attributes.get_ints("nodes_nodeids")
-    places = places_of(tree_ids, node_ids)
-    own = range(len(modes))
-    when_true, when_false = (
-        np.array([at if modes[at] == LEAF else places[tree_ids[at], numbers[at]] for at in own], np.int64)
-        for numbers in (attributes.get_ints("nodes_truenodeids"), attributes.get_ints("nodes_falsenodeids"))
-    )
-    inner = [at for at in own if modes[at] != LEAF]
-    below = {int(child[at]) for child in (when_true, when_false) for at in inner}
+    kinds = kinds_of(node.attributes.get_strings("nodes_modes"))
+    tree_ids, node_ids = _ints(node, "nodes_treeids"), _ints(node, "nodes_nodeids")
+    places = Places(tree_ids, node_ids)
+    inner = np.flatnonzero(kinds != KINDS.index(LEAF))
+    children = []
+    for name in ("nodes_truenodeids", "nodes_falsenodeids"):
+        child = np.arange(len(kinds))
+        child[inner] = places.of(tree_ids[inner], _ints(node, name)[inner])
+        children.append(child)
+    is_below = np.zeros(len(kinds), np.bool_)
+    for child in children:
+        is_below[child[inner]] = True
     thresholds = floats(node, "nodes_values")
+    missing = _ints(node, "nodes_missing_value_tracks_true")
     trees = Trees(
-        np.asarray(attributes.get_ints("nodes_featureids"), np.int64),
+        _ints(node, "nodes_featureids"),
         thresholds,
-        modes,
-        when_true,
-        when_false,
-        np.asarray(attributes.get_ints("nodes_missing_value_tracks_true", ()) or [0] * len(modes), np.bool_),
-        np.array([at for at in own if at not in below], np.int64),
+        kinds,
+        children[0],
+        children[1],
+        missing.astype(np.bool_) if missing.size else np.zeros(len(kinds), np.bool_),
+        np.flatnonzero(~is_below),
     )
-    return _samples(node, build, thresholds.dtype), trees, floats(node, f"{weights}_weights")
+    weights = Weights(
+        places.of(_ints(node, f"{what}_treeids"), _ints(node, f"{what}_nodeids")),
+        _ints(node, f"{what}_ids"),
+        floats(node, f"{what}_weights"),
+        targets,
+    )
+    return _samples(node, build, thresholds.dtype), trees, weights
 
 
-def _require_all(trees: Trees, leaves: Sequence[int], ids: Sequence[int], targets: int) -> None:
+def _ints(node: ir.Node, name: str) -> np.ndarray:
+    return np.asarray(node.attributes.get_ints(name, ()), np.int64)
+
+
+def _require_all(trees: Trees, weights: Weights, targets: int) -> None:
     """Raises where a sample may reach no weight for a target: ONNX Runtime then leaves out the base value and more.
 
     There is one for certain where all leaves of some tree have one.
     """
-    owners = set(zip(leaves, ids, strict=True))
     for target in range(targets if targets > 1 else 0):
-        if not any(all((leaf, target) in owners for leaf, _ in tree) for tree in trees.paths()):
+        is_weighted = np.zeros(len(trees.features), np.bool_)
+        is_weighted[weights.leaves[weights.ids == target]] = True
+        owners, leaves = trees.leaves
+        without = np.bincount(owners[~is_weighted[leaves]], minlength=len(trees.roots))
+        if without.all():
             raise InapplicableError(f"a sample may reach no leaf that has a weight for target {target}")
 
 
@@ -198,8 +206,9 @@ def _samples(node: ir.Node, build: NodeBuilder, dtype: np.dtype[Any]) -> ir.Valu
     return matrix(x, build)
 
 
-def _aggregated(build: NodeBuilder, trees: Trees, x: ir.Value, table: np.ndarray, function: str) -> ir.Value:
+def _aggregated(build: NodeBuilder, trees: Trees, x: ir.Value, weights: Weights, function: str) -> ir.Value:
     """What each sample's leaves weigh together: [n, targets]."""
     if function not in _REDUCTIONS:
         raise InapplicableError(f"aggregate_function {function!r} is unknown")
-    return build.reduce(_REDUCTIONS[function], leaf_weights(build, trees, x, table), [1], keepdims=False)
+    reached = leaf_weights(build, trees, x, weights, summed=function == "SUM")
+    return build.reduce(_REDUCTIONS[function], reached, [1], keepdims=False)

@@ -212,6 +212,43 @@ def test_tree_classifier(assert_rewritten, opset, transform, ids, sign, labels):
     assert_rewritten(model, {"x": samples_at_thresholds(20, 5, missing=True)})
 
 
+@pytest.mark.parametrize("transform", ["NONE", "SOFTMAX"])
+@pytest.mark.parametrize(
+    ("classes", "uneven"),
+    [([0, 1, 2, 0, 1, 2], False), ([0, 1, 2, 0, 1, 0], False), ([2, 1, 0, 0, 0, 0, 0, 0, 0], True)],
+)
+def test_tree_classifier_of_which_a_tree_votes_for_one_class(assert_rewritten, classes, uneven, transform):
+    """As gradient boosting grows them; a node then holds one number, and a row of them where classes differ much."""
+    attributes = trees(len(classes), 7, 5, "BRANCH_LEQ", prefix="class", ids=[0], tracks=True)
+    attributes["class_ids"] = [classes[tree] for tree in attributes["class_treeids"]]
+    model = ml_model(
+        "TreeEnsembleClassifier",
+        {"x": (FLOAT, [20, 5])},
+        {"label": INT64, "scores": FLOAT},
+        post_transform=transform,
+        classlabels_int64s=[4, 2, 9],
+        base_values=[0.25, -0.5, 0.125],
+        **attributes,
+    )
+    x = samples_at_thresholds(20, 5, missing=True)
+    result = assert_rewritten(model, {"x": x})
+    largest = max(value.const_value.size for value in result.model.graph.initializers.values())
+    nodes = len(attributes["nodes_modes"])
+    assert largest == (3 * nodes if uneven else nodes + 1)
+
+
+def test_trees_whose_numbers_have_gaps(assert_rewritten):
+    attributes = trees(5, 7, 4, "BRANCH_LT", prefix="target", ids=[0], tracks=False)
+    node_number = np.sort(RNG.permutation(5 * 255)[:255])
+    tree_number = np.array([3, 17, 18, 4000, 90000])
+    for name in ("nodes_nodeids", "nodes_truenodeids", "nodes_falsenodeids", "target_nodeids"):
+        attributes[name] = node_number[attributes[name]].tolist()
+    for name in ("nodes_treeids", "target_treeids"):
+        attributes[name] = tree_number[attributes[name]].tolist()
+    model = ml_model("TreeEnsembleRegressor", {"x": (FLOAT, [30, 4])}, {"y": FLOAT}, n_targets=1, **attributes)
+    assert_rewritten(model, {"x": samples_at_thresholds(30, 4, missing=False)})
+
+
 def test_tree_ensemble_of_version_5(assert_rewritten):
     def tensor(array: np.ndarray) -> onnx.TensorProto:
         return onnx.numpy_helper.from_array(array)
