@@ -7,7 +7,9 @@ from it again, take seconds and gigabytes.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -45,6 +47,39 @@ def leave_out_long_lists(graph_model: ir.Model) -> LongLists:
     return found
 
 
+def take_long_lists(proto: onnx.ModelProto) -> LongLists:
+    """Shortens the long lists of a message's main graph in the same way, in place.
+
+    Returns:
+        What was there. Equal numbers and texts of a list are one object: of a few thousand different ones in a list of
+        millions, the list takes eight bytes an element in place of forty.
+    """
+    found: dict[tuple[tuple[str | None, ...], str], ir.Attr] = {}
+    for node in proto.graph.node:
+        learned = _LEARNED.get(node.op_type) if node.domain == _ML_DOMAIN else None
+        for attribute in node.attribute if learned else ():
+            kind = ir.AttributeType(attribute.type)
+            if kind not in _LISTS or attribute.ref_attr_name or not attribute.name.startswith(learned or ()):
+                continue
+            repeated = getattr(attribute, kind.name.lower())
+            if len(repeated) > MOST_ELEMENTS:
+                elements = _shared([text.decode() for text in repeated] if kind.name == "STRINGS" else list(repeated))
+                found[tuple(node.output), attribute.name] = ir.Attr(
+                    attribute.name, kind, elements, doc_string=attribute.doc_string or None
+                )
+                del repeated[1:]
+    return found
+
+
+def _shared(elements: list[Any]) -> tuple[Any, ...]:
+    """The elements, equal ones as one object; zeros of both signs stay apart."""
+    first: dict[Any, Any] = {}
+    if elements and isinstance(elements[0], float):
+        bits = np.array(elements, np.float32).view(np.int32).tolist()
+        return tuple(map(first.setdefault, bits, elements))
+    return tuple(map(first.setdefault, elements, elements))
+
+
 def light_message(node: ir.Node) -> tuple[onnx.NodeProto, Mapping[str, ir.Attr]]:
     """The node as a message with its long lists shortened, and the lists by name."""
     lists = {attribute.name: attribute for attribute in _long_lists(node)}
@@ -70,14 +105,14 @@ def put_back(graph_model: ir.Model, lists: LongLists) -> None:
 
     Args:
         graph_model: What became of the graph that they were taken from; values keep their names.
-        lists: What :func:`leave_out_long_lists` returned.
+        lists: What was left out.
     """
     if not lists:
         return
     for node in graph_model.graph.all_nodes():
         for name in list(node.attributes):
             kept = lists.get((_made_by(node), name))
-            if kept is not None:
+            if kept is not None and node.attributes[name].value == kept.value[:1]:
                 node.attributes.add(kept)
 
 

@@ -22,6 +22,7 @@ from edgekit.graph.class_labels import Classes, with_labels_as_numbers, with_lab
 from edgekit.graph.inlining import inline_functions
 from edgekit.graph.input_notes import read_notes
 from edgekit.graph.ir_version import INITIALIZERS_ALONE, mark_loadable, newest_ir_version
+from edgekit.graph.long_lists import put_back, take_long_lists
 from edgekit.graph.mending import mend, write_out_defaults
 from edgekit.graph.negative_axes import with_positive_axes
 from edgekit.graph.onnx_file import (
@@ -159,8 +160,13 @@ class Load(Stage[Path]):
 
 
 def _graph_model(proto: onnx.ModelProto, path: Path) -> ir.Model:
-    """The model's graph; initializers in other files stay there, and are told the folder, which they do not leave."""
+    """The model's graph; initializers in other files stay there, and are told the folder, which they do not leave.
+
+    The message loses its long lists.
+    """
+    lists = take_long_lists(proto)
     graph_model = ir.from_proto(proto)
+    put_back(graph_model, lists)
     for graph in (graph_model.graph, *(function.graph for function in graph_model.functions.values())):
         ir.external_data.set_base_dir(graph, path.absolute().parent)
         for node in graph.all_nodes():

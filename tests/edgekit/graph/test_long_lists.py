@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from edgekit.execution.equivalence import Equivalence
-from edgekit.graph.long_lists import leave_out_long_lists, light_message, put_back
+from edgekit.graph.long_lists import leave_out_long_lists, light_message, put_back, take_long_lists
 from edgekit.graph.shapes import infer_shapes, light_proto
 from edgekit.model import Model
 
@@ -89,6 +89,25 @@ def test_lists_come_back_to_the_node_that_had_them() -> None:
     found = ir.to_proto(model)
     attributes = [{each.name: each for each in proto.graph.node[0].attribute} for proto in (expected, found)]
     assert attributes[0] == attributes[1]
+
+
+def test_lists_of_a_message_come_back_with_equal_elements_as_one() -> None:
+    proto = forest()
+    attributes = {each.name: each for each in proto.graph.node[0].attribute}
+    attributes["target_weights"].floats[:4] = [0.0, -0.0, np.nan, 0.5]
+    expected = {each.name: helper.get_attribute_value(each) for each in attributes.values()}
+    lists = take_long_lists(proto)
+    assert proto.ByteSize() < 1500
+    model = ir.from_proto(proto)
+    put_back(model, lists)
+    found = {each.name: helper.get_attribute_value(each) for each in ir.to_proto(model).graph.node[0].attribute}
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(np.array(found[name]), np.array(value))
+    weights = np.array(found["target_weights"][:4])
+    np.testing.assert_array_equal(np.signbit(weights[:2]), [False, True])
+    node_ids = model.graph[0].attributes["nodes_treeids"].value
+    assert len({id(number) for number in node_ids}) == STUMPS
 
 
 def test_a_light_message_is_the_node_but_for_its_lists() -> None:
