@@ -26,6 +26,8 @@ WORTH_HALVING = 450
 """In bytes; a constant of which float16 saves less stays in float32: what the topology says of the operation that
 widens it again, and of the edges, takes more."""
 
+COMPARES = frozenset({"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"})
+
 
 def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool) -> None:
     """Write an ``openvino.Model`` as ``topology`` (``.xml``) and a ``.bin`` file of the same name beside it.
@@ -88,7 +90,8 @@ def _fused(converted: Any) -> Any:
 def _halved(converted: Any) -> Any:
     """The model with its float32 constants in float16, where that is worth it, behind operations that widen them.
 
-    OpenVINO halves all of them, or none; the small ones and those of float64 are put back.
+    OpenVINO halves all of them, or none; the small ones, those of float64 and what numbers are compared with are put
+    back: a threshold that is rounded sends a number that lies beside it the other way.
     """
     from openvino._offline_transformations import compress_model_transformation
 
@@ -100,7 +103,7 @@ def _halved(converted: Any) -> Any:
 
 
 def _put_back(given: Any, halved: Any) -> None:
-    """Let a network have the constants back of which float16 saves nothing."""
+    """Let a network have the constants back of which float16 saves nothing, or changes decisions."""
     import openvino
     from openvino import opset13
 
@@ -114,12 +117,21 @@ def _put_back(given: Any, halved: Any) -> None:
         single = singles.get(widened.get_friendly_name())
         if single is None:
             continue  # several have that name
-        if half.get_byte_size() > WORTH_HALVING and single.get_element_type() == openvino.Type.f32:
+        is_worth_it = half.get_byte_size() > WORTH_HALVING and single.get_element_type() == openvino.Type.f32
+        if is_worth_it and not _is_compared(widened.output(0)):
             continue
         kept = opset13.constant(single.get_data(), single.get_element_type())
         kept.set_friendly_name(widened.get_friendly_name())
         for reader in widened.output(0).get_target_inputs():
             reader.replace_source_output(kept.output(0))
+
+
+def _is_compared(numbers: Any) -> bool:
+    """Whether a comparison reads the numbers, or some that are looked up among them."""
+    readers = [reader.get_node() for reader in numbers.get_target_inputs()]
+    kinds = {reader.get_type_name() for reader in readers}
+    looked_up = [reader for reader in readers if reader.get_type_name() == "Gather"]
+    return bool(kinds & COMPARES) or any(_is_compared(reader.output(0)) for reader in looked_up)
 
 
 def _expected_bytes(converted: Any) -> int:

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import edgekit
@@ -196,3 +197,20 @@ def test_float16_leaves_constants_of_float64_and_small_ones_as_they_are(tmp_path
     x = RNG.standard_normal((4, 256)).astype(np.float32)
     halves = constants["w"].astype(np.float16).astype(np.float64)
     np.testing.assert_allclose(edgekit.load(bundle)({"x": x})["y"], (x @ halves) @ constants["factors"], rtol=1e-4)
+
+
+@pytest.mark.parametrize("looked_up", [False, True])
+def test_float16_leaves_what_numbers_are_compared_with_as_it_is(tmp_path: Path, *, looked_up: bool) -> None:
+    """1000.05 is under 1000.1, and over the 1000 that float16 makes of it."""
+    nodes = [
+        helper.make_node("Mul", ["x", "zero"], ["zeros"]),
+        helper.make_node("Cast", ["zeros"], ["places"], to=TensorProto.INT64),
+        helper.make_node("Gather", ["thresholds", "places"], ["found"], axis=0),
+        helper.make_node("Greater", ["x", "found" if looked_up else "thresholds"], ["is_over"]),
+        helper.make_node("Cast", ["is_over"], ["y"], to=TensorProto.FLOAT),
+    ]
+    constants = {"thresholds": np.full(400, 1000.1, np.float32), "zero": np.array(0, np.float32)}
+    model = model_of(nodes if looked_up else nodes[3:], constants, [400])
+    half = edgekit_openvino.convert(model, tmp_path / "half", precision="float16")
+    x = np.resize(np.array([1000.05, 1000.1, 1000.15], np.float32), 400)
+    np.testing.assert_array_equal(edgekit_openvino.load(half).run({"x": x})["y"], x > np.float32(1000.1))
