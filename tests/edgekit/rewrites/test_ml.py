@@ -7,6 +7,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from edgekit.graph.building import NodeBuilder
+from edgekit.rewrite import InapplicableError
+from edgekit.rewrites.ml_trees import TreeEnsembleRegressor
+
 FLOAT, INT64, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
 RNG = np.random.default_rng(0)
 
@@ -235,6 +239,28 @@ def test_tree_classifier_of_which_a_tree_votes_for_one_class(assert_rewritten, c
     largest = max(value.const_value.size for value in result.model.graph.initializers.values())
     nodes = len(attributes["nodes_modes"])
     assert largest == (3 * nodes if uneven else nodes + 1)
+
+
+@pytest.mark.parametrize(("below", "why"), [([1, 0], "no node is the root"), ([5, 0], "tree 0 has no node 5")])
+def test_nodes_that_are_no_tree_are_left(model_of, below, why):
+    """Two nodes below each other, and one whose child is missing."""
+    attributes = {
+        "nodes_treeids": [0, 0],
+        "nodes_nodeids": [0, 1],
+        "nodes_featureids": [0, 0],
+        "nodes_values": [0.0, 0.0],
+        "nodes_modes": ["BRANCH_LEQ", "BRANCH_LEQ"],
+        "nodes_truenodeids": below,
+        "nodes_falsenodeids": below,
+        "target_treeids": [0],
+        "target_nodeids": [1],
+        "target_ids": [0],
+        "target_weights": [1.0],
+    }
+    model = model_of(ml_model("TreeEnsembleRegressor", {"x": (FLOAT, [3, 2])}, {"y": FLOAT}, n_targets=1, **attributes))
+    node = model.graph[0]
+    with pytest.raises(InapplicableError, match=why):
+        TreeEnsembleRegressor().replacement(node, NodeBuilder(17, "it"))
 
 
 def test_trees_whose_numbers_have_gaps(assert_rewritten):
