@@ -9,6 +9,7 @@ from edgekit.data.sampled_shapes import SampledShapes
 from edgekit.errors import InputError
 from edgekit.graph.default_sizes import Holds, SampledSizes
 from edgekit.graph.shape_request import ShapeRequest
+from edgekit.graph.tree_tables import tabulate_trees
 from edgekit.graph.word_inputs import with_word_inputs
 from edgekit.model import Model
 from edgekit.registry import installed_rewrites
@@ -47,6 +48,9 @@ def fixed_for(
 def _lacks_operators(model: Model, profiles: Sequence[tuple[Target, Profile]]) -> bool:
     if needs_numbers(model, profiles):
         model = with_word_inputs(model).model
+    simpler = model.with_graph(model.graph_model.clone())
+    if tabulate_trees(simpler.graph_model):  # as simplification will: each tree takes a device seconds to judge
+        model = simpler
     return any(
         verdict.support is Support.UNSUPPORTED
         for target, profile in profiles
