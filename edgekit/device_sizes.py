@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from edgekit.data.sampled_shapes import SampledShapes
 from edgekit.errors import InputError
+from edgekit.execution.tree_tables import tabulate_trees
 from edgekit.graph.default_sizes import Holds, SampledSizes
 from edgekit.graph.shape_request import ShapeRequest
-from edgekit.graph.tree_tables import tabulate_trees
 from edgekit.graph.word_inputs import with_word_inputs
 from edgekit.model import Model
 from edgekit.registry import installed_rewrites

@@ -20,6 +20,7 @@ from onnx_ir.passes.common import (
 
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError
+from edgekit.execution.tree_tables import tabulate_trees
 from edgekit.graph.cleanup import remove_identities, store_once
 from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
 from edgekit.graph.loop_invariants import capture_constant_states
@@ -28,7 +29,6 @@ from edgekit.graph.loop_turns import count_turns
 from edgekit.graph.picked_columns import reduce_columns_at_once
 from edgekit.graph.scans import compute_turns_at_once
 from edgekit.graph.shapes import fold_constants, infer_shapes
-from edgekit.graph.tree_tables import tabulate_trees
 from edgekit.model import Model, name_nodes
 from edgekit.stages import Stage, StageResult
 

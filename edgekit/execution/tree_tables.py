@@ -7,16 +7,17 @@ followed by tables and 25 operators that turn the number of a leaf into the leng
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
-import onnx.reference
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.model import Model
 
 _ML_DOMAIN = "ai.onnx.ml"
 _TREES = "TreeEnsembleRegressor"
@@ -79,7 +80,7 @@ def _taken_into_leaves(tree: ir.Node, graph_model: ir.Model) -> bool:
     if tree.attributes.get_strings("nodes_modes").count("LEAF") != len(leaves):
         return False
     weights = np.asarray(tree.attributes.get_floats("target_weights"), np.float32)
-    results = _computed(region, tree.outputs[0], left[0], weights, graph_model.opset_imports)
+    results = _computed(region, tree.outputs[0], left[0], weights, graph_model)
     if results is None:
         return False
     attributes = [each for each in tree.attributes.values() if each.name != "target_weights"]
@@ -118,9 +119,13 @@ def _constant(value: ir.Value | None) -> list[object] | None:
 
 
 def _computed(
-    nodes: Sequence[ir.Node], start: ir.Value, end: ir.Value, weights: np.ndarray, opsets: Mapping[str, int]
+    nodes: Sequence[ir.Node], start: ir.Value, end: ir.Value, weights: np.ndarray, graph_model: ir.Model
 ) -> np.ndarray | None:
-    """What nodes make of leaves' weights; None where one is not finite, or that is not a finite float32 for each."""
+    """What nodes make of leaves' weights, by ONNX Runtime's kernels, as in the graph that they stand in.
+
+    Returns:
+        None where a weight is not finite, or the results are not a finite float32 for each.
+    """
     if not np.isfinite(weights).all():
         return None
     constants: dict[str, onnx.TensorProto] = {}
@@ -129,21 +134,19 @@ def _computed(
             tensor = ir.convenience.get_const_tensor(value) if value is not None and value is not start else None
             if tensor is not None and value is not None:
                 constants[value.name or ""] = onnx.numpy_helper.from_array(tensor.numpy(), value.name)
-    made = (onnx.helper.make_tensor_value_info(start.name or "", onnx.TensorProto.FLOAT, [len(weights), 1]),)
     graph = onnx.helper.make_graph(
         [ir.to_proto(node) for node in nodes],
         "leaves",
-        made,
+        [onnx.helper.make_tensor_value_info(start.name or "", onnx.TensorProto.FLOAT, [len(weights), 1])],
         [onnx.helper.make_empty_tensor_value_info(end.name or "")],
         list(constants.values()),
     )
-    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in graph_model.opset_imports.items()]
+    model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=graph_model.ir_version)
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            evaluator = onnx.reference.ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports))
-            (results,) = evaluator.run(None, {start.name or "": weights.reshape(-1, 1)})
-    except Exception:  # whatever the reference raises: the tree stays as it is
+        reference = Reference(Model(ir.from_proto(model)))
+        results = reference.run({start.name or "": weights.reshape(-1, 1)})[end.name or ""]
+    except NotRunnableError:
         return None
     if not isinstance(results, np.ndarray) or results.dtype != np.float32 or results.shape != (len(weights), 1):
         return None

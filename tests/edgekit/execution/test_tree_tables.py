@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edgekit.graph.tree_tables import tabulate_trees
+from edgekit.execution.tree_tables import tabulate_trees
 from edgekit.model import Model
 from edgekit.stages.simplify import Simplify
 
