@@ -89,3 +89,23 @@ def packaged_digits(
 def bundle(packaged_digits: Path, tmp_path: Path) -> Path:
     """A bundle that a test may change."""
     return Path(shutil.copytree(packaged_digits, tmp_path / "digits"))
+
+
+@pytest.fixture
+def perceptron(onnx_file: WriteOnnx) -> Path:
+    rng = np.random.default_rng(0)
+    return onnx_file(
+        "f (float[1, 64] x) => (float[1, 32] y) { a = MatMul(x, v) b = Relu(a) y = MatMul(b, w) }",
+        v=rng.standard_normal((64, 256)).astype(np.float32),
+        w=rng.standard_normal((256, 32)).astype(np.float32),
+    )
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Samples for the perceptron."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for seed in range(8):
+        np.savez(folder / f"{seed}.npz", x=np.random.default_rng(seed).standard_normal((1, 64)).astype(np.float32))
+    return folder

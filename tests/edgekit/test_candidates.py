@@ -28,25 +28,6 @@ from edgekit_quantize.schemes import SCHEMES
 OnnxFile = Callable[..., Path]
 
 
-@pytest.fixture
-def perceptron(onnx_file: OnnxFile) -> Path:
-    rng = np.random.default_rng(0)
-    return onnx_file(
-        "f (float[1, 64] x) => (float[1, 32] y) { a = MatMul(x, v) b = Relu(a) y = MatMul(b, w) }",
-        v=rng.standard_normal((64, 256)).astype(np.float32),
-        w=rng.standard_normal((256, 32)).astype(np.float32),
-    )
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    for seed in range(8):
-        np.savez(folder / f"{seed}.npz", x=np.random.default_rng(seed).standard_normal((1, 64)).astype(np.float32))
-    return folder
-
-
 class Told(Progress):
     """Keeps what it is warned of."""
 

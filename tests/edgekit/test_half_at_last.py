@@ -26,25 +26,6 @@ def search_goes_by_accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgekit_quantize.search.search.NOISE", 1.0)
 
 
-@pytest.fixture
-def perceptron(onnx_file: Callable[..., Path]) -> Path:
-    rng = np.random.default_rng(0)
-    return onnx_file(
-        "f (float[1, 64] x) => (float[1, 32] y) { a = MatMul(x, v) b = Relu(a) y = MatMul(b, w) }",
-        v=rng.standard_normal((64, 256)).astype(np.float32),
-        w=rng.standard_normal((256, 32)).astype(np.float32),
-    )
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    for seed in range(8):
-        np.savez(folder / f"{seed}.npz", x=np.random.default_rng(seed).standard_normal((1, 64)).astype(np.float32))
-    return folder
-
-
 def types_of(model: Path) -> set[int]:
     return {tensor.data_type for tensor in onnx.load(model).graph.initializer}
 
