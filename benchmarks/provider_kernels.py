@@ -5,8 +5,9 @@
     python benchmarks/provider_kernels.py cuda
 
 ONNX Runtime lists its kernels only where it can load all of its providers, as a machine with the device does. There
---write-kernels writes what it lists, and needs nothing but ``onnxruntime``; elsewhere --kernels reads that. DEVICE is a
-file of ``targets/edgekit_onnxruntime/devices`` that has a table of kernels.
+--write-kernels writes what it lists, and needs nothing but ``onnxruntime``; elsewhere --kernels reads that. Without
+TensorRT's libraries the process of onnxruntime-gpu ends: libraries of their names with empty functions
+are enough. DEVICE is a file of ``targets/edgekit_onnxruntime/devices`` that has a table of kernels.
 """
 
 import argparse
