@@ -69,7 +69,8 @@ def _failure(provider: str) -> str:
 
 def _said(error: Exception) -> str:
     """What is wrong, such as ``CUDA failure 100: no CUDA-capable device is detected``, without where in the source."""
-    return first_line(error).rpartition("] ")[2].partition(" ; ")[0].strip()
+    text = first_line(error) if str(error).strip() else ""
+    return text.rpartition("] ")[2].partition(" ; ")[0].strip() or type(error).__name__
 
 
 if __name__ == "__main__":

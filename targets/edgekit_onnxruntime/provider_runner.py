@@ -71,7 +71,7 @@ class ProviderRunner(SessionRunner):
         further: tuple[str, ...] = ()
         if device.session is not None:
             written = self._path.with_name(SESSION_FILE)
-            text = written.read_text(encoding="utf-8") if written.is_file() else ""
+            text = written.read_text(encoding="utf-8", errors="replace") if written.is_file() else ""
             precision = device.session.precision_of(device.provider, text)
             record = device.session.record(device.provider, precision, (), {})
             threads = str(self._threads)
@@ -87,9 +87,10 @@ class ProviderRunner(SessionRunner):
             *(name for name in further if name in available),
             CPU_PROVIDER,
         ]
+        failures: tuple[type[Exception], ...] = (*runtime_errors(), RuntimeError)  # the latter of a driver
         try:
             session = onnxruntime.InferenceSession(str(path), options, providers=providers, enable_fallback=0)
-        except runtime_errors() as error:
+        except failures as error:
             raise InputError(
                 f"{device.provider} does not take the model: {first_line(error)}", subject=self._path
             ) from error

@@ -134,7 +134,7 @@ class SessionRecipe:
         """
         try:
             written = json.loads(text)["provider_options"].items()
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return "auto"
         for precision in self.precisions:
             if self.record(provider, precision, (), {})["provider_options"].items() <= written:

@@ -95,7 +95,34 @@ def test_the_precision_of_a_session_file_is_read_back(name: str, precision: str)
     assert device.session.precision_of(device.provider, text) == precision
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"provider_options": 3}', '{"provider_options": {"use_tf32": "2"}}'])
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (
+            "/src/cuda_call.cc:154 void onnxruntime::CudaCall() [with THRW = true] CUDA failure 100: no CUDA-capable "
+            "device is detected ; GPU=-1 ; hostname=vm",
+            "CUDA failure 100: no CUDA-capable device is detected",
+        ),
+        ("", "RuntimeError"),
+    ],
+)
+def test_what_providers_say_is_told_without_its_place(error: str, text: str) -> None:
+    """The first is of onnxruntime-gpu 1.31.1 on a machine whose GPU was hidden, shortened."""
+    assert on_this_machine._said(RuntimeError(error)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"provider_options": 3}',
+        '{"provider_options": {"use_tf32": "2"}}',
+        '{"provider_options": {"use_tf32": ["1"]}}',
+        "[" * 100_000,
+    ],
+)
 def test_a_strangers_session_file_tells_no_precision(text: str) -> None:
     device = devices()["cuda"]
     assert device.session is not None
