@@ -19,6 +19,7 @@ from edgekit.errors import EdgeKitError, InternalError, RequirementError, Unsupp
 from edgekit.float_form import AUTO, FLOAT32, SAME_SPEED, NotWorthItError
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.model import Model
+from edgekit.quantizer import is_smaller
 from edgekit.reporting.summary import bytes_text, stage_record
 from edgekit.stages.build import Built
 from edgekit.stages.bundle import loaded_bytes
@@ -114,8 +115,10 @@ def _of_trial(trial: Mapping[str, Any], max_drop: float | None) -> tuple[Fate, s
     if max_drop is not None and trial["drop"] > max_drop:
         return Fate.REFUSED, _lost_text(trial, max_drop)
     size, float_size = trial["weight_bytes"], trial.get("float_weight_bytes")
-    if float_size is not None and size >= float_size:
-        return Fate.REFUSED, f"no smaller than the float model: {bytes_text(size)}, not {bytes_text(float_size)}"
+    has_integers = trial.get("integer_layers") != 0
+    if float_size is not None and not is_smaller(size, float_size, multiplies_integers=has_integers):
+        hardly = "hardly" if size < float_size else "no"
+        return Fate.REFUSED, f"{hardly} smaller than the float model: {bytes_text(size)}, not {bytes_text(float_size)}"
     latency, of_float = trial.get("latency_ms"), trial.get("float_latency_ms")
     if latency and of_float and latency > of_float * SAME_SPEED:
         return Fate.REFUSED, "slower than the float model"  # by how much is a measurement

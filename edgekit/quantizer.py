@@ -25,8 +25,21 @@ from edgekit.trade_off import curve_lines
 
 CONTRACT_VERSION = 1
 """Raised when a quantizer has to be changed to work with this file."""
+LEAST_SAVED = 0.05
+"""The share of the float model's weights that a form has to save which is no more than smaller."""
 TURNED_DOWN = "no quantized form of the model holds what is asked of the bundle"
 """Why a model ships in float whose quantized forms hold the budget."""
+
+
+def is_smaller(size: int, float_size: int, *, multiplies_integers: bool) -> bool:
+    """Whether the size of a form speaks for it: any saving where it multiplies integers, else :data:`LEAST_SAVED`.
+
+    Args:
+        size: Bytes of its weights, scales and zero points.
+        float_size: Bytes of the float model's weights.
+        multiplies_integers: Whether layers of it do; otherwise it loses accuracy for its size alone.
+    """
+    return size < float_size if multiplies_integers else size <= float_size * (1 - LEAST_SAVED)
 
 
 @dataclass(frozen=True)

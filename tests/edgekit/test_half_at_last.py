@@ -13,6 +13,7 @@ from edgekit.candidates import Choice
 from edgekit.float_form import FloatForm
 from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
+from edgekit.quantizer import is_smaller
 from edgekit.target import Artifact
 from edgekit.timing.latency import Interval
 
@@ -139,3 +140,32 @@ def test_half_precision_that_shipped_is_chosen_again_by_like(
 
     assert Choice.of(first) == Choice(HALF, in_float=False)
     assert fates(again)[HALF] == ("ships", "")
+
+
+@pytest.mark.parametrize(
+    ("size", "multiplies_integers", "smaller"),
+    [(999, True, True), (999, False, False), (951, False, False), (950, False, True), (1000, True, False)],
+)
+def test_what_is_no_more_than_smaller_has_to_save_a_twentieth(
+    size: int, multiplies_integers: bool, smaller: bool
+) -> None:
+    """A decoder of 29 MB that holds 8-bit weights was shipped in half precision for 0.06 % of its size, at 17 dB."""
+    assert is_smaller(size, 1000, multiplies_integers=multiplies_integers) is smaller
+
+
+def test_half_precision_that_saves_hardly_anything_is_refused(
+    onnx_file: Callable[..., Path], data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FloatForm, "_ratio", timed(SLOWER, FASTER))
+    rng = np.random.default_rng(0)
+    model = onnx_file(
+        "f (float[1, 64] x) => (float[1, 60000] y, float[1, 64] z) { y = Gather <axis = 1> (x, i) z = MatMul(x, w) }",
+        i=rng.integers(0, 64, 60_000),
+        w=rng.standard_normal((64, 64)).astype(np.float32),
+    )
+
+    told = fates(packaged(model, data))
+
+    assert told["float32"] == ("ships", "")
+    fate, reason = told[HALF]
+    assert (fate, reason.split(":")[0]) == ("refused", "hardly smaller than the float model")

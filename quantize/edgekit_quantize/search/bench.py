@@ -13,7 +13,7 @@ from typing import Any
 from edgekit.comparison.metrics import json_number
 from edgekit.model import Model
 from edgekit.progress import Step
-from edgekit.quantizer import CandidateError, timed_of
+from edgekit.quantizer import CandidateError, is_smaller, timed_of
 from edgekit.target import Runner
 from edgekit.trade_off import value_text
 from edgekit_quantize.search.scoring import Score
@@ -45,8 +45,8 @@ class Trial:
 
     @property
     def is_smaller(self) -> bool:
-        """Whether it takes less room than the float model."""
-        return self.size < self.float_size
+        """Whether it takes enough less room than the float model (:func:`edgekit.quantizer.is_smaller`)."""
+        return is_smaller(self.size, self.float_size, multiplies_integers=bool(self.written.quantized))
 
     @property
     def speedup(self) -> float:
