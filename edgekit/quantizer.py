@@ -39,7 +39,8 @@ def is_smaller(size: int, float_size: int, *, multiplies_integers: bool) -> bool
         float_size: Bytes of the float model's weights.
         multiplies_integers: Whether layers of it do; otherwise it loses accuracy for its size alone.
     """
-    return size < float_size if multiplies_integers else size <= float_size * (1 - LEAST_SAVED)
+    most = float_size if multiplies_integers else float_size * (1 - LEAST_SAVED)
+    return size < float_size and size <= most
 
 
 @dataclass(frozen=True)

@@ -151,6 +151,7 @@ def test_what_is_no_more_than_smaller_has_to_save_a_twentieth(
 ) -> None:
     """A decoder of 29 MB that holds 8-bit weights was shipped in half precision for 0.06 % of its size, at 17 dB."""
     assert is_smaller(size, 1000, multiplies_integers=multiplies_integers) is smaller
+    assert not is_smaller(0, 0, multiplies_integers=multiplies_integers)
 
 
 def test_half_precision_that_saves_hardly_anything_is_refused(
