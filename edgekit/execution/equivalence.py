@@ -63,7 +63,7 @@ class Equivalence:
         self._watched = _watched(model)
         self._reference = Reference(_returning(model, self._watched))
         self._expected: dict[str, Arrays | None] = {}
-        self._perturbed: dict[str, list[Arrays]] = {}
+        self._perturbed: dict[tuple[str, bool], list[Arrays]] = {}
         self._kinds = KINDS[: max(LEAST_KINDS, BATTERY_MACS // (1 + cost(model).macs))]
         failure: NotRunnableError | None = None
         for specs in trial_inputs(model):
@@ -90,8 +90,11 @@ class Equivalence:
             steps: Whether a few integers may be the next ones. What follows from them is not compared then: a network
                 makes more of a step than of rounding.
         """
-        difference = self.difference_since(self._model, changed, steps=steps)
-        return difference if steps else difference or self.difference_of_whole(changed)
+        try:
+            difference = self._local_difference(self._model, changed, steps=steps)
+        except UnprovenError:
+            return self.difference_of_whole(changed)
+        return difference if steps or difference else self.difference_of_whole(changed, is_proven=True)
 
     def difference_since(self, earlier: Model, changed: Model, *, steps: bool = False) -> str | None:
         """What ``changed`` computes differently from an earlier form that is known to compute the same.
@@ -104,15 +107,24 @@ class Equivalence:
             steps: Whether a few integers may be the next ones.
         """
         try:
-            return local_difference(earlier, changed, _Capture(earlier, self._feeds(KINDS[0])), steps=steps)
+            return self._local_difference(earlier, changed, steps=steps)
         except UnprovenError:
             return self.difference_of_whole(changed)
 
-    def difference_of_whole(self, changed: Model) -> str | None:
+    def _local_difference(self, earlier: Model, changed: Model, *, steps: bool) -> str | None:
+        return local_difference(earlier, changed, _Capture(earlier, self._feeds(KINDS[0])), steps=steps)
+
+    def difference_of_whole(self, changed: Model, *, is_proven: bool = False) -> str | None:
         """What ``changed`` computes differently as a whole, on the battery.
 
         Kinds of inputs that the model as it was does not run on tell nothing. Nothing is executed where the structure
         alone shows that the two are the same.
+
+        Args:
+            changed: A later form of the model.
+            is_proven: Whether the nodes that changed are proven by themselves. Inputs that are whole numbers are then
+                moved to neighbouring ones as well: of a constant signal a transform by another order of arithmetic
+                leaves rounding where there was exactly nothing, and a root makes much of it.
         """
         if is_same_by_structure(self._model, changed):
             return None
@@ -129,7 +141,7 @@ class Equivalence:
                 for name in (*watched, *outputs):
                     what = f"value {name}" if name in watched else f"output {name}"
                     difference = compare(what, expected[name], found.get(name), each=name in watched)
-                    if difference is not None and not self._is_rounding(kind, name, found.get(name)):
+                    if difference is not None and not self._is_rounding(kind, name, found.get(name), is_proven):
                         return f"{difference}, on {kind} inputs"
         except NotRunnableError as error:
             return str(error)
@@ -147,19 +159,19 @@ class Equivalence:
                 self._expected[kind] = None
         return self._expected[kind]
 
-    def _is_rounding(self, kind: str, name: str, found: Any) -> bool:
+    def _is_rounding(self, kind: str, name: str, found: Any, is_proven: bool) -> bool:
         """Whether the value differs no more than rounding allows, in the model as it was."""
         expected = self._outputs(kind)
-        if kind not in self._perturbed:
-            self._perturbed[kind] = []
+        if (kind, is_proven) not in self._perturbed:
+            outcomes = self._perturbed[kind, is_proven] = []
             for seed in range(PERTURBATIONS):
                 try:
                     reference = Reference(_returning(perturbed_weights(self._model, seed), self._watched))
-                    self._perturbed[kind].append(reference.run(perturbed_inputs(self._feeds(kind), seed)))
+                    outcomes.append(reference.run(perturbed_inputs(self._feeds(kind), seed, whole_too=is_proven)))
                 except NotRunnableError:
                     continue
         assert expected is not None
-        return is_rounding(expected[name], found, [outputs[name] for outputs in self._perturbed[kind]])
+        return is_rounding(expected[name], found, [outputs[name] for outputs in self._perturbed[kind, is_proven]])
 
 
 @dataclass(frozen=True)

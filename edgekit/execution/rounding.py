@@ -24,15 +24,16 @@ _EXACT = {"Resize", "Upsample", "Range", "NonMaxSuppression"}
 """Operators whose inputs after the first say how much there is to compute: those numbers are meant exactly."""
 
 
-def perturbed_inputs(arrays: Arrays, seed: int) -> Arrays:
-    """The arrays, half of their floating-point numbers moved to the next one up or down; whole numbers and halves stay.
+def perturbed_inputs(arrays: Arrays, seed: int, *, whole_too: bool = False) -> Arrays:
+    """The arrays, half of their floating-point numbers moved to the next one up or down.
 
     Args:
         arrays: By name; those of other types stay as they are.
         seed: Chooses the numbers and the directions.
+        whole_too: Whether whole numbers and halves move as well, which may be meant exactly.
     """
     rng = np.random.default_rng([seed, 1])
-    return {name: perturbed(array, rng) for name, array in arrays.items()}
+    return {name: perturbed(array, rng, whole_too=whole_too) for name, array in arrays.items()}
 
 
 def perturbed_weights(model: Model, seed: int) -> Model:
@@ -66,13 +67,19 @@ def perturbed_weights(model: Model, seed: int) -> Model:
     return model.with_graph(graph_model)
 
 
-def perturbed(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The array, half of its numbers moved to a neighbour; the same where it holds no ``float16/32/64``."""
+def perturbed(array: np.ndarray, rng: np.random.Generator, *, whole_too: bool = False) -> np.ndarray:
+    """The array, half of its numbers moved to a neighbour; the same where it holds no ``float16/32/64``.
+
+    Args:
+        array: The numbers.
+        rng: Chooses the numbers and the directions.
+        whole_too: Whether whole numbers and halves move as well, which may be meant exactly.
+    """
     if array.dtype.kind != "f" or array.size == 0:
         return array
     draw = rng.random(array.shape, dtype=np.float32)
     direction = np.where(draw < _MOVED / 2, -np.inf, np.inf).astype(array.dtype)
-    moves = (draw < _MOVED) & np.isfinite(array) & (2 * array != np.rint(2 * array))
+    moves = (draw < _MOVED) & np.isfinite(array) & (whole_too | (2 * array != np.rint(2 * array)))
     return np.asarray(np.where(moves, np.nextafter(array, direction), array))
 
 

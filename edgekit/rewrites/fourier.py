@@ -3,18 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.graph.fourier_tables import TwoSteps, mirrored, two_steps
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import constant_of, shape_of, typed
 
 MOST_CELLS = 1 << 23
 """Of the table: a transform of 1024 complex numbers has 4 M."""
 AXIS_IS_AN_INPUT = 20
+
+
+class WholeTransform(Rewrite):
+    """``DFT`` along axis 1 with all of its numbers, for runtimes that have that form alone.
+
+    One-sided transforms are cut out of it, or made whole first by the symmetry of a real signal's spectrum.
+    """
+
+    name: ClassVar[str] = "whole Fourier transform along axis 1"
+    op_types: ClassVar[Sequence[str]] = ("DFT",)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Along a constant axis, to a constant length."""
+        transform = _Transform(node, build.opset)
+        is_along_one = transform.axis == 1
+        if is_along_one and not transform.onesided:
+            raise InapplicableError("it is one")
+        if transform.length & (transform.length - 1) and transform.cells <= MOST_CELLS:
+            raise InapplicableError("a table is faster where the length is no power of two")
+        to_front = [0, transform.axis, *(place for place in range(1, transform.rank) if place != transform.axis)]
+        x = transform.x if is_along_one else build("Transpose", transform.x, perm=to_front)
+        if transform.inverse and transform.onesided:
+            x = _both_sides(build, x, transform)
+        found = _along_axis_one(build, x, transform.length, inverse=transform.inverse)
+        if transform.onesided:
+            outs, axis = (1, -1) if transform.inverse else (transform.outs, 1)
+            found = build("Slice", found, [0], [outs], [axis])
+        back = [int(place) for place in np.argsort(to_front)]
+        return [found if is_along_one else build("Transpose", found, perm=back)]
+
+
+class TwoStepTransform(Rewrite):
+    """``DFT`` of many numbers as two matrix products (:mod:`edgekit.graph.fourier_tables`)."""
+
+    name: ClassVar[str] = "Fourier transform in two steps"
+    op_types: ClassVar[Sequence[str]] = ("DFT",)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Along a constant axis, of as many numbers as are given, or of some of them."""
+        transform = _Transform(node, build.opset)
+        from_half = transform.inverse and transform.onesided
+        steps = two_steps(
+            transform.length, 2 if from_half else transform.parts, inverse=transform.inverse, is_real=from_half
+        )
+        if steps is None or steps.cells > transform.cells // 2 or steps.cells > MOST_CELLS:
+            raise InapplicableError("one table has as few numbers")
+        order = [place for place in range(transform.rank - 1) if place != transform.axis]
+        order += [transform.axis, transform.rank - 1]
+        is_moved = order != list(range(transform.rank))
+        x = build("Transpose", transform.x, perm=order) if is_moved else transform.x
+        sizes = shape_of(transform.x)
+        others = [sizes[place] for place in order[:-2]]
+        x = build("Reshape", x, [-1, transform.given, transform.parts])
+        if from_half:
+            x = _both_sides(build, x, transform)
+        elif transform.given > transform.length:
+            x = build("Slice", x, [0], [transform.length], [1])
+        elif transform.given < transform.length:
+            x = build("Pad", x, [0, 0, 0, 0, transform.length - transform.given, 0])
+        result = _in_two_steps(build, x, steps, transform.dtype.numpy())
+        if transform.onesided and not transform.inverse:
+            result = build("Slice", result, [0], [transform.outs], [1])
+        result = build("Reshape", result, [*others, transform.outs, 1 if from_half else 2])
+        return [build("Transpose", result, perm=[int(place) for place in np.argsort(order)]) if is_moved else result]
+
+
+def _in_two_steps(build: NodeBuilder, x: ir.Value, steps: TwoSteps, dtype: np.dtype[Any]) -> ir.Value:
+    """The transform of x [others, numbers, parts], all that it gives along the second axis."""
+    rows, columns = steps.counts
+    parts, outputs = steps.columns.shape[0] // rows, steps.rows.shape[2] // columns
+    apart = build("Reshape", x, [-1, rows, columns, parts])
+    by_column = build("Reshape", build("Transpose", apart, perm=[0, 2, 3, 1]), [-1, columns, parts * rows])
+    first = build("MatMul", by_column, steps.columns.astype(dtype))
+    turned = build("Transpose", build("Reshape", first, [-1, columns, 2, rows]), perm=[3, 0, 2, 1])
+    second = build("MatMul", build("Reshape", turned, [rows, -1, 2 * columns]), steps.rows.astype(dtype))
+    in_order = build("Transpose", build("Reshape", second, [rows, -1, outputs, columns]), perm=[1, 3, 0, 2])
+    return build("Reshape", in_order, [-1, rows * columns, outputs])
 
 
 class TabledTransform(Rewrite):
@@ -25,15 +103,14 @@ class TabledTransform(Rewrite):
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """Along a constant axis of a known size, to a constant length."""
-        x, dtype = typed(node.inputs[0])
+        transform = _Transform(node, build.opset)
+        x, axis, length = transform.x, transform.axis, transform.length
         sizes = shape_of(x)
-        inverse = node.attributes.get_int("inverse", 0) == 1
-        onesided = node.attributes.get_int("onesided", 0) == 1
-        axis = _number(node, 2, -2) if build.opset >= AXIS_IS_AN_INPUT else node.attributes.get_int("axis", 1)
-        axis %= len(sizes)
-        given, parts = sizes[axis], sizes[-1]
-        length = _number(node, 1, 2 * (given - 1) if inverse and onesided else given)
-        table = _table(given, parts, length, inverse=inverse, onesided=onesided).astype(dtype.numpy())
+        given, parts = transform.given, transform.parts
+        if transform.cells > MOST_CELLS:
+            raise InapplicableError(f"a transform of {length} numbers is too long for a table")
+        table = _table(given, parts, length, inverse=transform.inverse, onesided=transform.onesided)
+        table = table.astype(transform.dtype.numpy())
         outs, out_parts = table.shape[2:]
         order = [place for place in range(len(sizes)) if place not in (axis, len(sizes) - 1)] + [axis, len(sizes) - 1]
         is_moved = order != list(range(len(sizes)))
@@ -43,6 +120,52 @@ class TabledTransform(Rewrite):
         product = build("MatMul", flat, table.reshape(given * parts, outs * out_parts))
         result = build("Reshape", product, [*others, outs, out_parts])
         return [build("Transpose", result, perm=[int(place) for place in np.argsort(order)]) if is_moved else result]
+
+
+class _Transform:
+    """What a ``DFT`` node asks for, of an input of a known shape."""
+
+    def __init__(self, node: ir.Node, opset: int) -> None:
+        self.x, self.dtype = typed(node.inputs[0])
+        sizes = shape_of(self.x)
+        self.rank = len(sizes)
+        self.inverse = node.attributes.get_int("inverse", 0) == 1
+        self.onesided = node.attributes.get_int("onesided", 0) == 1
+        axis = _number(node, 2, -2) if opset >= AXIS_IS_AN_INPUT else node.attributes.get_int("axis", 1)
+        self.axis = axis % self.rank
+        self.given, self.parts = sizes[self.axis], sizes[-1]
+        self.length = _number(node, 1, 2 * (self.given - 1) if self.inverse and self.onesided else self.given)
+
+    @property
+    def outs(self) -> int:
+        """How many numbers it gives along its axis."""
+        return self.length if self.inverse or not self.onesided else self.length // 2 + 1
+
+    @property
+    def cells(self) -> int:
+        """How many numbers a table of it has."""
+        return self.given * self.parts * self.outs * (1 if self.inverse and self.onesided else 2)
+
+
+def _along_axis_one(build: NodeBuilder, x: ir.Value, length: int, *, inverse: bool) -> ir.Value:
+    if build.opset >= AXIS_IS_AN_INPUT:
+        return build("DFT", x, length, 1, inverse=1 if inverse else None)
+    return build("DFT", x, length, axis=1, inverse=1 if inverse else None)
+
+
+def _both_sides(build: NodeBuilder, x: ir.Value, transform: _Transform) -> ir.Value:
+    """The whole spectrum of a real signal, along axis 1: the second half mirrors the first."""
+    given, length = transform.given, transform.length
+    half = length // 2 + 1
+    if given > half:
+        x = build("Slice", x, [0], [half], [1])
+    if given < half:
+        raise InapplicableError(f"{given} numbers of a spectrum of {half} are given")
+    if length < 3:
+        return x
+    signs = np.array([1, -1], transform.dtype.numpy())
+    conjugate = build("Mul", build("Gather", x, mirrored(length), axis=1), signs)
+    return build("Concat", x, conjugate, axis=1)
 
 
 class FramedTransform(Rewrite):
@@ -62,6 +185,8 @@ class FramedTransform(Rewrite):
         length = _number(node, 3, size if window is None else len(window))
         frames = 1 + (size - length) // int(step.item())
         onesided = node.attributes.get_int("onesided", 1) == 1
+        if length * parts * 2 * (length // 2 + 1 if onesided else length) > MOST_CELLS:
+            raise InapplicableError(f"a transform of {length} numbers is too long for a table")
         table = _table(length, parts, length, inverse=False, onesided=onesided)
         if window is not None:
             table *= window.astype(np.float64)[:, None, None, None]
@@ -87,8 +212,6 @@ def _table(given: int, parts: int, length: int, *, inverse: bool, onesided: bool
     """
     outs = length if inverse or not onesided else length // 2 + 1
     out_parts = 1 if inverse and onesided else 2
-    if given * parts * outs * out_parts > MOST_CELLS:
-        raise InapplicableError(f"a transform of {length} numbers is too long for a table")
     units = np.eye(given)
     table = np.zeros((given, parts, outs, out_parts))
     for part in range(parts):

@@ -73,6 +73,8 @@ class StandardRewrites(RewriteSet):
             resizing.TabledResize(),
             sampling.GatheredGrid(),
             sampling.GatheredRegions(),
+            fourier.WholeTransform(),
+            fourier.TwoStepTransform(),
             fourier.TabledTransform(),
             fourier.FramedTransform(),
             ngrams.ComparedNgrams(),

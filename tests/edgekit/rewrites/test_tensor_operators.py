@@ -221,6 +221,7 @@ def test_cache_update(assert_rewritten, mode):
         ((2, 6, 3, 1), 2, None, {"onesided": 1}),
         ((2, 6, 3, 2), 1, 10, {}),
         ((2, 9, 1), -2, 5, {"onesided": 1}),
+        ((2, 64, 1), 1, None, {}),
     ],
 )
 def test_fourier_transform(assert_rewritten, shape, axis, length, attributes):

@@ -1,9 +1,12 @@
-"""DFT and STFT as products with constant matrices of cosines and sines."""
+"""DFT and STFT as products with constant matrices of cosines and sines; a long DFT takes two steps."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from edgekit.graph.fourier_tables import TwoSteps, mirrored, two_steps
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
@@ -12,6 +15,8 @@ from edgekit_mil.ops.standard.matrices import product_along
 
 LONGEST = 4096
 """Elements of the longest transform: its matrices would weigh 64 MB each, a longer one's more."""
+LEAST_GAIN = 4
+"""A transform takes two steps where their matrices have fewer numbers than the two of one step by this factor."""
 
 
 @lowering("DFT", versions=[17], note=f"constant dft_length of up to {LONGEST}")
@@ -92,8 +97,13 @@ def transform(x: Value, dft_length: Value | None, axis: int, inverse: bool, ones
     else:
         length = 2 * (size - 1) if inverse and onesided else size
     _require_short(length)
+    from_half = inverse and onesided
+    steps = two_steps(length, 2 if from_half else shape[-1], inverse=inverse, is_real=from_half)
+    bins = length if inverse or not onesided else length // 2 + 1
+    if steps is not None and steps.cells * LEAST_GAIN <= 2 * min(size, length) * bins:
+        return _in_two_steps(x.var, axis, length, bins, steps, from_half)
     parts = [_part(x.var, index) for index in range(shape[-1])]
-    if inverse and onesided:
+    if from_half:
         kept = min(size, length // 2 + 1)
         cosines, sines = half_spectrum(length, kept)
         real = product_along(_cut(parts[0], axis, kept), cosines, axis)
@@ -101,7 +111,6 @@ def transform(x: Value, dft_length: Value | None, axis: int, inverse: bool, ones
             real = mb.add(x=real, y=product_along(_cut(parts[1], axis, kept), sines, axis))
         return mb.expand_dims(x=real, axes=[-1])
     kept = min(size, length)
-    bins = length // 2 + 1 if onesided else length
     cosines, sines = waves(bins, kept, length)
     if inverse:
         cosines, sines = cosines / length, -sines / length
@@ -112,6 +121,43 @@ def transform(x: Value, dft_length: Value | None, axis: int, inverse: bool, ones
         real = mb.add(x=real, y=product_along(cut[1], sines, axis))
         imaginary = mb.add(x=imaginary, y=product_along(cut[1], cosines, axis))
     return mb.stack(values=[real, imaginary], axis=-1)
+
+
+def _in_two_steps(x: Var, axis: int, length: int, bins: int, steps: TwoSteps, from_half: bool) -> Var:
+    """The first bins of a transform, or the signal that half a spectrum is of."""
+    order = [place for place in range(x.rank - 1) if place != axis] + [axis, x.rank - 1]
+    is_moved = order != list(range(x.rank))
+    x = mb.transpose(x=x, perm=order) if is_moved else x
+    *others, size, parts = (int(extent) for extent in x.shape)
+    x = mb.reshape(x=x, shape=[math.prod(others), size, parts])
+    if from_half:
+        x = _both_halves(x, length)
+    elif size > length:
+        x = _cut(x, 1, length)
+    elif size < length:
+        x = mb.pad(x=x, pad=[0, 0, 0, length - size, 0, 0])
+    rows, columns = steps.counts
+    parts, outputs = int(x.shape[2]), steps.rows.shape[2] // columns
+    apart = mb.transpose(x=mb.reshape(x=x, shape=[-1, rows, columns, parts]), perm=[0, 2, 3, 1])
+    by_column = mb.reshape(x=apart, shape=[-1, columns, parts * rows])
+    first = mb.matmul(x=by_column, y=steps.columns.astype(np.float32))
+    turned = mb.transpose(x=mb.reshape(x=first, shape=[-1, columns, 2, rows]), perm=[3, 0, 2, 1])
+    second = mb.matmul(x=mb.reshape(x=turned, shape=[rows, -1, 2 * columns]), y=steps.rows.astype(np.float32))
+    in_order = mb.transpose(x=mb.reshape(x=second, shape=[rows, -1, outputs, columns]), perm=[1, 3, 0, 2])
+    found = _cut(mb.reshape(x=in_order, shape=[math.prod(others), length, outputs]), 1, bins)
+    found = mb.reshape(x=found, shape=[*others, bins, outputs])
+    return mb.transpose(x=found, perm=np.argsort(order).tolist()) if is_moved else found
+
+
+def _both_halves(x: Var, length: int) -> Var:
+    """The whole spectrum of ``length`` real numbers from its half [n, bins, 1 or 2]; missing bins are zero."""
+    half = length // 2 + 1
+    size, parts = int(x.shape[1]), int(x.shape[2])
+    x = _cut(x, 1, half) if size > half else x
+    if size < half or parts == 1:
+        x = mb.pad(x=x, pad=[0, 0, 0, max(half - size, 0), 0, 2 - parts])
+    mirror = mb.gather(x=x, indices=mirrored(length).astype(np.int32), axis=1)
+    return mb.concat(values=[x, mb.mul(x=mirror, y=np.array([1, -1], np.float32))], axis=1)
 
 
 def waves(bins: int, count: int, length: int) -> tuple[np.ndarray, np.ndarray]:

@@ -38,6 +38,32 @@ def test_one_sided_spectra_are_transformed_back(lower, rng, length):
     np.testing.assert_allclose(actual[..., 0], expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("shape", "axis", "length", "inverse", "onesided"),
+    [
+        ((2, 128, 1), 1, None, 0, 0),
+        ((3, 2, 96, 1), 2, None, 0, 1),
+        ((2, 90, 3, 2), 1, 100, 1, 0),
+        ((2, 130, 2), 1, 128, 0, 0),
+        ((2, 65, 2), 1, None, 1, 1),
+        ((2, 3, 70, 2), 2, 161, 1, 1),
+        ((2, 65, 1), 1, None, 1, 1),
+    ],
+)
+def test_long_transforms_take_two_small_products(lower, rng, shape, axis, length, inverse, onesided):
+    x = rng.standard_normal(shape, dtype=np.float32)
+    inputs = [x, None if length is None else np.int64(length), np.int64(axis)]
+    (actual,) = lower("DFT", inputs, opset=20, inverse=inverse, onesided=onesided)
+    signal = x[..., 0].astype(np.float64) + (1j * x[..., 1] if shape[-1] == 2 else 0)
+    if inverse and onesided:
+        expected = np.fft.irfft(signal, n=length, axis=axis)[..., None]
+    else:
+        signal = signal.real if onesided else signal
+        ways = {(0, 0): np.fft.fft, (1, 0): np.fft.ifft, (0, 1): np.fft.rfft}
+        expected = complex_parts(ways[inverse, onesided](signal, n=length, axis=axis))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
+
+
 def test_transforms_of_computed_length_are_refused(lower, rng):
     x = rng.standard_normal((2, 5, 1), dtype=np.float32)
     with pytest.raises(UnsupportedOpsError, match="dft_length is computed"):
