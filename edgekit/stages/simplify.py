@@ -29,6 +29,7 @@ from edgekit.graph.loop_turns import count_turns
 from edgekit.graph.picked_columns import reduce_columns_at_once
 from edgekit.graph.scans import compute_turns_at_once
 from edgekit.graph.shapes import fold_constants, infer_shapes
+from edgekit.graph.size_arithmetic import widen_sizes
 from edgekit.model import Model, name_nodes
 from edgekit.stages import Stage, StageResult
 
@@ -178,6 +179,7 @@ _PASSES: dict[str, Rewrite] = {
     "turn constant nodes into initializers": _lift_constants,
     "fold constants": _fold_constants,
     "remove identities": remove_identities,
+    "compute sizes in 64 bits": widen_sizes,
     "compute once what follows from a tree's leaf": tabulate_trees,
     "capture what loops carry along unchanged": capture_constant_states,
     "count the turns of loops": _with_shapes_known(count_turns),
