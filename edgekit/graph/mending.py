@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx
 
+from edgekit.graph.ir_version import INITIALIZERS_ALONE
 from edgekit.graph.node_order import read_names, sort_nodes
 from edgekit.graph.vetting import nodes_inside, written_nodes
 
@@ -17,6 +18,8 @@ GRAPH_NAME = "graph"
 def mend(proto: onnx.ModelProto) -> list[str]:
     """Names the graph, sorts its nodes, drops doc strings that are no text and odd unused tensors, in place.
 
+    A file of an old version that has initializers which are no inputs becomes one of the version that allows it.
+
     Returns:
         What was mended, in words.
     """
@@ -24,6 +27,11 @@ def mend(proto: onnx.ModelProto) -> list[str]:
     if not proto.graph.name:
         proto.graph.name = GRAPH_NAME
         told.append(f"the graph had no name: it is called {GRAPH_NAME!r}")
+    if lone := _lone_initializers(proto):
+        proto.ir_version = INITIALIZERS_ALONE
+        told.append(
+            f"{lone} of its initializers are no inputs, which its IR version asks for: it is read as a newer one"
+        )
     if sort_nodes(proto.graph):
         told.append("nodes stood before what they read: they were put into the order in which they are computed")
     strange = [message for message in _documented(proto) if not _is_text(message)]
@@ -35,6 +43,14 @@ def mend(proto: onnx.ModelProto) -> list[str]:
         f"initializer {name!r} is used by nothing and has another size than it says: it was dropped"
         for name in _odd_unused(proto.graph)
     ]
+
+
+def _lone_initializers(proto: onnx.ModelProto) -> int:
+    """How many initializers are no inputs in a file whose version asks for that."""
+    if proto.ir_version >= INITIALIZERS_ALONE:
+        return 0
+    inputs = {value.name for value in proto.graph.input}
+    return sum(initializer.name not in inputs for initializer in proto.graph.initializer)
 
 
 def write_out_defaults(proto: onnx.ModelProto) -> bool:

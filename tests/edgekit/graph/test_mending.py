@@ -37,6 +37,10 @@ def with_unused(proto: onnx.ModelProto) -> None:
     proto.graph.initializer.add(name="unused", data_type=TensorProto.FLOAT, raw_data=b"abc").dims.append(7)
 
 
+def with_initializers_alone(proto: onnx.ModelProto) -> None:
+    proto.ir_version = 3
+
+
 def backwards(proto: onnx.ModelProto) -> None:
     node = helper.make_node
     (product,) = proto.graph.node
@@ -64,6 +68,10 @@ def backwards(proto: onnx.ModelProto) -> None:
         (without_name, "the graph had no name: it is called 'graph'"),
         (with_bytes, "1 doc strings that are no text were dropped"),
         (backwards, "nodes stood before what they read: they were put into the order in which they are computed"),
+        (
+            with_initializers_alone,
+            "1 of its initializers are no inputs, which its IR version asks for: it is read as a newer one",
+        ),
         (with_unused, "initializer 'unused' is used by nothing and has another size than it says: it was dropped"),
     ],
 )
