@@ -30,7 +30,7 @@ def fixed_for(
     """The model with its shapes fixed, as far as the devices need it, and which sizes these take in a dimension.
 
     Devices that take any size get the dimensions open that nobody asked about. Where one of them then lacks operators
-    that it has at the sizes of the samples, it gets these.
+    that it has at the sizes of the samples, from the least to the greatest, it gets these.
     """
     device = held_sizes(profiles)
     sizes = SampledSizes(sampled.ranges, sampled.count, device)
@@ -38,7 +38,7 @@ def fixed_for(
     if device is not Holds.ANY or not any(True for _ in dynamic_dimensions(fixed)):
         return fixed, device
     if sampled.count and _lacks_operators(fixed, profiles):
-        at_sizes = FixShapes(shapes, defaults=True, sampled=replace(sizes, device=Holds.ONE))
+        at_sizes = FixShapes(shapes, defaults=True, sampled=replace(sizes, device=Holds.RANGE))
         if not _lacks_operators(at_sizes.run(loaded).model, profiles):
             walk.records.pop()
             fixed = walk.run_stage(at_sizes, loaded).model

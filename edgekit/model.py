@@ -92,6 +92,9 @@ class Model:
     """Inputs that take the numbers of words where the model as it was loaded takes texts; see
     :mod:`edgekit.graph.word_inputs`."""
 
+    sample_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Shapes of the inputs in one of the samples: a model with free dimensions is tried at them first."""
+
     @property
     def graph(self) -> ir.Graph:
         """The main graph."""

@@ -20,7 +20,7 @@ from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.sampled_shapes import sampled_shapes
 from edgekit.data.samples import Samples, SeededSamples, open_samples
 from edgekit.declared_outputs import DeclaredOutputs
-from edgekit.device_sizes import fixed_for, require_one_size
+from edgekit.device_sizes import fixed_for, held_sizes, require_one_size
 from edgekit.devices.instruction_set import require_executable
 from edgekit.dimensions import defaults, written
 from edgekit.errors import InputError
@@ -216,8 +216,10 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         loaded = walk.run_stage(Load(), request.model).model
         loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
         sampled = sampled_shapes(request.data, request.verify_data)
-        if names := names_by_samples(loaded.inputs, sampled.each, request.shapes):
+        in_ranges = held_sizes(profiles) is Holds.RANGE
+        if names := names_by_samples(loaded.inputs, sampled.each, request.shapes, unnamed=in_ranges):
             loaded = walk.run_stage(TellApart(names, request.data, request.verify_data), loaded).model
+        loaded = replace(loaded, sample_shapes=sampled.one)
         fixed, device = fixed_for(profiles, loaded, request.shapes, sampled, walk)
         if draws_numbers(fixed):
             fixed = walk.run_stage(RandomInputs(), fixed).model

@@ -204,9 +204,10 @@ def _fixed_for_samples(walk: Walk, order: QuantizeOrder, sampled: SampledShapes 
     loaded = walk.run_stage(Load(), order.model).model
     if sampled is None:
         return walk.run_stage(FixShapes(order.shapes), loaded).model
-    if names := names_by_samples(loaded.inputs, sampled.each, order.shapes):
-        loaded = walk.run_stage(TellApart(names, order.data), loaded).model
     held = Holds.ANY if order.target is None else held_sizes([find_profile(order.target)])
+    if names := names_by_samples(loaded.inputs, sampled.each, order.shapes, unnamed=held is Holds.RANGE):
+        loaded = walk.run_stage(TellApart(names, order.data), loaded).model
+    loaded = replace(loaded, sample_shapes=sampled.one)
     sizes = SampledSizes(sampled.ranges, sampled.count, held)
     completed = held is not Holds.ANY or not _holds_arrays(sampled)
     fixed = walk.run_stage(FixShapes(order.shapes, defaults=completed, sampled=sizes), loaded).model

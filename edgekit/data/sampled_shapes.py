@@ -22,6 +22,11 @@ class SampledShapes:
     each: tuple[Mapping[str, tuple[int, ...]], ...] = ()
     """The shapes of each sample's arrays by their names."""
 
+    @property
+    def one(self) -> Mapping[str, tuple[int, ...]]:
+        """Those of the first sample; none where there is no sample."""
+        return self.each[0] if self.each else {}
+
 
 def sampled_shapes(*folders: Path | None) -> SampledShapes:
     """The shapes of the arrays in the ``.npz`` files of folders; other files are ignored, and so is None.

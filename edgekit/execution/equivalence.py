@@ -51,7 +51,7 @@ class Equivalence:
 
     Args:
         model: The model as it should stay. Its open dimensions get their default and their greatest sizes in turns,
-            other dynamic ones the first of the `TRIAL_SIZES` that runs.
+            other dynamic ones those of a sample, or the first of the `TRIAL_SIZES` that runs.
 
     Raises:
         NotRunnableError: ONNX Runtime cannot execute the model, so nothing can be compared.
@@ -95,6 +95,22 @@ class Equivalence:
         except UnprovenError:
             return self.difference_of_whole(changed)
         return difference if steps or difference else self.difference_of_whole(changed, is_proven=True)
+
+    def shapes(self, names: Sequence[str]) -> list[dict[str, tuple[int, ...]]]:
+        """The shapes that values of the main graph have, by name: at the least sizes of open dimensions, and others.
+
+        None at all where the model cannot be executed at one of the sizes.
+        """
+        found = []
+        try:
+            for sizes in trials(self._model.open_dims):
+                for specs in _static_specs(at_sizes(self._model.inputs, sizes), self._model.sample_shapes):
+                    feeds = battery_inputs(specs, KINDS[0], self._limits)
+                    found.append(_Capture(self._model, feeds).shapes(names))
+                    break
+        except (InputError, NotRunnableError):
+            return []
+        return found
 
     def difference_since(self, earlier: Model, changed: Model, *, steps: bool = False) -> str | None:
         """What ``changed`` computes differently from an earlier form that is known to compute the same.
@@ -203,7 +219,9 @@ def trial_inputs(model: Model) -> Iterator[tuple[list[ValueSpec], list[ValueSpec
         Pairs: open dimensions have their default sizes in the first, their greatest in the second.
     """
     sizes = trials(model.open_dims)
-    first, last = (_static_specs(at_sizes(model.inputs, chosen)) for chosen in (sizes[0], sizes[-1]))
+    first, last = (
+        _static_specs(at_sizes(model.inputs, chosen), model.sample_shapes) for chosen in (sizes[0], sizes[-1])
+    )
     return zip(first, last, strict=False)  # larger sizes may leave fewer ways
 
 
@@ -257,12 +275,21 @@ def _with_shapes(model: Model, names: Collection[str]) -> Model:
     return model.with_graph(graph_model)
 
 
-def _static_specs(specs: Sequence[ValueSpec]) -> Iterator[list[ValueSpec]]:
-    """The inputs with numbers for all dimensions, in every way that is worth a try."""
-    if any(spec.shape is None for spec in specs):
-        return
+def _static_specs(specs: Sequence[ValueSpec], of_sample: Mapping[str, tuple[int, ...]]) -> Iterator[list[ValueSpec]]:
+    """The inputs with numbers for all dimensions, in every way that is worth a try; as in a sample first."""
     if all(spec.is_static for spec in specs):
         yield list(specs)
+        return
+    as_there = []
+    for spec in specs:
+        shape = of_sample.get(spec.name)
+        if not spec.is_static and shape is not None and spec.takes_shape(shape):
+            as_there.append(replace(spec, shape=shape))
+        elif spec.is_static:
+            as_there.append(spec)
+    if len(as_there) == len(specs):
+        yield as_there
+    if any(spec.shape is None for spec in specs):
         return
     several = len({dim for spec in specs for dim in (spec.shape or ())[:1] if isinstance(dim, str)}) > 1
     for one_batch, size in itertools.product((True, False) if several else (True,), TRIAL_SIZES):

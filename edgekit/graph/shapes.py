@@ -16,6 +16,7 @@ from edgekit.errors import InputError
 from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
 from edgekit.graph.long_lists import leave_out_long_lists
 from edgekit.graph.ml_shapes import ML_DOMAIN, fill_in
+from edgekit.graph.reshape_ranks import fill_in_ranks
 from edgekit.model import Model
 
 SHAPE_ELEMENTS = 1024
@@ -41,7 +42,10 @@ def infer_shapes(model: Model, *, strict: bool = True) -> Model:
     """
     inferred = _inferred(model, strict=strict)
     for _ in range(_FOLDING_ROUNDS):
-        if ML_DOMAIN not in inferred.graph_model.opset_imports or not fill_in(inferred.graph_model):
+        found = fill_in_ranks(inferred.graph_model)
+        if ML_DOMAIN in inferred.graph_model.opset_imports:
+            found = fill_in(inferred.graph_model) or found
+        if not found:
             break
         inferred = _inferred(inferred, strict=strict)
     return inferred

@@ -1,8 +1,9 @@
-"""Dimensions of several sizes to which a file gives one name: some exporters call every free dimension ``N``."""
+"""Dimensions that samples tell apart: exporters call every free dimension ``N``, or give none of them a name."""
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,12 +20,12 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class OwnName:
-    """A dimension that shares its name with one of other sizes, and gets a name of its own."""
+    """A dimension that shares its name with one of other sizes, or has none, and gets a name of its own."""
 
     input: str
     axis: int
-    dimension: str
-    """What the file calls it."""
+    dimension: str | None
+    """What the file calls it; None where it has no name."""
     name: str
     """What it is called instead."""
     why: str = ""
@@ -32,11 +33,16 @@ class OwnName:
 
     def __str__(self) -> str:
         place = f"dimension {self.axis} of input {self.input!r} is called {self.name!r}"
-        return f"{place}, in the file {self.dimension!r}{self.why and f': {self.why}'}"
+        in_file = "it has no name in the file" if self.dimension is None else f"in the file {self.dimension!r}"
+        return f"{place}, {in_file}{self.why and f': {self.why}'}"
 
 
 def names_by_samples(
-    inputs: Sequence[ValueSpec], samples: Sequence[Shapes], request: ShapeRequest | None = None
+    inputs: Sequence[ValueSpec],
+    samples: Sequence[Shapes],
+    request: ShapeRequest | None = None,
+    *,
+    unnamed: bool = False,
 ) -> list[OwnName]:
     """The dimensions that need a name of their own, because in every sample their size is another one.
 
@@ -48,6 +54,8 @@ def names_by_samples(
         samples: The shapes of each sample's arrays.
         request: The sizes that were asked for. A name that it has sizes for stays as it is, unless it has sizes for the
             new one too.
+        unnamed: Whether dimensions without a name need one as well, where samples have several sizes for them. Those of
+            different inputs that have the same size in every sample share it.
     """
     asked = request or ShapeRequest()
     places: dict[str, list[tuple[str, int]]] = {}
@@ -74,6 +82,33 @@ def names_by_samples(
                 f"input {first[0]!r} ({written(first_sizes.sizes)})"
             )
             found += [OwnName(place, axis, dim, name, why) for place, axis in members]
+    return found + (_unnamed(inputs, samples, asked, taken) if unnamed else [])
+
+
+def _unnamed(
+    inputs: Sequence[ValueSpec], samples: Sequence[Shapes], asked: ShapeRequest, taken: set[str]
+) -> list[OwnName]:
+    """The dimensions without a name for which samples have several sizes."""
+    called: dict[tuple[tuple[int, ...], int], str] = {}
+    found = []
+    for spec in inputs:
+        shapes = [shape[spec.name] for shape in samples if spec.name in shape]
+        wanted = spec.shape or ()
+        if spec.name in asked.shapes or any(len(shape) != len(wanted) for shape in shapes):
+            continue
+        here: Counter[tuple[int, ...]] = Counter()
+        for axis, dim in enumerate(wanted):
+            sizes = tuple(shape[axis] for shape in shapes)
+            if dim is not None or len(set(sizes)) < 2:
+                continue
+            key = sizes, here[sizes]
+            here[sizes] += 1
+            if key not in called:
+                name = f"{spec.name}_{axis}"
+                called[key] = name if name not in taken else _free_names(name, 1, taken)[0]
+                taken.add(called[key])
+            why = f"samples have the sizes {written(SizeRange(min(sizes), max(sizes)).sizes)}"
+            found.append(OwnName(spec.name, axis, None, called[key], why))
     return found
 
 
@@ -111,7 +146,7 @@ def with_own_names(model: Model, names: Sequence[OwnName]) -> Model:
     """
     graph_model = model.graph_model.clone()
     own = {(one.input, one.axis): one.name for one in names}
-    shared = {one.dimension for one in names}
+    shared = {one.dimension for one in names if one.dimension is not None}
     for value in graph_model.graph.inputs:
         if value.shape is not None:
             renamed = [own.get((value.name or "", axis), dim) for axis, dim in enumerate(value.shape)]
@@ -126,6 +161,8 @@ def with_own_names(model: Model, names: Sequence[OwnName]) -> Model:
 def check_sizes(model: Model, shapes: Shapes) -> None:
     """Checks that operators can take what inputs of these shapes lead to, in branches too that no sample takes.
 
+    What the file says of the shapes inside is not asked: sizes that an exporter traced with are no rule.
+
     Raises:
         edgekit.graph.shapes.ContradictionError: One cannot.
     """
@@ -133,6 +170,9 @@ def check_sizes(model: Model, shapes: Shapes) -> None:
     for value in graph_model.graph.inputs:
         shape = shapes.get(value.name or "")
         value.shape = value.shape if shape is None else ir.Shape(shape)
+    for node in graph_model.graph.all_nodes():
+        for value in node.outputs:
+            value.shape = None
     infer_shapes(model.with_graph(graph_model))
 
 

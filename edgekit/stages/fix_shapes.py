@@ -14,12 +14,13 @@ from edgekit.data.battery import KINDS, battery_inputs
 from edgekit.data.limits import index_limits
 from edgekit.dimensions import as_record, trials
 from edgekit.errors import InputError
-from edgekit.execution.equivalence import Equivalence
+from edgekit.execution.equivalence import Equivalence, trial_inputs
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.graph.default_sizes import DefaultSize, SampledSizes, with_default_sizes
 from edgekit.graph.random_inputs import draws_numbers, with_random_inputs
 from edgekit.graph.shape_request import FixedSizes, ShapeRequest, at_sizes, terms
 from edgekit.graph.shapes import ContradictionError, fold_shapes, infer_shapes
+from edgekit.graph.squeezed_axes import with_squeezed_axes
 from edgekit.model import Arrays, Dim, Model, ValueSpec
 from edgekit.rewrites.infeasible import without_infeasible_branch
 from edgekit.stages import Stage, StageResult
@@ -59,7 +60,10 @@ class FixShapes(Stage[Model]):
         given = replace(given, open_dims=request.open_dims)
         warnings = list(map(str, by_default))
         fixed = self._with_inputs_fixed(given, request, sizes, warnings)
-        if not _runs_where(given, fixed) or not _outputs_are_as_named(given, fixed):
+        misnamed = _misnamed_output(fixed)
+        if misnamed is not None:
+            warnings.append(f"shapes inside are worked out anew: output {misnamed}")
+        if misnamed is not None or not _runs_where(given, fixed):
             fixed = self._worked_out_afresh(given, fixed, warnings)
         result = _folded(given, fixed, warnings)
         record: dict[str, Any] = {
@@ -178,22 +182,28 @@ def _runs_where(given: Model, fixed: Model) -> bool:
     return True
 
 
-def _outputs_are_as_named(given: Model, fixed: Model) -> bool:
-    """Whether outputs whose sizes follow from names have these sizes when the model runs.
+def _misnamed_output(fixed: Model) -> str | None:
+    """What is wrong of the outputs' shapes when the model runs, in words; None where they are as the model has them.
 
     Exporters give any free dimension the name that they are told: a seismic picker calls samples of a recording, and
-    those of its overlapping windows, ``batch``. ONNX Runtime computes it, and believes in no name.
+    those of its overlapping windows, ``batch``. Others state the sizes that they traced with, or no dimensions at all.
+    ONNX Runtime computes it, and believes in none of that.
     """
-    if not all(spec.is_static for spec in fixed.inputs) or all(
-        then.shape is None or any(dim is None for dim in then.shape) or then.shape == now.shape
-        for then, now in zip(given.outputs, fixed.outputs, strict=True)
-    ):
-        return True
     try:
-        found = Reference(fixed).run(battery_inputs(fixed.inputs, KINDS[0], index_limits(fixed)))
-    except (NotRunnableError, InputError):
-        return True
-    return all(spec.shape is None or spec.takes_shape(found[spec.name].shape) for spec in fixed.outputs)
+        reference, limits = Reference(fixed), index_limits(fixed)
+    except NotRunnableError:
+        return None
+    for specs, _ in trial_inputs(fixed):
+        try:
+            found = reference.run(battery_inputs(specs, KINDS[0], limits))
+        except (NotRunnableError, InputError):
+            continue
+        for spec in fixed.outputs:
+            value = found[spec.name]
+            if isinstance(value, np.ndarray) and spec.shape is not None and not spec.takes_shape(value.shape):
+                return f"{spec.name!r} has the shape {list(value.shape)}, not {list(spec.shape)} as the file says"
+        return None
+    return None
 
 
 def _runs(reference: Reference, feeds: Arrays) -> bool:
@@ -213,7 +223,7 @@ def _folded(given: Model, fixed: Model, warnings: list[str]) -> Model:
             raise _contradiction(error, fixed) from error
         warnings.append(f"nothing was folded, because nothing could be compared: {error}")
         return fixed
-    changed = fold_shapes(fixed)
+    changed = with_squeezed_axes(fold_shapes(fixed), before.shapes if fixed.open_dims else None)
     difference = before.difference(with_random_inputs(changed)[0])
     if difference is None:
         return changed

@@ -333,7 +333,9 @@ class Quantize(Stage[Model]):
 
 def _told(output: ValueSpec, now: ValueSpec, open_dims: Collection[str]) -> ValueSpec:
     """An output with the sizes and names that are known now and were not; the inputs' open dimensions stay open."""
-    if output.shape is None or now.shape is None or len(output.shape) != len(now.shape):
+    if output.shape is None:
+        return replace(output, shape=now.shape)
+    if now.shape is None or len(output.shape) != len(now.shape):
         return output
     sizes = zip(output.shape, now.shape, strict=True)
     known = [

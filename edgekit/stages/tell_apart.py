@@ -1,4 +1,4 @@
-"""Dimensions that a file gives one name get names of their own, where samples tell that they are several."""
+"""Dimensions that a file gives one name, or none, get names of their own, where samples tell that they are several."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TellApart(Stage[Model]):
             model = with_own_names(given, self._names)
             self._execute(model)
         except (InputError, NotRunnableError) as error:
-            shared = ", ".join(dict.fromkeys(repr(one.dimension) for one in self._names))
+            shared = ", ".join(dict.fromkeys(repr(one.dimension or one.name) for one in self._names))
             kept = f"samples have several sizes for dimension {shared}, which stays one ({told}): {_reason(error)}"
             return StageResult(given, {"names": [], "warnings": [kept]})
         names = [{key: value for key, value in asdict(one).items() if key != "why"} for one in self._names]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -288,3 +289,36 @@ def test_sizes_that_drawn_values_spoil_are_no_fault_of_the_shapes() -> None:
     result = FixShapes(ShapeRequest({"N": 2}))(model)
     assert result.model.inputs[0].shape == (2, 4)
     assert "nothing could be compared" in str(result.record["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("declared", "warnings"),
+    [
+        ("float y", []),  # which inference alone contradicts
+        ("float[batch, M, 5] y", []),
+        (
+            "float[batch, 54, 4] y",
+            ["shapes inside are worked out anew: output 'y' has the shape [1, 12, 4], not [1, 54, 4] as the file says"],
+        ),
+    ],
+)
+def test_a_shape_that_an_output_does_not_have_is_not_believed(
+    onnx_file: WriteOnnx, declared: str, warnings: list[str]
+) -> None:
+    """Sizes that were traced with, as LORE's table model has them, or no dimensions, as Paddle's recognizers have."""
+    path = onnx_file(f"g (float[batch, N, 4] x) => ({declared}) {{ y = Relu (x) }}")
+    loaded = replace(Load()(path).model, sample_shapes={"x": (1, 12, 4)})
+    result = FixShapes(ShapeRequest.parse(["batch=1"], []))(loaded)
+    assert [str(spec) for spec in result.model.outputs] == ["y: float32 1×N×4"]
+    assert result.record["warnings"] == warnings
+
+
+def test_a_model_is_tried_at_the_shapes_of_a_sample(onnx_file: WriteOnnx) -> None:
+    """Of the sizes that are tried else none fits the weights."""
+    path = onnx_file(
+        "g (float[N, M] x) => (float[N, K] y) { s = Shape (x) y = MatMul (x, w) }", w=np.ones((27, 2), "f")
+    )
+    loaded = Load()(path).model
+    (warning,) = FixShapes(ShapeRequest())(loaded).record["warnings"]
+    assert warning.startswith("nothing was folded, because nothing could be compared")
+    assert not FixShapes(ShapeRequest())(replace(loaded, sample_shapes={"x": (3, 27)})).record["warnings"]

@@ -176,6 +176,25 @@ def test_which_dimensions_get_a_name(inputs: Any, shapes: Any, request_: Any, ex
     assert {one.dimension for one in found} <= {"N"}
 
 
+@pytest.mark.parametrize(
+    ("inputs", "shapes", "request_", "expected"),
+    [
+        (named((None, 3)), samples(((4, 3),), ((5, 3),)), {}, ["a0=a_0"]),
+        (named((None, 3)), samples(((4, 3),), ((4, 3),)), {}, []),
+        # square pictures; inputs of one length; a name that is taken
+        (named((None, None)), samples(((4, 4),), ((5, 5),)), {}, ["a0=a_0", "a1=a_1"]),
+        (named((None,), (None,)), samples(((4,), (4,)), ((5,), (5,))), {}, ["a0=a_0", "b0=a_0"]),
+        (named((None,), (None,)), samples(((4,), (4,)), ((5,), (6,))), {}, ["a0=a_0", "b0=b_0"]),
+        (named((None, "a_0")), samples(((4, 1),), ((5, 1),)), {}, ["a0=a_0_2"]),
+        (named((None,)), samples(((4,),), ((5,),)), {"shapes": {"a": [4]}}, []),
+    ],
+)
+def test_which_dimensions_without_a_name_get_one(inputs: Any, shapes: Any, request_: Any, expected: list[str]) -> None:
+    found = names_by_samples(inputs, shapes, ShapeRequest(**request_), unnamed=True)
+    assert [f"{one.input}{one.axis}={one.name}" for one in found] == expected
+    assert names_by_samples(inputs, shapes, ShapeRequest(**request_)) == []
+
+
 def test_a_size_may_be_asked_for_by_the_new_name(tmp_path: Path, onnx_file: OnnxFile) -> None:
     model, data = onnx_file(APART), drawn(tmp_path / "data", SIZES)
     bundle = edgekit.package(model, "ios18", tmp_path / "out", data=data, quantize="none", dims={"N_2": "2..3"})
