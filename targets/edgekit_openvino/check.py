@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from edgekit.target import Evidence, NodeVerdict, Profile, Support
 
 MEASURED = Path(__file__).with_name("measured")
 """Tables of devices, by the names that OpenVINO has for them."""
+_SIZES_HINT = "fix the inputs' shapes with --dim or --shape"
 
 
 def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
@@ -42,7 +44,10 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
     core = openvino.Core()
     if device not in core.available_devices:
         return _by_table(model, device)
-    refused = _refused(core.query_model(conversion.network, device), conversion.network)
+    try:
+        refused = _refused(core.query_model(conversion.network, device), conversion.network)
+    except RuntimeError as error:
+        return _stopped_at(nodes, error, device)
     if not refused:
         try:
             core.compile_model(conversion.network, device)
@@ -53,6 +58,22 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
         _verdict(node, Support.DECOMPOSED, Evidence.COMPILED, device, "replaced by its definition in the ONNX standard")
         if op_name(node) in conversion.expanded
         else _by_plugin(node, refused, device, model.opset)
+        for node in nodes
+    ]
+
+
+def _stopped_at(nodes: Sequence[ir.Node], error: RuntimeError, device: str) -> list[NodeVerdict]:
+    """What is known where the plugin ends on one node, whose sizes it cannot work out."""
+    from edgekit_openvino.report import last_line, operation_named
+
+    named = operation_named(str(error))
+    detail = f"the {device} plugin cannot work out its sizes: {last_line(error)}"
+    others = "another node keeps the plugin from looking at it"
+    found = [node for node in nodes if named in {node.name, *(value.name for value in node.outputs)}]
+    return [
+        _verdict(node, Support.UNSUPPORTED, Evidence.COMPILED, detail=detail, hint=_SIZES_HINT)
+        if node in found
+        else _verdict(node, Support.UNKNOWN, Evidence.UNKNOWN, detail=others if found else detail)
         for node in nodes
     ]
 

@@ -27,6 +27,7 @@ NO_RULE = re.compile(r"^-- No conversion rule found for operations: (?P<ops>.+)$
 RULE_FAILED = re.compile(r"^-- Conversion is failed for: (?P<ops>.+)$", re.MULTILINE)
 MESSAGE = re.compile(r"^-- (?P<op>\S+) with a message:\n(?P<text>.*?)(?:\n\s*\n|\Z)", re.MULTILINE | re.DOTALL)
 FAILED_NODE = re.compile(r"<Node\([^)]*\): (?P<names>[^>]*)>")
+FRIENDLY_NAME = re.compile(r"friendly_name '(?P<name>[^']+)'")
 UNTYPED = "input type dynamic"
 VERSION = re.compile(r"-\d+$")
 SOURCE_PLACE = re.compile(r"failed at \S+:\d+:?$|^Exception from \S+:\d+:?$")
@@ -55,6 +56,12 @@ def gaps_in(report: str, model: ir.Model) -> list[OpGap]:
         if len(gaps) > known or untyped.intersection(node.inputs):
             untyped.update(node.outputs)
     return gaps
+
+
+def operation_named(report: str) -> str | None:
+    """The operation that a plugin's report is about, by the name that it has from its ONNX node; None of others."""
+    match = FRIENDLY_NAME.search(report)
+    return None if match is None else match.group("name")
 
 
 def last_line(error: Exception) -> str:
