@@ -100,6 +100,8 @@ class Plan:
         if not self.layers and not self.products:
             told &= {"weights", "weights_form", "block"}
         rest = tuple((name, repr(getattr(self.settings, name))) for name in sorted(told))
+        if self.layers or self.products:
+            rest = (*rest, ("activations", self.settings.preparation.activations))
         chosen = (self.layers, self.stored, self.dynamic)
         names = tuple(tuple(layer.name for layer in layers) for layers in chosen)
         return (names, tuple(sorted(self.tensors)), tuple(sorted(self.whole)), others, rest)

@@ -208,6 +208,7 @@ def _search(
         auto=request.scheme == "auto",
         choice=request.choice,
         in_half=in_half if request.scheme == "auto" and first.float_weights == HALF else None,
+        prefers_integers=bool(request.placement.get("prefers_integers")),
     )
     best = outcome.best
     if request.explain and best is not None and best.written.restricted and bench.original is not None:

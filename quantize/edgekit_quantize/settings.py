@@ -8,13 +8,13 @@ A target keeps ``placement.json`` beside its module::
 ``candidates`` lists what is worth measuring, each an object with a ``name`` and the fields of :class:`Settings` in
 which it differs from those around it; ``refuses`` gives the reasons why schemes cannot be taken, by their names;
 ``dynamic`` lists the kinds of layers that ``int8-dynamic`` is for; ``stored_forms`` lists the forms in which weights
-are stored.
+are stored; ``prefers_integers`` says that a device is made for integers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from edgekit.errors import InternalError
@@ -25,10 +25,11 @@ MODES = ("float", "weights", "input", "both", "dynamic")
 activation input is quantized by its own range every time (plain matrix products only; for others ``weights``)."""
 FLOATS = ("float32", "float16")
 """What weights are stored as that stay float."""
-BESIDE = ("candidates", "name", "refuses", "dynamic", "stored_forms")
+BESIDE = ("candidates", "name", "refuses", "dynamic", "stored_forms", "prefers_integers")
 """What stands beside settings in a target's data: what is worth measuring, a candidate's name, schemes that the target
-cannot take with the reasons, the kinds of layers that it computes with ranges of the moment, and the forms in which it
-stores weights (:mod:`edgekit_quantize.sizing.forms`)."""
+cannot take with the reasons, the kinds of layers that it computes with ranges of the moment, the forms in which it
+stores weights (:mod:`edgekit_quantize.sizing.forms`), and whether it is made for integers, so that a candidate that
+computes with them is worth more work than one that only stores them."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,11 @@ class Settings:
         return any(mode in ("input", "both") for mode in self.layers.values())
 
     @property
+    def has_wide_activations(self) -> bool:
+        """Whether activations become integers of 16 bits."""
+        return self.quantizes_activations and self.preparation.activations in ("int16", "uint16")
+
+    @property
     def is_half(self) -> bool:
         """Whether all weights are stored in half precision, and nothing is quantized."""
         return self.float_weights == "float16" and not self.layers
@@ -149,6 +155,8 @@ class Settings:
 
 PREPARES = tuple(field.name for field in fields(Preparation))
 DISTINGUISHES = tuple(field.name for field in fields(Settings) if field.name != "preparation")
+IN_CANDIDATES = ("activations",)
+"""Fields of :class:`Preparation` that a candidate may have its own of: what is counted does not depend on them."""
 
 
 @dataclass(frozen=True)
@@ -165,14 +173,15 @@ class Placement:
 
         Raises:
             edgekit.errors.InternalError: A field or a mode is not known; a candidate has a field of
-                :class:`Preparation`, which would never be applied to it alone; two candidates have the same name.
+                :class:`Preparation`, which would never be applied to it alone, other than :data:`IN_CANDIDATES`; two
+                candidates have the same name.
         """
         preparation = Settings.read(data).preparation
         candidates: dict[str, Settings] = {}
         for entry in data.get("candidates") or [{"name": "int8"}]:
             name = entry["name"]
             for shared in PREPARES:
-                if shared in entry:
+                if shared in entry and shared not in IN_CANDIDATES:
                     raise InternalError(
                         f"the candidate {name!r} sets {shared!r}, which holds for all candidates of a profile",
                         subject=SUBJECT,
@@ -182,5 +191,13 @@ class Placement:
             if name in candidates:
                 raise InternalError(f"two candidates are called {name!r}", subject=SUBJECT)
             around = {key: value for key, value in data.items() if key not in PREPARES}
-            candidates[name] = Settings.read({**around, **entry}, preparation)
+            own = {key: entry[key] for key in IN_CANDIDATES if key in entry}
+            if own and preparation.channel_scales:
+                raise InternalError(
+                    f"the candidate {name!r} sets {next(iter(own))!r} where channels have scales of their own",
+                    subject=SUBJECT,
+                    expected="no 'channel_scales': their scales are counted for one type",
+                )
+            differs = {key: value for key, value in entry.items() if key not in own}
+            candidates[name] = Settings.read({**around, **differs}, replace(preparation, **own) if own else preparation)
         return cls(preparation, candidates)

@@ -9,6 +9,9 @@ from edgekit_quantize.calibration.statistics import ChannelStatistics, TensorSta
 from edgekit_quantize.integers.qparams import TYPES, QParams
 from edgekit_quantize.settings import Preparation
 
+CLIPPED = 255
+"""The most steps of a type whose range is worth clipping; with 65,535 of them, outliers fit."""
+WHOLE_RANGE = "minmax"
 MARGIN = 1.25
 """How much larger inputs may be than those that samples showed, before a sum of products saturates."""
 
@@ -18,6 +21,8 @@ def activation_params(tensor: TensorStatistics, preparation: Preparation, rule: 
     if tensor.params is not None:
         return tensor.params
     dtype = TYPES[preparation.activations]
+    if dtype.high - dtype.low > CLIPPED:
+        rule = WHOLE_RANGE
     low, high = RULES[rule](tensor.histogram, dtype, preparation.symmetric_activations)
     params = make(low, high, dtype, preparation.symmetric_activations)
     if rule == AROUND_ZERO:

@@ -117,6 +117,7 @@ def search(
     auto: bool,
     choice: str | None = None,
     in_half: Callable[[], Candidate] | None = None,
+    prefers_integers: bool = False,
 ) -> Outcome:
     """Measure the candidates, if it pays bring the fastest near miss into the budget, choose the fastest.
 
@@ -140,6 +141,8 @@ def search(
         choice: The candidate that is the best whatever the times say; None where they decide.
         in_half: Writes the model in half precision, which is measured where no other holds the budget, or none of them
             is the choice, and by :attr:`Outcome.last` where none of the others can ship; None leaves it out.
+        prefers_integers: Whether a near miss that computes with integers is brought into the budget though another
+            candidate that only stores them holds it.
 
     Raises:
         edgekit.errors.InputError: The choice is none of those that hold the budget.
@@ -173,7 +176,8 @@ def search(
         outcome.curve += bench.measured([(name, settings, write(settings, (), False)) for name, settings in some])
     time_again_unless_fit()
     complete_best()
-    to_beat = WORTH_A_RESCUE * max((trial.speedup for trial in fit()), default=0.0)
+    rivals = [trial for trial in fit() if trial.written.quantized or not prefers_integers]
+    to_beat = WORTH_A_RESCUE * max((trial.speedup for trial in rivals), default=0.0)
     near = [trial for trial in outcome.curve if _is_near_miss(trial, max_drop)]
     misses = [trial for trial in near if trial.written.quantized and (trial.speedup > to_beat or not fit())]
     if choice is not None:
@@ -195,7 +199,10 @@ def search(
             by_error = shares_in_float(miss, FEW_IN_FLOAT, stored.by_error)
             if not by_error and not shares_in_float(miss, MANY_IN_FLOAT, stored.by_error):
                 shares_in_float(miss, MANY_IN_FLOAT, stored.by_size, ", small ones first")
-        elif miss.score.drop * ROUNDING_LEAVES > in_reach or not holds(changed(miss, (), ROUNDED_ADAPTIVELY)):
+            return
+        out_of_reach = miss.score.drop * ROUNDING_LEAVES > in_reach
+        held = not out_of_reach and holds(changed(miss, (), ROUNDED_ADAPTIVELY))
+        if not held and not miss.settings.has_wide_activations:  # whose rounding adds next to nothing
             least_noise_in_float(miss)
 
     def least_noise_in_float(miss: Trial) -> None:
@@ -372,13 +379,14 @@ def _fastest(trials: Sequence[Trial]) -> Trial | None:
     """The fastest; of those that are as fast the smallest, of those that are as small the one with the least error.
 
     One that is little slower and has two thirds of the error, or less, is preferred to it. Where no latency counts,
-    computing with integers is taken to be faster than storing them.
+    computing with integers is taken to be faster than storing them, and with ones of 8 bits faster than of 16.
     """
     if not trials:
         return None
     if any(trial.latency_ms is None for trial in trials):
         with_integers = [trial for trial in trials if trial.written.quantized]
-        return _best_of(with_integers or trials)
+        narrow = [trial for trial in with_integers if not trial.settings.has_wide_activations]
+        return _best_of(narrow or with_integers or trials)
     fastest = max(trial.speedup for trial in trials)
     near, little_slower = (
         [trial for trial in trials if trial.speedup * (1 + share) >= fastest] for share in (SAME_SPEED, LITTLE_SLOWER)

@@ -70,7 +70,7 @@ def write(
         rounding: Integers for layers whose weights were rounded with more care.
     """
     model = prepared.clone()
-    if settings.block:
+    if settings.block or settings.has_wide_activations:
         model = upgraded(model, BLOCKED_OPSET)
     plan = place(model.graph, settings, keep_float, tensors or None)
     preparation = settings.preparation

@@ -106,7 +106,7 @@ UPSAMPLED = """g (float[1, 6, H, W] x) => (float[1, A, B, 6] y) {
 }"""
 
 
-def test_openvino_takes_the_sizes_of_free_dimensions_in_64_bits(onnx_model: OnnxModel) -> None:
+def test_openvino_computes_the_same_of_free_dimensions(onnx_model: OnnxModel) -> None:
     constants = {**CONSTANTS, "four": np.int64([4]), "counts": np.int64([1, 1, 1, 2, 1])}
     _, after = widened(onnx_model, UPSAMPLED, **constants)
     core = ov.Core()

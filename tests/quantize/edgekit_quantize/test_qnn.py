@@ -11,7 +11,7 @@ import pytest
 
 from edgekit.data.samples import Sample
 from edgekit.model import Model
-from edgekit.quantizer import QuantizationRequest
+from edgekit.quantizer import QuantizationRequest, QuantizationResult
 from edgekit.registry import find_profile
 from edgekit.stages.quantize import refused
 from edgekit_quantize.plugin import PostTrainingQuantizer
@@ -27,6 +27,7 @@ g (float[1, 3, 16, 16] x) => (float[1, 10] y) {
   f = Flatten(p)
   y = Gemm(f, w4, b4)
 }"""
+PICTURE = CNN[: CNN.index("  p = ")].replace("[1, 10] y", "[1, 16, 16, 16] e") + "}"
 SHAPES = {"w1": (16, 3, 3, 3), "w2": (16, 1, 3, 3), "w3": (16, 16, 1, 1), "w4": (16, 10), "b1": (16,), "b4": (10,)}
 
 
@@ -42,17 +43,64 @@ class Drawn:
             yield Sample(str(number), {"x": rng.normal(size=(1, 3, 16, 16)).astype(np.float32)})
 
 
-@pytest.fixture
-def small() -> Model:
+def quantized(scheme: str, max_drop: float, graph: str = CNN, loudest: float = 1.0) -> QuantizationResult:
+    """For the NPU.
+
+    Args:
+        graph: The network.
+        scheme: Of the quantizer.
+        max_drop: The budget.
+        loudest: How many times as large as the others the first filter of the depthwise convolution is; the layer
+            behind takes as much off again.
+    """
     rng = np.random.default_rng(2)
-    proto = onnx.parser.parse_model(CNN)
+    proto = onnx.parser.parse_model(graph)
     for name, shape in SHAPES.items():
         array = (rng.normal(size=shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+        if name == "w2":
+            array[0] *= loudest
+        if name == "w3":
+            array[:, 0] /= loudest
         proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
     model = Model(ir.from_proto(onnx.shape_inference.infer_shapes(proto)))
     target, profile = find_profile("android-qnn")
     placement = target.placement(profile)
-    return PostTrainingQuantizer().quantize(QuantizationRequest(model, "int8", Drawn(), 1.0, placement=placement)).model
+    request = QuantizationRequest(model, scheme, Drawn(), max_drop, placement=placement)
+    return PostTrainingQuantizer().quantize(request)
+
+
+@pytest.fixture
+def small() -> Model:
+    return quantized("int8", 1.0).model
+
+
+def activation_types(model: Model) -> set[ir.DataType | None]:
+    zero_points = [node.inputs[2] for node in model.graph if node.op_type == "QuantizeLinear"]
+    return {value.dtype for value in zero_points if value is not None}
+
+
+def test_activations_have_8_bits_where_they_do(small: Model) -> None:
+    assert activation_types(small) == {ir.DataType.UINT8}
+
+
+def test_activations_have_16_bits_where_8_lose_too_much() -> None:
+    """A channel 30 times as loud as the others leaves each of those 8 steps of 255."""
+    result = quantized("auto", 0.003, PICTURE, loudest=30)
+
+    tried = {point["candidate"]: point for point in result.record["curve"]}
+    assert tried["integers from layer to layer"]["drop"] > 0.015
+    assert result.record["chosen"] == "integers from layer to layer, 16 bits for activations"
+    assert activation_types(result.model) == {ir.DataType.UINT16}
+    assert result.model.opset == 21  # the first one whose QuantizeLinear has 16 bits
+
+
+def test_integers_that_miss_are_rounded_with_more_care_though_stored_ones_hold() -> None:
+    budget = 0.0012
+    result = quantized("auto", budget, PICTURE, loudest=30)
+
+    tried = {point["candidate"]: point["drop"] for point in result.record["curve"]}
+    assert tried["weights only"] < budget < tried["integers from layer to layer, 16 bits for activations"]
+    assert "integers from layer to layer, 16 bits for activations, weights rounded adaptively" in tried
 
 
 def test_layers_hand_integers_to_each_other(small: Model) -> None:

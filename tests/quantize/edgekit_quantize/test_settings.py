@@ -46,7 +46,7 @@ def test_candidates_differ_from_what_stands_around_them_and_share_the_preparatio
     assert all(settings.preparation is placement.preparation for settings in placement.candidates.values())
 
 
-@pytest.mark.parametrize("field", ["equalize", "activations", "smoothing", "padded_shifts_as_convolutions", "ranges"])
+@pytest.mark.parametrize("field", ["equalize", "smoothing", "padded_shifts_as_convolutions", "ranges"])
 def test_a_candidate_cannot_set_what_is_done_once_for_all(field: str) -> None:
     data = {**DATA, "candidates": [{"name": "first"}, {"name": "second", field: True}]}
 
@@ -59,6 +59,28 @@ def test_a_candidate_cannot_set_what_is_done_once_for_all(field: str) -> None:
     )
     assert lines[1].startswith("expected: weights, weights_form, block, bias, layers,")
     assert lines[2] == f"hint: move {field!r} beside 'candidates': the model is prepared once for all of them"
+
+
+def test_a_candidate_may_have_activations_of_its_own() -> None:
+    wide = {"name": "wide", "activations": "uint16"}
+    placement = Placement.read({**DATA, "candidates": [{"name": "narrow"}, wide]})
+
+    assert placement.preparation.activations == "int8"
+    types = {name: settings.preparation.activations for name, settings in placement.candidates.items()}
+    assert types == {"narrow": "int8", "wide": "uint16"}
+    assert all(settings.preparation.equalize for settings in placement.candidates.values())
+
+
+def test_activations_whose_channels_have_scales_of_their_own_are_of_one_type() -> None:
+    data = {**DATA, "channel_scales": ["DepthwiseConv"], "candidates": [{"name": "wide", "activations": "uint16"}]}
+
+    with pytest.raises(InternalError) as caught:
+        Placement.read(data)
+
+    assert str(caught.value).splitlines() == [
+        "placement data: the candidate 'wide' sets 'activations' where channels have scales of their own",
+        "expected: no 'channel_scales': their scales are counted for one type",
+    ]
 
 
 def test_two_candidates_need_two_names() -> None:

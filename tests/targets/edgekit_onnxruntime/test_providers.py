@@ -15,10 +15,12 @@ import pytest
 from edgekit.bundle import check_integrity, read_bundle
 from edgekit.device_check.python_check import SERVE
 from edgekit.devices.channel import Channel
+from edgekit.devices.local import LocalDevice
 from edgekit.devices.own_check import with_own_check
 from edgekit.devices.service_session import ServiceSession
-from edgekit.errors import RequirementError
+from edgekit.errors import InputError, RequirementError
 from edgekit_onnxruntime import qnn
+from edgekit_onnxruntime.simulator import SimulatorDevice
 
 RunCheck = Callable[..., "subprocess.CompletedProcess[str]"]
 BundleFor = Callable[..., Path]
@@ -164,6 +166,38 @@ def test_qualcomms_provider_executes_a_bundle_in_its_simulator(
         assert "model_ctx.onnx" in {file.name for file in (tmp_path / "cache").iterdir()}
         (output,) = json.loads(done.stdout.splitlines()[-1])["outputs"]
         assert 40 < output["sqnr_db"] < 90  # half precision, not the CPU's float32, which gives infinity
+
+
+@needs_qnn
+@pytest.mark.slow
+def test_the_simulator_is_a_device(bundle_for: BundleFor) -> None:
+    bundle = read_bundle(bundle_for(WHOLE, "android-qnn"))
+    x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(bundle.inputs[0].shape)
+    with SimulatorDevice.from_url("simulator").open(bundle) as session, LocalDevice().open(bundle) as local:
+        assert "QNN+CPU, 3 of 3 nodes on QNN" in session.executed_by
+        assert session.executed_by.endswith("in Qualcomm's simulator of the NPU")
+        assert session.is_stand_in
+        (name,) = (output.name for output in bundle.outputs)
+        simulated, by_cpu = session.run({bundle.inputs[0].name: x})[name], local.run({bundle.inputs[0].name: x})[name]
+    np.testing.assert_allclose(simulated, by_cpu, atol=2e-3 * np.abs(by_cpu).max())
+    assert not np.array_equal(simulated, by_cpu)  # half precision
+
+
+def test_the_simulator_takes_bundles_of_its_chip(bundle_for: BundleFor, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = SimulatorDevice.from_url("simulator")
+    with pytest.raises(RequirementError) as caught, device.open(read_bundle(bundle_for(WHOLE, "android-cpu"))):
+        pass
+    assert "there is no simulator of its device" in str(caught.value)
+    assert "found: one for android-cpu" in str(caught.value)
+    monkeypatch.setattr(qnn, "PACKAGE", "no_such_package")
+    with pytest.raises(InputError) as missing, device.open(read_bundle(bundle_for(WHOLE, "android-qnn"))):
+        pass
+    assert str(missing.value).splitlines() == [
+        "--device simulator: the simulator is not installed",
+        "hint: pip install 'edgekit[qnn]' on x86-64 Linux brings it",
+    ]
+    with pytest.raises(InputError, match="--device: the bundle tells the chip"):
+        SimulatorDevice.from_url("simulator:v75")
 
 
 @needs_qnn

@@ -67,3 +67,26 @@ def test_what_the_plugin_claims_has_to_compile(monkeypatch: pytest.MonkeyPatch) 
         Support.UNKNOWN,
         "the CPU plugin cannot compile the model: out of memory",
     )
+
+
+REPORT = """Exception from src/inference/src/cpp/core.cpp:256:
+Exception from src/inference/src/dev/plugin.cpp:70:
+Check '!dim::is_empty(minus_one_dim)' failed at src/core/shape_inference/include/reshape_shape_inference.hpp:345:
+While validating node 'opset1::Reshape last (opset1::Tile r[0]:f32[1,?,?,2,6], opset1::Constant c[0]:i64[4]) -> \
+(f32[1,?,1537228672809129302..,6])' with friendly_name 'last':
+Non-'-1' output dimensions do not evenly divide the input dimensions
+"""
+"""Of OpenVINO 2026.4, about a fingerprint detector whose upsampling has sizes in 32 bits."""
+
+
+def test_a_node_whose_open_sizes_the_plugin_cannot_work_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusing(*_: object) -> None:
+        raise RuntimeError(REPORT)
+
+    monkeypatch.setattr("openvino.Core.query_model", refusing)
+    first, last = verdicts("(float[N] x) => (float[N] y) { [first] h = Exp(x) [last] y = Relu(h) }", "intel-cpu")
+    assert (first.support, first.detail) == (Support.UNKNOWN, "another node keeps the plugin from looking at it")
+    assert (last.support, last.hint) == (Support.UNSUPPORTED, "fix the inputs' shapes with --dim or --shape")
+    assert last.detail == (
+        "the CPU plugin cannot work out its sizes: Non-'-1' output dimensions do not evenly divide the input dimensions"
+    )
