@@ -19,6 +19,7 @@ from edgekit.stages.check import CheckOperators
 from edgekit.stages.instruction_sets import VerifyInstructionSets
 from edgekit.stages.precheck import PreCheck
 from edgekit.stages.quantize import Quantize, Quantized
+from edgekit.stages.simulate import Simulate
 from edgekit.stages.verify import InaccurateError, Verified, Verify
 from edgekit.target import BuildOptions, Profile, Target
 from edgekit.walk import Walk
@@ -177,6 +178,11 @@ class Forms:
         )
         if sets.counts(verified):
             verified = self._walk.run_stage(sets, verified, Verified)
+        simulate = Simulate(
+            verify, self._target, self._profile, held_to.samples, self._folder, is_last=form.stays_float
+        )
+        if simulate.counts:
+            verified = self._walk.run_stage(simulate, verified, Verified)
         if chosen_freely and not held_to.any_speed:
             of_float.require_as_fast(verified.artifact, held_to.samples)
         return verified

@@ -238,6 +238,10 @@ class Target(ABC):
         """
         return profile
 
+    def simulator(self, profile: Profile) -> str | None:
+        """The URL of the device on this machine that simulates the profile's device; None where there is none."""
+        return None
+
     @abstractmethod
     def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
         """Something that executes the artifact whose main file is ``main``, on this machine.

@@ -40,6 +40,7 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
         ("compared on", data_text(accuracy)),
         ("executed by", accuracy["executed_by"]),
         *(("and by", text) for text in witness_texts(manifest)),
+        *(("simulated", text) for text in simulation_texts(manifest)),
         *(("instructions", text) for text in instruction_texts(manifest)),
         ("latency", latency_text(latency)),
         *(("also", further_text(build)) for build in manifest.get("also", ())),
@@ -135,6 +136,16 @@ def _growth_texts(build: Mapping[str, Any]) -> list[str]:
         f"take are expanded, {text}"
         for text in expansion_texts(build)
     ]
+
+
+def simulation_texts(build: Mapping[str, Any]) -> list[str]:
+    """What a simulator of the device computes, where one executed the build."""
+    record = stage_record(build, "simulate")
+    if "executed_by" not in record:
+        return []
+    samples = record["data"]["samples"]
+    count = f"{samples} sample{'s' * (samples != 1)}"
+    return [f"{worst_output_text(record)}, on {count}; executed by {record['executed_by']}"]
 
 
 def stage_record(manifest: Manifest, name: str) -> Mapping[str, Any]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 PROVIDER = "QNNExecutionProvider"
 PACKAGE = "onnxruntime_qnn"
 EXTRA = "edgekit[qnn]"
+SIMULATOR = "simulator"
+"""The scheme of the device that is the simulator (:mod:`edgekit_onnxruntime.simulator`)."""
 
 
 def is_installed() -> bool:

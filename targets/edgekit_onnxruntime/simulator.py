@@ -22,7 +22,7 @@ from edgekit.errors import InputError, RequirementError
 from edgekit_onnxruntime import qnn
 from edgekit_onnxruntime.devices import devices
 
-SCHEME = "simulator"
+SCHEME = qnn.SIMULATOR
 
 
 class SimulatorDevice(Device):

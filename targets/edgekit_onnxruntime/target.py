@@ -9,8 +9,10 @@ from typing import ClassVar
 
 from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions, DeviceCheck, NodeVerdict, Profile, Runner, Target
+from edgekit_onnxruntime import qnn
 from edgekit_onnxruntime.devices import NOT_STARTED, device_of
 from edgekit_onnxruntime.profiles import PROFILES
+from edgekit_onnxruntime.qnn import SIMULATOR
 
 
 class ONNXRuntimeTarget(Target):
@@ -68,6 +70,11 @@ class ONNXRuntimeTarget(Target):
             f"this ONNX Runtime has {device.provider}, which does not start: {failure}; the CPU provider executes here"
         )
         return replace(profile, options={**profile.options, NOT_STARTED: text})
+
+    def simulator(self, profile: Profile) -> str | None:
+        """Qualcomm's, where the profile's device has one and it is installed."""
+        device = device_of(profile)
+        return SIMULATOR if device is not None and device.simulator is not None and qnn.is_installed() else None
 
     def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
         """What executes the file: the profile's provider where it :attr:`~Profile.runs_here`, else the CPU's."""

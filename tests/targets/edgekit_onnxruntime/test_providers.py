@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from edgekit.devices.local import LocalDevice
 from edgekit.devices.own_check import with_own_check
 from edgekit.devices.service_session import ServiceSession
 from edgekit.errors import InputError, RequirementError
+from edgekit.reporting.summary import stage_record, summary_rows
 from edgekit_onnxruntime import qnn
 from edgekit_onnxruntime.simulator import SimulatorDevice
 
@@ -181,6 +183,30 @@ def test_the_simulator_is_a_device(bundle_for: BundleFor) -> None:
         simulated, by_cpu = session.run({bundle.inputs[0].name: x})[name], local.run({bundle.inputs[0].name: x})[name]
     np.testing.assert_allclose(simulated, by_cpu, atol=2e-3 * np.abs(by_cpu).max())
     assert not np.array_equal(simulated, by_cpu)  # half precision
+
+
+@needs_qnn
+@pytest.mark.slow
+def test_what_is_packaged_is_executed_in_the_simulator(bundle_for: BundleFor) -> None:
+    manifest = read_bundle(bundle_for(WHOLE, "android-qnn")).manifest
+    record = stage_record(manifest, "simulate")
+    assert record["executed_by"].endswith("in Qualcomm's simulator of the NPU")
+    assert record["warnings"] == []
+    (text,) = (text for label, text in summary_rows(manifest) if label == "simulated")
+    assert re.match(r"y: SQNR \d\d\.\d dB, .* on its worst sample, on \d samples; executed by ONNX Runtime", text)
+
+
+@needs_qnn
+@pytest.mark.slow
+def test_numbers_that_the_npu_cannot_hold_are_told(bundle_for: BundleFor) -> None:
+    """Of numbers up to 4, the exponential of their 20-fold is beyond half precision, and its logarithm is not."""
+    body = "f = Constant <value_float = 20.0> () a = Mul(x, f) b = Exp(a) y = Log(b)"
+    graph = f"(float[1, 8] x) => (float[1, 8] y) {{ {body} }}"
+    manifest = read_bundle(bundle_for(graph, "android-qnn")).manifest
+    (warning,) = stage_record(manifest, "simulate")["warnings"]
+    assert warning.startswith("in the simulator of the device what was built as float")
+    assert "output 'y'" in warning
+    assert warning.endswith("; no other form is left")
 
 
 def test_the_simulator_takes_bundles_of_its_chip(bundle_for: BundleFor, monkeypatch: pytest.MonkeyPatch) -> None:
