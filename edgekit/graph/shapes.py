@@ -59,7 +59,10 @@ def _inferred(model: Model, *, strict: bool) -> Model:
         inferred = onnx.shape_inference.infer_shapes(proto, check_type=strict, strict_mode=strict, data_prop=True)
         inferred_model = ir.from_proto(inferred)
     except Exception as error:  # what onnx and onnx_ir raise for graphs of odd types has no common base
-        raise ContradictionError(" ".join(str(error).split())[:_LONGEST_TEXT]) from error
+        cause: BaseException = error
+        while cause.__cause__ is not None:  # onnx_ir wraps what it raises into errors that print the whole graph
+            cause = cause.__cause__
+        raise ContradictionError(" ".join(str(cause).split())[:_LONGEST_TEXT]) from error
     names = {dim.value for value in _values(result) for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)}
     for graph, inferred_graph in zip(result.graphs(), inferred_model.graphs(), strict=True):
         found = ir.convenience.create_value_mapping(inferred_graph)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from textwrap import shorten
 from typing import Any
 
 import onnx_ir as ir
@@ -33,6 +34,8 @@ from edgekit.graph.size_arithmetic import widen_sizes
 from edgekit.model import Model, name_nodes
 from edgekit.stages import Stage, StageResult
 
+LONGEST_REASON = 300
+"""Characters that are kept of why a pass is dropped: libraries print what they stumbled over."""
 Rewrite = Callable[[ir.Model], object]
 """Changes a graph in place."""
 
@@ -117,7 +120,7 @@ def _attempt(rewrite: Rewrite, model: Model, before: Equivalence, *, thorough: b
             return _Outcome(model)
         changed = infer_shapes(changed, strict=False)
     except Exception as error:  # a pass is foreign code; without it the model is as good as before
-        return _Outcome(model, f"{type(error).__name__}: {' '.join(str(error).split())}")
+        return _Outcome(model, f"{type(error).__name__}: {shorten(str(error), LONGEST_REASON, placeholder=' …')}")
     difference = before.difference(changed) if thorough else before.difference_since(model, changed)
     return _Outcome(changed) if difference is None else _Outcome(model, difference)
 
