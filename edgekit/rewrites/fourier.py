@@ -157,10 +157,10 @@ def _both_sides(build: NodeBuilder, x: ir.Value, transform: _Transform) -> ir.Va
     """The whole spectrum of a real signal, along axis 1: the second half mirrors the first."""
     given, length = transform.given, transform.length
     half = length // 2 + 1
+    if given < half or transform.parts == 1:
+        raise InapplicableError(f"{given} numbers of {transform.parts} parts are given of a spectrum of {half}")
     if given > half:
         x = build("Slice", x, [0], [half], [1])
-    if given < half:
-        raise InapplicableError(f"{given} numbers of a spectrum of {half} are given")
     if length < 3:
         return x
     signs = np.array([1, -1], transform.dtype.numpy())
