@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from edgekit.reporting.summary import Manifest, bytes_text, decibel_text
@@ -53,7 +53,8 @@ def feature_rows(manifest: Manifest) -> Iterator[Row]:
 def stage_rows(manifest: Manifest) -> Iterator[Row]:
     """A row a stage; one that failed and was made up for says so."""
     for stage in manifest["stages"]:
-        failed = " (failed)" if "failed" in stage["record"] else ""
+        # A quantizer's own list of candidates that failed is no failure of the stage.
+        failed = " (failed)" if isinstance(stage["record"].get("failed"), Mapping) else ""
         yield stage["name"] + failed, f"{stage['seconds']:.2f}"
 
 
