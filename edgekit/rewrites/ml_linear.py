@@ -50,7 +50,9 @@ class LinearClassifier(Rewrite):
         labels = labels_of(node, "classlabels_ints", "classlabels_strings")
         transform = node.attributes.get_string("post_transform", "NONE")
         features = width(node.inputs[0])
-        rows = len(node.attributes.get_floats("coefficients", ())) // features
+        coefficients = node.attributes.get_floats("coefficients", ())
+        # ONNX Runtime takes as many rows as there are intercepts: its own example of iris has some numbers more.
+        rows = len(node.attributes.get_floats("intercepts", ())) or len(coefficients) // features
         scores = products(node, build, rows)
         if rows == 1 and len(labels) == 2:
             label = label_of_sign(build, scores, 0.0, labels)
@@ -62,9 +64,12 @@ class LinearClassifier(Rewrite):
 
 
 def products(node: ir.Node, build: NodeBuilder, rows: int) -> ir.Value:
-    """Products of the features of the node's input [n, F] with rows of coefficients, plus intercepts: [n, rows]."""
+    """Products of the features of the node's input [n, F] with rows of coefficients, plus intercepts: [n, rows].
+
+    Coefficients beyond these rows are ignored.
+    """
     x = node.inputs[0]
-    weights = np.asarray(node.attributes.get_floats("coefficients", ()), np.float32)
+    weights = np.asarray(node.attributes.get_floats("coefficients", ()), np.float32)[: rows * width(x)]
     if weights.size != rows * width(x):
         raise InapplicableError(f"{weights.size} coefficients for {rows} rows of {width(x)} features")
     product = build("MatMul", matrix(x, build), np.ascontiguousarray(weights.reshape(rows, -1).T))

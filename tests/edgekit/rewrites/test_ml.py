@@ -72,6 +72,19 @@ def test_linear_classifier(assert_rewritten, labels, transform):
     assert_rewritten(model, {"x": numbers(5, 4)})
 
 
+def test_coefficients_beyond_the_intercepts_rows_are_ignored(assert_rewritten):
+    """ONNX Runtime's example of iris has 12 for 3 classes of 2 features."""
+    weights = {"coefficients": numbers(12).tolist(), "intercepts": [0.1, -0.2, 0.3], "post_transform": "LOGISTIC"}
+    model = ml_model(
+        "LinearClassifier",
+        {"x": (FLOAT, [5, 2])},
+        {"label": INT64, "scores": FLOAT},
+        classlabels_ints=[0, 1, 2],
+        **weights,
+    )
+    assert_rewritten(model, {"x": numbers(5, 2)})
+
+
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
 def test_linear_classifier_of_one_row(assert_rewritten, transform):
     weights = {"coefficients": [0.5, -1.0, 2.0, 0.1], "intercepts": [0.1], "post_transform": transform}
