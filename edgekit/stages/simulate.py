@@ -20,7 +20,7 @@ from edgekit.target import Profile, Target
 
 MOST_SAMPLES = 8
 SECONDS = 20.0
-"""How long samples may take together, the first one aside: a simulator takes a thousand times as long as the device."""
+"""How long samples may take together, the first one aside: a simulator takes 500 times as long as a processor."""
 LOST_DB = 3.0
 """Twice the power of the error that the model has where it was verified: of a few samples the figure is not exact."""
 SUBJECT = "in the simulator of the device"
