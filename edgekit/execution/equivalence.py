@@ -80,6 +80,13 @@ class Equivalence:
             return
         raise failure or NotRunnableError("an input has no known rank", None)
 
+    @property
+    def outputs(self) -> Arrays:
+        """What the model as it should stay gives by name on the first kind of inputs; further values may be there."""
+        outputs = self._outputs(KINDS[0])
+        assert outputs is not None  # else it would not have come about
+        return outputs
+
     def difference(self, changed: Model, *, steps: bool = False) -> str | None:
         """What ``changed`` computes differently, in a few words; None where it computes the same.
 
@@ -104,11 +111,10 @@ class Equivalence:
         found = []
         try:
             for sizes in trials(self._model.open_dims):
-                for specs in _static_specs(at_sizes(self._model.inputs, sizes), self._model.sample_shapes):
-                    feeds = battery_inputs(specs, KINDS[0], self._limits)
-                    found.append(_Capture(self._model, feeds).shapes(names))
-                    break
-        except (InputError, NotRunnableError):
+                specs = next(_static_specs(at_sizes(self._model.inputs, sizes), self._model.sample_shapes))
+                feeds = battery_inputs(specs, KINDS[0], self._limits)
+                found.append(_Capture(self._model, feeds).shapes(names))
+        except (InputError, NotRunnableError, StopIteration):  # the latter where an input has no rank
             return []
         return found
 

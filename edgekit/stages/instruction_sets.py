@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from edgekit.comparison.accuracy import Accuracy
-from edgekit.data.samples import Sample, Samples
+from edgekit.data.first_samples import FirstSamples
+from edgekit.data.samples import Samples
 from edgekit.devices.instruction_set import SCHEME, cannot_execute, held_here
 from edgekit.devices.opening import open_device
 from edgekit.devices.own_check import draft_bundle
@@ -128,30 +128,6 @@ class VerifyInstructionSets(Stage[Verified]):
             if not session.is_stand_in:
                 self._verify.evaluated(given, given.reference, session)
         return accuracy
-
-
-class FirstSamples:
-    """The first of some samples.
-
-    Args:
-        base: All of them.
-        most: How many there are at most.
-    """
-
-    def __init__(self, base: Samples, most: int) -> None:
-        self._base = base
-        self._most = most
-
-    @property
-    def has_labels(self) -> bool:
-        """Whether every sample has a label."""
-        return self._base.has_labels
-
-    def __len__(self) -> int:
-        return min(len(self._base), self._most)
-
-    def __iter__(self) -> Iterator[Sample]:
-        return islice(iter(self._base), self._most)
 
 
 def _record(accuracy: Accuracy) -> dict[str, Any]:

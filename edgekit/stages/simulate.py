@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from edgekit.comparison.accuracy import Accuracy, Kind
+from edgekit.data.first_samples import FirstSamples
 from edgekit.data.samples import Samples
 from edgekit.devices.opening import open_device
 from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import RequirementError
 from edgekit.stages import Stage
 from edgekit.stages.build import extend
-from edgekit.stages.instruction_sets import FirstSamples
 from edgekit.stages.verify import InaccurateError, Verified, Verify
 from edgekit.target import Profile, Target
 
@@ -77,8 +77,7 @@ class Simulate(Stage[Verified]):
 
     def _compared(self, given: Verified) -> dict[str, object]:
         assert self._url is not None
-        device = open_device(self._url)
-        device.timeout = SILENCE_SECONDS
+        device = open_device(self._url, SILENCE_SECONDS)
         with device.open(draft_bundle(given.artifact, self._profile, self._folder)) as session:
             start = time.perf_counter()
             session.run(next(iter(self._samples)).feeds)

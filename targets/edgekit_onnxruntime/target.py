@@ -12,7 +12,6 @@ from edgekit.target import Artifact, BuildOptions, DeviceCheck, NodeVerdict, Pro
 from edgekit_onnxruntime import qnn
 from edgekit_onnxruntime.devices import NOT_STARTED, device_of
 from edgekit_onnxruntime.profiles import PROFILES
-from edgekit_onnxruntime.qnn import SIMULATOR
 
 
 class ONNXRuntimeTarget(Target):
@@ -74,7 +73,7 @@ class ONNXRuntimeTarget(Target):
     def simulator(self, profile: Profile) -> str | None:
         """Qualcomm's, where the profile's device has one and it is installed."""
         device = device_of(profile)
-        return SIMULATOR if device is not None and device.simulator is not None and qnn.is_installed() else None
+        return qnn.SIMULATOR if device is not None and device.simulator is not None and qnn.is_installed() else None
 
     def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
         """What executes the file: the profile's provider where it :attr:`~Profile.runs_here`, else the CPU's."""
