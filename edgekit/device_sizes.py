@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 from edgekit.data.sampled_shapes import SampledShapes
+from edgekit.data.samples_of_one_size import LeftOut, of_other_sizes
 from edgekit.errors import InputError
 from edgekit.execution.tree_tables import tabulate_trees
 from edgekit.graph.default_sizes import Holds, SampledSizes
@@ -20,29 +21,53 @@ from edgekit.target import Profile, Support, Target
 from edgekit.walk import Walk
 
 
+@dataclass(frozen=True)
+class FixedShapes:
+    """A model with its shapes fixed, as far as devices need it."""
+
+    model: Model
+    device: Holds
+    """Which sizes the devices take in a dimension."""
+    left_out: LeftOut
+    """The samples of other sizes."""
+
+
 def fixed_for(
     profiles: Sequence[tuple[Target, Profile]],
     loaded: Model,
     shapes: ShapeRequest,
     sampled: SampledShapes,
     walk: Walk,
-) -> tuple[Model, Holds]:
-    """The model with its shapes fixed, as far as the devices need it, and which sizes these take in a dimension.
+) -> FixedShapes:
+    """The model with its shapes fixed, as far as the devices need it.
 
     Devices that take any size get the dimensions open that nobody asked about. Where one of them then lacks operators
-    that it has at the sizes of the samples, from the least to the greatest, it gets these.
+    that it has at the sizes of the samples, from the least to the greatest, it gets these; and where these do not help
+    either, or it holds one size, the one that most samples have.
     """
     device = held_sizes(profiles)
-    sizes = SampledSizes(sampled.ranges, sampled.count, device)
-    fixed = walk.run_stage(FixShapes(shapes, defaults=True, sampled=sizes), loaded).model
-    if device is not Holds.ANY or not any(True for _ in dynamic_dimensions(fixed)):
-        return fixed, device
-    if sampled.count and _lacks_operators(fixed, profiles):
-        at_sizes = FixShapes(shapes, defaults=True, sampled=replace(sizes, device=Holds.RANGE))
-        if not _lacks_operators(at_sizes.run(loaded).model, profiles):
+
+    def stage(holds: Holds) -> tuple[FixShapes, LeftOut]:
+        left_out = of_other_sizes(loaded.inputs, shapes, sampled, one_size=holds is Holds.ONE)
+        kept = sampled.without(left_out.files)
+        sizes = SampledSizes(kept.ranges, kept.count, holds)
+        return FixShapes(shapes, defaults=True, sampled=sizes, left_out=left_out), left_out
+
+    first, left_out = stage(device)
+    fixed = walk.run_stage(first, loaded).model
+    if device is Holds.ONE or not _is_open(fixed) or not sampled.count or not _lacks_operators(fixed, profiles):
+        return FixedShapes(fixed, device, left_out)
+    for holds in (Holds.RANGE, Holds.ONE) if device is Holds.ANY else (Holds.ONE,):
+        other, others = stage(holds)
+        if not _lacks_operators(other.run(loaded).model, profiles):
             walk.records.pop()
-            fixed = walk.run_stage(at_sizes, loaded).model
-    return fixed, device
+            return FixedShapes(walk.run_stage(other, loaded).model, device, others)
+    return FixedShapes(fixed, device, left_out)
+
+
+def _is_open(model: Model) -> bool:
+    """Whether an input has a dimension that takes several sizes."""
+    return bool(model.open_dims) or any(True for _ in dynamic_dimensions(model))
 
 
 def _lacks_operators(model: Model, profiles: Sequence[tuple[Target, Profile]]) -> bool:

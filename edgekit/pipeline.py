@@ -220,7 +220,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         if names := names_by_samples(loaded.inputs, sampled.each, request.shapes, unnamed=in_ranges):
             loaded = walk.run_stage(TellApart(names, request.data, request.verify_data), loaded).model
         loaded = replace(loaded, sample_shapes=sampled.one)
-        fixed, device = fixed_for(profiles, loaded, request.shapes, sampled, walk)
+        with_sizes = fixed_for(profiles, loaded, request.shapes, sampled, walk)
+        fixed, other_sizes = with_sizes.model, with_sizes.left_out.files
         if draws_numbers(fixed):
             fixed = walk.run_stage(RandomInputs(), fixed).model
         if needs_numbers(fixed, profiles):
@@ -228,8 +229,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         if needs_branch(fixed, profiles):
             choices = sampled_choices(fixed, request.data, request.verify_data)
             fixed = walk.run_stage(TakeBranch(choices), fixed).model
-        if device is not Holds.ANY:
-            require_one_size(fixed, sampled, device)
+        if with_sizes.device is not Holds.ANY:
+            require_one_size(fixed, sampled.without(other_sizes), with_sizes.device)
         left_out = {spec.name for spec in loaded.inputs} - {spec.name for spec in fixed.inputs}
         fixed = with_states(fixed, request.states)
         original = loaded if not fixed.states and _takes_the_same(loaded, fixed) else fixed
@@ -241,7 +242,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         preprocessing = preprocessing or stated.preprocessing(fixed.metadata, at_defaults)
         own = {name: value for name, value in request.target_options.items() if name in target.options}
         options = BuildOptions(request.precision, own, labels=class_names, preprocessing=preprocessing)
-        calibration, verification = _samples(request, fixed, preprocessing, class_names, left_out)
+        calibration, verification = _samples(request, fixed, preprocessing, class_names, left_out, other_sizes)
         options = replace(options, examples=tuple(_examples(original, verification)), progress=progress.step)
         simplified = walk.run_stage(Simplify(), fixed).model
         simplified = walk.run_stage(PreCheck(target, profile), simplified).model
@@ -452,12 +453,13 @@ def _samples(
     preprocessing: Preprocessing | None,
     class_names: tuple[str, ...],
     left_out: Collection[str],
+    without: Collection[Path],
 ) -> tuple[Samples | None, Samples]:
     """The samples to calibrate on, if any, and those to verify on."""
 
     def opened(folder: Path) -> Samples:
         return open_samples(
-            folder, model.fed_inputs, preprocessing, class_names, model.open_dims, left_out, model.nan_inputs
+            folder, model.fed_inputs, preprocessing, class_names, model.open_dims, left_out, model.nan_inputs, without
         )
 
     calibration = None if request.data is None else opened(request.data)

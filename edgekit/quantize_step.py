@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import open_samples
+from edgekit.data.samples_of_one_size import of_other_sizes
 from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.device_sizes import held_sizes, require_one_size
 from edgekit.devices.instruction_set import require_executable
@@ -139,7 +140,7 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
     )
     walk = Walk(progress)
     sampled = None if order.data is None else sampled_shapes(order.data)
-    fixed = _fixed_for_samples(walk, order, sampled)
+    fixed, other_sizes = _fixed_for_samples(walk, order, sampled)
     if draws_numbers(fixed):
         fixed = walk.run_stage(RandomInputs(), fixed).model
     if order.target is not None and needs_numbers(fixed, [find_profile(order.target)]):
@@ -157,7 +158,13 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
             check_class_names(class_names, order.labels, fixed.outputs)
         fixed = replace(fixed, class_names=class_names)
         samples = open_samples(
-            order.data, fixed.inputs, preprocessing, class_names, fixed.open_dims, nan_inputs=fixed.nan_inputs
+            order.data,
+            fixed.inputs,
+            preprocessing,
+            class_names,
+            fixed.open_dims,
+            nan_inputs=fixed.nan_inputs,
+            without=other_sizes,
         )
     simplified = walk.run_stage(Simplify(), fixed).model
     before = simplified.weight_bytes
@@ -196,24 +203,30 @@ def _holds_arrays(sampled: SampledShapes | None) -> bool:
     return sampled is not None and sampled.count > 0
 
 
-def _fixed_for_samples(walk: Walk, order: QuantizeOrder, sampled: SampledShapes | None) -> Model:
-    """The model to quantize: dimensions stay free where samples are arrays, and all that executes it takes any size.
+def _fixed_for_samples(
+    walk: Walk, order: QuantizeOrder, sampled: SampledShapes | None
+) -> tuple[Model, Collection[Path]]:
+    """The model to quantize, and the samples that it does not take.
 
-    A picture or a sound becomes an input of one shape, and a target that has to know sizes executes candidates.
+    Dimensions stay free where samples are arrays, and all that executes it takes any size. A picture or a sound becomes
+    an input of one shape, and a target that has to know sizes executes candidates.
     """
     loaded = walk.run_stage(Load(), order.model).model
     if sampled is None:
-        return walk.run_stage(FixShapes(order.shapes), loaded).model
+        return walk.run_stage(FixShapes(order.shapes), loaded).model, ()
     held = Holds.ANY if order.target is None else held_sizes([find_profile(order.target)])
     if names := names_by_samples(loaded.inputs, sampled.each, order.shapes, unnamed=held is Holds.RANGE):
         loaded = walk.run_stage(TellApart(names, order.data), loaded).model
     loaded = replace(loaded, sample_shapes=sampled.one)
-    sizes = SampledSizes(sampled.ranges, sampled.count, held)
+    left_out = of_other_sizes(loaded.inputs, order.shapes, sampled, one_size=held is Holds.ONE)
+    kept = sampled.without(left_out.files)
+    sizes = SampledSizes(kept.ranges, kept.count, held)
     completed = held is not Holds.ANY or not _holds_arrays(sampled)
-    fixed = walk.run_stage(FixShapes(order.shapes, defaults=completed, sampled=sizes), loaded).model
+    stage = FixShapes(order.shapes, defaults=completed, sampled=sizes, left_out=left_out)
+    fixed = walk.run_stage(stage, loaded).model
     if held is not Holds.ANY:
-        require_one_size(fixed, sampled, held)
-    return fixed
+        require_one_size(fixed, kept, held)
+    return fixed, left_out.files
 
 
 def _refused_schemes(target: str) -> Mapping[str, str]:

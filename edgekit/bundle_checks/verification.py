@@ -15,7 +15,9 @@ from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare, meaning
 from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, class_output
 from edgekit.comparison.recorded import Recording, check_export
 from edgekit.comparison.yes_or_no import yes_or_no_outputs
+from edgekit.data.sampled_shapes import sampled_shapes
 from edgekit.data.samples import Samples, open_samples
+from edgekit.data.samples_of_one_size import of_other_shapes
 from edgekit.device import Device, Session
 from edgekit.devices.local import LocalDevice
 from edgekit.diagnosis.divergence import DivergedError, Divergence, compare_layers, shipped_graph
@@ -29,6 +31,7 @@ from edgekit.preprocessing import Preprocessing, parse_preprocessing, resolve_pr
 from edgekit.progress import Step
 from edgekit.registry import canonical_of
 from edgekit.reporting.summary import stage_record
+from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.take_branch import TakeBranch
 from edgekit.stages.verify import blame_target, require_accuracy, with_self_agreement
 from edgekit.target import Runner
@@ -184,6 +187,7 @@ def _verify_executed(
     if data is None:
         return Verification(runner.executed_by, golden, None, None)
     inputs = tuple(feature.spec for feature in bundle.inputs)
+    leaves_out = stage_record(bundle.manifest, FixShapes.name).get("samples_left_out", 0) > 0
     samples = open_samples(
         data,
         inputs,
@@ -192,6 +196,7 @@ def _verify_executed(
         bundle.open_dims,
         stage_record(bundle.manifest, TakeBranch.name).get("left_out", ()),
         bundle.nan_inputs,
+        of_other_shapes(inputs, sampled_shapes(data)) if leaves_out else (),
     )
     if model is not None:
         accuracy = _against_original(bundle, runner, samples, original_of(bundle, model), step)

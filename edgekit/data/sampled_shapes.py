@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from edgekit.data.npz import read_headers
@@ -12,20 +13,54 @@ from edgekit.dimensions import SizeRange
 
 
 @dataclass(frozen=True)
+class SampledFile:
+    """A sample in a ``.npz`` file."""
+
+    file: Path
+    folder: Path
+    """The folder of samples that it is of."""
+    shapes: Mapping[str, tuple[int, ...]]
+    """By the array's name."""
+
+
+@dataclass(frozen=True)
 class SampledShapes:
     """What sizes the arrays of samples have."""
 
-    ranges: Mapping[str, tuple[SizeRange, ...]]
-    """By the array's name, for each dimension; arrays whose ranks differ are not in it."""
-    count: int
-    """Of samples in ``.npz`` files."""
-    each: tuple[Mapping[str, tuple[int, ...]], ...] = ()
-    """The shapes of each sample's arrays by their names."""
+    samples: tuple[SampledFile, ...]
+
+    @property
+    def count(self) -> int:
+        """Of samples in ``.npz`` files."""
+        return len(self.samples)
+
+    @property
+    def each(self) -> tuple[Mapping[str, tuple[int, ...]], ...]:
+        """The shapes of each sample's arrays by their names."""
+        return tuple(sample.shapes for sample in self.samples)
 
     @property
     def one(self) -> Mapping[str, tuple[int, ...]]:
         """Those of the first sample; none where there is no sample."""
-        return self.each[0] if self.each else {}
+        return self.samples[0].shapes if self.samples else {}
+
+    @cached_property
+    def ranges(self) -> Mapping[str, tuple[SizeRange, ...]]:
+        """By the array's name, for each dimension; arrays whose ranks differ are not in it."""
+        ranges: dict[str, tuple[SizeRange, ...]] = {}
+        other_ranks: set[str] = set()
+        for shapes in self.each:
+            for name, shape in shapes.items():
+                known = ranges.setdefault(name, tuple(SizeRange(size, size) for size in shape))
+                if len(known) != len(shape):
+                    other_ranks.add(name)
+                else:
+                    ranges[name] = tuple(one.with_size(size) for one, size in zip(known, shape, strict=True))
+        return {name: found for name, found in ranges.items() if name not in other_ranks}
+
+    def without(self, files: Collection[Path]) -> SampledShapes:
+        """The samples but those in some files."""
+        return SampledShapes(tuple(sample for sample in self.samples if sample.file not in files))
 
 
 def sampled_shapes(*folders: Path | None) -> SampledShapes:
@@ -34,19 +69,12 @@ def sampled_shapes(*folders: Path | None) -> SampledShapes:
     Raises:
         InputError: A folder is missing or empty, or a ``.npz`` file is damaged.
     """
-    files = [file for folder in folders if folder is not None for file in sample_files(folder)]
-    ranges: dict[str, tuple[SizeRange, ...]] = {}
-    other_ranks: set[str] = set()
-    each: list[Mapping[str, tuple[int, ...]]] = []
-    for file in files:
-        if file.suffix.casefold() != ".npz":
-            continue
-        each.append({name: shape for name, (shape, _) in read_headers(file).items()})
-        for name, shape in each[-1].items():
-            known = ranges.setdefault(name, tuple(SizeRange(size, size) for size in shape))
-            if len(known) != len(shape):
-                other_ranks.add(name)
-            else:
-                ranges[name] = tuple(one.with_size(size) for one, size in zip(known, shape, strict=True))
-    of_one_rank = {name: found for name, found in ranges.items() if name not in other_ranks}
-    return SampledShapes(of_one_rank, len(each), tuple(each))
+    return SampledShapes(
+        tuple(
+            SampledFile(file, folder, {name: shape for name, (shape, _) in read_headers(file).items()})
+            for folder in folders
+            if folder is not None
+            for file in sample_files(folder)
+            if file.suffix.casefold() == ".npz"
+        )
+    )

@@ -172,6 +172,7 @@ def open_samples(
     open_dims: OpenDims | None = None,
     left_out: Collection[str] = (),
     nan_inputs: Collection[str] = (),
+    without: Collection[Path] = (),
 ) -> FolderSamples:
     """The samples in ``folder`` for a model with these inputs.
 
@@ -186,6 +187,7 @@ def open_samples(
         open_dims: The sizes that dimensions of the inputs may take; pictures and sounds get the default ones.
         left_out: Inputs of the original that the model has no more; their arrays are ignored.
         nan_inputs: The inputs that may hold NaN.
+        without: Files that are no samples of this model.
 
     Returns:
         The samples. Inputs that take random numbers are drawn, the same for the same file, where the files do not hold
@@ -194,10 +196,11 @@ def open_samples(
     Raises:
         InputError: The folder is missing, empty or mixed, or a file does not fit the model.
     """
-    files = sample_files(folder)
+    found = sample_files(folder)
+    files = [file for file in found if file not in without]
     given, drawn = _told_apart(inputs, files[0])
     if drawn:
-        samples = open_samples(folder, given, preprocessing, class_names, open_dims, left_out, nan_inputs)
+        samples = open_samples(folder, given, preprocessing, class_names, open_dims, left_out, nan_inputs, without)
         return samples.completed(functools.partial(_with_random_numbers, given, drawn))
     kinds = sorted({_kind(file) for file in files})
     if len(kinds) > 1:
@@ -207,7 +210,7 @@ def open_samples(
             expected="one kind: .npz, pictures or .wav",
             found=", ".join(f"{next(f for f in files if _kind(f) == kind).relative_to(folder)}" for kind in kinds),
         )
-    labels = find_labels(folder, files, class_names)
+    labels = find_labels(folder, found, class_names)
     if kinds != ["npz"]:
         at_defaults = at_sizes(inputs, defaults(open_dims or {}))
         return FolderSamples(folder, files, _media_reader(kinds[0], at_defaults, preprocessing, folder), labels)

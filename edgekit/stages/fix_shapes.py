@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from edgekit.data.battery import KINDS, battery_inputs
 from edgekit.data.limits import index_limits
+from edgekit.data.samples_of_one_size import NOTHING, LeftOut
 from edgekit.dimensions import as_record, trials
 from edgekit.errors import InputError
 from edgekit.execution.equivalence import Equivalence
@@ -39,12 +40,21 @@ class FixShapes(Stage[Model]):
         defaults: Whether free dimensions that the request leaves out get the sizes of
             :mod:`edgekit.graph.default_sizes`.
         sampled: The sizes that samples have, which are defaults too.
+        left_out: Samples that do not count, for they have other sizes.
     """
 
     name = "fix shapes"
 
-    def __init__(self, request: ShapeRequest, *, defaults: bool = False, sampled: SampledSizes | None = None) -> None:
+    def __init__(
+        self,
+        request: ShapeRequest,
+        *,
+        defaults: bool = False,
+        sampled: SampledSizes | None = None,
+        left_out: LeftOut = NOTHING,
+    ) -> None:
         self._asked = request
+        self._left_out = left_out
         self._defaults = defaults
         self._sampled = sampled
 
@@ -58,7 +68,7 @@ class FixShapes(Stage[Model]):
         request, by_default = self._request(given)
         sizes = request.sizes(given.inputs)
         given = replace(given, open_dims=request.open_dims)
-        warnings = list(map(str, by_default))
+        warnings = [*([self._left_out.why] if self._left_out.files else []), *map(str, by_default)]
         fixed = self._with_inputs_fixed(given, request, sizes, warnings)
         executed = _executed(fixed)
         misnamed = None if isinstance(executed, NotRunnableError) else _misnamed_output(fixed, executed.outputs)
@@ -78,6 +88,7 @@ class FixShapes(Stage[Model]):
                 for spec, axis, dim, flag in dynamic_dimensions(result)
             ],
             "folded_nodes": _node_count(fixed) - _node_count(result),
+            "samples_left_out": len(self._left_out.files),
             "warnings": warnings,
         }
         if self._defaults:

@@ -34,7 +34,7 @@ def onnx_model() -> Callable[..., onnx.ModelProto]:
 
 @pytest.fixture
 def onnx_file(tmp_path: Path) -> WriteOnnx:
-    """Likewise, and writes it to a file."""
+    """Makes a model from ONNX's textual syntax, with initializers from arrays, and writes it to a file."""
 
     def write(graph: str, *, name: str = "model.onnx", **rest: Any) -> Path:
         path = tmp_path / name

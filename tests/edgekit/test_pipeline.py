@@ -276,17 +276,67 @@ def test_a_dimension_without_a_name_gets_one_where_samples_have_several_sizes(
     ]
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_device_of_one_size_gets_that_of_most_samples(
+    tmp_path: Path, onnx_file: Callable[..., Path], apart: bool
+) -> None:
+    model, data = onnx_file(STEPS), drawn(tmp_path / "data", 16, 12, 30, 12)
+    others = drawn(tmp_path / "others", 16, 12) if apart else None
+    bundle = packaged(tmp_path / "out", model, "intel-npu", data=data, verify_data=others, quantize="none")
+    assert [feature["shape"] for feature in bundle.manifest["inputs"]] == [[1, 12]]
+    assert bundle.manifest["accuracy"]["data"]["samples"] == (1 if apart else 2)
+    (stage,) = (stage["record"] for stage in bundle.manifest["stages"] if stage["name"] == "fix shapes")
+    assert stage["warnings"][0] == (
+        f"{3 if apart else 2} of {6 if apart else 4} samples are left out: dimension 1 (steps) of input 'x' has sizes "
+        "12..30, of which 12 is the most frequent; --dim steps=SIZE keeps another"
+    )
+    accuracy = verify_bundle(bundle, data, model).accuracy
+    assert accuracy is not None
+    assert accuracy.samples == 2
+
+
+def test_a_device_of_one_size_gets_the_size_that_was_asked_for(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    model, data = onnx_file(STEPS), drawn(tmp_path / "data", 16, 12, 30, 12)
+    request = ShapeRequest({"steps": 30})
+    bundle = packaged(tmp_path / "out", model, "intel-npu", data=data, quantize="none", shapes=request)
+    assert [feature["shape"] for feature in bundle.manifest["inputs"]] == [[1, 30]]
+    (stage,) = (stage["record"] for stage in bundle.manifest["stages"] if stage["name"] == "fix shapes")
+    assert stage["warnings"][0] == (
+        "3 of 4 samples are left out: dimension 1 (steps) of input 'x' has sizes 12..30, of which 30 was asked for"
+    )
+
+
 def test_samples_of_several_sizes_are_named_where_the_device_holds_one(
     tmp_path: Path, onnx_file: Callable[..., Path]
 ) -> None:
     model, data = onnx_file(STEPS), drawn(tmp_path / "data", 16, 12, 30)
+    others = drawn(tmp_path / "others", 14)
     with pytest.raises(InputError) as failure:
-        packaged(tmp_path / "out", model, "intel-npu", data=data, quantize="none")
+        packaged(tmp_path / "out", model, "intel-npu", data=data, verify_data=others, quantize="none")
     assert str(failure.value) == (
         "dimension 1 (steps) of input 'x': the samples have several sizes where the model leaves one free, and the "
-        "device holds fixed shapes\nexpected: one size\nfound: 12 to 30 in 3 samples\nhint: fix it with --dim "
+        "device holds fixed shapes\nexpected: one size\nfound: 12 to 30 in 4 samples\nhint: fix it with --dim "
         "steps=SIZE, and give samples of that size"
     )
+
+
+def test_a_device_that_lacks_operators_of_open_sizes_gets_the_size_of_most_samples(
+    tmp_path: Path, onnx_file: Callable[..., Path]
+) -> None:
+    model = onnx_file(
+        "g (float[1, 2, h, 8] x) => (float[1, 2, p, q] y) "
+        "{ y = MaxPool <kernel_shape = [2, 2], dilations = [2, 2]> (x) }"
+    )
+    data = tmp_path / "data"
+    data.mkdir()
+    for number, height in enumerate((9, 12, 12, 15)):
+        x = np.random.default_rng(number).standard_normal((1, 2, height, 8)).astype(np.float32)
+        np.savez(data / f"{number}.npz", x=x)
+    bundle = packaged(tmp_path / "out", model, "ios18", data=data, quantize="none")
+    assert [feature["shape"] for feature in bundle.manifest["inputs"]] == [[1, 2, 12, 8]]
+    assert bundle.manifest["accuracy"]["data"]["samples"] == 2
+    (stage,) = (stage["record"] for stage in bundle.manifest["stages"] if stage["name"] == "fix shapes")
+    assert stage["warnings"][0].startswith("2 of 4 samples are left out: dimension 2 (h) of input 'x' has sizes 9..15")
 
 
 # Copies rows of a table: what the indices are good for depends on how many rows a sample has.

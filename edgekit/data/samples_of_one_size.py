@@ -1,0 +1,129 @@
+"""Which samples go together where a device holds one size of what the model leaves free, and samples have several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgekit.data.sampled_shapes import SampledFile, SampledShapes
+from edgekit.dimensions import SizeRange, written
+from edgekit.graph.shape_request import ShapeRequest, terms
+from edgekit.model import ValueSpec
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Samples whose sizes are others than those that a model is built for."""
+
+    files: frozenset[Path] = frozenset()
+    why: str = ""
+    """In words: how many there are, of how many, and where their sizes differ; empty where there are none."""
+
+
+NOTHING = LeftOut()
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A dimension of an input that the file leaves free."""
+
+    input: str
+    axis: int
+    dimension: str | None
+    flag: str
+    asked: int | None
+    """The size that was asked for."""
+
+    def size(self, shapes: Mapping[str, tuple[int, ...]]) -> int | None:
+        """Its size in a sample; None where the sample does not tell."""
+        shape = shapes.get(self.input, ())
+        return shape[self.axis] if self.axis < len(shape) else None
+
+    def __str__(self) -> str:
+        return f"dimension {self.axis}{f' ({self.dimension})' if self.dimension else ''} of input {self.input!r}"
+
+
+def of_other_sizes(
+    inputs: Sequence[ValueSpec], request: ShapeRequest, sampled: SampledShapes, *, one_size: bool
+) -> LeftOut:
+    """The samples that a model built for one size of some dimensions cannot take.
+
+    These are samples of other sizes than those that were asked for, and where all dimensions get one size, samples of
+    other sizes than most have: of what is most frequent, the largest. None is left out of a folder of which nothing
+    would be left, nor where inputs lack in samples or have other ranks: what is wrong with them is told where they are
+    read.
+
+    Args:
+        inputs: The model's inputs.
+        request: The sizes that were asked for.
+        sampled: The shapes of the samples.
+        one_size: Whether a dimension that nobody asked about gets one size.
+    """
+    places = [place for place in _places(inputs, request) if one_size or place.asked is not None]
+    sizes = {sample.file: tuple(place.size(sample.shapes) for place in places) for sample in sampled.samples}
+    if not places or any(None in found for found in sizes.values()):
+        return NOTHING
+    kept = [
+        sample
+        for sample in sampled.samples
+        if all(place.asked in (None, size) for place, size in zip(places, sizes[sample.file], strict=True))
+    ]
+    if one_size and kept:
+        groups: dict[tuple[int | None, ...], list[SampledFile]] = {}
+        for sample in kept:
+            groups.setdefault(sizes[sample.file], []).append(sample)
+        _, kept = max(
+            groups.items(),
+            key=lambda group: (
+                len({one.folder for one in group[1]}),
+                len(group[1]),
+                math.prod(size for size in group[0] if size is not None),
+            ),
+        )
+    if {one.folder for one in kept} != {one.folder for one in sampled.samples}:
+        return NOTHING
+    files = frozenset(sizes) - {one.file for one in kept}
+    return LeftOut(files, _why(places, sampled, kept)) if files else NOTHING
+
+
+def of_other_shapes(inputs: Sequence[ValueSpec], sampled: SampledShapes) -> frozenset[Path]:
+    """The samples with an array of another size than the input has; none where no sample fits, or ranks differ."""
+    others = set()
+    for sample in sampled.samples:
+        for spec in inputs:
+            wanted, found = spec.shape or (), sample.shapes.get(spec.name, ())
+            if len(wanted) != len(found):
+                return frozenset()
+            if any(isinstance(dim, int) and dim != size for dim, size in zip(wanted, found, strict=True)):
+                others.add(sample.file)
+    return frozenset(others) if len(others) < len(sampled.samples) else frozenset()
+
+
+def _places(inputs: Sequence[ValueSpec], request: ShapeRequest) -> Iterator[_Place]:
+    """The free dimensions, but those that are asked to stay open or are worked out of others."""
+    for spec in inputs:
+        for axis, dim in enumerate(spec.shape or ()):
+            if isinstance(dim, int) or (dim is not None and (terms(dim) != {dim} or dim in request.open_dims)):
+                continue
+            asked = request.dims.get(dim) if dim is not None else None
+            whole = request.shapes.get(spec.name, ())
+            if axis < len(whole) and whole[axis] is not None:
+                asked = whole[axis]
+            flag = f"--shape {spec.name}=SIZE,…" if dim is None else f"--dim {dim}=SIZE"
+            yield _Place(spec.name, axis, dim, flag, asked if isinstance(asked, int) else None)
+
+
+def _why(places: Sequence[_Place], sampled: SampledShapes, kept: Sequence[SampledFile]) -> str:
+    """What is left out, in words."""
+    told: dict[str, str] = {}
+    for place in places:
+        found = [size for sample in sampled.samples if (size := place.size(sample.shapes)) is not None]
+        if len(set(found)) > 1:
+            size = place.size(kept[0].shapes)
+            span = written(SizeRange(min(found), max(found)).sizes)
+            chosen = "was asked for" if place.asked is not None else f"is the most frequent; {place.flag} keeps another"
+            told.setdefault(place.flag, f"{place} has sizes {span}, of which {size} {chosen}")
+    count = len(sampled.samples) - len(kept)
+    return f"{count} of {len(sampled.samples)} samples are left out: {'; '.join(told.values())}"
