@@ -64,8 +64,13 @@ class Builder:
         return self._call(getattr(dialect, name), *arguments, **named)
 
     def spread(self, name: str, x: Tensor, y: Tensor) -> Tensor:
-        """An operation of two operands; their shapes broadcast."""
-        if x.is_static and x.shape == y.shape and name not in ("batch_matmul",):
+        """An operation of two operands; their shapes broadcast.
+
+        A constant is always broadcast. coreai-core 1.0.0b3 takes the constants of ``(x * k) * p`` together, and ends its
+        process where only the first one is.
+        """
+        of_constant = x.array is not None or y.array is not None
+        if x.is_static and x.shape == y.shape and not of_constant and name not in ("batch_matmul",):
             return self.op(_PLAIN.get(name, name), x, y)
         return self.op(f"broadcasting_{name}", x, y)
 

@@ -47,6 +47,17 @@ def numbers(*shape: int) -> np.ndarray:
     return RANDOM.standard_normal(shape).astype(np.float32)
 
 
+@pytest.mark.parametrize("first", [(), (1, 1, 4), (1, 20, 4)])
+@pytest.mark.parametrize("operation", ["add", "mul"])
+def test_two_constants_in_a_row(tmp_path: Path, operation: str, first: tuple[int, ...]) -> None:
+    """coreai-core 1.0.0b3 takes them together, and ended its process where the first one alone is broadcast."""
+    x, one, other = numbers(1, 20, 4), numbers(*first), numbers(1, 20, 4)
+    write = getattr(mb, operation)
+    expected = x + one + other if operation == "add" else x * one * other
+    found = executed(tmp_path, lambda x: write(x=write(x=x, y=one), y=other), {"x": x})
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("stride", [(1, 1, -1), (-1, 1, -2), (2, -1, 1)])
 @pytest.mark.parametrize("computed", [False, True])
 def test_a_slice_is_replaced_backwards(tmp_path: Path, stride: tuple[int, int, int], computed: bool) -> None:
