@@ -29,9 +29,11 @@ are moved by half a unit in the last place (:mod:`edgekit.comparison.conditionin
 agree on, less :data:`SELF_MARGIN_DB`, is all that is asked of such an output, on each sample of a float32 build and
 over all samples of others, and never less than 10 dB. Only where all samples of a float32 build together reach the
 20 dB that are asked of other builds may a single one be below that: one logit near zero may be as far off as a large
-one. Of integers twice the share that differs between executions of the original may differ in a float32 build, and 5 %
-at most: what is cut to an integer changes by one where rounding does. Rows by falling score are compared wherever they
-stand (:mod:`edgekit.comparison.ranked`).
+one. A file that multiplies integers rounds at every layer, and a heat map of 8 bits has several greatest values: where
+its executions agree over all samples on less, that less :data:`SELF_MARGIN_DB` takes the place of the 20 dB, and never
+less than 10. Of integers twice the share that differs between executions of the original may differ in a float32 build,
+and 5 % at most: what is cut to an integer changes by one where rounding does. Rows by falling score are compared
+wherever they stand (:mod:`edgekit.comparison.ranked`).
 """
 
 from __future__ import annotations
@@ -185,6 +187,9 @@ class Accuracy:
     self_agreement_db: Mapping[str, float] = field(default_factory=dict)
     """Least SQNR between executions of the original, of the outputs on which that limits what can be asked: on the
     worst sample for a float32 build, over all samples for others."""
+    pooled_agreement_db: Mapping[str, float] = field(default_factory=dict)
+    """Least SQNR between executions of an original that multiplies integers, of the same outputs over all samples; only
+    of a float32 build."""
     self_mismatch: Mapping[str, float] = field(default_factory=dict)
     """Greatest share of unequal elements between executions of the original, of the outputs of other than floats on
     which a float32 build is not equal: what is cut to an integer changes by one where rounding does."""
@@ -230,6 +235,11 @@ class Accuracy:
             "task": None if self.task is None else self.task.as_record(),
             "meaning": None if self.meaning is None else self.meaning.as_record(),
             "self_agreement_db": {name: json_number(value) for name, value in self.self_agreement_db.items()},
+            **(
+                {"pooled_agreement_db": {name: json_number(value) for name, value in self.pooled_agreement_db.items()}}
+                if self.pooled_agreement_db
+                else {}
+            ),
             **({"self_mismatch": dict(self.self_mismatch)} if self.self_mismatch else {}),
             **({"vanished": list(self.vanished)} if self.vanished else {}),
             **({} if self.ranked is None else {"ranked": self.ranked.as_record()}),
@@ -351,7 +361,9 @@ class Accuracy:
     def _is_as_determined(self, output: str, pooled_db: float, worst_db: float) -> bool:
         """Whether an output follows the original over all samples, and on each as far as the original determines it."""
         own = self.self_agreement_db.get(output, math.inf)
-        follows = worst_db >= own - SELF_MARGIN_DB and pooled_db >= SQNR_FLOOR_DB[Kind.FLOAT16]
+        pooled = self.pooled_agreement_db.get(output, math.inf)
+        least_pooled = min(SQNR_FLOOR_DB[Kind.FLOAT16], max(pooled - SELF_MARGIN_DB, LEAST_DB))
+        follows = worst_db >= own - SELF_MARGIN_DB and pooled_db >= least_pooled
         return follows and not self.floors.asked
 
     def _tells_the_same(self, output: str) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgekit.data.sampled_shapes import SampledFile, SampledShapes
 from edgekit.dimensions import SizeRange, written
-from edgekit.graph.shape_request import ShapeRequest, terms
+from edgekit.graph.shape_request import ShapeRequest, independent_dims
 from edgekit.model import ValueSpec
 
 
@@ -103,9 +103,10 @@ def of_other_shapes(inputs: Sequence[ValueSpec], sampled: SampledShapes) -> froz
 
 def _places(inputs: Sequence[ValueSpec], request: ShapeRequest) -> Iterator[_Place]:
     """The free dimensions, but those that are asked to stay open or are worked out of others."""
+    independent = independent_dims(inputs)
     for spec in inputs:
         for axis, dim in enumerate(spec.shape or ()):
-            if isinstance(dim, int) or (dim is not None and (terms(dim) != {dim} or dim in request.open_dims)):
+            if isinstance(dim, int) or (dim is not None and (dim not in independent or dim in request.open_dims)):
                 continue
             asked = request.dims.get(dim) if dim is not None else None
             whole = request.shapes.get(spec.name, ())

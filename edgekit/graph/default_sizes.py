@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from edgekit.dimensions import SizeRange, Sizes, written
-from edgekit.graph.shape_request import ShapeRequest, terms
+from edgekit.graph.shape_request import ShapeRequest, independent_dims, terms
 from edgekit.model import Dim, ValueSpec
 
 BATCH = re.compile(r"n|b|bs|n?batch([_ ]?(size|dim|dimension|axis|n|no|num|count))?", re.IGNORECASE)
@@ -125,7 +125,8 @@ def _defaults(
         one = known.get((spec.name, axis))
         if one is None or sampled is None or sampled.device is Holds.ANY:
             continue
-        if one.agreed is not None or (isinstance(dim, str) and sampled.device is Holds.RANGE):
+        has_name = isinstance(dim, str) and terms(dim) == {dim}
+        if one.agreed is not None or (has_name and sampled.device is Holds.RANGE):
             found[axis] = (one.sizes, "as in the samples")
     stated = _stated_size(metadata)
     if stated is not None and len(inputs) == 1 and len(shape) == PICTURE_RANK and isinstance(shape[1], int):
@@ -159,6 +160,7 @@ def _ranges(inputs: Sequence[ValueSpec], sampled: SampledSizes | None) -> Ranges
     named: dict[tuple[str, int], str] = {}
     if sampled is None:
         return found
+    independent = independent_dims(inputs)
     for spec in inputs:
         ranges = sampled.ranges.get(spec.name, ())
         if spec.shape is None or len(spec.shape) != len(ranges):
@@ -166,7 +168,7 @@ def _ranges(inputs: Sequence[ValueSpec], sampled: SampledSizes | None) -> Ranges
         for axis, (dim, one) in enumerate(zip(spec.shape, ranges, strict=True)):
             if dim is None:
                 found[spec.name, axis] = one
-            elif isinstance(dim, str) and terms(dim) == {dim}:
+            elif isinstance(dim, str) and dim in independent:
                 named[spec.name, axis] = dim
                 by_name[dim] = one.joined(by_name.get(dim, one))
     return found | {place: by_name[dim] for place, dim in named.items()}

@@ -19,6 +19,7 @@ def mend(proto: onnx.ModelProto) -> list[str]:
     """Names the graph, sorts its nodes, drops doc strings that are no text and odd unused tensors, in place.
 
     A file of an old version that has initializers which are no inputs becomes one of the version that allows it.
+    Outputs without a type get the one that ONNX's inference finds, and what else has none is dropped.
 
     Returns:
         What was mended, in words.
@@ -34,6 +35,7 @@ def mend(proto: onnx.ModelProto) -> list[str]:
         )
     if sort_nodes(proto.graph):
         told.append("nodes stood before what they read: they were put into the order in which they are computed")
+    told += _typed(proto)
     strange = [message for message in _documented(proto) if not _is_text(message)]
     for message in strange:
         message.ClearField("doc_string")
@@ -51,6 +53,24 @@ def _lone_initializers(proto: onnx.ModelProto) -> int:
         return 0
     inputs = {value.name for value in proto.graph.input}
     return sum(initializer.name not in inputs for initializer in proto.graph.initializer)
+
+
+def _typed(proto: onnx.ModelProto) -> Iterator[str]:
+    """Gives outputs a type that have none, and drops entries of values inside that tell none."""
+    inside = proto.graph.value_info
+    empty = [place for place, value in enumerate(inside) if not value.type.WhichOneof("value")]
+    for place in reversed(empty):
+        del inside[place]
+    if empty:
+        yield f"{len(empty)} values had an entry without a type: it was dropped"
+    untyped = [value for value in proto.graph.output if not value.type.WhichOneof("value")]
+    if not untyped:
+        return
+    inferred = {value.name: value.type for value in onnx.shape_inference.infer_shapes(proto).graph.output}
+    for value in untyped:
+        if value.name in inferred and inferred[value.name].WhichOneof("value"):
+            value.type.CopyFrom(inferred[value.name])
+            yield f"output {value.name!r} had no type: it has the one that its node makes"
 
 
 def write_out_defaults(proto: onnx.ModelProto) -> bool:

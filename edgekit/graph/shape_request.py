@@ -211,6 +211,17 @@ def terms(dim: str) -> frozenset[str]:
         return frozenset([dim])
 
 
+def independent_dims(specs: Sequence[ValueSpec]) -> frozenset[str]:
+    """The dimensions that follow from no other one: names, and expressions whose names occur in no other dimension.
+
+    ``torch.export`` writes ``8*h`` where a size has to be a multiple of 8; ``past + sequence`` follows from the two.
+    """
+    dims = frozenset(_dimension_names(specs))
+    return frozenset(dim for dim in dims if not any(terms(dim) & terms(other) for other in dims if other != dim)) | {
+        dim for dim in dims if terms(dim) == {dim}
+    }
+
+
 def _set_once(known: dict[str, Value], name: str, value: Value, flag: str) -> None:
     if name in known:
         raise InputError(f"{name!r} is given twice", subject=flag)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from edgekit.dimensions import SizeRange, written
-from edgekit.graph.shape_request import ShapeRequest, terms
+from edgekit.graph.shape_request import ShapeRequest, independent_dims, terms
 from edgekit.graph.shapes import infer_shapes
 from edgekit.model import Model, ValueSpec
 
@@ -54,7 +54,8 @@ def names_by_samples(
         samples: The shapes of each sample's arrays.
         request: The sizes that were asked for. A name that it has sizes for stays as it is, unless it has sizes for the
             new one too.
-        unnamed: Whether dimensions without a name need one as well, where samples have several sizes for them. Those of
+        unnamed: Whether dimensions without a name need one as well, where samples have several sizes for them, and
+            those that the file has as an expression of a name that is no dimension's, such as ``8*h``. Those of
             different inputs that have the same size in every sample share it.
     """
     asked = request or ShapeRequest()
@@ -88,9 +89,10 @@ def names_by_samples(
 def _unnamed(
     inputs: Sequence[ValueSpec], samples: Sequence[Shapes], asked: ShapeRequest, taken: set[str]
 ) -> list[OwnName]:
-    """The dimensions without a name for which samples have several sizes."""
+    """The dimensions without a name, or with an expression alone, for which samples have several sizes."""
     called: dict[tuple[tuple[int, ...], int], str] = {}
     found = []
+    nameless = {None} | {dim for dim in independent_dims(inputs) if terms(dim) != {dim}}
     for spec in inputs:
         shapes = [shape[spec.name] for shape in samples if spec.name in shape]
         wanted = spec.shape or ()
@@ -99,7 +101,7 @@ def _unnamed(
         here: Counter[tuple[int, ...]] = Counter()
         for axis, dim in enumerate(wanted):
             sizes = tuple(shape[axis] for shape in shapes)
-            if dim is not None or len(set(sizes)) < 2:
+            if dim not in nameless or dim in asked.dims or len(set(sizes)) < 2:
                 continue
             key = sizes, here[sizes]
             here[sizes] += 1
@@ -108,7 +110,7 @@ def _unnamed(
                 called[key] = name if name not in taken else _free_names(name, 1, taken)[0]
                 taken.add(called[key])
             why = f"samples have the sizes {written(SizeRange(min(sizes), max(sizes)).sizes)}"
-            found.append(OwnName(spec.name, axis, None, called[key], why))
+            found.append(OwnName(spec.name, axis, dim, called[key], why))
     return found
 
 
@@ -146,7 +148,7 @@ def with_own_names(model: Model, names: Sequence[OwnName]) -> Model:
     """
     graph_model = model.graph_model.clone()
     own = {(one.input, one.axis): one.name for one in names}
-    shared = {one.dimension for one in names if one.dimension is not None}
+    shared = {name for one in names if one.dimension is not None for name in terms(one.dimension)}
     for value in graph_model.graph.inputs:
         if value.shape is not None:
             renamed = [own.get((value.name or "", axis), dim) for axis, dim in enumerate(value.shape)]

@@ -31,6 +31,7 @@ from edgekit.dimensions import trials
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.recurrence import Original, reference_of
 from edgekit.execution.reference import NotRunnableError
+from edgekit.graph.integer_products import multiplies_integers
 from edgekit.graph.shapes import topology_digest
 from edgekit.model import Model
 from edgekit.processes.crashes import guarded
@@ -331,7 +332,10 @@ def with_self_agreement(
         for output in accuracy.outputs
         if output.sqnr_db is None and output.mismatch and (share := limits.mismatch.get(output.name, 0.0))
     }
-    return replace(accuracy, self_agreement_db=limited, self_mismatch=unequal, vanished=vanished)
+    pooled = {name: limits.pooled_db[name] for name in limited} if multiplies_integers(original) else {}
+    return replace(
+        accuracy, self_agreement_db=limited, pooled_agreement_db=pooled, self_mismatch=unequal, vanished=vanished
+    )
 
 
 def require_accuracy(accuracy: Accuracy, kind: Kind, precision: str, subject: object) -> None:

@@ -276,6 +276,29 @@ def test_a_dimension_without_a_name_gets_one_where_samples_have_several_sizes(
     ]
 
 
+@pytest.mark.parametrize(
+    ("target", "sizes", "shape"),
+    [
+        ("ios18", (16, 16), [1, 16]),
+        ("ios18", (16, 8, 24), [1, "x_1"]),
+        ("intel-npu", (16, 8, 16), [1, 16]),
+        ("onnxruntime", (16, 8, 24), [1, "8*steps"]),
+    ],
+)
+def test_a_dimension_that_is_an_expression_has_the_sizes_of_the_samples(
+    tmp_path: Path, onnx_file: Callable[..., Path], target: str, sizes: tuple[int, ...], shape: list[Any]
+) -> None:
+    """``torch.export`` writes sizes that have to be multiples of 8 so, and there need be no dimension ``steps``."""
+    model, data = onnx_file(STEPS), drawn(tmp_path / "data", *sizes)
+    proto = onnx.load(model)
+    for value in (*proto.graph.input, *proto.graph.output):
+        value.type.tensor_type.shape.dim[1].dim_param = "8*steps"
+    onnx.save(proto, model)
+    bundle = packaged(tmp_path / "out", model, target, data=data, quantize="none")
+    assert [feature["shape"] for feature in bundle.manifest["inputs"]] == [shape]
+    assert verify_bundle(bundle, data, model).accuracy is not None
+
+
 @pytest.mark.parametrize("apart", [False, True])
 def test_a_device_of_one_size_gets_that_of_most_samples(
     tmp_path: Path, onnx_file: Callable[..., Path], apart: bool

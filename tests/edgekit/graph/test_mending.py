@@ -41,6 +41,14 @@ def with_initializers_alone(proto: onnx.ModelProto) -> None:
     proto.ir_version = 3
 
 
+def with_an_untyped_output(proto: onnx.ModelProto) -> None:
+    proto.graph.output[0].ClearField("type")
+
+
+def with_an_untyped_value(proto: onnx.ModelProto) -> None:
+    proto.graph.value_info.add(name="y")
+
+
 def backwards(proto: onnx.ModelProto) -> None:
     node = helper.make_node
     (product,) = proto.graph.node
@@ -72,6 +80,8 @@ def backwards(proto: onnx.ModelProto) -> None:
             with_initializers_alone,
             "1 of its initializers are no inputs, which its IR version asks for: it is read as a newer one",
         ),
+        (with_an_untyped_output, "output 'y' had no type: it has the one that its node makes"),
+        (with_an_untyped_value, "1 values had an entry without a type: it was dropped"),
         (with_unused, "initializer 'unused' is used by nothing and has another size than it says: it was dropped"),
     ],
 )
