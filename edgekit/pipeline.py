@@ -30,6 +30,7 @@ from edgekit.fingerprint import data_files, fingerprint, model_files
 from edgekit.float_form import AUTO, FLOAT32
 from edgekit.forms import Forms, HeldTo
 from edgekit.graph.default_sizes import Holds
+from edgekit.graph.joined_names import alike_by_samples
 from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
 from edgekit.graph.shared_names import names_by_samples
@@ -39,6 +40,7 @@ from edgekit.progress import Progress
 from edgekit.registry import find_profile, find_witness
 from edgekit.stages.bench import Bench, Measured
 from edgekit.stages.bundle import Facts, FurtherBuild, WriteBundle
+from edgekit.stages.join_dimensions import JoinDimensions
 from edgekit.stages.layers import MeasureLayers
 from edgekit.stages.load import Load
 from edgekit.stages.precheck import PreCheck
@@ -217,6 +219,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
         sampled = sampled_shapes(request.data, request.verify_data)
         in_ranges = held_sizes(profiles) is Holds.RANGE
+        if in_ranges and (alike := alike_by_samples(loaded.inputs, sampled.each, request.shapes)):
+            loaded = walk.run_stage(JoinDimensions(alike, request.data, request.verify_data), loaded).model
         if names := names_by_samples(loaded.inputs, sampled.each, request.shapes, unnamed=in_ranges):
             loaded = walk.run_stage(TellApart(names, request.data, request.verify_data), loaded).model
         loaded = replace(loaded, sample_shapes=sampled.one)

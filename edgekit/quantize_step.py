@@ -21,6 +21,7 @@ from edgekit.dimensions import defaults
 from edgekit.errors import InputError
 from edgekit.fingerprint import model_files
 from edgekit.graph.default_sizes import Holds, SampledSizes
+from edgekit.graph.joined_names import alike_by_samples
 from edgekit.graph.onnx_file import write_model
 from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
@@ -31,6 +32,7 @@ from edgekit.progress import Progress
 from edgekit.quantizer import QuantizationRequest
 from edgekit.registry import find_profile, installed_quantizer
 from edgekit.stages.fix_shapes import FixShapes
+from edgekit.stages.join_dimensions import JoinDimensions
 from edgekit.stages.load import Load
 from edgekit.stages.quantize import NONE, Quantize, refused, require_scheme
 from edgekit.stages.random_inputs import RandomInputs
@@ -215,6 +217,9 @@ def _fixed_for_samples(
     if sampled is None:
         return walk.run_stage(FixShapes(order.shapes), loaded).model, ()
     held = Holds.ANY if order.target is None else held_sizes([find_profile(order.target)])
+    alike = alike_by_samples(loaded.inputs, sampled.each, order.shapes) if held is Holds.RANGE else []
+    if alike:
+        loaded = walk.run_stage(JoinDimensions(alike, order.data), loaded).model
     if names := names_by_samples(loaded.inputs, sampled.each, order.shapes, unnamed=held is Holds.RANGE):
         loaded = walk.run_stage(TellApart(names, order.data), loaded).model
     loaded = replace(loaded, sample_shapes=sampled.one)

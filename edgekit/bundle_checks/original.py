@@ -26,9 +26,11 @@ from edgekit.execution.reference import Reference
 from edgekit.fingerprint import model_files
 from edgekit.graph.onnx_file import sha256
 from edgekit.graph.shape_request import ShapeRequest
+from edgekit.graph.shared_names import with_own_names
 from edgekit.model import Model
 from edgekit.reporting.summary import stage_record
 from edgekit.stages.fix_shapes import FixShapes
+from edgekit.stages.join_dimensions import JoinDimensions
 from edgekit.stages.load import Load
 from edgekit.stages.random_inputs import RandomInputs
 from edgekit.stages.take_branch import TakeBranch
@@ -59,6 +61,8 @@ def original_of(bundle: Bundle, model: Path) -> Model:
         _require_same(file, source, "the model's data file")
     options = bundle.manifest["options"]
     loaded = Load()(model).model
+    if names := stage_record(bundle.manifest, JoinDimensions.name).get("names"):
+        loaded = with_own_names(loaded, recorded_names(names))
     if names := stage_record(bundle.manifest, TellApart.name).get("names"):
         loaded = TellApart(recorded_names(names))(loaded).model
     labels = tuple(bundle.manifest["labels"] or ())

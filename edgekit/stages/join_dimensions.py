@@ -1,0 +1,80 @@
+"""Dimensions to which a file gives several names become one, where the model does not run on other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from edgekit.data.samples import open_samples
+from edgekit.errors import InputError
+from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.graph.joined_names import Alike
+from edgekit.graph.shared_names import OwnName, with_own_names
+from edgekit.model import Model
+from edgekit.stages import Stage, StageResult
+
+
+class JoinDimensions(Stage[Model]):
+    """Gives dimensions one name that have one size in every sample, where the model does not run when they differ.
+
+    It is executed on inputs of two samples of different sizes. Where it runs, or the joined dimensions contradict its
+    operators, they stay as they are.
+
+    Args:
+        alike: The dimensions, by :func:`edgekit.graph.joined_names.alike_by_samples`.
+        folders: The samples, in the order in which their shapes were read.
+    """
+
+    name = "join dimensions"
+
+    def __init__(self, alike: Sequence[Alike], *folders: Path | None) -> None:
+        self._alike = alike
+        self._folders = [folder for folder in folders if folder is not None]
+
+    def run(self, given: Model) -> StageResult:
+        """Renames the dimensions."""
+        try:
+            names = [name for one in self._alike for name in self._joined(given, one)]
+            model = with_own_names(given, names) if names else given
+        except (InputError, NotRunnableError):  # samples that do not fit are told of where they are read
+            names, model = [], given
+        record = [{key: value for key, value in asdict(one).items() if key != "why"} for one in names]
+        return StageResult(model, {"names": record, "warnings": list(map(str, names))})
+
+    def ensures(self, given: Model, result: StageResult) -> None:
+        """Checks what the class promises."""
+        own = {(each["input"], each["axis"]): each["name"] for each in result.record["names"]}
+        for before, after in zip(given.inputs, result.model.inputs, strict=True):
+            shape = before.shape and tuple(own.get((before.name, axis), dim) for axis, dim in enumerate(before.shape))
+            if (after.name, after.dtype, after.shape) != (before.name, before.dtype, shape):
+                raise self.broken(f"input {before.name!r} is another")
+
+    def _joined(self, model: Model, alike: Alike) -> list[OwnName]:
+        """The names that the two dimensions get; none where the model runs on different sizes."""
+        one, other = (self._feeds(model, place) for place in alike.apart)
+        reference = Reference(model)
+        reference.run(one)
+        moved = {name for name, _ in alike.places}
+        try:
+            reference.run({name: other[name] if name in moved else array for name, array in one.items()})
+        except NotRunnableError:
+            name, axis = alike.first_place
+            why = (
+                f"in every sample it has the size of dimension {axis} of input {name!r}, and the model does not run "
+                "where they differ"
+            )
+            return [OwnName(name, axis, alike.other, alike.first, why) for name, axis in alike.places]
+        return []
+
+    def _feeds(self, model: Model, place: int) -> Mapping[str, np.ndarray]:
+        """The inputs of a sample by its number in all folders."""
+        for folder in self._folders:
+            samples = open_samples(folder, model.inputs, class_names=model.class_names, nan_inputs=model.nan_inputs)
+            if place < len(samples):
+                return next(islice(samples, place, None)).feeds
+            place -= len(samples)
+        raise self.broken(f"there is no sample {place}")

@@ -1,0 +1,83 @@
+"""Dimensions to which a file gives two names, and which are one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import edgekit
+from edgekit.graph.joined_names import alike_by_samples
+from edgekit.graph.shape_request import ShapeRequest
+from edgekit.model import ValueSpec
+from edgekit.reporting.summary import stage_record
+
+OnnxFile = Callable[..., Path]
+# Numbers that are added one to one: the two have one size.
+TOGETHER = "g (float[p, 3] x, float[q, 3] z) => (float[r, 3] y) { y = Add(x, z) }"
+# A product of every number of x with the sum of z: the two may have any sizes.
+APART = "g (float[p, 3] x, float[q, 3] z) => (float[p, 3] y) { s = ReduceSum <keepdims = 1> (z) y = Mul(x, s) }"
+WARNING = (
+    "dimension 0 of input 'z' is called 'p', in the file 'q': in every sample it has the size of dimension 0 of input "
+    "'x', and the model does not run where they differ"
+)
+
+
+def drawn(folder: Path, *sizes: int) -> Path:
+    folder.mkdir()
+    for number, size in enumerate(sizes):
+        rng = np.random.default_rng(number)
+        x, z = (rng.standard_normal((size, 3)).astype(np.float32) for _ in range(2))
+        np.savez(folder / f"{number}.npz", x=x, z=z)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("graph", "dimensions", "warnings"),
+    [
+        (TOGETHER, {"p": range(4, 10)}, [WARNING]),
+        (APART, {"p": range(4, 10), "q": range(4, 10)}, []),
+    ],
+)
+def test_dimensions_are_joined_where_the_model_does_not_run_otherwise(
+    tmp_path: Path, onnx_file: OnnxFile, graph: str, dimensions: dict[str, range], warnings: list[str]
+) -> None:
+    model, data = onnx_file(graph), drawn(tmp_path / "data", 4, 9, 6)
+    bundle = edgekit.package(model, "ios18", tmp_path / "out", data=data, quantize="none")
+    assert bundle.open_dims == dimensions
+    assert stage_record(bundle.manifest, "join dimensions")["warnings"] == warnings
+    assert edgekit.verify(bundle, data=data, model=model).accuracy is not None
+
+
+def test_a_device_that_takes_any_size_is_not_asked(tmp_path: Path, onnx_file: OnnxFile) -> None:
+    model, data = onnx_file(TOGETHER), drawn(tmp_path / "data", 4, 9, 6)
+    bundle = edgekit.package(model, "onnxruntime", tmp_path / "out", data=data, quantize="none")
+    assert [feature.shape for feature in bundle.inputs] == [("p", 3), ("q", 3)]
+
+
+def spec(name: str, *shape: str | int) -> ValueSpec:
+    return ValueSpec(name, "float32", shape)
+
+
+def test_the_inputs_differ_in_nothing_else_where_it_is_tried() -> None:
+    inputs = [spec("ids", "b1", "s1"), spec("mask", "b2", "s2")]
+    shapes = [{"ids": size, "mask": size} for size in [(1, 5), (2, 7), (2, 5), (1, 7)]]
+    batch, steps = alike_by_samples(inputs, shapes)
+    assert (batch.first, batch.other, batch.places, batch.apart) == ("b1", "b2", (("mask", 0),), (0, 2))
+    assert (steps.first, steps.other, steps.places, steps.apart) == ("s1", "s2", (("mask", 1),), (0, 3))
+    assert alike_by_samples(inputs, shapes, ShapeRequest({"s2": 5})) == [batch]
+
+
+def test_a_name_that_both_inputs_have_has_one_size_where_it_is_tried() -> None:
+    inputs = [spec("x", "n", "p"), spec("z", "n", "q")]
+    shapes = [{"x": size, "z": size} for size in [(2, 5), (3, 7), (3, 5)]]
+    (alike,) = alike_by_samples(inputs, shapes)
+    assert (alike.first, alike.other, alike.apart) == ("p", "q", (1, 2))
+    assert alike_by_samples(inputs, shapes[:2]) == []
+
+
+def test_two_dimensions_of_one_input_stay_two() -> None:
+    inputs = [spec("image", 1, "h", "w")]
+    assert alike_by_samples(inputs, [{"image": (1, size, size)} for size in (4, 6)]) == []
