@@ -73,7 +73,7 @@ def with_default_sizes(
     """A request completed by the sizes of free dimensions that it leaves out.
 
     Of an input the first dimension that is called as batches are is 1, unless several samples are there that all have
-    one other size. 1 is also one that stands first of two or more and is free, unless its name says that it counts
+    one other size, or several. 1 is also one that stands first of two or more and is free, unless its name says that it counts
     steps, another dimension of the input is called as batches are, or several samples are there of which one has more.
     Height and width of a picture are those of the samples, else what the file states. Others are what the samples have
     where the device does not take any size: one size where all samples have the same, else the range of them if the
@@ -138,7 +138,9 @@ def _defaults(
                 found[axis] = (size, f"which the file states ({STATED_SIZE})")
     batch = _batch_axis(shape)
     if batch is not None:
-        found[batch] = _batch_size(known.get((spec.name, batch)), sampled)
+        one = known.get((spec.name, batch))
+        if one is None or one.agreed is not None:
+            found[batch] = _batch_size(one, sampled)
     elif len(shape) > 1 and not isinstance(shape[0], int) and _may_count_samples(shape[0], inputs):
         several = sampled is not None and sampled.count > 1
         if not (several and (spec.name, 0) in known and known[spec.name, 0].greatest > 1):

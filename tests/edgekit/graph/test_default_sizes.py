@@ -151,7 +151,14 @@ def test_a_batch_has_the_size_that_several_samples_agree_on() -> None:
     assert told == [
         "dimension 0 (batch_size) of input 'x0' is 2, as in every sample; --dim batch_size=SIZE makes it another"
     ]
-    assert completed(("batch_size", 3), sampled={"x0": ((1, 2), 3)})[0] == [(1, 3)], "the last batch is cut short"
+
+
+@pytest.mark.parametrize(("device", "held"), [(Holds.ONE, None), (Holds.RANGE, range(1, 3)), (Holds.ANY, None)])
+def test_a_batch_of_several_sizes_in_samples_stays_free_or_gets_their_range(device: Holds, held: range | None) -> None:
+    """The last batch of a data set may be cut short."""
+    inputs, ranges = [ValueSpec("x0", "float32", ("batch_size", 3))], {"x0": (SizeRange(1, 2), SizeRange(3, 3))}
+    request, _ = with_default_sizes(ShapeRequest(), inputs, {}, SampledSizes(ranges, 4, device))
+    assert request.dims == ({} if held is None else {"batch_size": held})
 
 
 def test_pictures_have_the_sizes_of_the_samples_whatever_the_file_states() -> None:
