@@ -16,6 +16,7 @@ from edgekit.model import Model
 from edgekit.registry import installed_rewrites
 from edgekit.rewrites.adaptation import adapted
 from edgekit.stages.fix_shapes import FixShapes, dynamic_dimensions
+from edgekit.stages.fix_values import FixValues, sampled_values
 from edgekit.stages.words_as_numbers import needs_numbers
 from edgekit.target import Profile, Support, Target
 from edgekit.walk import Walk
@@ -43,9 +44,18 @@ def fixed_for(
 
     Devices that take any size get the dimensions open that nobody asked about. Where one of them then lacks operators
     that it has at the sizes of the samples, from the least to the greatest, it gets these; and where these do not help
-    either, or it holds one size, the one that most samples have.
+    either, or the model does not run at all of them, or the device holds one size, the one that most samples have. What
+    then still depends on the value of an input, which is the same in all samples, gets that value.
+
+    Raises:
+        InputError: Shapes that were asked for do not fit, or none of this runs.
     """
     device = held_sizes(profiles)
+    narrower = {Holds.ANY: (Holds.RANGE, Holds.ONE), Holds.RANGE: (Holds.ONE,), Holds.ONE: ()}[device]
+    values = {} if device is Holds.ANY else sampled_values(loaded, sampled)
+    others = [(holds, False) for holds in narrower if sampled.count]
+    others += [(holds, True) for holds in (device, *narrower) if values]
+    fix_values = FixValues(values, sampled.count)
 
     def stage(holds: Holds) -> tuple[FixShapes, LeftOut]:
         left_out = of_other_sizes(loaded.inputs, shapes, sampled, one_size=holds is Holds.ONE)
@@ -53,16 +63,30 @@ def fixed_for(
         sizes = SampledSizes(kept.ranges, kept.count, holds)
         return FixShapes(shapes, defaults=True, sampled=sizes, left_out=left_out), left_out
 
+    def suits(fix: FixShapes, with_values: bool) -> bool:
+        try:
+            model = fix_values.run(loaded).model if with_values else loaded
+            return not _lacks_operators(fix.run(model).model, profiles)
+        except InputError:
+            return False
+
     first, left_out = stage(device)
-    fixed = walk.run_stage(first, loaded).model
-    if device is Holds.ONE or not _is_open(fixed) or not sampled.count or not _lacks_operators(fixed, profiles):
-        return FixedShapes(fixed, device, left_out)
-    for holds in (Holds.RANGE, Holds.ONE) if device is Holds.ANY else (Holds.ONE,):
-        other, others = stage(holds)
-        if not _lacks_operators(other.run(loaded).model, profiles):
+    fixed = None
+    try:
+        fixed = walk.run_stage(first, loaded).model
+        may_lack = bool(values) or _is_open(fixed)
+        if not (others and may_lack and _lacks_operators(fixed, profiles)):
+            return FixedShapes(fixed, device, left_out)
+    except InputError:
+        if not others:
+            raise
+    for holds, with_values in others:
+        fix, without = stage(holds)
+        if suits(fix, with_values):
             walk.records.pop()
-            return FixedShapes(walk.run_stage(other, loaded).model, device, others)
-    return FixedShapes(fixed, device, left_out)
+            model = walk.run_stage(fix_values, loaded).model if with_values else loaded
+            return FixedShapes(walk.run_stage(fix, model).model, device, without)
+    return FixedShapes(fixed or walk.run_stage(first, loaded).model, device, left_out)
 
 
 def _is_open(model: Model) -> bool:

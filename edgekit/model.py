@@ -94,6 +94,8 @@ class Model:
 
     sample_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Shapes of the inputs in one of the samples: a model with free dimensions is tried at them first."""
+    sample_values: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Values in one of the samples of the inputs by which tensors inside get their sizes: it is tried with them."""
 
     @property
     def graph(self) -> ir.Graph:

@@ -40,6 +40,7 @@ from edgekit.progress import Progress
 from edgekit.registry import find_profile, find_witness
 from edgekit.stages.bench import Bench, Measured
 from edgekit.stages.bundle import Facts, FurtherBuild, WriteBundle
+from edgekit.stages.fix_values import first_values
 from edgekit.stages.join_dimensions import JoinDimensions
 from edgekit.stages.layers import MeasureLayers
 from edgekit.stages.load import Load
@@ -223,7 +224,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             loaded = walk.run_stage(JoinDimensions(alike, request.data, request.verify_data), loaded).model
         if names := names_by_samples(loaded.inputs, sampled.each, request.shapes, unnamed=in_ranges):
             loaded = walk.run_stage(TellApart(names, request.data, request.verify_data), loaded).model
-        loaded = replace(loaded, sample_shapes=sampled.one)
+        loaded = replace(loaded, sample_shapes=sampled.one, sample_values=first_values(loaded, sampled))
         with_sizes = fixed_for(profiles, loaded, request.shapes, sampled, walk)
         fixed, other_sizes = with_sizes.model, with_sizes.left_out.files
         if draws_numbers(fixed):

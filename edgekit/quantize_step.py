@@ -32,6 +32,7 @@ from edgekit.progress import Progress
 from edgekit.quantizer import QuantizationRequest
 from edgekit.registry import find_profile, installed_quantizer
 from edgekit.stages.fix_shapes import FixShapes
+from edgekit.stages.fix_values import first_values
 from edgekit.stages.join_dimensions import JoinDimensions
 from edgekit.stages.load import Load
 from edgekit.stages.quantize import NONE, Quantize, refused, require_scheme
@@ -222,7 +223,7 @@ def _fixed_for_samples(
         loaded = walk.run_stage(JoinDimensions(alike, order.data), loaded).model
     if names := names_by_samples(loaded.inputs, sampled.each, order.shapes, unnamed=held is Holds.RANGE):
         loaded = walk.run_stage(TellApart(names, order.data), loaded).model
-    loaded = replace(loaded, sample_shapes=sampled.one)
+    loaded = replace(loaded, sample_shapes=sampled.one, sample_values=first_values(loaded, sampled))
     left_out = of_other_sizes(loaded.inputs, order.shapes, sampled, one_size=held is Holds.ONE)
     kept = sampled.without(left_out.files)
     sizes = SampledSizes(kept.ranges, kept.count, held)

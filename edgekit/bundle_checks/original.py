@@ -30,6 +30,7 @@ from edgekit.graph.shared_names import with_own_names
 from edgekit.model import Model
 from edgekit.reporting.summary import stage_record
 from edgekit.stages.fix_shapes import FixShapes
+from edgekit.stages.fix_values import FixValues, recorded_values
 from edgekit.stages.join_dimensions import JoinDimensions
 from edgekit.stages.load import Load
 from edgekit.stages.random_inputs import RandomInputs
@@ -65,6 +66,8 @@ def original_of(bundle: Bundle, model: Path) -> Model:
         loaded = with_own_names(loaded, recorded_names(names))
     if names := stage_record(bundle.manifest, TellApart.name).get("names"):
         loaded = TellApart(recorded_names(names))(loaded).model
+    if values := stage_record(bundle.manifest, FixValues.name):
+        loaded = recorded_values(values)(loaded).model
     labels = tuple(bundle.manifest["labels"] or ())
     declared = options.get("outputs")
     outputs = None if declared is None else DeclaredOutputs.parse(declared, bundle.path)

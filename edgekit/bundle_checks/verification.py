@@ -32,6 +32,7 @@ from edgekit.progress import Step
 from edgekit.registry import canonical_of
 from edgekit.reporting.summary import stage_record
 from edgekit.stages.fix_shapes import FixShapes
+from edgekit.stages.fix_values import FixValues
 from edgekit.stages.take_branch import TakeBranch
 from edgekit.stages.verify import blame_target, require_accuracy, with_self_agreement
 from edgekit.target import Runner
@@ -194,7 +195,11 @@ def _verify_executed(
         _preprocessing(bundle) or resolve_preprocessing(declared, at_sizes(inputs, defaults(bundle.open_dims))),
         tuple(bundle.manifest["labels"] or ()),
         bundle.open_dims,
-        stage_record(bundle.manifest, TakeBranch.name).get("left_out", ()),
+        [
+            name
+            for stage in (TakeBranch, FixValues)
+            for name in stage_record(bundle.manifest, stage.name).get("left_out", ())
+        ],
         bundle.nan_inputs,
         of_other_shapes(inputs, sampled_shapes(data)) if leaves_out else (),
     )

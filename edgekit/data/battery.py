@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from edgekit.data.inputs import seeded_inputs
-from edgekit.data.limits import FLAG_LIMIT, Interval, Limit, Limits
+from edgekit.data.limits import FLAG_LIMIT, Given, Interval, Limit, Limits
 from edgekit.data.words import Words
 from edgekit.model import Arrays, ValueSpec
 
@@ -59,9 +59,9 @@ and 1; ones; normal where one number in twenty is not zero; and -100 or 100.
 def battery_inputs(specs: Sequence[ValueSpec], kind: str, limits: Limits | None = None) -> Arrays:
     """Inputs of one kind, the same on every machine.
 
-    Integers stay within their limits (see :func:`edgekit.data.limits.index_limits`), floating-point numbers need not: a
-    rewrite has to hold for all of them. Of what the kinds say, integers take zeros, ones, the least and the greatest,
-    steps, and mostly zeros.
+    Integers stay within their limits (see :func:`edgekit.data.limits.index_limits`), and so do floating-point numbers by
+    which tensors get their sizes. Others need not: a rewrite has to hold for all of them. Of what the kinds say,
+    integers take zeros, ones, the least and the greatest, steps, and mostly zeros.
 
     Args:
         specs: The inputs, with static shapes.
@@ -115,7 +115,7 @@ def _pool(kind: str) -> np.ndarray:
 
 
 def _of_kind(kind: str, name: str, seeded: np.ndarray, limit: Limit | None) -> np.ndarray:
-    if seeded.dtype.kind == "U":
+    if seeded.dtype.kind == "U" or isinstance(limit, Given):
         return seeded
     if seeded.dtype.kind not in "iub":
         return numbers(kind, name, seeded.shape, seeded.dtype)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.data.limits import FLAG_LIMIT, Interval, Limit, Limits
+from edgekit.data.limits import FLAG_LIMIT, Given, Interval, Limit, Limits
 from edgekit.data.natural import natural_values
 from edgekit.data.words import ANY_WORDS, Words
 from edgekit.errors import InputError
@@ -100,6 +100,8 @@ def _draw(spec: ValueSpec, seed: int, limit: Limit | None, natural: bool) -> np.
         dtype = np.dtype(str)
     if dtype == np.dtype(str):
         raise InputError("nothing can be drawn for this element type", subject=spec)
+    if isinstance(limit, Given) and limit.values.shape == shape:
+        return limit.values.astype(dtype)
     if dtype == np.bool_:
         return rng.integers(0, 2, shape).astype(dtype)
     values = natural_values(shape, rng) if natural and _holds_recordings(dtype, limit) else None

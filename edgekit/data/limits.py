@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.data.words import KEEPS_VALUES, Words, word_limits
+from edgekit.graph.size_inputs import inputs_of_sizes
 from edgekit.model import Model
 
 FLAG_LIMIT = 2
@@ -26,9 +27,17 @@ class Interval:
     high: float
 
 
-Limit = int | tuple[int, ...] | Interval | Words
+@dataclass(frozen=True, eq=False)
+class Given:
+    """These numbers alone."""
+
+    values: np.ndarray
+
+
+Limit = int | tuple[int, ...] | Interval | Words | Given
 Limits = Mapping[str, Limit]
-"""By input: what its numbers stay below, the numbers to choose from, those between two, or the words of its texts."""
+"""By input: what its numbers stay below, the numbers to choose from, those between two, the words of its texts, or the
+only numbers that it takes."""
 
 
 def index_limits(model: Model) -> dict[str, Limit]:
@@ -39,7 +48,8 @@ def index_limits(model: Model) -> dict[str, Limit]:
     integer that the model compares with numbers (a sampling rate, say) is one of these. A single floating-point number
     that bounds a list of numbers (the lowest pitch to look for, say) is between the least and the middle one where it
     is their lower bound, between the middle and the greatest where it is the upper one. Texts are words that it looks
-    for, and numbers of words those of the vocabulary and the one for any other word.
+    for, and numbers of words those of the vocabulary and the one for any other word. An input by whose value tensors
+    inside get their sizes has that of a sample, else ones if it is floating-point: that is a scale, or a size.
     """
     limits: dict[str, int] = {}
     lengths: dict[str, int] = {}
@@ -56,7 +66,21 @@ def index_limits(model: Model) -> dict[str, Limit]:
                     lengths[source.name] = min(limit, lengths.get(source.name, limit))
     numbered: dict[str, Limit] = {name: len(words) + 1 for name, words in model.vocabularies.items()}
     told: dict[str, Limit] = {**_switches(model, inputs), **_bounds_of_lists(model, inputs)}
-    return {**lengths, **told, **limits, **numbered, **word_limits(model)}
+    return {**lengths, **told, **limits, **numbered, **word_limits(model), **_values_of_sizes(model)}
+
+
+def _values_of_sizes(model: Model) -> dict[str, Limit]:
+    """The numbers of the inputs by whose values tensors inside get their sizes, as far as there are some."""
+    found: dict[str, Limit] = {}
+    names = inputs_of_sizes(model)
+    for spec in model.inputs if names else ():
+        shape = tuple(dim for dim in spec.shape or () if isinstance(dim, int))
+        value = model.sample_values.get(spec.name)
+        if spec.name in names and value is not None and value.shape == shape:
+            found[spec.name] = Given(value)
+        elif spec.name in names and spec.dtype.startswith("float"):
+            found[spec.name] = Given(np.ones(shape))
+    return found
 
 
 def _switches(model: Model, inputs: Collection[ir.Value]) -> dict[str, tuple[int, ...]]:

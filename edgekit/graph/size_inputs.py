@@ -1,0 +1,80 @@
+"""Which inputs of a model decide by their values how large tensors inside are: a scale, or the size of a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import onnx_ir as ir
+
+from edgekit.model import Model
+
+MOST_ELEMENTS = 16
+"""Larger inputs are data, even where they decide how many boxes are left."""
+
+_SIZES: Mapping[str, tuple[int, ...]] = {
+    "BlackmanWindow": (0,),
+    "CenterCropPad": (1,),
+    "ConstantOfShape": (0,),
+    "Expand": (1,),
+    "HammingWindow": (0,),
+    "HannWindow": (0,),
+    "OneHot": (1,),
+    "Pad": (1,),
+    "Range": (0, 1, 2),
+    "Reshape": (1,),
+    "Resize": (2, 3),
+    "Slice": (1, 2, 4),
+    "Split": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Upsample": (1,),
+}
+"""The inputs of an operator of which the sizes of its outputs are computed."""
+
+_OF_SHAPES = {"Shape", "Size"}
+"""Operators that tell nothing of their input's values."""
+
+
+def inputs_of_sizes(model: Model) -> list[str]:
+    """The names of the small inputs whose values sizes inside are computed of, in the model's order."""
+    waiting = list(_size_values(model))
+    seen = set(waiting)
+    while waiting:
+        for value in _made_of(waiting.pop()):
+            if value not in seen:
+                seen.add(value)
+                waiting.append(value)
+    sizes = {spec.name: spec.shape for spec in model.inputs}
+    found = [str(value.name) for value in model.graph.inputs if value in seen]
+    return [name for name in found if _is_small(sizes.get(name))]
+
+
+def _size_values(model: Model) -> Iterator[ir.Value]:
+    for node in model.graph.all_nodes():
+        places = _SIZES.get(node.op_type, ()) if not node.domain else ()
+        for place in places:
+            value = node.inputs[place] if place < len(node.inputs) else None
+            if value is not None:
+                yield value
+
+
+def _made_of(value: ir.Value) -> Iterator[ir.Value]:
+    """What a value is computed of, one step back."""
+    node = value.producer()
+    if node is None or node.op_type in _OF_SHAPES:
+        return
+    yield from (given for given in node.inputs if given is not None)
+    for attribute in node.attributes.values():
+        if attribute.type is ir.AttributeType.GRAPH:
+            yield from attribute.as_graph().outputs
+
+
+def _is_small(shape: tuple[int | str | None, ...] | None) -> bool:
+    if shape is None:
+        return False
+    count = 1
+    for size in shape:
+        if not isinstance(size, int):
+            return False
+        count *= size
+    return count <= MOST_ELEMENTS

@@ -1,0 +1,93 @@
+"""Inputs whose values decide how large tensors inside are get the value that they have in all samples.
+
+A device that has to know sizes when the model is built cannot take such an input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.data.npz import read_npz
+from edgekit.data.sampled_shapes import SampledShapes
+from edgekit.graph.size_inputs import inputs_of_sizes
+from edgekit.model import Model
+from edgekit.stages import Stage, StageResult
+
+
+class FixValues(Stage[Model]):
+    """The model with constants in place of inputs.
+
+    Args:
+        values: By the input's name, of its shape.
+        samples: How many samples have them.
+    """
+
+    name = "fix values"
+
+    def __init__(self, values: Mapping[str, np.ndarray], samples: int) -> None:
+        self._values = values
+        self._samples = samples
+
+    def run(self, given: Model) -> StageResult:
+        """Puts the values in."""
+        copy = given.graph_model.clone()
+        for value in [value for value in copy.graph.inputs if value.name in self._values]:
+            dtype = value.dtype or ir.DataType.FLOAT
+            array = self._values[str(value.name)].astype(dtype.numpy())
+            value.const_value = ir.tensor(array, name=value.name)
+            value.shape = ir.Shape(array.shape)
+            copy.graph.inputs.remove(value)
+            copy.graph.register_initializer(value)
+        record: dict[str, Any] = {
+            "inputs": {name: array.tolist() for name, array in self._values.items()},
+            "left_out": list(self._values),
+            "samples": self._samples,
+            "warnings": [
+                f"sizes inside depend on input {name!r}, and the device has to know them: it is {array.tolist()}, as "
+                f"in all {self._samples} samples, and left out"
+                for name, array in self._values.items()
+            ],
+        }
+        return StageResult(given.with_graph(copy), record)
+
+    def ensures(self, given: Model, result: StageResult) -> None:
+        """Checks what the class promises."""
+        left = [spec.name for spec in given.inputs if spec.name not in self._values]
+        if [spec.name for spec in result.model.inputs] != left:
+            raise self.broken("other inputs are left out")
+
+
+def recorded_values(record: Mapping[str, Any]) -> FixValues:
+    """The stage again, by what a manifest holds of it."""
+    return FixValues({name: np.asarray(value) for name, value in record["inputs"].items()}, record["samples"])
+
+
+def first_values(model: Model, sampled: SampledShapes) -> dict[str, np.ndarray]:
+    """The values in the first sample of the inputs that sizes depend on.
+
+    Raises:
+        InputError: The sample is damaged.
+    """
+    names = inputs_of_sizes(model) if sampled.samples else []
+    arrays = read_npz(sampled.samples[0].file, model.nan_inputs) if names else {}
+    return {name: arrays[name] for name in names if name in arrays}
+
+
+def sampled_values(model: Model, sampled: SampledShapes) -> dict[str, np.ndarray]:
+    """The values of the inputs that sizes depend on, where all samples have the same.
+
+    Raises:
+        InputError: A sample is damaged.
+    """
+    names = inputs_of_sizes(model)
+    values: dict[str, np.ndarray] = {}
+    for sample in sampled.samples if names else ():
+        arrays = read_npz(sample.file, model.nan_inputs)
+        for name in list(names):
+            if name not in arrays or not np.array_equal(values.setdefault(name, arrays[name]), arrays[name]):
+                names.remove(name)
+    return {name: values[name] for name in names if name in values}
