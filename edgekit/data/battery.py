@@ -59,8 +59,8 @@ and 1; ones; normal where one number in twenty is not zero; and -100 or 100.
 def battery_inputs(specs: Sequence[ValueSpec], kind: str, limits: Limits | None = None) -> Arrays:
     """Inputs of one kind, the same on every machine.
 
-    Integers stay within their limits (see :func:`edgekit.data.limits.index_limits`), and so do floating-point numbers by
-    which tensors get their sizes. Others need not: a rewrite has to hold for all of them. Of what the kinds say,
+    Integers stay within their limits (see :func:`edgekit.data.limits.index_limits`), and so do floating-point numbers
+    by which tensors get their sizes. Others need not: a rewrite has to hold for all of them. Of what the kinds say,
     integers take zeros, ones, the least and the greatest, steps, and mostly zeros.
 
     Args:
