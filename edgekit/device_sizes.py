@@ -95,13 +95,14 @@ def _is_open(model: Model) -> bool:
 
 
 def _lacks_operators(model: Model, profiles: Sequence[tuple[Target, Profile]]) -> bool:
+    """Whether a device lacks an operator at these sizes, or its runtime, which is here, cannot load the model."""
     if needs_numbers(model, profiles):
         model = with_word_inputs(model).model
     simpler = model.with_graph(model.graph_model.clone())
     if tabulate_trees(simpler.graph_model):  # as simplification will: each tree takes a device seconds to judge
         model = simpler
     return any(
-        verdict.support is Support.UNSUPPORTED
+        verdict.support is Support.UNSUPPORTED or (verdict.support is Support.UNKNOWN and profile.runs_here)
         for target, profile in profiles
         for verdict in adapted(model, target, profile, installed_rewrites()).verdicts
     )

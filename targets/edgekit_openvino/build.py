@@ -62,11 +62,12 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
 
 def _feature(value: ValueSpec, port: Any) -> Feature:
     """An ONNX input or output beside the port that it became."""
-    known = value.shape or ()
-    names = known if len(known) == len(port.get_partial_shape()) else (None,) * len(port.get_partial_shape())
-    shape = tuple(
-        dim.get_length() if dim.is_static else name for dim, name in zip(port.get_partial_shape(), names, strict=True)
-    )
+    known, found = value.shape or (), port.get_partial_shape()
+    if found.rank.is_static:
+        names = known if len(known) == len(found) else (None,) * len(found)
+        shape = tuple(dim.get_length() if dim.is_static else name for dim, name in zip(found, names, strict=True))
+    else:  # OpenVINO infers no rank behind a Reshape whose shape it computes
+        shape = known
     return Feature(value.name, value.dtype, known, port.any_name, _numpy_name(port), shape)
 
 

@@ -33,3 +33,19 @@ def test_openvino_gets_the_sizes_of_samples_where_it_lacks_operators_without(
     bundle = edgekit.package(model, "intel-cpu", tmp_path / "out", data=data, quantize="none")
     (x,) = bundle.manifest["inputs"]
     assert x["shape"] == [first, 3, 1]
+
+
+def test_openvino_gets_the_sizes_of_samples_where_it_cannot_load_the_model_without(
+    onnx_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    """It infers no rank behind a Reshape of unknown rank, and its plugin loads no output without one."""
+    model = onnx_file("g (float[n] x, int64[r] s) => (float[a, b] y) { y = Reshape (x, s) }")
+    data = tmp_path / "data"
+    data.mkdir()
+    for number in range(3):
+        x = np.random.default_rng(number).standard_normal(6 + 2 * number, np.float32)
+        np.savez(data / f"{number}.npz", x=x, s=np.array([2, 3 + number]))
+    bundle = edgekit.package(model, "intel-cpu", tmp_path / "out", data=data, quantize="none")
+    assert [feature.shape for feature in bundle.inputs] == [("n",), (2,)]
+    for feeds, outputs in bundle.golden():
+        np.testing.assert_array_equal(outputs["y"], feeds["x"].reshape(2, -1))
