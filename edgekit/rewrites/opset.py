@@ -19,6 +19,12 @@ OLDEST_OPSET = 9
 UPGRADE_TO = (17, 13, 11, OLDEST_OPSET)
 """Operator sets to upgrade to, the first that works: the converter lacks some steps for some operators."""
 
+KNOWN_EARLIER = {"LayerNormalization": 17}
+"""Operators that ONNX Runtime takes in older operator sets than the one that ONNX has them from: it had them first."""
+
+_ASIDE = "aside"
+"""The domain of nodes that the converter is not to look at."""
+
 _IR_VERSION = 8
 """The file format that belongs to the first of `UPGRADE_TO`; the oldest ones allow no initializer beside the inputs."""
 
@@ -90,6 +96,50 @@ def _difference(model: Model, newer: Model) -> str | None:
     except NotRunnableError:
         return None
     return before.difference(newer)
+
+
+def raised_to_operators(model: Model) -> Model:
+    """The model in the operator set of its operators of :data:`KNOWN_EARLIER`, where it imports an older one.
+
+    onnxruntime's optimizer for Transformers leaves the import as it was. The model is as it was, too, where what it
+    computes in the newer set is not the same or cannot be compared.
+    """
+    needed = max((KNOWN_EARLIER.get(node.op_type, 0) for node in model.graph.all_nodes() if not node.domain), default=0)
+    if model.opset >= needed:
+        return model
+    copy = model.graph_model.clone()
+    for graph in copy.graphs():
+        if "" in graph.opset_imports:
+            graph.opset_imports[""] = needed
+    copy.opset_imports[""] = needed
+    as_it_is = model.with_graph(copy)
+    try:
+        before = Equivalence(model)
+        if before.difference(as_it_is) is None:
+            return as_it_is
+        newer = _converted_around(model, needed)
+        return model if newer is None or before.difference(newer) is not None else newer
+    except NotRunnableError:
+        return model
+
+
+def _converted_around(model: Model, version: int) -> Model | None:
+    """What ONNX's converter makes of the other operators; None where it fails."""
+    proto = model.proto()
+    for node in proto.graph.node:
+        if node.op_type in KNOWN_EARLIER and not node.domain:
+            node.domain = _ASIDE
+    proto.opset_import.append(onnx.helper.make_opsetid(_ASIDE, 1))
+    try:
+        converted = onnx.version_converter.convert_version(proto, version)
+    except (RuntimeError, ValueError):  # native code, which has no error of its own
+        return None
+    for node in converted.graph.node:
+        node.domain = "" if node.domain == _ASIDE else node.domain
+    kept = [imported for imported in converted.opset_import if imported.domain != _ASIDE]
+    del converted.opset_import[:]
+    converted.opset_import.extend(kept)
+    return model.with_graph(ir.from_proto(converted))
 
 
 def lowered(model: Model, newest: int) -> Model:

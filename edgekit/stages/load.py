@@ -23,6 +23,7 @@ from edgekit.graph.inlining import inline_functions
 from edgekit.graph.input_notes import read_notes
 from edgekit.graph.ir_version import INITIALIZERS_ALONE, mark_loadable, newest_ir_version
 from edgekit.graph.long_lists import put_back, take_long_lists
+from edgekit.graph.loop_states import forget_first_sizes
 from edgekit.graph.mending import mend, write_out_defaults
 from edgekit.graph.negative_axes import with_positive_axes
 from edgekit.graph.onnx_file import (
@@ -45,7 +46,7 @@ from edgekit.graph.vetting import (
 from edgekit.model import Model, name_nodes, name_values, node_name
 from edgekit.rewrites.adaptation import in_known_opset
 from edgekit.rewrites.application import OPSET_OF_PURE_MODELS
-from edgekit.rewrites.opset import OLDEST_OPSET
+from edgekit.rewrites.opset import OLDEST_OPSET, raised_to_operators
 from edgekit.stages import Stage, StageResult
 
 _NAMELESS_DIMENSIONS = ("", "?", "-1", "None")
@@ -102,9 +103,10 @@ class Load(Stage[Path]):
         scores = without_maps(proto, given)
         model = Model(_graph_model(proto, given), source=given)
         mark_loadable(model.graph_model)
-        warnings = [*mended, *_check(given, model, as_read=not changed)]
+        raised = raised_to_operators(model)
+        warnings = [*mended, *_check(given, raised, as_read=raised is model and not changed)]
+        original_opset, model = model.opset, raised
         function_count = len(model.graph_model.functions)
-        original_opset = model.opset
         inline_functions(model.graph_model)
         name_nodes(model.graph_model)
         model = in_known_opset(model)
@@ -114,6 +116,7 @@ class Load(Stage[Path]):
         name_nodes(model.graph_model)
         name_values(model.graph_model)
         _normalize_dimensions(model)
+        forget_first_sizes(model.graph_model)
         model = with_positive_axes(model)
         model, stale = read_notes(model)
         model, labels = _with_numbers(model)

@@ -66,8 +66,8 @@ class Builder:
     def spread(self, name: str, x: Tensor, y: Tensor) -> Tensor:
         """An operation of two operands; their shapes broadcast.
 
-        A constant is always broadcast. coreai-core 1.0.0b3 takes the constants of ``(x * k) * p`` together, and ends its
-        process where only the first one is.
+        A constant is always broadcast. coreai-core 1.0.0b3 takes the constants of ``(x * k) * p`` together, and ends
+        its process where only the first one is.
         """
         of_constant = x.array is not None or y.array is not None
         if x.is_static and x.shape == y.shape and not of_constant and name not in ("batch_matmul",):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.support.runtime_shapes import is_number, size_of, vector
 
 
 def attend(query: Var, key: Var, value: Var, bias: Var | None, scale: float) -> Var:
@@ -27,21 +29,43 @@ def attend(query: Var, key: Var, value: Var, bias: Var | None, scale: float) -> 
 
 def split_heads(x: Var, heads: int) -> Var:
     """[b, s, heads * d] as [b, heads, s, d]."""
-    batch, steps, width = (int(size) for size in x.shape)
-    apart = mb.reshape(x=x, shape=[batch, steps, heads, width // heads])
+    width = int(x.shape[2])
+    apart = mb.reshape(x=x, shape=vector([size_of(x, 0), size_of(x, 1), heads, width // heads]))
     return mb.transpose(x=apart, perm=[0, 2, 1, 3])
 
 
 def merge_heads(x: Var) -> Var:
     """[b, heads, s, d] as [b, s, heads * d]."""
-    batch, heads, steps, width = (int(size) for size in x.shape)
-    return mb.reshape(x=mb.transpose(x=x, perm=[0, 2, 1, 3]), shape=[batch, steps, heads * width])
+    sizes = [size_of(x, 0), size_of(x, 2), int(x.shape[1]) * int(x.shape[3])]
+    return mb.reshape(x=mb.transpose(x=x, perm=[0, 2, 1, 3]), shape=vector(sizes))
 
 
-def causal_bias(queries: int, keys: int, value: float) -> np.ndarray:
-    """``value`` where a key comes after a query, both counted from the end: [1, 1, s, t]."""
-    later = np.arange(keys)[None, :] > np.arange(queries)[:, None] + (keys - queries)
-    return np.where(later, value, 0.0).astype(np.float32)[None, None]
+def causal_bias(queries: Any, keys: Any, value: float) -> Var | np.ndarray:
+    """``value`` where a key comes after a query, both counted from the end: [1, 1, s, t].
+
+    Args:
+        queries: How many there are, as :func:`edgekit_mil.support.runtime_shapes.size_of` has it.
+        keys: The same of the keys.
+        value: What hides a key.
+    """
+    if is_number(queries) and is_number(keys):
+        later = np.arange(keys)[None, :] > np.arange(queries)[:, None] + (keys - queries)
+        return np.where(later, value, 0.0).astype(np.float32)[None, None]
+    first = mb.sub(x=_number(keys), y=_number(queries))
+    last = mb.add(x=mb.expand_dims(x=counted(queries), axes=[1]), y=first)
+    beyond = mb.greater(x=mb.expand_dims(x=counted(keys), axes=[0]), y=last)
+    return mb.expand_dims(x=mb.mul(x=mb.cast(x=beyond, dtype="fp32"), y=value), axes=[0, 1])
+
+
+def counted(count: Any) -> Var | np.ndarray:
+    """Numbers from 0 up to below a size, as :func:`edgekit_mil.support.runtime_shapes.size_of` has it."""
+    if is_number(count):
+        return np.arange(count, dtype=np.int32)
+    return mb.range_1d(start=np.int32(0), end=_number(count), step=np.int32(1))
+
+
+def _number(size: Any) -> Any:
+    return np.int32(size) if is_number(size) else mb.squeeze(x=size, axes=[0])
 
 
 def mask_bias(mask: Var, value: float) -> Var:
@@ -50,9 +74,10 @@ def mask_bias(mask: Var, value: float) -> Var:
     return mb.mul(x=hidden, y=value)
 
 
-def length_bias(lengths: Var, keys: int, value: float) -> Var:
+def length_bias(lengths: Var, keys: Any, value: float) -> Var:
     """``value`` from each sequence's length [b] on: [b, 1, 1, t]."""
-    beyond = mb.greater_equal(x=np.arange(keys, dtype=np.int32)[None], y=mb.expand_dims(x=lengths, axes=[1]))
+    places = mb.expand_dims(x=counted(keys), axes=[0])
+    beyond = mb.greater_equal(x=places, y=mb.expand_dims(x=lengths, axes=[1]))
     return mb.expand_dims(x=mb.mul(x=mb.cast(x=beyond, dtype="fp32"), y=value), axes=[1, 2])
 
 
@@ -72,11 +97,11 @@ def rotated(x: Var, cosines: Var, sines: Var, *, interleaved: bool) -> Var:
 
     Pairs are elements side by side where interleaved, else elements of the two halves.
     """
-    batch, heads, steps, width = (int(size) for size in x.shape)
+    (batch, heads, steps), width = (size_of(x, axis) for axis in range(3)), int(x.shape[3])
     if interleaved:
-        pairs = mb.reshape(x=x, shape=[batch, heads, steps * (width // 2), 2])
+        pairs = mb.reshape(x=x, shape=vector([batch, heads, -1, 2]))
         first, second = (
-            mb.reshape(x=part, shape=[batch, heads, steps, width // 2])
+            mb.reshape(x=part, shape=vector([batch, heads, steps, width // 2]))
             for part in mb.split(x=pairs, num_splits=2, axis=3)
         )
     else:
@@ -85,5 +110,5 @@ def rotated(x: Var, cosines: Var, sines: Var, *, interleaved: bool) -> Var:
     imaginary = mb.add(x=mb.mul(x=first, y=sines), y=mb.mul(x=second, y=cosines))
     if not interleaved:
         return mb.concat(values=[real, imaginary], axis=3)
-    columns = [mb.reshape(x=part, shape=[batch, heads, steps * (width // 2), 1]) for part in (real, imaginary)]
-    return mb.reshape(x=mb.concat(values=columns, axis=3), shape=[batch, heads, steps, width])
+    columns = [mb.reshape(x=part, shape=vector([batch, heads, -1, 1])) for part in (real, imaginary)]
+    return mb.reshape(x=mb.concat(values=columns, axis=3), shape=vector([batch, heads, steps, width]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +20,14 @@ from edgekit_mil.support.attention_heads import (
     added,
     attend,
     causal_bias,
+    counted,
     length_bias,
     mask_bias,
     merge_heads,
     rotated,
     split_heads,
 )
+from edgekit_mil.support.runtime_shapes import is_number, size_of
 
 MASKED = -10000.0
 """ONNX Runtime's default of what hides a key."""
@@ -42,8 +45,9 @@ class Hiding:
     """What is added to hide a key."""
     is_causal: bool = False
 
-    def scores_bias(self, queries: int, keys: int) -> Var | None:
-        """What is added to the scores, broadcastable to [b, heads, s, t]; None for nothing."""
+    def scores_bias(self, query: Var, key: Var) -> Var | None:
+        """What is added to the scores of [b, heads, s, d] and [b, heads, t, d], broadcastable; None for nothing."""
+        queries, keys = size_of(query, 2), size_of(key, 2)
         return added(
             [
                 None if self.mask is None else _hidden(self.mask, queries, keys, self.strength),
@@ -136,7 +140,7 @@ def multi_head_attention(
         k = mb.concat(values=[past_key.var, k], axis=2)
         v = mb.concat(values=[past_value.var, v], axis=2)
     hiding = Hiding(key_padding_mask, attention_bias, mask_filter_value, bool(unidirectional))
-    hidden = hiding.scores_bias(int(q.shape[2]), int(k.shape[2]))
+    hidden = hiding.scores_bias(q, k)
     result = attend(q, k, v, hidden, scale or 1 / math.sqrt(int(q.shape[3])))
     return merge_heads(result), k, v
 
@@ -162,11 +166,11 @@ def rotary_embedding(
     if is_packed_batching or scale != 1.0:
         raise Unsupported("packs batches, or scales")
     width = 2 * cos_cache.static_shape[1]
-    heads = x.var if x.rank == 4 else split_heads(x.var, num_heads or x.static_shape[2] // width)
-    steps, size = int(heads.shape[2]), int(heads.shape[3])
+    heads = x.var if x.rank == 4 else split_heads(x.var, num_heads or x.static_sizes([2])[0] // width)
+    steps, size = size_of(heads, 2), int(heads.shape[3])
     positions = position_ids.var
-    if position_ids.static_shape == (1,):
-        positions = mb.expand_dims(x=mb.add(x=positions, y=np.arange(steps, dtype=np.int32)), axes=[0])
+    if position_ids.shape == (1,):
+        positions = mb.expand_dims(x=mb.add(x=positions, y=counted(steps)), axes=[0])
     turned = rotary_embedding_dim or size
     if turned != width:
         raise Unsupported(f"rotates {turned} elements by caches for {width}")
@@ -197,7 +201,7 @@ def _self_attention(
         before = [mb.gather(x=past.var, indices=np.int32(index), axis=0) for index in range(2)]
         key, value = (mb.concat(values=[old, new], axis=2) for old, new in zip(before, (key, value), strict=True))
     present = mb.stack(values=[key, value], axis=0) if len(ctx.output_used) > 1 and ctx.output_used[1] else None
-    bias = hiding.scores_bias(int(query.shape[2]), int(key.shape[2]))
+    bias = hiding.scores_bias(query, key)
     result = attend(query, key, value, bias, scale or 1 / math.sqrt(int(query.shape[3])))
     return merge_heads(result), present
 
@@ -208,7 +212,7 @@ def _heads(
     """Queries, keys and values as [b, heads, s, d] each, biases added."""
     if key is None:
         return _unpacked(query, bias, 3)
-    width = query.static_shape[2]
+    (width,) = query.static_sizes([2])
     biases: list[Var | None] = [None, None, None]
     if bias is not None:
         total = bias.static_shape[0]
@@ -238,13 +242,18 @@ def _plus(x: Var, bias: Var | None) -> Var:
     return x if bias is None else mb.add(x=x, y=bias)
 
 
-def _hidden(mask: Value, queries: int, keys: int, value: float) -> Var:
+def _hidden(mask: Value, queries: Any, keys: Any, value: float) -> Var:
     """What a mask adds to the scores: lengths [b], or zeros and ones [b, t], [b, s, t] or [b, 1, s, t]."""
-    shape = mask.static_shape
+    shape = mask.shape
     if len(shape) == 1:
         return length_bias(mask.var, keys, value)
-    if shape[-1] != keys or (len(shape) > 2 and shape[-2] not in (1, queries)):
+    if _differ(shape[-1], keys) or (len(shape) > 2 and shape[-2] != 1 and _differ(shape[-2], queries)):
         raise Unsupported(f"a mask of shape {list(shape)} for {queries} queries and {keys} keys")
     axes = {2: [1, 2], 3: [1]}.get(len(shape))
     bias = mask_bias(mask.var, value)
     return bias if axes is None else mb.expand_dims(x=bias, axes=axes)
+
+
+def _differ(size: Any, other: Any) -> bool:
+    """Whether two sizes are known to differ."""
+    return is_number(size) and is_number(other) and size != other
