@@ -174,6 +174,11 @@ class Value:
         return all(isinstance(size, int | np.integer) for size in self.shape)
 
     @property
+    def shape_text(self) -> str:
+        """The sizes in words: a question mark where a dimension is dynamic."""
+        return "×".join(str(size) if isinstance(size, int | np.integer) else "?" for size in self.shape)
+
+    @property
     def static_shape(self) -> tuple[int, ...]:
         """Sizes as numbers.
 
@@ -190,8 +195,7 @@ class Value:
         """
         sizes = [self.shape[axis] for axis in axes]
         if not all(isinstance(size, int | np.integer) for size in sizes):
-            found = "×".join(str(size) if isinstance(size, int | np.integer) else "?" for size in self.shape)
-            raise Unsupported(f"needs fixed sizes, found {found}", FIX_SIZES)
+            raise Unsupported(f"needs fixed sizes, found {self.shape_text}", FIX_SIZES)
         return tuple(int(size) for size in sizes)
 
     @property

@@ -17,7 +17,15 @@ from edgekit.errors import EdgeKitError, InputError, InternalError, OpGap
 from edgekit_mil.core.context import Context, output_values
 from edgekit_mil.core.mil import ct, drop_unfinished
 from edgekit_mil.core.registry import Lowering
-from edgekit_mil.core.values import HIGHEST_RANK, HINTS_OF_FIXED_INPUTS, Infeasible, Unsupported, Value, constant
+from edgekit_mil.core.values import (
+    FIX_SIZES,
+    HIGHEST_RANK,
+    HINTS_OF_FIXED_INPUTS,
+    Infeasible,
+    Unsupported,
+    Value,
+    constant,
+)
 from edgekit_mil.ops import catalogue
 from edgekit_mil.support import high_ranks, symbolic_sizes
 from edgekit_mil.walk import feasibility, folding, function_bodies
@@ -37,6 +45,10 @@ from edgekit_mil.walk.nodes import (
 
 PROCESSOR_LAYOUTS = frozenset({"com.microsoft.nchwc", "com.ms.internal.nhwc"})
 """Domains of operators that ONNX Runtime puts in for the processor that it optimizes a model on."""
+
+
+NO_NUMBER = "Cannot convert symbols to int"
+"""What sympy says where a lowering takes an open size for a number."""
 
 
 class GraphLowering:
@@ -124,6 +136,9 @@ class GraphLowering:
             return Infeasible(f"cannot run with inputs of these shapes: {reason}", "check what the shapes are fixed to")
         if isinstance(error, Unsupported):
             return error
+        if isinstance(error, TypeError) and NO_NUMBER in str(error):
+            open_shapes = [value.shape_text for value in inputs if value is not None and not value.is_static]
+            return Unsupported(f"needs fixed sizes, found {', '.join(open_shapes)}", FIX_SIZES)
         raise InternalError(
             "lowering a node failed", subject=f"{qualified(node)} {node_name(node, scope)!r}", found=repr(error)
         ) from error

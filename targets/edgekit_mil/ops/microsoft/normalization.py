@@ -10,6 +10,8 @@ from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value, computed
 from edgekit_mil.ops.microsoft.fused import DOMAIN
 from edgekit_mil.ops.standard.normalization import layer_norm, rms_norm
+from edgekit_mil.support.attention_heads import counted
+from edgekit_mil.support.runtime_shapes import is_number, size_of, vector
 
 Outputs = tuple[Var | Value | None, ...]
 
@@ -67,13 +69,15 @@ def embed_layer_normalization(
     mask_index_type: int = 0,
 ) -> Outputs:
     """Layer normalization of the sum of word, position and segment embeddings; the number of ones in each mask."""
-    batch, steps = input_ids.static_shape
+    batch, steps = (size_of(input_ids.var, axis) for axis in range(2))
     total = mb.gather(x=word_embedding.var, indices=input_ids.var, axis=0)
     if position_ids is not None:
         positions = mb.gather(x=position_embedding.var, indices=position_ids.var, axis=0)
-    else:
+    elif is_number(steps):
         width = position_embedding.static_shape[1]
         positions = mb.slice_by_size(x=position_embedding.var, begin=[0, 0], size=[steps, width])
+    else:
+        positions = mb.gather(x=position_embedding.var, indices=counted(steps), axis=0)
     total = mb.add(x=total, y=positions)
     if segment_ids is not None and segment_embedding is not None:
         total = mb.add(x=total, y=mb.gather(x=segment_embedding.var, indices=segment_ids.var, axis=0))
@@ -82,7 +86,7 @@ def embed_layer_normalization(
     if mask is not None:
         lengths = mb.reduce_sum(x=mask.var, axes=[1], keep_dims=False)
     else:
-        lengths = mb.fill(shape=[batch], value=0)
+        lengths = mb.fill(shape=vector([batch]), value=0)
     return normalized, computed(lengths, ir.DataType.INT32), embedded
 
 
