@@ -31,9 +31,10 @@ over all samples of others, and never less than 10 dB. Only where all samples of
 20 dB that are asked of other builds may a single one be below that: one logit near zero may be as far off as a large
 one. A file that multiplies integers rounds at every layer, and a heat map of 8 bits has several greatest values: where
 its executions agree over all samples on less, that less :data:`SELF_MARGIN_DB` takes the place of the 20 dB, and never
-less than 10. Of integers twice the share that differs between executions of the original may differ in a float32 build,
-and 5 % at most: what is cut to an integer changes by one where rounding does. Rows by falling score are compared
-wherever they stand (:mod:`edgekit.comparison.ranked`).
+less than 10; of pictures of 8-bit integers that is asked, too, and 20 dB at least. Of integers twice the share that
+differs between executions of the original may differ in a float32 build, and 5 % at most: what is cut to an integer
+changes by one where rounding does. Rows by falling score are compared wherever they stand
+(:mod:`edgekit.comparison.ranked`).
 """
 
 from __future__ import annotations
@@ -188,8 +189,8 @@ class Accuracy:
     """Least SQNR between executions of the original, of the outputs on which that limits what can be asked: on the
     worst sample for a float32 build, over all samples for others."""
     pooled_agreement_db: Mapping[str, float] = field(default_factory=dict)
-    """Least SQNR between executions of an original that multiplies integers, of the same outputs over all samples; only
-    of a float32 build."""
+    """Least SQNR between executions of an original that multiplies integers, over all samples: of the same outputs, and
+    of pictures of 8-bit integers; only of a float32 build."""
     self_mismatch: Mapping[str, float] = field(default_factory=dict)
     """Greatest share of unequal elements between executions of the original, of the outputs of other than floats on
     which a float32 build is not equal: what is cut to an integer changes by one where rounding does."""
@@ -345,6 +346,9 @@ class Accuracy:
         if output.picture_db is not None:
             if self.floors.exact_integers:
                 if (output.max_abs_error or 0) <= 1 and output.mismatch <= self.integer_floor(output):
+                    return []
+                pooled = math.inf if self.floors.asked else self.pooled_agreement_db.get(output.name, math.inf)
+                if output.picture_db >= max(pooled - SELF_MARGIN_DB, SQNR_FLOOR_DB[Kind.FLOAT16]):
                     return []
             elif output.picture_db >= self.floors.sqnr_db:
                 return []

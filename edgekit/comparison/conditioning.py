@@ -34,7 +34,7 @@ class Conditioning:
     sqnr_db: Mapping[str, float] = field(default_factory=dict)
     """The least of any sample and any two executions, of floating-point outputs."""
     pooled_db: Mapping[str, float] = field(default_factory=dict)
-    """The least of any two executions over all samples, of floating-point outputs."""
+    """The least of any two executions over all samples, of floating-point outputs and pictures of 8-bit integers."""
     mismatch: Mapping[str, float] = field(default_factory=dict)
     """The greatest share of unequal elements, of other outputs."""
     lost_rows: float = 0.0
@@ -115,7 +115,11 @@ def _agreement(
     lost = None if rows is None else rows.result()
     return Conditioning(
         {output.name: output.worst_sample_db for output in outputs if output.worst_sample_db is not None},
-        {output.name: output.sqnr_db for output in outputs if output.sqnr_db is not None},
+        {
+            output.name: pooled
+            for output in outputs
+            if (pooled := output.picture_db if output.sqnr_db is None else output.sqnr_db) is not None
+        },
         {output.name: output.mismatch for output in outputs if output.sqnr_db is None},
         0.0 if lost is None else lost.lost_rows,
         0.0 if lost is None else lost.lost_scores,

@@ -215,7 +215,12 @@ def worst_output_text(accuracy: Mapping[str, Any]) -> str:
     worst = worst_db(accuracy)
     if worst is None:
         most = max(accuracy["outputs"], key=lambda output: float(output["mismatch"]))
-        return f"{most['name']}: {loss_text(float(most['mismatch']))} of the elements differ"
+        text = f"{most['name']}: {loss_text(float(most['mismatch']))} of the elements differ"
+        if most.get("picture_db") is None or not most["mismatch"]:
+            return text
+        text = f"{text}, by at most {most['max_abs_error']:.0f} (SQNR {decibel_text(most['picture_db'])})"
+        own = accuracy.get("pooled_agreement_db", {}).get(most["name"])
+        return text if own is None else f"{text}; two executions of the original agree to {decibel_text(own)}"
     output = next(output for output in accuracy["outputs"] if output["worst_sample_db"] == worst)
     text = f"{output['name']}: SQNR {decibel_text(output['sqnr_db'])}, {decibel_text(worst)} on its worst sample"
     own = accuracy["self_agreement_db"].get(output["name"])

@@ -332,7 +332,8 @@ def with_self_agreement(
         for output in accuracy.outputs
         if output.sqnr_db is None and output.mismatch and (share := limits.mismatch.get(output.name, 0.0))
     }
-    pooled = {name: limits.pooled_db[name] for name in limited} if multiplies_integers(original) else {}
+    rounded = {*limited, *(output.name for output in accuracy.outputs if output.picture_db is not None)}
+    pooled = {name: db for name, db in limits.pooled_db.items() if name in rounded and multiplies_integers(original)}
     return replace(
         accuracy, self_agreement_db=limited, pooled_agreement_db=pooled, self_mismatch=unequal, vanished=vanished
     )

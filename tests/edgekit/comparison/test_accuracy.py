@@ -85,6 +85,34 @@ def test_other_outputs_of_reduced_builds_may_differ_a_little(kind: Kind) -> None
     assert len(shortfalls(kind, replace(CLASSES, mismatch=0.06))) == 1
 
 
+@pytest.mark.parametrize(
+    ("pooled", "own_pooled", "holds"),
+    [(13.0, None, False), (21.0, None, True), (13.0, 14.0, True), (13.0, 19.5, False), (9.9, 12.0, False)],
+)
+def test_an_original_that_multiplies_integers_is_followed_as_far_as_its_executions_follow_each_other(
+    pooled: float, own_pooled: float | None, holds: bool
+) -> None:
+    """Key points in a heat map of 8 bits: another of several greatest values is taken."""
+    output = replace(GOOD, sqnr_db=pooled, worst_sample_db=4.0, agreement=None)
+    floors = Floors.of(Kind.FLOAT32, labelled=False, max_drop=None)
+    found = Accuracy("it", "the original", False, 4, floors, (output,), None, {"y": 4.5})
+    found = replace(found, pooled_agreement_db={} if own_pooled is None else {"y": own_pooled})
+    assert (found.shortfalls() == []) is holds
+    asked = replace(found, floors=Floors.of(Kind.FLOAT32, labelled=False, max_drop=None, floor_db=30.0))
+    assert asked.shortfalls()
+
+
+@pytest.mark.parametrize(
+    ("db", "own", "holds"), [(39.0, None, False), (39.0, 44.0, True), (39.0, 46.0, False), (19.0, 20.0, False)]
+)
+def test_so_are_pictures_of_8_bit_integers(db: float, own: float | None, holds: bool) -> None:
+    picture = replace(CLASSES, picture_db=db, mismatch=0.6, max_abs_error=15.0)
+    floors = Floors.of(Kind.FLOAT32, labelled=False, max_drop=None)
+    found = Accuracy("it", "the original", False, 4, floors, (picture,), None)
+    found = replace(found, pooled_agreement_db={} if own is None else {"y": own})
+    assert (found.shortfalls() == []) is holds
+
+
 def test_pictures_may_differ_by_one_count() -> None:
     picture = replace(CLASSES, picture_db=60.0, mismatch=0.004, max_abs_error=1.0)
     assert shortfalls(Kind.FLOAT32, picture) == []

@@ -55,6 +55,15 @@ def test_outputs_without_floats_are_told_by_what_differs() -> None:
     assert worst_output_text(accuracy) == "b: 25.00% of the elements differ"
 
 
+def test_a_picture_of_8_bit_integers_is_told_by_how_much_it_differs() -> None:
+    picture = {**output("p", None, 0.25), "picture_db": 39.0, "max_abs_error": 15.0}
+    accuracy: dict[str, Any] = {"outputs": [picture], "self_agreement_db": {}}
+    text = "p: 25.00% of the elements differ, by at most 15 (SQNR 39.0 dB)"
+    assert worst_output_text(accuracy) == text
+    accuracy["pooled_agreement_db"] = {"p": 38.0}
+    assert worst_output_text(accuracy) == f"{text}; two executions of the original agree to 38.0 dB"
+
+
 def test_of_many_sizes_the_worst_is_told() -> None:
     def at(size: int, decibels: float) -> dict[str, object]:
         output = {"name": "y", "sqnr_db": decibels, "worst_sample_db": decibels - 1, "mismatch": 0.0}
