@@ -9,6 +9,10 @@ import numpy as np
 
 KEPT_BYTES = 24 * 2**20
 """How many bytes of the float model's inputs and outputs are kept."""
+LEAST_KEPT = 16
+"""How many samples are kept where they are larger: four pictures hold too few boxes to count."""
+MOST_BYTES = 128 * 2**20
+"""How many bytes these may take."""
 MOST_READ_AGAIN = 256
 """How many samples are scored at most where their inputs have to be read again every time."""
 
@@ -25,7 +29,7 @@ class Reference:
 
 
 class References:
-    """Evenly spread samples, as many as fit into :data:`KEPT_BYTES`.
+    """Evenly spread samples, as many as fit into :data:`KEPT_BYTES`, or :data:`LEAST_KEPT` into :data:`MOST_BYTES`.
 
     Where outputs are small and inputs are not, as those of a classifier of pictures, only outputs are kept, and every
     walk reads the inputs again: of few decisions a single one weighs too much. It can be pickled, where what reads the
@@ -58,9 +62,9 @@ class References:
             fed, answered = (
                 sum(array.nbytes for array in part.values()) for part in (reference.feeds, reference.outputs)
             )
-            self._every = max(1, -(-self._expected * (fed + answered) // KEPT_BYTES))
+            self._every = self._step(fed + answered)
             if self._every > 1 and self._again is not None:
-                every = max(1, -(-self._expected * answered // KEPT_BYTES), -(-self._expected // MOST_READ_AGAIN))
+                every = max(self._step(answered), -(-self._expected // MOST_READ_AGAIN))
                 self._reads = every < self._every
                 self._every = min(every, self._every)
         if self._count % self._every == 0:
@@ -69,6 +73,11 @@ class References:
             outputs = {name: array.copy() for name, array in reference.outputs.items()}
             self._kept[self._count] = Reference(feeds, outputs, reference.label)
         self._count += 1
+
+    def _step(self, size: int) -> int:
+        """Every which sample is kept, where each takes so many bytes."""
+        count = max(KEPT_BYTES // max(size, 1), min(LEAST_KEPT, MOST_BYTES // max(size, 1)), 1)
+        return max(1, -(-self._expected // count))
 
     def __iter__(self) -> Iterator[Reference]:
         if not self._reads or self._again is None:

@@ -30,6 +30,8 @@ def _numbers(found: References) -> list[tuple[float, float, int | None]]:
 @pytest.fixture(autouse=True)
 def _little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(references, "KEPT_BYTES", 4000)
+    monkeypatch.setattr(references, "LEAST_KEPT", 3)
+    monkeypatch.setattr(references, "MOST_BYTES", 8000)
     monkeypatch.setattr(references, "MOST_READ_AGAIN", 5)
 
 
@@ -41,6 +43,9 @@ def _little_room(monkeypatch: pytest.MonkeyPatch) -> None:
         (200, 1, True, range(0, 10, 2)),  # outputs alone have room, but of so many no more than five are read again
         (200, 1, False, range(0, 10, 3)),
         (1, 330, True, range(0, 10, 4)),  # reading again is no help
+        (1, 600, True, range(0, 10, 4)),  # three have 7,212 bytes
+        (1, 900, True, range(0, 10, 5)),  # two have 7,208 bytes
+        (1, 9000, False, range(1)),
     ],
 )
 def test_what_is_kept(fed: int, answered: int, again: bool, kept: range) -> None:
