@@ -99,15 +99,20 @@ class ExplicitStates(Rewrite):
     """A loop that carries along what its body takes from outside, and whose body makes each state by a node.
 
     OpenVINO's frontend knows no captured values but constants, and counts a state that a body hands on as it is twice.
+    A list that is empty at first must be no constant, whose shape it would take the list to keep: it is cut out of one.
     """
 
     name: ClassVar[str] = "loop with explicit states"
     op_types: ClassVar[Sequence[str]] = ("Loop",)
 
     def matches(self, node: ir.Node) -> bool:
-        """Whether it captures values that are no constants, or hands states on as they are."""
+        """Whether it captures values that are no constants, hands states on as they are, or starts with empty lists."""
         body = node.attributes["body"].as_graph()
-        return any(True for _ in _captured(body)) or not set(body.inputs).isdisjoint(body.outputs)
+        return (
+            any(True for _ in _captured(body))
+            or not set(body.inputs).isdisjoint(body.outputs)
+            or any(_empty(value) is not None for value in node.inputs[2:])
+        )
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """What it captures becomes a state that stays as it is; Identity hands states on."""
@@ -131,7 +136,8 @@ class ExplicitStates(Rewrite):
                 body.append(handed_on)
                 body.outputs[position] = handed_on.outputs[0]
         count = len(node.outputs) + len(captured)
-        results = build.several(count, "Loop", *node.inputs, *captured, body=body)
+        first = [_cut_out(build, value) for value in node.inputs[2:]]
+        results = build.several(count, "Loop", *node.inputs[:2], *first, *captured, body=body)
         return [*results[:states], *results[states + len(captured) :]]
 
 
@@ -251,6 +257,23 @@ def _captured(graph: ir.Graph) -> Iterator[ir.Value]:
     for value in (*read, *(value for inner in graphs for value in inner.outputs)):
         if value is not None and value not in own and ir.convenience.get_const_tensor(value) is None:
             yield value
+
+
+def _empty(value: ir.Value | None) -> np.ndarray | None:
+    """A constant without elements; None for anything else."""
+    tensor = None if value is None else ir.convenience.get_const_tensor(value)
+    return tensor.numpy() if tensor is not None and tensor.size == 0 else None
+
+
+def _cut_out(build: NodeBuilder, value: ir.Value | None) -> ir.Value | None:
+    """The value; where it is a constant without elements, a part of one that has some."""
+    array = _empty(value)
+    if array is None:
+        return value
+    whole = np.zeros([max(size, 1) for size in array.shape], array.dtype)
+    axes = np.array([axis for axis, size in enumerate(array.shape) if size == 0])
+    none = np.zeros(len(axes), np.int64)
+    return build("Slice", whole, none, none, axes)
 
 
 def _length(value: ir.Value, axis: int) -> int:

@@ -77,7 +77,15 @@ def squeezed(x: Value, axes: Sequence[int] | None) -> Var | Value:
     axes = sorted(normalized_axis(axis, x.rank) for axis in axes)
     if x.rank > HIGHEST_RANK:
         return of_shape(x, [size for axis, size in enumerate(x.static_shape) if axis not in axes])
-    return mb.squeeze(x=x.var, axes=axes) if axes else mb.identity(x=x.var)
+    if not axes:
+        return mb.identity(x=x.var)
+    if all(runtime_shapes.is_number(x.shape[axis]) for axis in axes):
+        return mb.squeeze(x=x.var, axes=axes)
+    # coremltools' squeeze declares an open dimension to be there still, which the program then lacks.
+    kept = [axis not in axes for axis in range(x.rank)]
+    dropped = [not keeps for keeps in kept]
+    limits = {"begin": np.zeros(x.rank, np.int32), "end": np.ones(x.rank, np.int32)}
+    return mb.slice_by_index(x=x.var, **limits, begin_mask=kept, end_mask=kept, squeeze_mask=dropped)
 
 
 @lowering("Unsqueeze", versions=[1, 11])

@@ -460,3 +460,14 @@ def test_elements_at_indices_of_any_number_of_rows(tmp_path, rng, nodes):
     model = network(["n", 4], nodes, used)
     package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"n": range(1, 9)})
     assert_agrees(model, package, [(2, 4), (8, 4), (5, 4)], rng)
+
+
+def test_a_size_of_one_that_is_not_known_before_is_squeezed(tmp_path, rng):
+    nodes = [
+        make_node("Slice", ["x", "zero", "one", "zero"], ["first"]),
+        make_node("Squeeze", ["first", "zero"], ["a"]),
+        make_node("Softmax", ["a"], ["y"], axis=-1),
+    ]
+    model = network(["n", 3, 4], nodes, {"zero": np.array([0]), "one": np.array([1])})
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"n": range(1, 5)})
+    assert_agrees(model, package, [(1, 3, 4), (3, 3, 4)], rng)
