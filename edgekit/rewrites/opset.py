@@ -6,7 +6,7 @@ import onnx
 import onnx.version_converter
 import onnx_ir as ir
 
-from edgekit.errors import RequirementError
+from edgekit.errors import InputError, RequirementError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.model import Model
@@ -119,7 +119,7 @@ def raised_to_operators(model: Model) -> Model:
             return as_it_is
         newer = _converted_around(model, needed)
         return model if newer is None or before.difference(newer) is not None else newer
-    except NotRunnableError:
+    except (NotRunnableError, InputError):  # what is wrong with it is told where it is checked
         return model
 
 

@@ -16,6 +16,7 @@ from edgekit.graph.joined_names import Alike
 from edgekit.graph.shared_names import OwnName, with_own_names
 from edgekit.model import Model
 from edgekit.stages import Stage, StageResult
+from edgekit.stages.tell_apart import changed_input
 
 
 class JoinDimensions(Stage[Model]):
@@ -47,11 +48,8 @@ class JoinDimensions(Stage[Model]):
 
     def ensures(self, given: Model, result: StageResult) -> None:
         """Checks what the class promises."""
-        own = {(each["input"], each["axis"]): each["name"] for each in result.record["names"]}
-        for before, after in zip(given.inputs, result.model.inputs, strict=True):
-            shape = before.shape and tuple(own.get((before.name, axis), dim) for axis, dim in enumerate(before.shape))
-            if (after.name, after.dtype, after.shape) != (before.name, before.dtype, shape):
-                raise self.broken(f"input {before.name!r} is another")
+        if (changed := changed_input(given, result)) is not None:
+            raise self.broken(f"input {changed!r} is another")
 
     def _joined(self, model: Model, alike: Alike) -> list[OwnName]:
         """The names that the two dimensions get; none where the model runs on different sizes."""

@@ -46,11 +46,8 @@ class TellApart(Stage[Model]):
 
     def ensures(self, given: Model, result: StageResult) -> None:
         """Checks what the class promises."""
-        own = {(each["input"], each["axis"]): each["name"] for each in result.record["names"]}
-        for before, after in zip(given.inputs, result.model.inputs, strict=True):
-            shape = before.shape and tuple(own.get((before.name, axis), dim) for axis, dim in enumerate(before.shape))
-            if (after.name, after.dtype, after.shape) != (before.name, before.dtype, shape):
-                raise self.broken(f"input {before.name!r} is another")
+        if (changed := changed_input(given, result)) is not None:
+            raise self.broken(f"input {changed!r} is another")
         if [spec.name for spec in given.outputs] != [spec.name for spec in result.model.outputs]:
             raise self.broken("the outputs have other names")
 
@@ -68,6 +65,16 @@ class TellApart(Stage[Model]):
                 if place == 0:
                     check_sizes(model, {name: array.shape for name, array in sample.feeds.items()})
                 reference.run(sample.feeds)
+
+
+def changed_input(given: Model, result: StageResult) -> str | None:
+    """The name of an input that is another than the given one but for the names that the record tells; None without."""
+    own = {(each["input"], each["axis"]): each["name"] for each in result.record["names"]}
+    for before, after in zip(given.inputs, result.model.inputs, strict=True):
+        shape = before.shape and tuple(own.get((before.name, axis), dim) for axis, dim in enumerate(before.shape))
+        if (after.name, after.dtype, after.shape) != (before.name, before.dtype, shape):
+            return before.name
+    return None
 
 
 def recorded_names(records: Iterable[Mapping[str, Any]]) -> list[OwnName]:
