@@ -62,6 +62,10 @@ float."""
 
 LARGEST_REFINED = 64 * 2**20
 """In bytes; rounding more weights with care takes minutes, and is done where nothing holds the budget without."""
+QUICKLY_REFINED = 8 * 2**20
+"""In bytes; so many are rounded with care in seconds."""
+NEXT_TO_NOTHING = 0.1
+"""The part of the budget that is not worth minutes: what is lost of that is not told from nothing."""
 ROUNDED_ADAPTIVELY = "weights rounded adaptively"
 Write = Callable[[Settings, Collection[str], bool], Written]
 
@@ -318,13 +322,18 @@ def search(
                 trial.latency_ms, trial.float_ms = best.latency_ms, best.float_ms  # the same operations
                 outcome.curve.append(trial)
 
+    def is_worth_refining(best: Trial) -> bool:
+        if best.written.quantized or best.size > LARGEST_REFINED:
+            return False
+        return best.size <= QUICKLY_REFINED or best.score.drop > NEXT_TO_NOTHING * max_drop
+
     rescue(misses)
     if not fit():
         rescue([trial for trial in near if not trial.written.quantized])
     time_again_unless_fit()
     complete_best()
     held = ranked()
-    if held and choice is None and not held[0].written.quantized and held[0].size <= LARGEST_REFINED:
+    if held and choice is None and is_worth_refining(held[0]):
         refine(held[0])
         complete_best()
 

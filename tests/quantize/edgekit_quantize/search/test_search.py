@@ -349,6 +349,23 @@ def test_the_next_near_miss_is_tried_where_the_first_one_comes_close(loss: float
     assert "first, 1 layer in float" in {trial.name for trial in outcome.curve}
 
 
+@pytest.mark.parametrize(("quickly", "error", "tried"), [(SIZE, 0.01, True), (0, 0.01, False), (0, 0.05, True)])
+def test_many_stored_weights_are_rounded_with_care_where_the_budget_is_strained(
+    monkeypatch: pytest.MonkeyPatch, quickly: int, error: float, tried: bool
+) -> None:
+    """It takes minutes, and of an error of 0.01 the budget of 0.01 sees a hundredth."""
+    monkeypatch.setattr("edgekit_quantize.search.search.QUICKLY_REFINED", quickly)
+    asked: list[bool] = []
+    stored = StoredCosts({"a layer": 1.0}, {"a layer": 1.0})
+    outcome = _chosen(
+        {"stored": Slow(FLOAT_S / 4, error)},
+        stored=stored,
+        written=lambda keep_float, adaptive: asked.append(adaptive),
+    )
+    assert outcome.held[0].name == "stored"
+    assert (True in asked) is tried
+
+
 def test_of_weights_that_are_stored_small_ones_go_back_where_the_largest_errors_do_not_do() -> None:
     kept: list[list[str]] = []
 
