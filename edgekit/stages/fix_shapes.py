@@ -88,9 +88,10 @@ class FixShapes(Stage[Model]):
                 for spec, axis, dim, flag in dynamic_dimensions(result)
             ],
             "folded_nodes": _node_count(fixed) - _node_count(result),
-            "samples_left_out": len(self._left_out.files),
             "warnings": warnings,
         }
+        if self._left_out.files:
+            record["samples_left_out"] = len(self._left_out.files)
         if self._defaults:
             record["request"] = request.as_record()
         return StageResult(result, record)

@@ -64,8 +64,11 @@ def test_what_a_session_has_by_luck_counts_once() -> None:
     def lucky() -> Callable[[], None]:
         return spinning(200e-6 * luck.uniform(1, 1.33))
 
-    found = measure_ratio(lucky, lucky, lambda ratio: ratio.known and ratio.rounds >= 60, seconds=60)
-    assert found.lower <= 1 <= found.upper
+    # An interval of 95 % misses one time in twenty, so that two of three miss less than one time in a hundred.
+    found = [
+        measure_ratio(lucky, lucky, lambda ratio: ratio.known and ratio.rounds >= 60, seconds=60) for _ in range(3)
+    ]
+    assert sum(ratio.lower <= 1 <= ratio.upper for ratio in found) >= 2
     kept = opening(spinning(240e-6)), opening(spinning(200e-6))
     assert measure_ratio(*kept, Limit(1.1).settled_by, seconds=30).lower > 1.1  # where there is no luck, it is told
 
