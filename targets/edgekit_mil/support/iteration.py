@@ -16,7 +16,7 @@ import onnx_ir as ir
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.values import INT32_RANGE, TensorList, Unsupported, Value, computed, constant
 from edgekit_mil.support.movement import reshaped
-from edgekit_mil.support.runtime_shapes import vector
+from edgekit_mil.support.runtime_shapes import is_number, vector
 
 MOST_UNROLLED_NODES = 4096
 """So many ONNX nodes a loop may become when it is unrolled: turns times nodes of the body."""
@@ -184,11 +184,17 @@ def scalar(value: Value) -> Var:
 def require_kept(before: Sequence[Value], after: Sequence[Value]) -> None:
     """Raise Unsupported where a state changes its type or shape."""
     for old, new in zip(before, after, strict=True):
-        if old.dtype is not new.dtype or not fits(old, new):
+        if old.dtype is not new.dtype or not (_may_be_of(old.static_shape, new) or fits(old, new)):
             raise Unsupported(
                 f"a state changes from {list(old.shape)} to {list(new.shape)} in a loop that cannot be unrolled",
                 "make the number of turns a constant",
             )
+
+
+def _may_be_of(shape: Sequence[int], value: Value) -> bool:
+    """Whether a value has a shape, as far as is known; its sizes are open where it was cut out by computed places."""
+    sizes = zip(shape, value.shape, strict=False)
+    return len(shape) == value.rank and all(not is_number(size) or wanted == size for wanted, size in sizes)
 
 
 def fits(one: Value, other: Value) -> bool:
@@ -199,7 +205,8 @@ def fits(one: Value, other: Value) -> bool:
 
 def alike(value: Value, model: Value) -> Var:
     """A value in the shape of another that it fits."""
-    return value.var if value.static_shape == model.static_shape else reshaped(value, model.static_shape)
+    as_it_is = value.is_static and value.static_shape == model.static_shape
+    return value.var if as_it_is else reshaped(value, model.static_shape)
 
 
 def scan_buffers(repetition: Repetition, outputs: Sequence[Value]) -> list[Var]:

@@ -11,6 +11,7 @@ from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import FLOATS, Infeasible, Unsupported, Value, computed, constant
+from edgekit_mil.support.growing_lists import GrowingList, growing_lists, grown, without_lists
 from edgekit_mil.support.iteration import Repetition, alike, fits, repeated, stacked
 from edgekit_mil.support.movement import normalized_axis
 
@@ -94,6 +95,9 @@ def require_same(one: Sequence[Value], other: Sequence[Value]) -> None:
 @lowering("Loop", versions=[1, 11, 13, 16, 19, 21, 23, 24, 25], note=LOOP_NOTE)
 def loop(ctx: Context, count: Value | None, condition: Value | None, *initial: Value, body: ir.Graph) -> list[Value]:
     """While the condition holds, but no more than ``count`` times."""
+    lists = growing_lists(body, initial)
+    if lists:
+        return _with_lists(ctx, count, condition, initial, body, lists)
     carried = len(initial)
 
     def step(turn: Value, going: Value, states: Sequence[Value]) -> tuple[Value, list[Value], list[Value]]:
@@ -103,6 +107,27 @@ def loop(ctx: Context, count: Value | None, condition: Value | None, *initial: V
     at_first = constant(np.array(True)) if condition is None else condition
     unread = [not (value.uses() or value.is_graph_output()) for value in list(body.inputs)[2:]]
     return repeated(Repetition(step, count, at_first, initial, size=number_of_nodes(body), unread=unread))
+
+
+def _with_lists(
+    ctx: Context,
+    count: Value | None,
+    condition: Value | None,
+    initial: Sequence[Value],
+    body: ir.Graph,
+    lists: Sequence[GrowingList],
+) -> list[Value]:
+    """A loop whose lists are collected as scan outputs are."""
+    places = {each.state: number for number, each in enumerate(lists)}
+    others = [value for place, value in enumerate(initial) if place not in places]
+    results = loop(ctx, count, condition, *others, body=without_lists(body, lists))
+    rows = results[len(results) - len(lists) :]
+    kept = iter(results[: len(others)])
+    states = [
+        grown(first, rows[places[place]], lists[places[place]].axis) if place in places else next(kept)
+        for place, first in enumerate(initial)
+    ]
+    return [*states, *results[len(others) : len(results) - len(lists)]]
 
 
 @lowering("Scan", versions=[9, 11, 16, 19, 21, 23, 24, 25], note=LOOP_NOTE)

@@ -120,8 +120,67 @@ def test_state_that_grows_is_unrolled_or_refused(convert_graph, graph_agrees):
     )
     node = make_node("Loop", ["n", "", "x"], ["y"], body=body)
     graph_agrees([node], {"x": X}, {"y": "float32"}, {"n": np.array(3)})
-    with pytest.raises(UnsupportedOpsError, match=r"a state changes from \[2, 3\] to \[4, 3\]"):
+    with pytest.raises(UnsupportedOpsError, match="collects outputs of a number of turns that is not known"):
         convert_graph([node], {"n": np.array(3), "x": X}, {"y": "float32"})
+
+
+def greedy_body(axis, *, reads):
+    """Adds a row or a column to a list every turn, until a sum is reached; what it adds may depend on the list."""
+    nodes = [
+        make_node("Add", ["s", "x"], ["s2"]),
+        make_node("Concat", ["found", "s2"], ["found2"], axis=axis),
+        make_node("ReduceMax", ["found2" if reads else "s2"], ["top"], keepdims=0),
+        make_node("Less", ["top", "limit"], ["go2"]),
+    ]
+    inputs = [info("i", INT64, []), info("go", BOOL, []), info("found"), info("s", FLOAT, [2, 3])]
+    return make_graph(nodes, "body", inputs, [info("go2", BOOL), info("found2"), info("s2")])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("at_first", [0, 2])
+@pytest.mark.parametrize("limit", [-1.0, 13.0, 1e9])
+def test_a_list_that_the_body_only_adds_to(graph_agrees, axis, at_first, limit):
+    shape = [2, 3]
+    shape[axis] = at_first
+    node = make_node("Loop", ["n", "", "none", "x"], ["y", "last"], body=greedy_body(axis, reads=False))
+    constants = {
+        "n": np.array(5),
+        "none": np.full(shape, 7, np.float32),
+        "limit": np.array(limit, np.float32),
+    }
+    graph_agrees([node], {"x": X}, {"y": "float32", "last": "float32"}, constants)
+
+
+def test_a_list_that_the_body_reads_is_refused(convert_graph):
+    node = make_node("Loop", ["n", "", "none", "x"], ["y", "last"], body=greedy_body(0, reads=True))
+    constants = {"n": np.array(5), "none": np.zeros((0, 3), np.float32), "limit": np.array(9, np.float32)}
+    with pytest.raises(UnsupportedOpsError, match=r"a state changes from \[0, 3\] to \[2, 3\]"):
+        convert_graph([node], {"x": X}, {"y": "float32", "last": "float32"}, constants)
+
+
+def test_a_state_whose_sizes_only_a_run_tells(graph_agrees):
+    """A row that is cut out by the number of the turn: its size is one, which is not known before."""
+    nodes = [
+        make_node("Unsqueeze", ["i", "zero"], ["from"]),
+        make_node("Add", ["from", "one"], ["to"]),
+        make_node("Slice", ["x", "from", "to", "zero"], ["row"]),
+        make_node("Mul", ["s", "two"], ["s1"]),
+        make_node("Add", ["row", "s1"], ["s2"]),
+        make_node("ReduceMax", ["s2"], ["top"], keepdims=0),
+        make_node("Less", ["top", "limit"], ["go2"]),
+    ]
+    inputs = [info("i", INT64, []), info("go", BOOL, []), info("s", FLOAT, [1, 3])]
+    body = make_graph(nodes, "body", inputs, [info("go2", BOOL), info("s2")])
+    node = make_node("Loop", ["n", "", "start"], ["y"], body=body)
+    constants = {
+        "n": np.array(2),
+        "zero": np.array([0]),
+        "one": np.array([1]),
+        "two": np.array(2, np.float32),
+        "limit": np.array(100, np.float32),
+        "start": np.ones((1, 3), np.float32),
+    }
+    graph_agrees([node], {"x": X}, {"y": "float32"}, constants)
 
 
 def scan_body():
