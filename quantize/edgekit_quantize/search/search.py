@@ -194,7 +194,8 @@ def search(
         as_good = [trial for trial in misses if trial.speedup * (1 + RESCUE_SLOWER) >= fastest]
         first, *others = sorted(as_good, key=lambda trial: (trial.score.drop, -trial.score.sqnr_db))
         bring_into_budget(first)
-        if others and not fit() and first.written.quantized and loss_of(first, in_float=True) <= ONE_MORE * in_reach:
+        came_close = first.written.quantized and max_drop < loss_of(first, in_float=True) <= ONE_MORE * in_reach
+        if others and came_close:
             bring_into_budget(others[0])
 
     def bring_into_budget(miss: Trial) -> None:
