@@ -84,7 +84,7 @@ def test_a_terminal_gets_one_line_a_stage(terminal: Terminal) -> None:
     assert isinstance(progress, LiveProgress)
     work(progress)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
-    assert "✓ quantize 0.0 s" in text
+    assert re.search(r"✓ quantize 0\.\d s", text)
     assert "warning: few samples" in text
 
 
