@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from edgekit.data.sampled_shapes import SampledShapes
 from edgekit.data.samples_of_one_size import LeftOut, of_other_sizes
 from edgekit.errors import InputError
 from edgekit.execution.tree_tables import tabulate_trees
 from edgekit.graph.default_sizes import Holds, SampledSizes
+from edgekit.graph.joined_names import alike_by_samples
 from edgekit.graph.shape_request import ShapeRequest
+from edgekit.graph.shared_names import names_by_samples
 from edgekit.graph.word_inputs import with_word_inputs
 from edgekit.model import Model
 from edgekit.registry import installed_rewrites
 from edgekit.rewrites.adaptation import adapted
 from edgekit.stages.fix_shapes import FixShapes, dynamic_dimensions
-from edgekit.stages.fix_values import FixValues, sampled_values
+from edgekit.stages.fix_values import FixValues, first_values, sampled_values
+from edgekit.stages.join_dimensions import JoinDimensions
+from edgekit.stages.tell_apart import TellApart
 from edgekit.stages.words_as_numbers import needs_numbers
 from edgekit.target import Profile, Support, Target
 from edgekit.walk import Walk
@@ -31,6 +36,37 @@ class FixedShapes:
     """Which sizes the devices take in a dimension."""
     left_out: LeftOut
     """The samples of other sizes."""
+
+
+def told_by_samples(
+    loaded: Model, shapes: ShapeRequest, sampled: SampledShapes, device: Holds, walk: Walk, *folders: Path | None
+) -> Model:
+    """The model with the names of dimensions that samples put right, and sizes and values of a sample to try it at.
+
+    Args:
+        loaded: The model as it was loaded.
+        shapes: The sizes that were asked for.
+        sampled: The shapes of the samples.
+        device: Which sizes the devices take in a dimension.
+        walk: Runs the stages.
+        folders: The samples.
+    """
+    in_ranges = device is Holds.RANGE
+    if in_ranges and (alike := alike_by_samples(loaded.inputs, sampled.each, shapes)):
+        loaded = walk.run_stage(JoinDimensions(alike, *folders), loaded).model
+    if names := names_by_samples(loaded.inputs, sampled.each, shapes, unnamed=in_ranges):
+        loaded = walk.run_stage(TellApart(names, *folders), loaded).model
+    return replace(loaded, sample_shapes=sampled.one, sample_values=first_values(loaded, sampled))
+
+
+def fix_shapes_at(
+    holds: Holds, loaded: Model, shapes: ShapeRequest, sampled: SampledShapes, *, defaults: bool = True
+) -> tuple[FixShapes, LeftOut]:
+    """The stage that fixes a model's shapes for a device that takes such sizes, and the samples of other sizes."""
+    left_out = of_other_sizes(loaded.inputs, shapes, sampled, one_size=holds is Holds.ONE)
+    kept = sampled.without(left_out.files)
+    sizes = SampledSizes(kept.ranges, kept.count, holds)
+    return FixShapes(shapes, defaults=defaults, sampled=sizes, left_out=left_out), left_out
 
 
 def fixed_for(
@@ -57,12 +93,6 @@ def fixed_for(
     others += [(holds, True) for holds in (device, *narrower) if values]
     fix_values = FixValues(values, sampled.count)
 
-    def stage(holds: Holds) -> tuple[FixShapes, LeftOut]:
-        left_out = of_other_sizes(loaded.inputs, shapes, sampled, one_size=holds is Holds.ONE)
-        kept = sampled.without(left_out.files)
-        sizes = SampledSizes(kept.ranges, kept.count, holds)
-        return FixShapes(shapes, defaults=True, sampled=sizes, left_out=left_out), left_out
-
     def suits(fix: FixShapes, with_values: bool) -> bool:
         try:
             model = fix_values.run(loaded).model if with_values else loaded
@@ -70,7 +100,7 @@ def fixed_for(
         except InputError:
             return False
 
-    first, left_out = stage(device)
+    first, left_out = fix_shapes_at(device, loaded, shapes, sampled)
     fixed = None
     try:
         fixed = walk.run_stage(first, loaded).model
@@ -81,7 +111,7 @@ def fixed_for(
         if not others:
             raise
     for holds, with_values in others:
-        fix, without = stage(holds)
+        fix, without = fix_shapes_at(holds, loaded, shapes, sampled)
         if suits(fix, with_values):
             walk.records.pop()
             model = walk.run_stage(fix_values, loaded).model if with_values else loaded

@@ -20,7 +20,7 @@ from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.sampled_shapes import sampled_shapes
 from edgekit.data.samples import Samples, SeededSamples, open_samples
 from edgekit.declared_outputs import DeclaredOutputs
-from edgekit.device_sizes import fixed_for, held_sizes, require_one_size
+from edgekit.device_sizes import fixed_for, held_sizes, require_one_size, told_by_samples
 from edgekit.devices.instruction_set import require_executable
 from edgekit.dimensions import defaults, written
 from edgekit.errors import InputError
@@ -30,18 +30,14 @@ from edgekit.fingerprint import data_files, fingerprint, model_files
 from edgekit.float_form import AUTO, FLOAT32
 from edgekit.forms import Forms, HeldTo
 from edgekit.graph.default_sizes import Holds
-from edgekit.graph.joined_names import alike_by_samples
 from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
-from edgekit.graph.shared_names import names_by_samples
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
 from edgekit.registry import find_profile, find_witness
 from edgekit.stages.bench import Bench, Measured
 from edgekit.stages.bundle import Facts, FurtherBuild, WriteBundle
-from edgekit.stages.fix_values import first_values
-from edgekit.stages.join_dimensions import JoinDimensions
 from edgekit.stages.layers import MeasureLayers
 from edgekit.stages.load import Load
 from edgekit.stages.precheck import PreCheck
@@ -49,7 +45,6 @@ from edgekit.stages.quantize import NONE, Quantize, Quantized, refused, require_
 from edgekit.stages.random_inputs import RandomInputs
 from edgekit.stages.simplify import Simplify
 from edgekit.stages.take_branch import TakeBranch, needs_branch, sampled_choices
-from edgekit.stages.tell_apart import TellApart
 from edgekit.stages.testify import Testify
 from edgekit.stages.verify import Verified
 from edgekit.stages.words_as_numbers import WordsAsNumbers, needs_numbers
@@ -219,12 +214,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         loaded = walk.run_stage(Load(), request.model).model
         loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
         sampled = sampled_shapes(request.data, request.verify_data)
-        in_ranges = held_sizes(profiles) is Holds.RANGE
-        if in_ranges and (alike := alike_by_samples(loaded.inputs, sampled.each, request.shapes)):
-            loaded = walk.run_stage(JoinDimensions(alike, request.data, request.verify_data), loaded).model
-        if names := names_by_samples(loaded.inputs, sampled.each, request.shapes, unnamed=in_ranges):
-            loaded = walk.run_stage(TellApart(names, request.data, request.verify_data), loaded).model
-        loaded = replace(loaded, sample_shapes=sampled.one, sample_values=first_values(loaded, sampled))
+        folders = request.data, request.verify_data
+        loaded = told_by_samples(loaded, request.shapes, sampled, held_sizes(profiles), walk, *folders)
         with_sizes = fixed_for(profiles, loaded, request.shapes, sampled, walk)
         fixed, other_sizes = with_sizes.model, with_sizes.left_out.files
         if draws_numbers(fixed):

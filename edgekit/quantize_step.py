@@ -13,32 +13,26 @@ from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import open_samples
-from edgekit.data.samples_of_one_size import of_other_sizes
 from edgekit.declared_outputs import DeclaredOutputs
-from edgekit.device_sizes import held_sizes, require_one_size
+from edgekit.device_sizes import fix_shapes_at, held_sizes, require_one_size, told_by_samples
 from edgekit.devices.instruction_set import require_executable
 from edgekit.dimensions import defaults
 from edgekit.errors import InputError
 from edgekit.fingerprint import model_files
-from edgekit.graph.default_sizes import Holds, SampledSizes
-from edgekit.graph.joined_names import alike_by_samples
+from edgekit.graph.default_sizes import Holds
 from edgekit.graph.onnx_file import write_model
 from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.shape_request import ShapeRequest, at_sizes
-from edgekit.graph.shared_names import names_by_samples
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
 from edgekit.quantizer import QuantizationRequest
 from edgekit.registry import find_profile, installed_quantizer
 from edgekit.stages.fix_shapes import FixShapes
-from edgekit.stages.fix_values import first_values
-from edgekit.stages.join_dimensions import JoinDimensions
 from edgekit.stages.load import Load
 from edgekit.stages.quantize import NONE, Quantize, refused, require_scheme
 from edgekit.stages.random_inputs import RandomInputs
 from edgekit.stages.simplify import Simplify
-from edgekit.stages.tell_apart import TellApart
 from edgekit.stages.words_as_numbers import WordsAsNumbers, needs_numbers
 from edgekit.target import BuildOptions
 from edgekit.walk import Walk
@@ -218,20 +212,12 @@ def _fixed_for_samples(
     if sampled is None:
         return walk.run_stage(FixShapes(order.shapes), loaded).model, ()
     held = Holds.ANY if order.target is None else held_sizes([find_profile(order.target)])
-    alike = alike_by_samples(loaded.inputs, sampled.each, order.shapes) if held is Holds.RANGE else []
-    if alike:
-        loaded = walk.run_stage(JoinDimensions(alike, order.data), loaded).model
-    if names := names_by_samples(loaded.inputs, sampled.each, order.shapes, unnamed=held is Holds.RANGE):
-        loaded = walk.run_stage(TellApart(names, order.data), loaded).model
-    loaded = replace(loaded, sample_shapes=sampled.one, sample_values=first_values(loaded, sampled))
-    left_out = of_other_sizes(loaded.inputs, order.shapes, sampled, one_size=held is Holds.ONE)
-    kept = sampled.without(left_out.files)
-    sizes = SampledSizes(kept.ranges, kept.count, held)
+    loaded = told_by_samples(loaded, order.shapes, sampled, held, walk, order.data)
     completed = held is not Holds.ANY or not _holds_arrays(sampled)
-    stage = FixShapes(order.shapes, defaults=completed, sampled=sizes, left_out=left_out)
+    stage, left_out = fix_shapes_at(held, loaded, order.shapes, sampled, defaults=completed)
     fixed = walk.run_stage(stage, loaded).model
     if held is not Holds.ANY:
-        require_one_size(fixed, kept, held)
+        require_one_size(fixed, sampled.without(left_out.files), held)
     return fixed, left_out.files
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
-from edgekit.model import Model
+from edgekit.model import Dim, Model
 
 MOST_ELEMENTS = 16
 """Larger inputs are data, even where they decide how many boxes are left."""
@@ -69,12 +70,6 @@ def _made_of(value: ir.Value) -> Iterator[ir.Value]:
             yield from attribute.as_graph().outputs
 
 
-def _is_small(shape: tuple[int | str | None, ...] | None) -> bool:
-    if shape is None:
-        return False
-    count = 1
-    for size in shape:
-        if not isinstance(size, int):
-            return False
-        count *= size
-    return count <= MOST_ELEMENTS
+def _is_small(shape: Sequence[Dim] | None) -> bool:
+    sizes = [size for size in shape or () if isinstance(size, int)]
+    return shape is not None and len(sizes) == len(shape) and math.prod(sizes) <= MOST_ELEMENTS

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
 from edgekit.data.npz import read_npz
 from edgekit.data.sampled_shapes import SampledShapes
+from edgekit.graph.constant_inputs import with_constant_inputs
 from edgekit.graph.size_inputs import inputs_of_sizes
 from edgekit.model import Model
 from edgekit.stages import Stage, StageResult
@@ -34,14 +34,6 @@ class FixValues(Stage[Model]):
 
     def run(self, given: Model) -> StageResult:
         """Puts the values in."""
-        copy = given.graph_model.clone()
-        for value in [value for value in copy.graph.inputs if value.name in self._values]:
-            dtype = value.dtype or ir.DataType.FLOAT
-            array = self._values[str(value.name)].astype(dtype.numpy())
-            value.const_value = ir.tensor(array, name=value.name)
-            value.shape = ir.Shape(array.shape)
-            copy.graph.inputs.remove(value)
-            copy.graph.register_initializer(value)
         record: dict[str, Any] = {
             "inputs": {name: array.tolist() for name, array in self._values.items()},
             "left_out": list(self._values),
@@ -52,7 +44,7 @@ class FixValues(Stage[Model]):
                 for name, array in self._values.items()
             ],
         }
-        return StageResult(given.with_graph(copy), record)
+        return StageResult(with_constant_inputs(given, self._values), record)
 
     def ensures(self, given: Model, result: StageResult) -> None:
         """Checks what the class promises."""

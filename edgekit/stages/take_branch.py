@@ -19,6 +19,7 @@ from edgekit.data.samples import sample_files
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError
+from edgekit.graph.constant_inputs import with_constant_inputs
 from edgekit.graph.shapes import fold_shapes
 from edgekit.model import Model, node_name
 from edgekit.stages import Stage, StageResult
@@ -162,14 +163,9 @@ def _warning(fork: Fork, choice: bool, *, asked: bool) -> str:
 
 def _with_constant(model: Model, name: str, condition: bool) -> Model:
     """The model with an input's value put in, its branch in place of the If, and the inputs that are read."""
-    copy = model.graph_model.clone()
-    (value,) = (value for value in copy.graph.inputs if value.name == name)
-    dtype = value.dtype or ir.DataType.BOOL
-    shape = () if value.shape is None else value.shape.numpy()
-    value.const_value = ir.tensor(np.full(shape, condition, dtype.numpy()), name=name)
-    copy.graph.inputs.remove(value)
-    copy.graph.register_initializer(value)
-    constant = model.with_graph(copy)
+    (spec,) = (spec for spec in model.inputs if spec.name == name)
+    shape = [size for size in spec.shape or () if isinstance(size, int)]  # all of them: it has one element
+    constant = with_constant_inputs(model, {name: np.full(shape, condition)})
     try:
         before = Equivalence(constant)
     except NotRunnableError as error:

@@ -1,0 +1,28 @@
+"""Constants in place of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.model import Model
+
+
+def with_constant_inputs(model: Model, values: Mapping[str, np.ndarray]) -> Model:
+    """The model with initializers in place of some inputs; the given one is not changed.
+
+    Args:
+        model: The model.
+        values: By the input's name; its element type stays that of the input.
+    """
+    copy = model.graph_model.clone()
+    for value in [value for value in copy.graph.inputs if value.name in values]:
+        array = values[str(value.name)]
+        array = array if value.dtype is None else array.astype(value.dtype.numpy())
+        value.const_value = ir.tensor(array, name=value.name)
+        value.shape = ir.Shape(array.shape)
+        copy.graph.inputs.remove(value)
+        copy.graph.register_initializer(value)
+    return model.with_graph(copy)
