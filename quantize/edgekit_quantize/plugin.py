@@ -28,6 +28,7 @@ from edgekit.quantizer import (
 from edgekit_quantize.accounts.account import largest_error_first
 from edgekit_quantize.accounts.errors import by_error_for_cost
 from edgekit_quantize.accounts.explain import with_errors
+from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.calibration.statistics import Calibration, TensorStatistics
 from edgekit_quantize.graph.session import SessionRunner
 from edgekit_quantize.placement import place
@@ -260,7 +261,15 @@ class _Costs:
 def _bench(request: QuantizationRequest, scorer: Scorer) -> Bench:
     judge = Judge(scorer, request.execute)
     original = judge.open(request.model) if request.latency_counts and request.execute is not None else None
-    return Bench(judge, request.model, original, request.executor, request.progress)
+    left_out = functools.partial(_left_out, scorer.references, request.model)
+    return Bench(judge, request.model, original, left_out, request.executor, request.progress)
+
+
+def _left_out(references: References, original: Model) -> Iterator[Reference]:
+    """Samples that are not kept, with the original's answers."""
+    runner = SessionRunner(original.graph_model)
+    for feeds in references.feeds_left_out():
+        yield Reference(feeds, runner.run(feeds))
 
 
 def _feeds_once_more(request: QuantizationRequest) -> Iterator[dict[str, np.ndarray]]:

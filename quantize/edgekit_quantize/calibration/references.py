@@ -15,6 +15,8 @@ MOST_BYTES = 128 * 2**20
 """How many bytes these may take."""
 MOST_READ_AGAIN = 256
 """How many samples are scored at most where their inputs have to be read again every time."""
+MOST_LEFT_OUT = 64
+"""How many samples that are not kept a candidate may be run on before it ships."""
 
 Feeds = dict[str, np.ndarray]
 
@@ -95,15 +97,31 @@ class References:
         """The samples as they are kept, which may be without what they feed."""
         yield from self._kept.values()
 
+    @property
+    def left_out(self) -> int:
+        """How many samples are not kept, and can be read again."""
+        return self._count - len(self._kept) if self._again is not None else 0
+
+    def feeds_left_out(self) -> Iterator[Feeds]:
+        """What the samples feed that are not kept; :data:`MOST_LEFT_OUT` of them, drawn with a fixed seed.
+
+        Drawn, since samples may come in turns: of every third one that is left out, again, all may be of a kind.
+        """
+        if self._again is None:
+            return
+        places = [place for place in range(self._count) if place not in self._kept]
+        drawn = set(np.random.default_rng(0).permutation(places)[:MOST_LEFT_OUT].tolist())
+        yield from (feeds for place, feeds in enumerate(self._again()) if place in drawn)
+
     def every_other(self) -> tuple[References, int]:
         """Those among the even or among the odd samples, whichever are more, and 0 or 1 for which they are.
 
-        What is fitted to the samples in between can be judged by these.
+        What is fitted to the samples in between can be judged by these; none of those is among the ones left out.
         """
         odd = int(2 * sum(place % 2 for place in self._kept) > len(self._kept))
         made = References(self._expected, self._again)
         made._kept = {place: kept for place, kept in self._kept.items() if place % 2 == odd}
-        made._reads = self._reads
+        made._reads, made._count = self._reads, len(made._kept)
         return made, odd
 
     @property

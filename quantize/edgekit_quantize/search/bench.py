@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +16,7 @@ from edgekit.progress import Step
 from edgekit.quantizer import CandidateError, is_smaller, timed_of
 from edgekit.target import Runner
 from edgekit.trade_off import value_text
+from edgekit_quantize.calibration.references import Reference
 from edgekit_quantize.search.scoring import Score
 from edgekit_quantize.search.timing import MORE_ROUNDS, ROUNDS, Clock, latencies
 from edgekit_quantize.search.workers import Judge, scores
@@ -85,6 +86,8 @@ class Bench:
     """What candidates were made from."""
     original: Runner | None
     """Executes the float model where latency counts; None where it does not."""
+    left_out: Callable[[], Iterable[Reference]] | None = None
+    """Gives samples that candidates are not scored on at first, with the float model's answers."""
     executor: Executor | None = None
     """Scores candidates in other processes; None scores them here."""
     progress: Step | None = None
@@ -151,12 +154,16 @@ class Bench:
             self._time(self.original, timed, MORE_ROUNDS)
 
     def complete(self, trial: Trial) -> bool:
-        """Judge a candidate in all settings that are missing; False where it cannot be opened or run in one of them."""
+        """Judge a candidate in all settings that are missing, and on the samples left out where little is counted.
+
+        False where it cannot be opened or run in one of them.
+        """
         if trial.score.complete:
             return True
         self._tell(f"evaluating {trial.name!r} as it ships", 0, 0)
         still_open = self._open_still.pop(id(trial.written.model), None)
-        score = self.judge.completed(self.float_model.with_graph(trial.written.model), trial.score, still_open)
+        candidate = self.float_model.with_graph(trial.written.model)
+        score = self.judge.completed(candidate, trial.score, still_open, self.left_out)
         if isinstance(score, CandidateError):
             self.failures[trial.name] = score.message
             return False

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.comparison.custom_metric import Evaluation, share_lost
-from edgekit.comparison.meaning import EmbeddingMeaning, Meaning, MeaningAccuracy
+from edgekit.comparison.meaning import BOXES, TEXT, EmbeddingMeaning, Meaning, MeaningAccuracy
 from edgekit.comparison.metrics import LabelCount, TaskAccuracy, class_output, decibels
 from edgekit.data.samples import Samples
 from edgekit.model import Arrays
@@ -60,7 +60,12 @@ class Score:
     in_settings: Mapping[str, float] = field(default_factory=dict)
     """Its value in each of the settings that it was judged in, by what executed it; ``value`` is that of the worst."""
     complete: bool = True
-    """Whether it was judged in all of its settings."""
+    """Whether it was judged in all of its settings, and on as many samples as its metric needs."""
+
+    @property
+    def is_of_few(self) -> bool:
+        """Whether it is a share of so little that one more or less weighs much."""
+        return self.count is not None and self.count < FEW_DECISIONS and self.metric in {AGREEMENT, BOXES, TEXT}
 
     @property
     def drop(self) -> float:
@@ -73,6 +78,16 @@ def worst_of(scores: Sequence[Score]) -> Score:
     worst = max(scores, key=lambda score: (score.drop, -score.sqnr_db))
     values = {name: value for score in scores for name, value in score.in_settings.items()}
     return replace(worst, in_settings=values, complete=True)
+
+
+def with_more(score: Score, of_others: Score) -> Score:
+    """A share that was counted on some samples and on others; the signal-to-noise ratio stays that of the first.
+
+    Candidates are compared by that ratio, which all have of the same samples.
+    """
+    first, second = score.count or 0, of_others.count or 0
+    value = (score.value * first + of_others.value * second) / max(first + second, 1)
+    return replace(score, value=value, count=first + second, in_settings=dict.fromkeys(score.in_settings, value))
 
 
 def decides(graph: ir.Graph) -> bool:
@@ -177,13 +192,16 @@ class Scorer:
             raise score
         return score
 
-    def of_settings(self, candidates: Sequence[Sequence[tuple[str, Run]]]) -> list[Score | CandidateError]:
+    def of_settings(
+        self, candidates: Sequence[Sequence[tuple[str, Run]]], references: Iterable[Reference] | None = None
+    ) -> list[Score | CandidateError]:
         """Scores of candidates that run in several settings each, for each that of its worst one.
 
         The samples are read once. A candidate that cannot be run gets what it failed by in place of a score.
 
         Args:
             candidates: What runs each of them in each setting, behind the setting's name.
+            references: Other samples than :attr:`references`.
         """
         spread = self._judged_by_variance()
         tallies = [[_Tally(self.metric, spread, self.meaning, self.by_margins) for _ in runs] for runs in candidates]
@@ -196,7 +214,7 @@ class Scorer:
                 failed[number] = error
                 return None
 
-        for reference in self.references:
+        for reference in self.references if references is None else references:
             for number, runs in enumerate(candidates):
                 for tally, (_, run) in zip(tallies[number], runs, strict=True):
                     unless_failed(number, functools.partial(_add, tally, reference, run))

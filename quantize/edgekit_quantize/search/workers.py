@@ -6,7 +6,7 @@ What is handed over goes through :mod:`pickle`: the judge with the kept samples,
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
 from dataclasses import dataclass, replace
 
@@ -17,8 +17,9 @@ from edgekit.errors import EdgeKitError, InputError, InternalError
 from edgekit.model import PROTOBUF_LIMIT, Model
 from edgekit.quantizer import CandidateError, has_others, others_of, timed_of
 from edgekit.target import Runner
+from edgekit_quantize.calibration.references import Reference
 from edgekit_quantize.graph.session import SessionRunner
-from edgekit_quantize.search.scoring import Run, Score, Scorer, worst_of
+from edgekit_quantize.search.scoring import Run, Score, Scorer, with_more, worst_of
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,9 @@ class Judge:
         """Scores of candidates that are open, where they are timed."""
         found = self.scorer.of_settings([_named([timed_of(runner)]) for runner in opened])
         return [
-            replace(score, complete=not has_others(runner)) if isinstance(score, Score) else score
+            replace(score, complete=not (has_others(runner) or self._needs_more(score)))
+            if isinstance(score, Score)
+            else score
             for score, runner in zip(found, opened, strict=True)
         ]
 
@@ -52,15 +55,40 @@ class Judge:
         """The score of a candidate that is open, in the worst of all its settings."""
         return self.scorer.of_settings([_named([timed_of(opened), *others_of(opened)])])[0]
 
-    def completed(self, candidate: Model, score: Score, still_open: Runner | None = None) -> Score | CandidateError:
-        """Open a candidate again unless it is, for its score in the missing settings, and give that of the worst."""
+    def completed(
+        self,
+        candidate: Model,
+        score: Score,
+        still_open: Runner | None = None,
+        left_out: Callable[[], Iterable[Reference]] | None = None,
+    ) -> Score | CandidateError:
+        """The worst of a candidate's scores, where it is timed and in the other settings.
+
+        Where it is timed, little that is counted is counted on more samples, so that the one of many candidates that
+        holds the budget does not do so by luck.
+
+        Args:
+            candidate: It is opened again unless it is open.
+            score: The one where it is timed.
+            still_open: What executes it.
+            left_out: Gives samples that were not kept, with the float model's answers.
+        """
         try:
             opened = self.open(candidate) if still_open is None else still_open
+            known = [score]
+            if left_out is not None and self._needs_more(score):
+                (more,) = self.scorer.of_settings([_named([timed_of(opened)])], left_out())
+                if isinstance(more, CandidateError):
+                    return more
+                known = [with_more(score, more)]
             others = others_of(opened)
-            found = self.scorer.of_settings([_named(others)])[0] if others else score
+            found = self.scorer.of_settings([_named(others)])[0] if others else known[0]
         except CandidateError as error:
             return error
-        return worst_of([score, found]) if isinstance(found, Score) else found
+        return worst_of([*known, found]) if isinstance(found, Score) else found
+
+    def _needs_more(self, score: Score) -> bool:
+        return score.is_of_few and self.scorer.references.left_out > 0
 
 
 def _named(runners: Sequence[Runner]) -> list[tuple[str, Run]]:

@@ -102,3 +102,27 @@ def test_the_more_of_the_samples_are_taken() -> None:
 
     assert odd == 1
     assert [answer.label for answer in apart.answers()] == [1, 3]
+
+
+def test_samples_that_are_left_out_are_read_again() -> None:
+    found = _noted(1, 330, again=True)
+
+    assert found.left_out == 7
+    assert [int(feeds["x"][0]) for feeds in found.feeds_left_out()] == [1, 2, 3, 5, 6, 7, 9]
+    assert _noted(1, 330, again=False).left_out == 0
+    assert not [*_noted(1, 330, again=False).feeds_left_out()]
+
+
+def test_of_many_that_are_left_out_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(references, "MOST_LEFT_OUT", 4)
+
+    found = [int(feeds["x"][0]) for feeds in _noted(1, 330, again=True).feeds_left_out()]
+
+    assert len(set(found)) == 4
+    assert set(found) < {1, 2, 3, 5, 6, 7, 9}
+
+
+def test_those_in_between_are_not_left_out() -> None:
+    apart, _ = _noted(1, 330, again=True).every_other()
+
+    assert apart.left_out == 0

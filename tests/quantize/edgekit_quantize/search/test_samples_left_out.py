@@ -1,0 +1,105 @@
+"""A candidate that would ship is judged by samples that had no room, where little is counted on the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from edgekit.model import Model
+from edgekit.quantizer import CandidateError
+from edgekit_quantize.calibration import references
+from edgekit_quantize.calibration.references import Feeds, Reference, References
+from edgekit_quantize.search.bench import Bench
+from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, Scorer
+from edgekit_quantize.search.search import Outcome, StoredCosts, search
+from edgekit_quantize.search.workers import Judge
+from edgekit_quantize.settings import Settings
+from edgekit_quantize.writing.written import Written
+from tests.quantize.edgekit_quantize.search.test_search import CLOCK, FLOAT_SIZE, CostsAsTold, Slow, _model
+
+SAMPLES = 10
+
+
+@dataclass
+class WrongFrom(Slow):
+    """Decides for another class from a sample on, or ends there."""
+
+    first: int = SAMPLES
+    ends: bool = False
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        CLOCK.seconds += self.seconds
+        if feeds["x"][0, 1] >= self.first:
+            if self.ends:
+                raise CandidateError("cannot be run: no kernel")
+            return {"y": -feeds["x"]}
+        return {"y": feeds["x"]}
+
+
+def _feeds() -> Iterator[Feeds]:
+    for number in range(SAMPLES):
+        yield {"x": np.array([[100, number]], np.float32)}
+
+
+def _chosen(fast: WrongFrom, metric: str, max_drop: float = 0.3) -> Outcome:
+    kept = References(SAMPLES, _feeds)
+    for feeds in _feeds():
+        kept.offer(Reference(feeds, {"y": feeds["x"]}))
+    assert len(kept) == 2
+    candidates = {"fast": fast, "slower": Slow(1e-3, 0.0)}
+    models = {name: _model(runner.size) for name, runner in candidates.items()}
+    runners = {id(models[name]): runner for name, runner in candidates.items()}
+    settings = {name: Settings(block=number) for number, name in enumerate(candidates)}
+    judge = Judge(Scorer(kept, metric, 1.0), lambda model: runners[id(model.graph_model)])
+
+    def left_out() -> Iterator[Reference]:
+        return (Reference(feeds, {"y": feeds["x"]}) for feeds in kept.feeds_left_out())
+
+    bench = Bench(judge, Model(_model(FLOAT_SIZE)), Slow(2e-3, 0), left_out, clock=CLOCK)
+    return search(
+        bench,
+        settings,
+        lambda of, keep_float, adaptive: Written([*models.values()][of.block], []),
+        CostsAsTold({}, StoredCosts({}, {})),
+        max_drop,
+        auto=True,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _room_for_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(references, "KEPT_BYTES", 2 * 8)  # of outputs; inputs are read again
+    monkeypatch.setattr(references, "LEAST_KEPT", 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "best", "kept"),
+    [(8, "fast", 0.8), (7, "fast", 0.7), (6, "slower", 0.6)],  # samples 0 and 5 have room
+)
+def test_decisions_are_counted_on_all_samples(first: int, best: str, kept: float) -> None:
+    outcome = _chosen(WrongFrom(5e-4, 0.0, first=first), AGREEMENT)
+
+    assert outcome.best is not None
+    assert outcome.best.name == best
+    (fast,) = (trial for trial in outcome.curve if trial.name == "fast")
+    assert fast.score.value == pytest.approx(kept)
+    assert fast.score.count == SAMPLES
+    assert fast.score.in_settings == {"a test": pytest.approx(kept)}
+
+
+def test_what_is_explained_is_known_of_the_kept_samples() -> None:
+    outcome = _chosen(WrongFrom(5e-4, 0.0, first=6), EXPLAINED)
+
+    assert outcome.best is not None
+    assert outcome.best.name == "fast"
+    assert outcome.best.score.value == 1
+
+
+def test_a_candidate_that_ends_on_one_of_them_is_left_out() -> None:
+    outcome = _chosen(WrongFrom(5e-4, 0.0, first=6, ends=True), AGREEMENT)
+
+    assert [trial.name for trial in outcome.held] == ["slower"]
+    assert outcome.failed == {"fast": "cannot be run: no kernel"}
