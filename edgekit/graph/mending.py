@@ -10,9 +10,32 @@ import onnx
 
 from edgekit.graph.ir_version import INITIALIZERS_ALONE
 from edgekit.graph.node_order import read_names, sort_nodes
+from edgekit.graph.onnx_file import STANDARD_DOMAINS
 from edgekit.graph.vetting import nodes_inside, written_nodes
 
 GRAPH_NAME = "graph"
+
+
+def name_standard_domain(proto: onnx.ModelProto) -> bool:
+    """Writes the domain ``ai.onnx`` as the empty name, which means the same and is all that ONNX's checker knows.
+
+    Of several versions the last one counts, as in ONNX Runtime.
+
+    Returns:
+        Whether there was such a domain, or more than one version.
+    """
+    changed = False
+    for imports in (proto.opset_import, *(function.opset_import for function in proto.functions)):
+        standard = [opset for opset in imports if opset.domain in STANDARD_DOMAINS]
+        for opset in standard[:-1]:
+            imports.remove(opset)
+        changed |= len(standard) > 1 or any(opset.domain for opset in standard)
+        for opset in standard[-1:]:
+            opset.domain = ""
+    for node in nodes_inside(written_nodes(proto)):
+        if node.domain in STANDARD_DOMAINS:
+            node.domain = ""
+    return changed
 
 
 def mend(proto: onnx.ModelProto) -> list[str]:

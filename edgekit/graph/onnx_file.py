@@ -33,7 +33,8 @@ _IR_VERSION_TAG = 0x08
 
 _NAME_BYTES, _PATH_BYTES = 255, 4096
 """What Linux, macOS and Windows allow at most, or less."""
-_STANDARD_DOMAINS = ("", "ai.onnx")
+STANDARD_DOMAINS = ("", "ai.onnx")
+"""Names of the domain of the standard operators; both mean the same."""
 
 
 def read_proto(path: Path) -> onnx.ModelProto:
@@ -99,8 +100,8 @@ def check_versions(proto: onnx.ModelProto, path: Path) -> None:
             hint="update the onnx package",
         )
     newest = onnx.defs.onnx_opset_version()
-    version = next((opset.version for opset in proto.opset_import if opset.domain in _STANDARD_DOMAINS), None)
-    if version is None and any(node.domain in _STANDARD_DOMAINS for node in proto.graph.node):
+    version = next((opset.version for opset in proto.opset_import if opset.domain in STANDARD_DOMAINS), None)
+    if version is None and any(node.domain in STANDARD_DOMAINS for node in proto.graph.node):
         raise InputError(
             "does not say which version of the standard operators it uses",
             subject=path,

@@ -24,7 +24,7 @@ from edgekit.graph.input_notes import read_notes
 from edgekit.graph.ir_version import INITIALIZERS_ALONE, mark_loadable, newest_ir_version
 from edgekit.graph.long_lists import put_back, take_long_lists
 from edgekit.graph.loop_states import forget_first_sizes
-from edgekit.graph.mending import mend, write_out_defaults
+from edgekit.graph.mending import mend, name_standard_domain, write_out_defaults
 from edgekit.graph.negative_axes import with_positive_axes
 from edgekit.graph.onnx_file import (
     check_features,
@@ -84,6 +84,7 @@ class Load(Stage[Path]):
 
     def _loaded(self, given: Path) -> StageResult:
         proto = read_proto(given)
+        renamed = name_standard_domain(proto)
         check_depth(proto, given)
         check_expansion(proto, given)
         check_equations(proto, given)
@@ -99,7 +100,7 @@ class Load(Stage[Path]):
             )
         mended = mend(proto)
         check_texts(proto, given)
-        changed = write_out_defaults(proto) or bool(mended)
+        changed = write_out_defaults(proto) or renamed or bool(mended)
         scores = without_maps(proto, given)
         model = Model(_graph_model(proto, given), source=given)
         mark_loadable(model.graph_model)

@@ -252,6 +252,26 @@ def test_a_format_from_the_future(onnx_file: WriteOnnx) -> None:
     )
 
 
+@pytest.mark.parametrize("domains", [["ai.onnx"], ["", "ai.onnx"], ["ai.onnx", ""]])
+def test_both_names_of_the_standard_operators(onnx_file: WriteOnnx, domains: list[str]) -> None:
+    path = onnx_file(RELU)
+    proto = onnx.load(path)
+    for node in proto.graph.node:
+        node.domain = domains[-1]
+    del proto.opset_import[:]
+    versions = [9, 17][-len(domains) :]
+    proto.opset_import.extend(map(onnx.helper.make_opsetid, domains, versions))
+    onnx.save(proto, path)
+
+    loaded = Load()(path)
+
+    assert loaded.record["opset"] == 17
+    found = loaded.model.proto()
+    assert [(opset.domain, opset.version) for opset in found.opset_import] == [("", 17)]
+    x = np.array([[-1, 0, 1, 2]], np.float32)
+    np.testing.assert_array_equal(run(found, x=x), run(path, x=x))
+
+
 def test_an_operator_that_the_opset_lacks(onnx_file: WriteOnnx) -> None:
     path = onnx_file("g (float[1, 4] x) => (float[1, 4] y) { [n0] y = Gelu(x) }", opset=17)
     assert refusal(path) == (
