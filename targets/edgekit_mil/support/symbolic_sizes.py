@@ -83,6 +83,8 @@ def elements_of(op_type: str, inputs: Sequence[Value | None], attributes: Mappin
     if rule is None or not any(value is not None and value.elements is not None for value in inputs):
         return None
     known = [known_elements(value) for value in inputs if value is not None]
+    if op_type == "Slice" and "starts" in attributes:  # before operator set 10
+        known += [np.asarray(attributes[bound], object) for bound in ("starts", "ends")]
     arrays = [array for array in known if array is not None]
     if len(arrays) < len(known) or arrays[0].size > MOST_ELEMENTS.get(op_type, arrays[0].size):
         return None

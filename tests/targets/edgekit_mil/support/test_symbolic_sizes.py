@@ -32,3 +32,16 @@ def test_gather_takes_from_the_first_axis_where_it_names_none():
     taken = elements_of("Gather", [sizes, constant(np.array(1))], {})
     assert taken is not None
     assert taken.item() is symbol
+
+
+@pytest.mark.parametrize(
+    "bounds", [{"inputs": [np.array([1]), np.array([2])]}, {"attributes": {"starts": (1,), "ends": (2,)}}]
+)
+def test_slice_takes_bounds_as_inputs_and_as_attributes_as_before_operator_set_10(bounds):
+    symbol = get_new_symbol()
+    with Function({"x": mb.placeholder(shape=(2,))}, ct.target.iOS18) as function:
+        sizes = Value(ir.DataType.INT64, variable=function.inputs["x"], elements=np.array([3, symbol], object))
+    inputs = [sizes, *map(constant, bounds.get("inputs", ()))]
+    sliced = elements_of("Slice", inputs, bounds.get("attributes", {}))
+    assert sliced is not None
+    assert sliced.tolist() == [symbol]
