@@ -13,6 +13,7 @@ from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.original import original_of
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare, meaning_on, ranked_on
 from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, class_output
+from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.recorded import Recording, check_export
 from edgekit.comparison.yes_or_no import yes_or_no_outputs
 from edgekit.data.sampled_shapes import sampled_shapes
@@ -256,7 +257,8 @@ def _against_original(bundle: Bundle, runner: Runner, samples: Samples, original
     names = tuple(spec.name for spec in original.returned_outputs)
     meaning = meaning_on(samples, reference, original)
     ranked = ranked_on(samples, reference, original, kind)
-    outputs, task = compare(samples, reference, runner, names, step, meaning, ranked, yes_or_no_outputs(original))
+    decided, quantized = yes_or_no_outputs(original), quantized_outputs(original)
+    outputs, task = compare(samples, reference, runner, names, step, meaning, ranked, decided, quantized)
     accuracy = Accuracy(
         executed_by=runner.executed_by,
         reference=reference.executed_by,

@@ -1,9 +1,9 @@
 """What accuracy is asked of a built model, and whether it has it.
 
 The built model's outputs are compared with those of the original float model. A float32 build tests the conversion:
-every floating-point output needs 50 dB SQNR on every sample, and all other outputs are equal, but for pictures of 8-bit
-integers, which may differ by one count in 1 % of their elements. One rule holds for whatever was built in less, half
-precision or integers. An output passes
+every floating-point output needs 50 dB SQNR on every sample, and all other outputs are equal, but for pictures and
+quantized numbers of 8 bits, which may differ by one count in 1 % of their elements. One rule holds for whatever was
+built in less, half precision or integers. An output passes
 
 - by the labels, where the samples have some and it tells the class: the share found may fall by ``max_drop`` (1 %);
 - by what it tells, where that is known and the samples hold 20 of it or more
@@ -31,9 +31,9 @@ over all samples of others, and never less than 10 dB. Only where all samples of
 20 dB that are asked of other builds may a single one be below that: one logit near zero may be as far off as a large
 one. A file that multiplies integers rounds at every layer, and a heat map of 8 bits has several greatest values: where
 its executions agree over all samples on less, that less :data:`SELF_MARGIN_DB` takes the place of the 20 dB, and never
-less than 10; of pictures of 8-bit integers that is asked, too, and 20 dB at least. Of integers twice the share that
-differs between executions of the original may differ in a float32 build, and 5 % at most: what is cut to an integer
-changes by one where rounding does. Rows by falling score are compared wherever they stand
+less than 10; of pictures and quantized numbers of 8 bits that is asked, too, and 20 dB at least. Of integers twice the
+share that differs between executions of the original may differ in a float32 build, and 5 % at most: what is cut to an
+integer changes by one where rounding does. Rows by falling score are compared wherever they stand
 (:mod:`edgekit.comparison.ranked`).
 """
 
@@ -317,8 +317,7 @@ class Accuracy:
             return []
         labelled = self.task is not None and self.task.output == output.name and self.floors.max_drop is not None
         judged_by_labels = labelled and not self.floors.asked
-        follows = output.agreement is not None and output.sqnr_db is not None and output.sqnr_db >= DECISION_DB
-        enough = not self.floors.asked and follows and (output.agreement or 0.0) >= self.floors.agreement
+        enough = self._decides_the_same(output, output.sqnr_db)
         missed = self._missed_signal(output)
         if judged_by_labels or enough or missed is None:
             return []
@@ -326,6 +325,12 @@ class Accuracy:
             "" if output.agreement is None or self.floors.asked else f", and {_changed(output, self.floors.agreement)}"
         )
         return [f"{subject}: {missed}{agreement}"]
+
+    def _decides_the_same(self, output: OutputAccuracy, pooled_db: float) -> bool:
+        """Whether the decisions of a reduced build stay, and its numbers follow the original's at all."""
+        if output.agreement is None or self.floors.agreement is None or self.floors.asked:
+            return False
+        return pooled_db >= DECISION_DB and output.agreement >= self.floors.agreement
 
     def _missed_signal(self, output: OutputAccuracy) -> str | None:
         """How far the signal of a reduced build is from its floors; None where it reaches them."""
@@ -350,7 +355,7 @@ class Accuracy:
                 pooled = math.inf if self.floors.asked else self.pooled_agreement_db.get(output.name, math.inf)
                 if output.picture_db >= max(pooled - SELF_MARGIN_DB, SQNR_FLOOR_DB[Kind.FLOAT16]):
                     return []
-            elif output.picture_db >= self.floors.sqnr_db:
+            elif output.picture_db >= self.floors.sqnr_db or self._decides_the_same(output, output.picture_db):
                 return []
             return [
                 f"{subject}: {loss_text(output.mismatch)} of the elements differ, "
@@ -415,6 +420,7 @@ def compare(
     meaning: Meaning | None = None,
     ranked: RankedRows | None = None,
     yes_or_no: Collection[str] = (),
+    quantized: Collection[str] = (),
 ) -> tuple[tuple[OutputAccuracy, ...], TaskAccuracy | None]:
     """Runs both models on all samples; to models with states, they are the steps of one sequence.
 
@@ -427,6 +433,7 @@ def compare(
         meaning: Gathers what the outputs tell; see :func:`meaning_on`.
         ranked: Puts rows where the original has the same ones; see :func:`ranked_on`.
         yes_or_no: The outputs in which every entry decides; see :mod:`edgekit.comparison.yes_or_no`.
+        quantized: The outputs of quantized numbers; see :mod:`edgekit.comparison.quantized_outputs`.
 
     Returns:
         One accuracy an output, and the share of labels found where the samples have labels and an output tells the
@@ -438,7 +445,8 @@ def compare(
         edgekit.errors.InputError: A sample cannot be read, or its label is no class.
     """
     rows = () if ranked is None else ranked.outputs
-    comparison = Comparison(outputs, {**dict.fromkeys(yes_or_no, DecidedBy.CROSSING), **dict.fromkeys(rows)})
+    deciding = {**dict.fromkeys(yes_or_no, DecidedBy.CROSSING), **dict.fromkeys(rows)}
+    comparison = Comparison(outputs, deciding, quantized)
     restart(original)
     restart(built)
     counts: tuple[LabelCount, LabelCount] | None = None

@@ -8,14 +8,16 @@ conditioning, and no conversion can be asked for more (N. J. Higham, Accuracy an
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from edgekit.comparison.accuracy import compare
 from edgekit.comparison.metrics import json_number
+from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.ranked import RankedRows
 from edgekit.data.samples import Samples
 from edgekit.execution.recurrence import Original, reference_of, restart
@@ -34,7 +36,7 @@ class Conditioning:
     sqnr_db: Mapping[str, float] = field(default_factory=dict)
     """The least of any sample and any two executions, of floating-point outputs."""
     pooled_db: Mapping[str, float] = field(default_factory=dict)
-    """The least of any two executions over all samples, of floating-point outputs and pictures of 8-bit integers."""
+    """The least of any two executions over all samples, of floats, and of pictures and quantized numbers of 8 bits."""
     mismatch: Mapping[str, float] = field(default_factory=dict)
     """The greatest share of unequal elements, of other outputs."""
     lost_rows: float = 0.0
@@ -75,11 +77,14 @@ def conditioning(original: Model, samples: Samples, ranked: RankedRows | None = 
     """
     names = tuple(output.name for output in original.returned_outputs)
     reference = reference_of(original)
-    found = _agreement(samples, reference, reference_of(original, fast=True), names, ranked)
+    agreement = functools.partial(
+        _agreement, samples, reference, names=names, ranked=ranked, quantized=quantized_outputs(original)
+    )
+    found = agreement(reference_of(original, fast=True))
     for seed in range(PERTURBATIONS):
         moved = perturbed_weights(original, seed) if original.weight_bytes <= LARGEST_BYTES else original
         try:
-            found = found.joined(_agreement(samples, reference, _Moved(reference_of(moved), seed), names, ranked))
+            found = found.joined(agreement(_Moved(reference_of(moved), seed)))
         except NotRunnableError:  # a size that is computed from what was moved
             continue
     return found
@@ -109,9 +114,10 @@ def _agreement(
     other: Original | _Moved,
     names: tuple[str, ...],
     ranked: RankedRows | None,
+    quantized: Collection[str],
 ) -> Conditioning:
     rows = None if ranked is None else ranked.anew()
-    outputs, _ = compare(samples, reference, other, names, ranked=rows)
+    outputs, _ = compare(samples, reference, other, names, ranked=rows, quantized=quantized)
     lost = None if rows is None else rows.result()
     return Conditioning(
         {output.name: output.worst_sample_db for output in outputs if output.worst_sample_db is not None},

@@ -7,7 +7,7 @@ Outputs arrive sample by sample and are not kept. The signal-to-quantization-noi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -25,7 +25,7 @@ TYPICAL_SHARE = 0.1
 """What of an average sample's power a sample's noise is held against where the sample itself has less."""
 
 PICTURE_RANK = 3
-"""Outputs of 8-bit integers with this many axes or more are pictures, with brightness for values."""
+"""Outputs of 8-bit integers with this many axes or more are taken for pictures, with brightness for values."""
 
 CROSSING = 0.5
 """The probability from which on the answer is yes."""
@@ -74,7 +74,7 @@ class OutputAccuracy:
     """The least SQNR of a sample, whose noise is held against its own power or :data:`TYPICAL_SHARE` of an average
     one's, whichever is more; None for other than floats."""
     picture_db: float | None
-    """SQNR over all samples of 8-bit integers that are pictures; None for others."""
+    """SQNR over all samples of 8-bit integers that are pictures or quantized numbers; None for others."""
     cosine: float | None
     agreement: float | None
     """The share of positions at which the largest entry of the last axis is the same one, or of yes or no, whichever is
@@ -117,11 +117,13 @@ class OutputComparison:
     Args:
         name: The output.
         decided_by: What decides, as far as its shape allows; None where nothing does.
+        quantized: Whether its 8-bit integers are numbers that were quantized, and not labels, say.
     """
 
-    def __init__(self, name: str, decided_by: DecidedBy | None = DecidedBy.LARGEST) -> None:
+    def __init__(self, name: str, decided_by: DecidedBy | None = DecidedBy.LARGEST, *, quantized: bool = False) -> None:
         self._name = name
         self._decided_by = decided_by
+        self._quantized = quantized
         self._samples = 0
         self._elements = 0
         self._mismatches = 0
@@ -187,7 +189,8 @@ class OutputComparison:
         )
 
     def _compare_decisions(self, reference: np.ndarray, built: np.ndarray) -> None:
-        may_decide = reference.dtype.kind == "f" and 1 <= reference.ndim <= LARGEST_RANK_WITH_CLASSES
+        are_scores = reference.dtype.kind == "f" or self._quantized
+        may_decide = are_scores and 1 <= reference.ndim <= LARGEST_RANK_WITH_CLASSES
         if may_decide and self._decided_by is DecidedBy.CROSSING:
             np.add.at(self._answers, ((reference > CROSSING).astype(int), (built > CROSSING).astype(int)), 1)
         elif may_decide and self._decided_by is DecidedBy.LARGEST and reference.shape[-1] > 1:
@@ -237,7 +240,7 @@ class OutputComparison:
             greater, less = np.maximum(reference, built), np.minimum(reference, built)
             error = greater.astype(np.float64) - less.astype(np.float64)
             self._note_error(error)
-            if reference.dtype.itemsize == 1 and reference.ndim >= PICTURE_RANK:
+            if reference.dtype.itemsize == 1 and (self._quantized or reference.ndim >= PICTURE_RANK):
                 wide = reference.astype(np.float64)
                 self._powers.append((float(np.square(wide).sum()), float(np.square(error).sum())))
 
@@ -280,11 +283,20 @@ class Comparison:
     Args:
         names: The original's outputs, in order.
         decided_by: What decides in those where it is not the largest entry of the last axis.
+        quantized: Those whose 8-bit integers are numbers that were quantized.
     """
 
-    def __init__(self, names: tuple[str, ...], decided_by: Mapping[str, DecidedBy | None] | None = None) -> None:
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        decided_by: Mapping[str, DecidedBy | None] | None = None,
+        quantized: Collection[str] = (),
+    ) -> None:
         known = decided_by or {}
-        self._outputs = {name: OutputComparison(name, known.get(name, DecidedBy.LARGEST)) for name in names}
+        self._outputs = {
+            name: OutputComparison(name, known.get(name, DecidedBy.LARGEST), quantized=name in quantized)
+            for name in names
+        }
 
     def add(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> None:
         """Compares the outputs for one more sample.
@@ -381,11 +393,14 @@ class LabelCount:
 def class_output(outputs: Arrays) -> str | None:
     """The output that tells a sample's class: the first that holds one score a class, else one class number.
 
-    Scores are floats along the only axis that is longer than one; a class number is a single integer.
+    Scores are floats, or else 8-bit integers, along the only axis that is longer than one; a class number is a single
+    integer.
     """
-    for name, array in outputs.items():
-        if array.dtype.kind == "f" and array.size > 1 and max(array.shape) == array.size:
-            return name
+    vectors = [(name, each.dtype) for name, each in outputs.items() if 1 < each.size == max(each.shape)]
+    floats = [name for name, dtype in vectors if dtype.kind == "f"]
+    narrow = [name for name, dtype in vectors if dtype.kind in "iu" and dtype.itemsize == 1]
+    if floats or narrow:
+        return (floats or narrow)[0]
     for name, array in outputs.items():
         if array.dtype.kind in "iu" and array.size == 1:
             return name

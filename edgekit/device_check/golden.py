@@ -92,6 +92,8 @@ def _floor(output: OutputAccuracy, kind: Kind, accuracy: Accuracy) -> dict[str, 
         max_mismatch = 1.0  # nothing on these inputs tells one device from another
     elif output.sqnr_db is None:
         max_mismatch = accuracy.integer_floor(output) if exact else min(1.0, output.mismatch + MAX_DISAGREEMENT)
+        if output.mismatch > max_mismatch:  # by a count, where numbers are quantized
+            max_mismatch = min(1.0, output.mismatch + MAX_DISAGREEMENT)
     elif exact:
         floor_db = min(MOST_ASKED_DB, accuracy.float_floor(output.name))
     else:

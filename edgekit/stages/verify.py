@@ -22,6 +22,7 @@ from edgekit.comparison.bounded import ROUNDING, bounded_outputs
 from edgekit.comparison.conditioning import conditioning
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.metrics import OtherFormError, json_number
+from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.ranked import FEW_LOST, RankedRows
 from edgekit.comparison.recorded import ExportCheck, check_export
 from edgekit.comparison.yes_or_no import yes_or_no_outputs
@@ -196,7 +197,15 @@ class Verify(Stage[Built]):
         try:
             ranked = ranked_on(samples, reference, self._original, given.kind)
             outputs, task = compare(
-                samples, reference, runner, names, self._progress, meaning, ranked, yes_or_no_outputs(self._original)
+                samples,
+                reference,
+                runner,
+                names,
+                self._progress,
+                meaning,
+                ranked,
+                yes_or_no_outputs(self._original),
+                quantized_outputs(self._original),
             )
         except OtherFormError as error:  # how long an output is may depend on what the model computes
             raise InaccurateError(

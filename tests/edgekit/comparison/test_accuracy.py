@@ -113,6 +113,14 @@ def test_so_are_pictures_of_8_bit_integers(db: float, own: float | None, holds: 
     assert (found.shortfalls() == []) is holds
 
 
+def test_quantized_scores_may_decide_the_same() -> None:
+    scores = replace(CLASSES, picture_db=12.0, mismatch=0.9, max_abs_error=15.0, agreement=0.96, decisions=50)
+    assert shortfalls(Kind.QUANTIZED, scores) == []
+    assert len(shortfalls(Kind.QUANTIZED, replace(scores, agreement=0.94))) == 1
+    assert len(shortfalls(Kind.QUANTIZED, replace(scores, picture_db=2.9))) == 1
+    assert len(shortfalls(Kind.FLOAT32, scores)) == 1
+
+
 def test_pictures_may_differ_by_one_count() -> None:
     picture = replace(CLASSES, picture_db=60.0, mismatch=0.004, max_abs_error=1.0)
     assert shortfalls(Kind.FLOAT32, picture) == []

@@ -250,6 +250,9 @@ class TestLabels:
         ({"class": np.zeros(1, np.int64), "scores": np.zeros((1, 5, 1, 1), np.float32)}, "scores"),
         ({"class": np.zeros(1, np.int64), "map": np.zeros((2, 2), np.float32)}, "class"),
         ({"map": np.zeros((2, 2), np.float32), "one": np.zeros(1, np.float32)}, None),
+        ({"scores": np.zeros((1, 5), np.int8)}, "scores"),
+        ({"places": np.zeros((1, 5), np.int8), "scores": np.zeros((1, 5), np.float32)}, "scores"),
+        ({"places": np.zeros((1, 5), np.int64), "class": np.zeros(1, np.int64)}, "class"),
     ],
 )
 def test_the_output_that_tells_the_class(outputs: dict[str, np.ndarray], expected: str | None) -> None:

@@ -74,6 +74,14 @@ def test_a_quantized_build_has_to_stay_as_accurate_as_here(
     assert 0.05 < mismatch["max_mismatch"] <= 1
 
 
+def test_integers_may_differ_on_the_device_where_they_differ_here(
+    golden: Callable[..., tuple[dict[str, Any], Path]],
+) -> None:
+    record, _ = golden(Kind.FLOAT32, 11.0)
+    (_, mismatch) = record["outputs"]
+    assert 0.05 < mismatch["max_mismatch"] <= 1
+
+
 @pytest.mark.parametrize(
     ("by_place", "asked"),
     [(140.0, 25.0), (28.0, 22.0), (8.0, 3.0), (2.0, 2.0)],  # less 6 dB, or half of the power
