@@ -26,7 +26,7 @@ def words_of(node: ir.Node) -> list[str] | None:
     """
     operator = (node.op_type, node.domain)
     if operator in _TABLES:
-        table = _table(node)
+        table = table_of(node)
         if table is None:
             return None
         keys, values, other = table
@@ -43,7 +43,7 @@ def words_of(node: ir.Node) -> list[str] | None:
 
 def gives_texts(node: ir.Node) -> bool:
     """Whether a node that looks texts up gives texts in their place."""
-    table = _table(node) if (node.op_type, node.domain) in _TABLES else None
+    table = table_of(node) if (node.op_type, node.domain) in _TABLES else None
     return table is not None and table[1].dtype == np.object_
 
 
@@ -108,7 +108,7 @@ def _list_numbers(node: ir.Node, texts: str, ints: str, numbers: Mapping[str, in
 
 
 def _values_by_number(node: ir.Node, numbers: Mapping[str, int]) -> np.ndarray:
-    table = _table(node)
+    table = table_of(node)
     assert table is not None
     keys, values, other = table
     if values.dtype == np.object_:
@@ -118,7 +118,7 @@ def _values_by_number(node: ir.Node, numbers: Mapping[str, int]) -> np.ndarray:
     return found
 
 
-def _table(node: ir.Node) -> tuple[list[str], np.ndarray, object] | None:
+def table_of(node: ir.Node) -> tuple[list[str], np.ndarray, object] | None:
     """The texts that a node looks for, each once, their values, and the value of any other text."""
     attributes = node.attributes
     if "classes_strings" in attributes:  # the first version of LabelEncoder, whose values are places

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
 from edgekit.graph.label_tables import default, entries
+from edgekit.graph.number_lookup import equal, looked_up
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import typed
 from edgekit.rewrites.ml_scores import DOMAIN, F, width
@@ -83,7 +84,7 @@ class Imputer(Rewrite):
         else:
             values = np.asarray(node.attributes.get_floats("imputed_value_floats", ()), np.float32)
             gap = F(node.attributes.get_float("replaced_value_float", 0.0))
-            missing = build("IsNaN", x) if np.isnan(gap) else _equal(build, x, gap)
+            missing = build("IsNaN", x) if np.isnan(gap) else equal(build, x, gap)
         if not values.size:
             raise InapplicableError("it has no values to put in place of missing ones")
         return [build("Where", missing, values, x)]
@@ -169,22 +170,7 @@ class LabelEncoder(Rewrite):
         own = keys.astype(x.dtype.numpy())
         if len(np.unique(own)) != len(own) or (own.dtype.kind == "f" and np.isnan(own).any()):
             raise InapplicableError("it has a key twice, or NaN as a key")
-        rank = x.shape.rank()
-        hits = build.cast(_equal(build, build.unsqueeze(x, [rank]), own), ir.DataType.FLOAT)
-        best = build.reduce("ReduceMax", hits, [rank], keepdims=False)
-        place = build.places_of_greatest(hits, rank)
-        last = np.int64(len(own))
-        known = build("Greater", best, F(0))
-        table = np.append(values, np.asarray(default(node, values), values.dtype))
-        return [build("Gather", table, build("Where", known, place, last), axis=0)]
-
-
-def _equal(build: NodeBuilder, x: ir.Value, numbers: np.ndarray | np.generic) -> ir.Value:
-    """Whether numbers are equal, which old versions of the operator tell of integers only."""
-    if build.opset >= 11 or numbers.dtype.kind in "iub":
-        return build("Equal", x, numbers)
-    apart = build("Or", build("Less", x, numbers), build("Greater", x, numbers))
-    return build("Not", build("Or", apart, build("IsNaN", x)))
+        return [looked_up(build, x, own, values, default(node, values))]
 
 
 def _table(node: ir.Node, name: str) -> np.ndarray:

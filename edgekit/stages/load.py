@@ -21,6 +21,7 @@ from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.graph.class_labels import Classes, with_labels_as_numbers, with_labels_as_texts, without_maps
 from edgekit.graph.inlining import inline_functions
 from edgekit.graph.input_notes import read_notes
+from edgekit.graph.integer_texts import with_integers_looked_up
 from edgekit.graph.ir_version import INITIALIZERS_ALONE, mark_loadable, newest_ir_version
 from edgekit.graph.long_lists import put_back, take_long_lists
 from edgekit.graph.loop_states import forget_first_sizes
@@ -120,7 +121,7 @@ class Load(Stage[Path]):
         forget_first_sizes(model.graph_model)
         model = with_positive_axes(model)
         model, stale = read_notes(model)
-        model, labels = _with_numbers(model)
+        model, labels = _with_numbers(_with_integers(model))
         classes = Classes(scores, labels)
         model = replace(
             model,
@@ -180,6 +181,17 @@ def _graph_model(proto: onnx.ModelProto, path: Path) -> ir.Model:
                     inside = ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name)
                     node.attributes.add(ir.AttrTensor(attribute.name, inside))
     return graph_model
+
+
+def _with_integers(model: Model) -> Model:
+    """The model without texts that only write integers out; as it was where that is not proven."""
+    changed = with_integers_looked_up(model)
+    if changed is model:
+        return model
+    try:
+        return model if Equivalence(model).difference(changed) is not None else changed
+    except NotRunnableError:
+        return model
 
 
 def _with_numbers(model: Model) -> tuple[Model, dict[str, tuple[str, ...]]]:

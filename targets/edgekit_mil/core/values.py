@@ -78,12 +78,18 @@ def to_carrier(array: np.ndarray, dtype: ir.DataType) -> np.ndarray:
     if name == "bool":
         return np.asarray(array, np.bool_)
     array = np.asarray(array)
-    if array.size and array.dtype.itemsize >= 4 and array.dtype != np.int32:
+    if is_beyond_int32(array):
         low, high = int(array.min()), int(array.max())
-        if low < INT32_RANGE[0] or high > INT32_RANGE[1]:
-            worst = low if low < INT32_RANGE[0] else high
-            raise Unsupported(f"the {dtype.name.lower()} constant {worst} does not fit int32, Core ML's widest integer")
+        worst = low if low < INT32_RANGE[0] else high
+        raise Unsupported(f"the {dtype.name.lower()} constant {worst} does not fit int32, Core ML's widest integer")
     return array.astype(np.int32)
+
+
+def is_beyond_int32(array: np.ndarray) -> bool:
+    """Whether an integer of it does not fit int32."""
+    if array.dtype.kind not in "iu" or not array.size or array.dtype.itemsize < 4 or array.dtype == np.int32:
+        return False
+    return int(array.min()) < INT32_RANGE[0] or int(array.max()) > INT32_RANGE[1]
 
 
 def to_float32(array: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import Value, computed
+from edgekit_mil.core.values import Value, computed, is_beyond_int32
 from edgekit_mil.support.integer_arithmetic import NARROW_BITS, wrapped
 from edgekit_mil.support.movement import broadcast, reshaped
 
@@ -40,9 +40,12 @@ def compare(ctx: Context, a: Value, b: Value) -> Value:
 
 @lowering("Equal", versions=[7, 11, 13, 19], note="not of strings", elementwise=True)
 def equal(ctx: Context, a: Value, b: Value) -> Value:
-    """Equality of numbers, or of truth values."""
+    """Equality of numbers, or of truth values; no integer equals a constant that does not fit int32."""
     if a.dtype is ir.DataType.BOOL:
         return computed(mb.logical_not(x=mb.logical_xor(x=a.var, y=b.var)), ir.DataType.BOOL)
+    for x, y in ((a, b), (b, a)):
+        if y.constant is not None and y.constant.size == 1 and x.constant is None and is_beyond_int32(y.constant):
+            return computed(mb.not_equal(x=x.var, y=x.var), ir.DataType.BOOL)  # no integer of the program's equals it
     return computed(mb.equal(x=a.var, y=b.var), ir.DataType.BOOL)
 
 

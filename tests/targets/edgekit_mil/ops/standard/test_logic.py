@@ -13,6 +13,13 @@ def test_comparisons_agree(agrees, op_type, dtype):
     agrees(op_type, [a, b], fed=[0, 1], outputs=["bool"], against="reference")
 
 
+@pytest.mark.parametrize("beyond", [2**40, -(2**63), 2**31])
+@pytest.mark.parametrize("first", [True, False])
+def test_no_integer_equals_one_that_does_not_fit_int32(agrees, beyond, first):
+    x, constant = np.array([[0, -(2**31), 2**31 - 1]]), np.array([beyond])
+    agrees("Equal", [constant, x] if first else [x, constant], fed=[int(first)], outputs=["bool"])
+
+
 @pytest.mark.parametrize("op_type", ["And", "Or", "Xor", "Equal"])
 def test_connectives_agree(agrees, op_type):
     agrees(op_type, TRUTH, fed=[0, 1], outputs=["bool"])

@@ -1,0 +1,36 @@
+"""Numbers looked up in a list, in standard operators."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.graph.building import NodeBuilder
+
+
+def looked_up(build: NodeBuilder, x: ir.Value, keys: np.ndarray, values: np.ndarray, other: object) -> ir.Value:
+    """The value of the key that each number equals, or the one of all others.
+
+    Args:
+        build: Makes the nodes.
+        x: Numbers of any shape, whose rank is known.
+        keys: ``[n]`` in the type of ``x``, each once, none NaN.
+        values: ``[n]``, texts as objects.
+        other: What takes the place of numbers that are no key.
+    """
+    assert x.shape is not None
+    rank = x.shape.rank()
+    hits = build.cast(equal(build, build.unsqueeze(x, [rank]), keys), ir.DataType.FLOAT)
+    best = build.reduce("ReduceMax", hits, [rank], keepdims=False)
+    place = build.places_of_greatest(hits, rank)
+    known = build("Greater", best, np.float32(0))
+    table = np.append(values, np.asarray(other, values.dtype))
+    return build("Gather", table, build("Where", known, place, np.int64(len(keys))), axis=0)
+
+
+def equal(build: NodeBuilder, x: ir.Value, numbers: np.ndarray | np.generic) -> ir.Value:
+    """Whether numbers are equal, which old versions of the operator tell of integers only."""
+    if build.opset >= 11 or numbers.dtype.kind in "iub":
+        return build("Equal", x, numbers)
+    apart = build("Or", build("Less", x, numbers), build("Greater", x, numbers))
+    return build("Not", build("Or", apart, build("IsNaN", x)))
