@@ -31,7 +31,8 @@ MaxMemoryOption = Annotated[
     typer.Option(
         "--max-memory",
         metavar="SIZE",
-        help="Memory that the command may take, such as 8GB; by default 2 GiB and 256 times the model's size.",
+        help="Memory that the command may take, such as 8GB; by default 2 GiB, 256 times the model's size, and 512 "
+        "times a sample's, of which at most 4 GiB count.",
         show_default=False,
     ),
 ]

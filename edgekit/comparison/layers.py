@@ -52,10 +52,10 @@ def layer_errors(original: Model, built: Model, feeds: Mapping[str, np.ndarray])
     compared = within(sizes, MOST_BYTES)
     found: dict[str, float] = {}
     for names in portions(compared, AT_ONCE_BYTES):
-        wanted, got = (Reference(with_outputs(model, names)).run(feeds) for model in both)
+        wanted, got = (Reference(with_outputs(model, names), lean=True).run(feeds) for model in both)
         for name in names:
             comparison = OutputComparison(name)
-            comparison.add(wanted[name], got[name])
+            comparison.add(wanted.pop(name), got.pop(name))
             decibels = comparison.result().sqnr_db
             if decibels is not None:
                 found[name] = decibels

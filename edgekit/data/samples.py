@@ -14,6 +14,7 @@ Files are taken in the order of their paths.
 from __future__ import annotations
 
 import functools
+import math
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from edgekit.dimensions import OpenDims, defaults
 from edgekit.errors import InputError
 from edgekit.graph.shape_request import at_sizes
 from edgekit.model import Model, ValueSpec
+from edgekit.processes import supervision
 from edgekit.vocabularies import Vocabulary, as_numbers
 
 if TYPE_CHECKING:
@@ -198,6 +200,7 @@ def open_samples(
     """
     found = sample_files(folder)
     files = [file for file in found if file not in without]
+    supervision.tell_sample_bytes(_bytes_of_one(inputs, open_dims or {}))
     given, drawn = _told_apart(inputs, files[0])
     if drawn:
         samples = open_samples(folder, given, preprocessing, class_names, open_dims, left_out, nan_inputs, without)
@@ -225,6 +228,12 @@ def open_samples(
     vocabularies = {spec.name: spec.vocabulary for spec in inputs if spec.vocabulary is not None}
     read = functools.partial(_read_without, frozenset(left_out), frozenset(nan_inputs), vocabularies)
     return FolderSamples(folder, files, read, labels, labels_inside=labels_inside)
+
+
+def _bytes_of_one(inputs: Sequence[ValueSpec], open_dims: OpenDims) -> int:
+    """What a sample of the default sizes feeds, as float32."""
+    shapes = [spec.shape or () for spec in at_sizes(inputs, defaults(open_dims))]
+    return 4 * sum(math.prod(size for size in shape if isinstance(size, int)) for shape in shapes)
 
 
 def sample_files(folder: Path) -> list[Path]:

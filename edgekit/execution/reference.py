@@ -49,12 +49,13 @@ class Reference:
         model: The model; it is not changed.
         fast: Let ONNX Runtime rewrite the graph as it does by default, on one thread: for measuring time. Its loops are
             not limited.
+        lean: Hold memory for what is in use alone, which half of it is otherwise. It takes up to a fifth longer.
 
     Raises:
         NotRunnableError: ONNX Runtime refuses the graph.
     """
 
-    def __init__(self, model: Model, *, fast: bool = False) -> None:
+    def __init__(self, model: Model, *, fast: bool = False, lean: bool = False) -> None:
         import onnxruntime
 
         levels = onnxruntime.GraphOptimizationLevel
@@ -62,6 +63,7 @@ class Reference:
         options.graph_optimization_level = levels.ORT_ENABLE_ALL if fast else levels.ORT_DISABLE_ALL
         options.intra_op_num_threads = 1 if fast else 0
         options.log_severity_level = _SILENT
+        options.enable_cpu_mem_arena = not lean
         self._model = model
         exact = model if fast else with_exact_products(with_exact_transforms(model))
         limited = not fast and asked_limits()[1] is None

@@ -16,6 +16,11 @@ MEMORY = 2 << 30
 """Bytes that the process of a command may have in memory, files that it maps left out."""
 MEMORY_PER_MODEL_BYTE = 256
 """What a model's file adds to that."""
+MEMORY_PER_SAMPLE_BYTE = 512
+"""What the inputs of one sample add, where a data folder is given: tensors inside a network of pictures are dozens of
+times as large as the picture."""
+MOST_FOR_SAMPLES = 4 << 30
+"""Bytes that they add at most, on a machine with four times as much memory or more."""
 SECONDS = 20.0
 """Seconds of processor time without a sign of progress after which a stage is ended."""
 SECONDS_PER_MODEL_BYTE = 2e-5
@@ -41,12 +46,21 @@ class Limits:
     seconds: float = SECONDS
 
     @classmethod
-    def for_model(cls, model_bytes: int, memory: int | None, seconds: float | None) -> Limits:
-        """Those that were asked for, and for the others what suits the size of the model in bytes."""
+    def for_model(cls, model_bytes: int, memory: int | None, seconds: float | None, sample_bytes: int = 0) -> Limits:
+        """Those that were asked for, and for the others what suits the size of the model and of a sample in bytes."""
+        for_samples = min(MEMORY_PER_SAMPLE_BYTE * sample_bytes, MOST_FOR_SAMPLES, _machine_bytes() // 4)
         return cls(
-            MEMORY + MEMORY_PER_MODEL_BYTE * model_bytes if memory is None else memory,
+            MEMORY + MEMORY_PER_MODEL_BYTE * model_bytes + for_samples if memory is None else memory,
             SECONDS + SECONDS_PER_MODEL_BYTE * model_bytes if seconds is None else seconds,
         )
+
+
+def _machine_bytes() -> int:
+    """The machine's memory; without a limit where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * _PAGE
+    except (AttributeError, OSError, ValueError):
+        return sys.maxsize
 
 
 class Watch:

@@ -69,6 +69,8 @@ class _Told:
 _pipe: int | None = None
 _listener: Callable[[Mapping[str, Any]], None] | None = None
 _asked: tuple[int | None, float | None] = None, None
+_worked_on: tuple[int, int] = 0, 0
+"""Bytes of the model, and of one sample."""
 _last_step = 0.0
 _crashed: Mapping[str, str] = {}
 
@@ -141,15 +143,27 @@ def set_limits(memory: int | None, seconds: float | None) -> None:
     _asked = memory, seconds
 
 
-def limits_for(model_bytes: int) -> Limits:
-    """The limits of a command that works on a model of this size."""
-    return Limits.for_model(model_bytes, *_asked)
+def limits_for(model_bytes: int, sample_bytes: int = 0) -> Limits:
+    """The limits of a command that works on a model and samples of these sizes."""
+    return Limits.for_model(model_bytes, *_asked, sample_bytes)
 
 
 def tell_model_bytes(count: int) -> None:
     """Sets the limits to what suits a model of this size."""
+    _work_on(count, _worked_on[1])
+
+
+def tell_sample_bytes(count: int) -> None:
+    """Sets the limits to what suits samples that feed so many bytes, where those before fed less."""
+    if count > _worked_on[1]:
+        _work_on(_worked_on[0], count)
+
+
+def _work_on(model_bytes: int, sample_bytes: int) -> None:
+    global _worked_on
+    _worked_on = model_bytes, sample_bytes
     if _pipe is not None or _listener is not None:
-        limits = limits_for(count)
+        limits = limits_for(model_bytes, sample_bytes)
         limit_allocations(limits)
         tell(limits=vars(limits))
 

@@ -1,0 +1,53 @@
+"""What a command may take follows from the model's size and from the samples'."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgekit.data.samples import open_samples
+from edgekit.model import ValueSpec
+from edgekit.processes import limits, supervision
+from edgekit.processes.limits import Limits
+
+GIB = 2**30
+
+
+@pytest.fixture(autouse=True)
+def _of_a_large_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_machine_bytes", lambda: 64 * GIB)
+    monkeypatch.setattr(supervision, "_worked_on", (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("model", "sample", "expected"),
+    [
+        (0, 0, 2 * GIB),
+        (10_000_000, 0, 2 * GIB + 2_560_000_000),
+        (1_000_000, 1_024_000, 2 * GIB + 256_000_000 + 524_288_000),
+        (0, 100_000_000, 6 * GIB),
+    ],
+)
+def test_memory(model: int, sample: int, expected: int) -> None:
+    assert Limits.for_model(model, None, None, sample).memory == expected
+    assert Limits.for_model(model, 5, None, sample).memory == 5
+
+
+def test_samples_get_a_quarter_of_a_small_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_machine_bytes", lambda: 4 * GIB)
+    assert Limits.for_model(0, None, None, 100_000_000).memory == 3 * GIB
+
+
+def test_a_data_folder_tells_how_large_its_samples_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    monkeypatch.setattr(supervision, "_listener", told.append)
+    monkeypatch.setattr(supervision, "limit_allocations", lambda limits: None)
+    np.savez(tmp_path / "0.npz", x=np.zeros((1, 3, 400, 640), np.uint8))
+    supervision.tell_model_bytes(1_000_000)
+
+    open_samples(tmp_path, [ValueSpec("x", "uint8", (1, 3, 400, 640))])
+
+    assert [each["limits"]["memory"] for each in told] == [
+        2 * GIB + 256_000_000,
+        2 * GIB + 256_000_000 + 512 * 4 * 3 * 400 * 640,
+    ]
