@@ -14,6 +14,7 @@ import onnx_ir as ir
 from edgekit.errors import InputError, InternalError, UnsupportedOpsError
 from edgekit.model import Model, node_name
 from edgekit_openvino.activations import fuse_hard_sigmoids
+from edgekit_openvino.concatenations import round_ahead_of_concats
 from edgekit_openvino.corrections import corrected
 from edgekit_openvino.element_types import border_gaps, inner_gaps
 from edgekit_openvino.expansion import expanded
@@ -79,6 +80,7 @@ def read_by_openvino(model: Model) -> Conversion | None:
 
 def _loadable(network: Any, expanded_ops: tuple[str, ...] = ()) -> Conversion:
     fuse_hard_sigmoids(network)
+    round_ahead_of_concats(network)
     widened = widen_where_not_loadable(network)
     widen_ahead_of_loops(network)
     return Conversion(network, expanded_ops, tuple(widened))
