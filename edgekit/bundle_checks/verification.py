@@ -275,7 +275,7 @@ def _against_original(bundle: Bundle, runner: Runner, samples: Samples, original
         meaning=None if meaning is None else meaning.result(),
         ranked=None if ranked is None else ranked.result(),
     )
-    accuracy = with_self_agreement(accuracy, original, samples, ranked)
+    accuracy = with_self_agreement(accuracy, original, samples, ranked, step)
     try:
         require_accuracy(accuracy, kind, bundle.manifest["model"]["precision"], bundle.path)
     except RequirementError as error:

@@ -71,6 +71,7 @@ from edgekit.comparison.ranked import RankedAccuracy, RankedRows, is_ranked, ran
 from edgekit.data.samples import Samples
 from edgekit.execution.recurrence import restart
 from edgekit.model import Arrays, Model
+from edgekit.processes.supervision import tell_step
 from edgekit.trade_off import loss_text
 
 
@@ -464,6 +465,7 @@ def compare(
                 counts = LabelCount(name), LabelCount(name)
             for count, arrays in zip(counts or (), (wanted, got), strict=False):
                 count.add(sample.label, arrays, sample.name)
+        tell_step()
         if step is not None:
             step("sample", done, len(samples))
     if counts is None:

@@ -24,6 +24,7 @@ from edgekit.execution.recurrence import Original, reference_of, restart
 from edgekit.execution.reference import NotRunnableError
 from edgekit.execution.rounding import PERTURBATIONS, perturbed_inputs, perturbed_weights
 from edgekit.model import Arrays, Model
+from edgekit.progress import Step
 
 LARGEST_BYTES = 1 << 30
 """Of larger models the inputs alone are moved: a second copy of their weights costs too much memory."""
@@ -62,7 +63,9 @@ class Conditioning:
         }
 
 
-def conditioning(original: Model, samples: Samples, ranked: RankedRows | None = None) -> Conditioning:
+def conditioning(
+    original: Model, samples: Samples, ranked: RankedRows | None = None, step: Step | None = None
+) -> Conditioning:
     """How far executions of a model are apart that differ by rounding alone.
 
     One lets ONNX Runtime rewrite the graph; the others execute it node by node on moved inputs and weights.
@@ -71,20 +74,27 @@ def conditioning(original: Model, samples: Samples, ranked: RankedRows | None = 
         original: The float model.
         samples: What to execute it on.
         ranked: How rows by falling score are put in order; see :func:`edgekit.comparison.accuracy.ranked_on`.
+        step: Told how many samples of all executions are done.
 
     Raises:
         NotRunnableError: The model does not run on a sample.
     """
+
+    def told(execution: int, _what: str, done: int, total: int) -> None:
+        if step is not None:
+            step("executing the original once more, sample", execution * total + done, (1 + PERTURBATIONS) * total)
+
     names = tuple(output.name for output in original.returned_outputs)
     reference = reference_of(original)
     agreement = functools.partial(
         _agreement, samples, reference, names=names, ranked=ranked, quantized=quantized_outputs(original)
     )
-    found = agreement(reference_of(original, fast=True))
+    found = agreement(reference_of(original, fast=True), step=functools.partial(told, 0))
     for seed in range(PERTURBATIONS):
+        told_of_it = functools.partial(told, 1 + seed)
         moved = perturbed_weights(original, seed) if original.weight_bytes <= LARGEST_BYTES else original
         try:
-            found = found.joined(agreement(_Moved(reference_of(moved), seed)))
+            found = found.joined(agreement(_Moved(reference_of(moved), seed), step=told_of_it))
         except NotRunnableError:  # a size that is computed from what was moved
             continue
     return found
@@ -115,9 +125,10 @@ def _agreement(
     names: tuple[str, ...],
     ranked: RankedRows | None,
     quantized: Collection[str],
+    step: Step,
 ) -> Conditioning:
     rows = None if ranked is None else ranked.anew()
-    outputs, _ = compare(samples, reference, other, names, ranked=rows, quantized=quantized)
+    outputs, _ = compare(samples, reference, other, names, step, ranked=rows, quantized=quantized)
     lost = None if rows is None else rows.result()
     return Conditioning(
         {output.name: output.worst_sample_db for output in outputs if output.worst_sample_db is not None},

@@ -232,7 +232,7 @@ class Verify(Stage[Built]):
             meaning=None if meaning is None else meaning.result(),
             ranked=None if ranked is None else ranked.result(),
         )
-        accuracy = with_self_agreement(measured, self._original, samples, ranked)
+        accuracy = with_self_agreement(measured, self._original, samples, ranked, self._progress)
         if self._accept and not accuracy.is_broken():
             return replace(accuracy, accepted=tuple(accuracy.shortfalls()))
         require_accuracy(accuracy, given.kind, given.artifact.precision, subject)
@@ -308,7 +308,11 @@ def blame_target(error: RequirementError, export: ExportCheck | None) -> None:
 
 
 def with_self_agreement(
-    accuracy: Accuracy, original: Model, samples: Samples, ranked: RankedRows | None = None
+    accuracy: Accuracy,
+    original: Model,
+    samples: Samples,
+    ranked: RankedRows | None = None,
+    step: Step | None = None,
 ) -> Accuracy:
     """The same, with how far the original agrees with itself where an output misses its floor.
 
@@ -317,10 +321,11 @@ def with_self_agreement(
         original: The float model.
         samples: What it was measured on.
         ranked: How rows by falling score were put in order.
+        step: Told how far it is.
     """
     if not accuracy.misses_a_signal():
         return accuracy
-    limits = conditioning(original, samples, ranked)
+    limits = conditioning(original, samples, ranked, step)
     reduced = accuracy.floors.agreement is not None
     agreed = limits.pooled_db if reduced else limits.sqnr_db
     limited = {name: limit for name, limit in agreed.items() if limit - SELF_MARGIN_DB < accuracy.floors.sqnr_db}

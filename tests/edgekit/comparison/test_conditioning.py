@@ -99,6 +99,20 @@ def test_an_ill_conditioned_model_is_asked_for_what_rounding_leaves(onnx_model: 
     assert conditioning(well, Drawn()).sqnr_db["y"] > limit + 20
 
 
+def test_every_sample_of_every_execution_is_told(onnx_model: OnnxModel) -> None:
+    told: list[tuple[str, int, int]] = []
+    conditioning(model(onnx_model, GRAPH), Drawn(), step=lambda *what: told.append(what))
+    assert told == [("executing the original once more, sample", done, 32) for done in range(1, 33)]
+
+
+def test_every_sample_is_a_sign_of_progress(onnx_model: OnnxModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    signs: list[None] = []
+    monkeypatch.setattr("edgekit.comparison.accuracy.tell_step", lambda: signs.append(None))
+    original = model(onnx_model, GRAPH)
+    compare(Drawn(), Reference(original), Reference(original), ("y",))
+    assert len(signs) == 8
+
+
 def test_another_order_of_arithmetic_is_accepted(onnx_model: OnnxModel) -> None:
     original = model(onnx_model, GRAPH)
     reordered = GRAPH.replace("h = MatMul (x, m)", "u = Neg (x) v = Neg (m) h = MatMul (u, v)")
