@@ -7,7 +7,8 @@ import onnx_ir as ir
 
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import Unsupported, Value
+from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value
+from edgekit_mil.support.high_ranks import around, of_shape
 from edgekit_mil.support.linear_quantization import Granularity, compressed, dequantized, quantized, zero_point_or_zero
 
 QUANTIZED_TYPES = frozenset(
@@ -37,8 +38,10 @@ def quantize_linear(
         raise Unsupported(f"quantizes to {dtype.name.lower()}, which ML Programs do not have")
     if precision not in (0, onnx.TensorProto.FLOAT):
         raise Unsupported(f"divides in {ir.DataType(precision).name.lower()}", "divide in float")
+    shape, x, axis = x.shape, *_of_low_rank(x, axis, block_size)
     granularity = Granularity.of(x, y_scale, axis, block_size)
-    return quantized(ctx, x, y_scale, zero_point_or_zero(y_zero_point, y_scale, dtype), granularity)
+    found = quantized(ctx, x, y_scale, zero_point_or_zero(y_zero_point, y_scale, dtype), granularity)
+    return found if len(shape) <= HIGHEST_RANK else of_shape(found, shape)
 
 
 @lowering("DequantizeLinear", versions=[10, 13, 19, 21, 23, 24, 25, 28], note="of integers of 4 to 32 bits")
@@ -56,8 +59,14 @@ def dequantize_linear(
     if x.dtype not in QUANTIZED_TYPES | {ir.DataType.INT32}:
         raise Unsupported(f"dequantizes {x.dtype.name.lower()}, which ML Programs do not have")
     dtype = ir.DataType(output_dtype) if output_dtype else x_scale.dtype
-    granularity = Granularity.of(x, x_scale, axis, block_size)
     zero_point = zero_point_or_zero(x_zero_point, x_scale, x.dtype)
     if x.is_constant and x_scale.is_constant and zero_point.is_constant:
-        return compressed(ctx, x, x_scale, zero_point, granularity, dtype)
-    return dequantized(ctx, x, x_scale, zero_point, granularity, dtype)
+        return compressed(ctx, x, x_scale, zero_point, Granularity.of(x, x_scale, axis, block_size), dtype)
+    shape, x, axis = x.shape, *_of_low_rank(x, axis, block_size)
+    found = dequantized(ctx, x, x_scale, zero_point, Granularity.of(x, x_scale, axis, block_size), dtype)
+    return found if len(shape) <= HIGHEST_RANK else of_shape(found, shape)
+
+
+def _of_low_rank(x: Value, axis: int, block_size: int) -> tuple[Value, int]:
+    """The tensor with what is before and behind the axis of its scales merged, where its rank is too high."""
+    return (x, axis) if x.rank <= HIGHEST_RANK or block_size else (around(x, axis % x.rank), 1)

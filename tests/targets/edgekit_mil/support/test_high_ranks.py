@@ -61,3 +61,23 @@ def test_operator_that_needs_five_dimensions_says_so(lower):
 
 def test_operator_goes_by_its_definition_where_that_takes_any_rank(agrees):
     agrees("Softmax", [tensor(2, 2, 2, 2, 2, 2)], axis=3)
+
+
+@pytest.mark.parametrize(
+    ("scale", "zero_point", "axis"),
+    [
+        (np.float32(0.5), np.uint8(9), 1),
+        (np.array([0.5, 2, 1], np.float32), np.array([0, 3, 9], np.uint8), 2),
+        (np.array([0.5, 2], np.float32), np.array([0, 3], np.uint8), -1),
+    ],
+)
+def test_quantization_of_rank_six_agrees(graph_agrees, scale, zero_point, axis):
+    nodes = [
+        make_node("Reshape", ["x", "apart"], ["a"]),
+        make_node("QuantizeLinear", ["a", "scale", "zero_point"], ["q"], axis=axis),
+        make_node("DequantizeLinear", ["q", "scale", "zero_point"], ["d"], axis=axis),
+        make_node("Transpose", ["d"], ["t"], perm=[0, 1, 3, 2, 4, 5]),
+        make_node("Reshape", ["t", "together"], ["y"]),
+    ]
+    constants = {"apart": np.array([1, 2, 3, 2, 2, 2]), "together": np.array([-1]), "scale": np.array(scale)}
+    graph_agrees(nodes, {"x": tensor(4, 12) * 0.9}, {"y": "float32"}, {**constants, "zero_point": np.array(zero_point)})
