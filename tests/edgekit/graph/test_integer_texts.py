@@ -55,6 +55,60 @@ def test_integers_are_looked_up_without_texts(lookup: str, attributes: dict, ver
     assert len(np.unique(found)) > 1
 
 
+def ngrams(pool: list[str], *, length: int = 1, **tokenizer: object) -> onnx.ModelProto:
+    """Columns of tokens, as AutoML makes them of integers."""
+    make, opset = onnx.helper.make_node, onnx.helper.make_opsetid
+    given = {"mark": 0, "mincharnum": 1, "pad_value": "#", "separators": ["_A0_"], **tokenizer}
+    counts = {"ngram_counts": [0], "ngram_indexes": [*range(len(pool))], "mode": "TF", "max_skip_count": 0}
+    nodes = [
+        make("Cast", ["x"], ["t"], to=onnx.TensorProto.STRING),
+        make("Tokenizer", ["t"], ["k"], domain="com.microsoft", **{a: v for a, v in given.items() if v is not None}),
+        make("Flatten", ["k"], ["f"]),
+        make("TfIdfVectorizer", ["f"], ["y"], pool_strings=pool, min_gram_length=1, max_gram_length=length, **counts),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.INT64, [3, 1])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [3, len(pool)])],
+    )
+    return onnx.helper.make_model(graph, opset_imports=[opset("", 17), opset("com.microsoft", 1)], ir_version=8)
+
+
+def test_columns_of_integers_are_made_without_texts() -> None:
+    proto = ngrams(["3", "-12", "0"])
+
+    changed = with_integers_looked_up(Model(ir.from_proto(proto))).proto()
+
+    assert [node.op_type for node in changed.graph.node if node.op_type in ("Tokenizer", "TfIdfVectorizer")] == [
+        "Tokenizer",  # read by nothing any more
+        "TfIdfVectorizer",
+    ]
+    (vectorizer,) = (node for node in changed.graph.node if node.op_type == "TfIdfVectorizer")
+    assert "pool_int64s" in {attribute.name for attribute in vectorizer.attribute}
+    x = np.array([[-12], [3], [7]])
+    np.testing.assert_array_equal(run(changed, x), run(proto, x))
+    np.testing.assert_array_equal(run(changed, x), [[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    "proto",
+    [
+        ngrams(["3", "x"]),
+        ngrams(["3", "5"], length=2),
+        ngrams(["3", "5"], separators=["-"]),
+        ngrams(["3", "5"], separators=None, tokenexp="[0-9]"),
+        ngrams(["3", "5"], mincharnum=2),
+        ngrams(["3", "5"], mark=1),
+    ],
+)
+def test_columns_of_other_texts_stay(proto: onnx.ModelProto) -> None:
+    (vectorizer,) = (
+        n for n in with_integers_looked_up(Model(ir.from_proto(proto))).graph if n.op_type == "TfIdfVectorizer"
+    )
+    assert "pool_strings" in vectorizer.attributes
+
+
 @pytest.mark.parametrize(
     ("attributes", "source"),
     [
