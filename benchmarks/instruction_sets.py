@@ -31,8 +31,8 @@ LIMIT_SECONDS = 600
 def scores(base: Path, model: Path, test: Path, metrics: Sequence[str]) -> dict[str, float]:
     """By metric, executed in this process."""
     samples = [*feeds_of(test)]
-    exact: Answers = [opened("onnxruntime", base)(feeds) for feeds in samples]
-    run = opened("openvino", model)
+    reference, run = opened("onnxruntime", base), opened("openvino", model)
+    exact: Answers = [reference(feeds) for feeds in samples]
     found: Answers = [run(feeds) for feeds in samples]
     return {name: METRICS[name](found, exact, []) for name in metrics}
 
