@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgekit.processes.supervision import tell_step
+
 KEPT_BYTES = 24 * 2**20
 """How many bytes of the float model's inputs and outputs are kept."""
 LEAST_KEPT = 16
@@ -111,7 +113,12 @@ class References:
             return
         places = [place for place in range(self._count) if place not in self._kept]
         drawn = set(np.random.default_rng(0).permutation(places)[:MOST_LEFT_OUT].tolist())
-        yield from (feeds for place, feeds in enumerate(self._again()) if place in drawn)
+        for place, feeds in enumerate(self._again()):
+            tell_step()  # of thousands, those that are not drawn are read, too
+            if place in drawn:
+                yield feeds
+            if place == max(drawn, default=-1):
+                return
 
     def every_other(self) -> tuple[References, int]:
         """Those among the even or among the odd samples, whichever are more, and 0 or 1 for which they are.
