@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from edgekit.candidates import Candidate, Fates, candidates, first_that_holds, require_size
+from edgekit.comparison.conditioning import KnownConditioning
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import Samples
 from edgekit.float_form import AUTO, FLOAT16, FLOAT32, FloatForm
@@ -83,6 +84,7 @@ class Forms:
         self._held_to = held_to
         self._scheme = scheme
         self._others = others
+        self._conditioning = KnownConditioning()
         self._tried: list[Quantized] = []
         self._model: Model | None = None
         quantized_here = bool(walk.records) and walk.records[-1]["name"] == Quantize.name
@@ -164,6 +166,7 @@ class Forms:
             floor_db=held_to.floor_db,
             accept=held_to.accept,
             sizes_of_samples=held_to.sizes_of_samples,
+            conditioning=self._conditioning,
         )
         verified = self._walk.run_stage(verify, built, Verified)
         sets = VerifyInstructionSets(

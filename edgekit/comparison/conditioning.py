@@ -29,6 +29,9 @@ from edgekit.progress import Step
 LARGEST_BYTES = 1 << 30
 """Of larger models the inputs alone are moved: a second copy of their weights costs too much memory."""
 
+MOST_KNOWN = 4
+"""Of how many pairs of a model and samples the conditioning is kept: open dimensions have samples for each size."""
+
 
 @dataclass(frozen=True)
 class Conditioning:
@@ -98,6 +101,33 @@ def conditioning(
         except NotRunnableError:  # a size that is computed from what was moved
             continue
     return found
+
+
+class KnownConditioning:
+    """What executions of an original agree on, which are executed once for the same samples.
+
+    Several forms of a model are held against one original, and each of them with several instruction sets.
+    """
+
+    def __init__(self) -> None:
+        self._found: list[tuple[Model, Samples, Conditioning]] = []
+
+    def of(
+        self, original: Model, samples: Samples, ranked: RankedRows | None = None, step: Step | None = None
+    ) -> Conditioning:
+        """See :func:`conditioning`; what hangs on rows by falling score is found anew.
+
+        Raises:
+            NotRunnableError: The model does not run on a sample.
+        """
+        if ranked is not None:
+            return conditioning(original, samples, ranked, step)
+        for known, on, found in self._found:
+            if known is original and on is samples:
+                return found
+        found = conditioning(original, samples, step=step)
+        self._found = [*self._found[1 - MOST_KNOWN :], (original, samples, found)]
+        return found
 
 
 class _Moved:

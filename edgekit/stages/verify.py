@@ -19,7 +19,7 @@ from edgekit.comparison.accuracy import (
     ranked_on,
 )
 from edgekit.comparison.bounded import ROUNDING, bounded_outputs
-from edgekit.comparison.conditioning import conditioning
+from edgekit.comparison.conditioning import KnownConditioning
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.metrics import OtherFormError, json_number
 from edgekit.comparison.quantized_outputs import quantized_outputs
@@ -74,6 +74,7 @@ class Verify(Stage[Built]):
             (:meth:`edgekit.comparison.accuracy.Accuracy.is_broken`).
         sizes_of_samples: Whether open dimensions have the sizes of the samples, and nobody asked for others. Then a
             combination of sizes at which the original does not run is a warning.
+        conditioning: What is known of the original from other verifications.
     """
 
     name: ClassVar[str] = "verify"
@@ -92,8 +93,10 @@ class Verify(Stage[Built]):
         floor_db: float | None = None,
         accept: bool = False,
         sizes_of_samples: bool = False,
+        conditioning: KnownConditioning | None = None,
     ) -> None:
         self._original = original
+        self._conditioning = KnownConditioning() if conditioning is None else conditioning
         self._target = target
         self._profile = profile
         self._samples = samples
@@ -232,7 +235,7 @@ class Verify(Stage[Built]):
             meaning=None if meaning is None else meaning.result(),
             ranked=None if ranked is None else ranked.result(),
         )
-        accuracy = with_self_agreement(measured, self._original, samples, ranked, self._progress)
+        accuracy = with_self_agreement(measured, self._original, samples, ranked, self._progress, self._conditioning)
         if self._accept and not accuracy.is_broken():
             return replace(accuracy, accepted=tuple(accuracy.shortfalls()))
         require_accuracy(accuracy, given.kind, given.artifact.precision, subject)
@@ -313,6 +316,7 @@ def with_self_agreement(
     samples: Samples,
     ranked: RankedRows | None = None,
     step: Step | None = None,
+    known: KnownConditioning | None = None,
 ) -> Accuracy:
     """The same, with how far the original agrees with itself where an output misses its floor.
 
@@ -322,10 +326,11 @@ def with_self_agreement(
         samples: What it was measured on.
         ranked: How rows by falling score were put in order.
         step: Told how far it is.
+        known: What was found of the original before.
     """
     if not accuracy.misses_a_signal():
         return accuracy
-    limits = conditioning(original, samples, ranked, step)
+    limits = (known or KnownConditioning()).of(original, samples, ranked, step)
     reduced = accuracy.floors.agreement is not None
     agreed = limits.pooled_db if reduced else limits.sqnr_db
     limited = {name: limit for name, limit in agreed.items() if limit - SELF_MARGIN_DB < accuracy.floors.sqnr_db}

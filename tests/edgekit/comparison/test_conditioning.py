@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare
-from edgekit.comparison.conditioning import conditioning
+from edgekit.comparison.conditioning import KnownConditioning, conditioning
 from edgekit.data.samples import Sample
 from edgekit.execution.reference import Reference
 from edgekit.model import Model
@@ -111,6 +111,20 @@ def test_every_sample_is_a_sign_of_progress(onnx_model: OnnxModel, monkeypatch: 
     original = model(onnx_model, GRAPH)
     compare(Drawn(), Reference(original), Reference(original), ("y",))
     assert len(signs) == 8
+
+
+def test_an_original_is_executed_once_more_for_other_samples_alone(onnx_model: OnnxModel) -> None:
+    told: list[int] = []
+    original, samples, known = model(onnx_model, GRAPH), Drawn(), KnownConditioning()
+
+    first = known.of(original, samples, step=lambda what, done, total: told.append(done))
+    again = known.of(original, samples, step=lambda what, done, total: told.append(done))
+
+    assert again is first
+    assert len(told) == 32
+    known.of(original, Drawn(), step=lambda what, done, total: told.append(done))
+    known.of(model(onnx_model, GRAPH), samples, step=lambda what, done, total: told.append(done))
+    assert len(told) == 96
 
 
 def test_another_order_of_arithmetic_is_accepted(onnx_model: OnnxModel) -> None:
