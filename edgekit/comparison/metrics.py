@@ -391,20 +391,16 @@ class LabelCount:
 
 
 def class_output(outputs: Arrays) -> str | None:
-    """The output that tells a sample's class: the first that holds one score a class, else one class number.
+    """The output that tells a sample's class.
 
-    Scores are floats, or else 8-bit integers, along the only axis that is longer than one; a class number is a single
-    integer.
+    The first that holds a score a class, floats along the only axis that is longer than one; else a single integer,
+    which is the number of a class; else scores of 8-bit integers.
     """
-    vectors = [(name, each.dtype) for name, each in outputs.items() if 1 < each.size == max(each.shape)]
-    floats = [name for name, dtype in vectors if dtype.kind == "f"]
-    narrow = [name for name, dtype in vectors if dtype.kind in "iu" and dtype.itemsize == 1]
-    if floats or narrow:
-        return (floats or narrow)[0]
-    for name, array in outputs.items():
-        if array.dtype.kind in "iu" and array.size == 1:
-            return name
-    return None
+    vectors = [name for name, array in outputs.items() if 1 < array.size == max(array.shape)]
+    floats = [name for name in vectors if outputs[name].dtype.kind == "f"]
+    numbers = [name for name, array in outputs.items() if array.dtype.kind in "iu" and array.size == 1]
+    narrow = [name for name in vectors if outputs[name].dtype.kind in "iu" and outputs[name].dtype.itemsize == 1]
+    return next(iter([*floats, *numbers, *narrow]), None)
 
 
 def _sum_of_products(one: np.ndarray, other: np.ndarray) -> float:

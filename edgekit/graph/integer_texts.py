@@ -21,6 +21,7 @@ from edgekit.model import Model, node_name
 MICROSOFT = "com.microsoft"
 _TABLES = {("CategoryMapper", ML_DOMAIN), ("LabelEncoder", ML_DOMAIN)}
 _NGRAMS = ("TfIdfVectorizer", "")
+_LOOKUPS = {*_TABLES, _NGRAMS}
 _INTEGERS = {ir.DataType.INT64, ir.DataType.INT32, ir.DataType.INT16, ir.DataType.INT8, ir.DataType.UINT8}
 _OF_INTEGERS = frozenset("-0123456789")
 """What texts of integers consist of."""
@@ -86,7 +87,7 @@ def _by_ngrams(build: NodeBuilder, node: ir.Node, written: _WrittenOut) -> ir.Va
 
 def _written_out(node: ir.Node) -> _WrittenOut | None:
     """What a node looks up that a Cast makes texts of; None where it does something else."""
-    if (node.op_type, node.domain) not in {*_TABLES, _NGRAMS} or node.inputs[0] is None:
+    if (node.op_type, node.domain) not in _LOOKUPS or node.inputs[0] is None:
         return None
     movers: list[ir.Node] = []
     maker = node.inputs[0].producer()

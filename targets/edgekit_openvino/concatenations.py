@@ -1,9 +1,8 @@
 """Rounds what is concatenated ahead of the Concat, where OpenVINO's CPU plugin would end the process.
 
-Its low-precision transformations dereference a null pointer where two FakeQuantize follow a Concat one after the
-other, with nothing but arithmetic with constants between them (OpenVINO 2026.4.1): the second FakeQuantize of a
-quantized file stands behind a normalization, say, which is folded into it. Rounding goes by elements, so that it gives
-the same ahead of the Concat.
+Compiling ends with a segmentation fault where two FakeQuantize follow a Concat one after the other, with nothing but
+arithmetic with constants between them (seen in OpenVINO 2026.4.1): the second one stands behind a normalization, say,
+which is folded into it. Rounding goes by elements, so that it gives the same ahead of the Concat.
 """
 
 from __future__ import annotations

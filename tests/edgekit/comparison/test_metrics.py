@@ -252,6 +252,7 @@ class TestLabels:
         ({"map": np.zeros((2, 2), np.float32), "one": np.zeros(1, np.float32)}, None),
         ({"scores": np.zeros((1, 5), np.int8)}, "scores"),
         ({"places": np.zeros((1, 5), np.int8), "scores": np.zeros((1, 5), np.float32)}, "scores"),
+        ({"mask": np.zeros((1, 5), np.uint8), "class": np.zeros(1, np.int64)}, "class"),
         ({"places": np.zeros((1, 5), np.int64), "class": np.zeros(1, np.int64)}, "class"),
     ],
 )

@@ -18,7 +18,7 @@ from edgekit_quantize.search.search import Outcome, StoredCosts, search
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.written import Written
-from tests.quantize.edgekit_quantize.search.test_search import CLOCK, FLOAT_SIZE, CostsAsTold, Slow, _model
+from tests.quantize.edgekit_quantize.search.test_search import CLOCK, FLOAT_SIZE, CostsAsTold, Slow, model_of
 
 SAMPLES = 10
 
@@ -50,7 +50,7 @@ def _chosen(fast: WrongFrom, metric: str, max_drop: float = 0.3) -> Outcome:
         kept.offer(Reference(feeds, {"y": feeds["x"]}))
     assert len(kept) == 2
     candidates = {"fast": fast, "slower": Slow(1e-3, 0.0)}
-    models = {name: _model(runner.size) for name, runner in candidates.items()}
+    models = {name: model_of(runner.size) for name, runner in candidates.items()}
     runners = {id(models[name]): runner for name, runner in candidates.items()}
     settings = {name: Settings(block=number) for number, name in enumerate(candidates)}
     judge = Judge(Scorer(kept, metric, 1.0), lambda model: runners[id(model.graph_model)])
@@ -58,7 +58,7 @@ def _chosen(fast: WrongFrom, metric: str, max_drop: float = 0.3) -> Outcome:
     def left_out() -> Iterator[Reference]:
         return (Reference(feeds, {"y": feeds["x"]}) for feeds in kept.feeds_left_out())
 
-    bench = Bench(judge, Model(_model(FLOAT_SIZE)), Slow(2e-3, 0), left_out, clock=CLOCK)
+    bench = Bench(judge, Model(model_of(FLOAT_SIZE)), Slow(2e-3, 0), left_out, clock=CLOCK)
     return search(
         bench,
         settings,

@@ -88,7 +88,7 @@ class Clock:
 CLOCK = Clock()
 
 
-def _model(size: int) -> ir.Model:
+def model_of(size: int) -> ir.Model:
     weights = ir.tensor(np.zeros(size, np.int8), name="w")
     value = ir.Value(name="w", const_value=weights)
     return ir.Model(ir.Graph([], [], nodes=[], initializers=[value]), ir_version=10)
@@ -106,13 +106,13 @@ def _chosen(
     answer: np.ndarray = ONES,
     metric: str = EXPLAINED,
 ) -> Outcome:
-    models = {name: _model(SIZE if isinstance(form, Opened) else form.size) for name, form in candidates.items()}
+    models = {name: model_of(SIZE if isinstance(form, Opened) else form.size) for name, form in candidates.items()}
     runners = {id(models[name]): runner for name, runner in candidates.items()}
     settings = {name: Settings(block=number) for number, name in enumerate(candidates)}
     names = dict(enumerate(candidates))
     scorer = Scorer(References.of([Reference({"x": answer}, {"y": answer})]), metric, 1.0)
     judge = Judge(scorer, lambda model: runners[id(model.graph_model)])
-    bench = Bench(judge, Model(_model(FLOAT_SIZE)), Slow(FLOAT_S, 0), progress=progress, clock=CLOCK)
+    bench = Bench(judge, Model(model_of(FLOAT_SIZE)), Slow(FLOAT_S, 0), progress=progress, clock=CLOCK)
 
     def write(of: Settings, keep_float: Collection[str], adaptive: bool) -> Written:
         written(keep_float, adaptive)
