@@ -34,7 +34,8 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     conversion = as_read or convert_model(written, compare_shapes=not options.draft)
     describe(conversion.network, model, options)
     judged_so = options.precision == "float32" or leaves_activations_here()
-    keeps_activations = as_read is None and judged_so and stores_integers(conversion.network)
+    rounds_by_itself = bool(conversion.integer_products)
+    keeps_activations = as_read is None and (judged_so or rounds_by_itself) and stores_integers(conversion.network)
     if keeps_activations:
         keep_activations(conversion.network)
     if options.draft:

@@ -18,9 +18,11 @@ from edgekit_openvino.concatenations import round_ahead_of_concats
 from edgekit_openvino.corrections import corrected
 from edgekit_openvino.element_types import border_gaps, inner_gaps
 from edgekit_openvino.expansion import expanded
+from edgekit_openvino.integer_products import keep_weights_of_integer_products
 from edgekit_openvino.loop_weights import widen_ahead_of_loops
 from edgekit_openvino.misread import misread_nodes, misshapen_nodes
 from edgekit_openvino.report import gaps_in, last_line
+from edgekit_openvino.rounding import keep_activations
 from edgekit_openvino.stored_weights import widen_where_not_loadable
 
 
@@ -34,6 +36,8 @@ class Conversion:
     """Operators that were replaced by their definitions first, since OpenVINO does not convert them right."""
     widened: tuple[str, ...] = ()
     """Convolutions whose stored weights are floats, since OpenVINO would not load them."""
+    integer_products: tuple[str, ...] = ()
+    """Products of integers that are computed in floats, with weights that stay stored in 8 bits."""
 
 
 def convert_model(model: Model, *, compare_shapes: bool = True) -> Conversion:
@@ -81,9 +85,12 @@ def read_by_openvino(model: Model) -> Conversion | None:
 def _loadable(network: Any, expanded_ops: tuple[str, ...] = ()) -> Conversion:
     fuse_hard_sigmoids(network)
     round_ahead_of_concats(network)
+    integer_products = keep_weights_of_integer_products(network)
+    if integer_products:
+        keep_activations(network)  # the model rounds them by itself
     widened = widen_where_not_loadable(network)
     widen_ahead_of_loops(network)
-    return Conversion(network, expanded_ops, tuple(widened))
+    return Conversion(network, expanded_ops, tuple(widened), tuple(integer_products))
 
 
 def _with_the_borders_of(model: Model, read: Any) -> Any:
