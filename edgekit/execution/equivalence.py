@@ -217,6 +217,10 @@ class _Capture:
             found |= {name: tuple(map(int, measured[f"{name}{_SHAPE_OF}"])) for name in inside}
         return found
 
+    def types(self, names: Collection[str]) -> Mapping[str, str]:
+        """ONNX Runtime's names of the types of values that nodes make; nothing is executed."""
+        return Reference(_returning(self.model, names)).types
+
 
 def trial_inputs(model: Model) -> Iterator[tuple[list[ValueSpec], list[ValueSpec]]]:
     """The model's inputs with numbers for all dimensions, in every way that is worth a try until one runs.

@@ -44,6 +44,14 @@ graph grows with their square."""
 _GROWTH_NODES = 48
 """How many nodes a claim that fails may have when what comes before it is taken in as well."""
 
+_DRAWN = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
+    "tensor(bool)": np.bool_,
+}
+"""Types of which any numbers will do, by ONNX Runtime's names."""
+
 _PATH_NODES = 24
 """How many nodes may lie between two leaves for one to count as made from the other."""
 
@@ -61,6 +69,9 @@ class Capture(Protocol):
     def shapes(self, names: Collection[str]) -> Mapping[str, Sequence[int]]:
         """Their shapes alone, where the values may be too much to hold."""
 
+    def types(self, names: Collection[str]) -> Mapping[str, str]:
+        """The types of values that nodes make, as ONNX Runtime calls them, such as ``tensor(float)``."""
+
 
 def local_difference(before: Model, after: Model, capture: Capture, *, steps: bool = False) -> str | None:
     """What nodes that changed compute differently, in a few words; None where they compute the same.
@@ -71,8 +82,7 @@ def local_difference(before: Model, after: Model, capture: Capture, *, steps: bo
     Args:
         before: The model as it was.
         after: The changed model, of the same inputs and outputs.
-        capture: Executes the model as it was, for integers, which mean something, and for values whose shapes are not
-            known.
+        capture: Executes the model as it was, for integers, which mean something, and for shapes that are not known.
         steps: Whether a few integers of 8 or 16 bits may be the next ones.
 
     Raises:
@@ -80,12 +90,13 @@ def local_difference(before: Model, after: Model, capture: Capture, *, steps: bo
     """
     forgotten: set[str] = set()
     holding: set[str] = set()
-    sizes: dict[str, int] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    types: dict[str, str] = {}
     known: dict[str, np.ndarray] = {}
     while True:
         comparison = Comparison(before, after, forgotten)
         claims = [claim for claim in comparison.claims() if claim.name not in holding]
-        trial = _Trial(before, after, comparison, capture, steps, sizes, known)
+        trial = _Trial(before, after, comparison, capture, steps, shapes, types, known)
         loose = set()
         for claim, difference in trial.judged(claims):
             if difference is None:
@@ -109,8 +120,10 @@ class _Trial:
     comparison: Comparison
     capture: Capture
     steps: bool
-    sizes: dict[str, int]
-    """Elements of the values whose shapes are not known, by name, as far as they were asked for."""
+    shapes: dict[str, tuple[int, ...]]
+    """Measured shapes of values whose shapes are not known, by name, as far as they were asked for."""
+    types: dict[str, str]
+    """ONNX Runtime's types of values whose types are not known."""
     known: dict[str, np.ndarray]
     """Values that were captured for all claims at once, by name."""
 
@@ -118,7 +131,7 @@ class _Trial:
         """Every claim with what differs, the first that fails at last."""
         leaves = self.comparison.leaves(claims).values()
         self._measure(leaves)
-        wanted = [leaf for leaf in leaves if not _may_be_drawn(leaf) and leaf.name not in self.known]
+        wanted = [leaf for leaf in leaves if self._drawn_as(leaf) is None and leaf.name not in self.known]
         if wanted and sum(map(self._size, wanted)) <= _BATCH_ELEMENTS:
             self.known.update(self._numbers([leaf.name or "" for leaf in wanted]))
         for batch in self._batches(claims):
@@ -200,14 +213,22 @@ class _Trial:
                 yield batch
 
     def _measure(self, leaves: Iterable[ir.Value]) -> None:
-        """Learns how many elements values have whose shapes are not known."""
-        unknown = {leaf.name for leaf in leaves if leaf.name and leaf.name not in self.sizes and not _is_static(leaf)}
-        if unknown:
-            try:
-                shapes = self.capture.shapes(unknown)
-            except NotRunnableError as error:
-                raise UnprovenError(str(error)) from error
-            self.sizes.update({name: math.prod(shape) for name, shape in shapes.items()})
+        """Learns the shapes and types of values that are not known."""
+        named = {leaf.name: leaf for leaf in leaves if leaf.name}
+        shapeless = {name for name, leaf in named.items() if name not in self.shapes and not _is_static(leaf)}
+        typeless = {
+            name
+            for name, leaf in named.items()
+            if name not in self.types and leaf.dtype is None and leaf.producer() is not None
+        }
+        try:
+            if shapeless:
+                self.shapes.update({name: tuple(shape) for name, shape in self.capture.shapes(shapeless).items()})
+            if typeless:
+                found = self.capture.types(typeless)
+                self.types.update({name: found[name] for name in typeless})
+        except NotRunnableError as error:
+            raise UnprovenError(str(error)) from error
 
     def _elements(self, claim: Claim) -> int:
         leaves = self.comparison.leaves([claim]).values()
@@ -215,9 +236,22 @@ class _Trial:
         return sum(map(self._size, leaves))
 
     def _size(self, value: ir.Value) -> int:
-        """How many elements a value has, whose size was measured if its shape is not known."""
-        static = math.prod(dim for dim in value.shape or () if isinstance(dim, int))
-        return self.sizes.get(value.name or "", static)
+        """How many elements a value has."""
+        return math.prod(self._shape(value))
+
+    def _shape(self, value: ir.Value) -> tuple[int, ...]:
+        """A value's shape, which was measured if it is not known; the dimensions that are where neither holds."""
+        static = tuple(dim for dim in value.shape or () if isinstance(dim, int))
+        return self.shapes.get(value.name or "", static)
+
+    def _drawn_as(self, value: ir.Value) -> np.dtype | None:
+        """The type of numbers that may be drawn in a value's place, a floating-point one or truth values; else None."""
+        if not _is_static(value) and value.name not in self.shapes:
+            return None
+        if value.dtype is None:
+            found = _DRAWN.get(self.types.get(value.name or "", ""))
+            return None if found is None else np.dtype(found)
+        return value.dtype.numpy() if value.dtype.is_floating_point() or value.dtype == ir.DataType.BOOL else None
 
     def _is_heavy(self, claim: Claim) -> bool:
         macs = sum(_macs(node) for node in claim.before.nodes)
@@ -235,13 +269,14 @@ class _Trial:
 
     def _captured(self, leaves: Mapping[int, ir.Value]) -> dict[int, np.ndarray]:
         """An array for every leaf: of its type and shape, and with its numbers where they mean something."""
+        self._measure(leaves.values())
         found: dict[int, np.ndarray] = {}
         wanted: dict[str, int] = {}
         for number, value in leaves.items():
             if value.name in self.known:
                 found[number] = self.known[value.name]
-            elif _may_be_drawn(value) and value.dtype is not None and value.shape is not None:
-                found[number] = np.broadcast_to(np.zeros((), value.dtype.numpy()), value.shape.numpy())
+            elif (dtype := self._drawn_as(value)) is not None:
+                found[number] = np.broadcast_to(np.zeros((), dtype), self._shape(value))
             else:
                 wanted[value.name or ""] = number
         if wanted:
@@ -263,12 +298,6 @@ class _Trial:
 
 def _is_static(value: ir.Value) -> bool:
     return value.shape is not None and value.shape.is_static()
-
-
-def _may_be_drawn(value: ir.Value) -> bool:
-    """Whether any numbers of its type and shape will do: floating-point ones and truth values, of a known shape."""
-    is_drawn = value.dtype is not None and (value.dtype.is_floating_point() or value.dtype == ir.DataType.BOOL)
-    return is_drawn and _is_static(value)
 
 
 def _macs(node: ir.Node) -> int:

@@ -70,6 +70,8 @@ class Reference:
         self._session = open_session(with_limited_loops(exact) if limited else exact, options, planned=fast)
         self.inputs = tuple(each.name for each in self._session.get_inputs())
         self._outputs = [output.name for output in self._session.get_outputs()]
+        self.types: Mapping[str, str] = {output.name: output.type for output in self._session.get_outputs()}
+        """ONNX Runtime's names of the outputs' types, such as ``tensor(float)``."""
         self._how = "optimized, 1 thread" if fast else "node by node"
 
     @property

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.equivalence import Equivalence
-from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.execution.reference import NotRunnableError
 from edgekit.model import Model
 from edgekit.rewrite import InapplicableError
 from edgekit.rewrites.old_opsets import raised
@@ -36,19 +36,24 @@ def upgraded(model: Model) -> Model:
         RequirementError: It cannot be converted, or would compute something else.
     """
     found: list[str] = []
-    newer = _converted(model, model, found)
+    before = _compared_with(model, found)
+    newer = None if before is None else _converted(model, before, found)
     if newer is not None:
         return newer
     try:
         oldest = raised(model)
-        newer = _converted(oldest, oldest, []) or oldest
-        difference = _difference(model, newer)
+        # ONNX Runtime has no kernels for many operators of the oldest sets: what it cannot execute is taken as its
+        # steps are defined
+        newer = _converted(oldest, before or Equivalence(oldest), [])
+        if newer is not None:
+            return newer
+        difference = None if before is None else before.difference(oldest)
     except InapplicableError as error:
         difference = str(error)
     except NotRunnableError as error:
         difference = f"what it computes cannot be compared: {error}"
     if difference is None:
-        return newer if newer is not None else oldest
+        return oldest
     raise RequirementError(
         f"opset {model.opset} is too old, and the model cannot be upgraded",
         subject=model.source,
@@ -58,14 +63,18 @@ def upgraded(model: Model) -> Model:
     )
 
 
-def _converted(model: Model, original: Model, found: list[str]) -> Model | None:
-    """What ONNX's own converter makes of the model; None where that fails or is not proven."""
-    proto = model.proto()
+def _compared_with(model: Model, found: list[str]) -> Equivalence | None:
+    """What newer forms of the model are held against; None where it cannot be executed, with what is found."""
     try:
-        before = Equivalence(original)
+        return Equivalence(model)
     except NotRunnableError as error:
         found.append(str(error))
         return None
+
+
+def _converted(model: Model, before: Equivalence, found: list[str]) -> Model | None:
+    """What ONNX's own converter makes of the model; None where that fails or is not proven."""
+    proto = model.proto()
     for version in UPGRADE_TO:
         try:
             converted = onnx.version_converter.convert_version(proto, version)
@@ -79,23 +88,6 @@ def _converted(model: Model, original: Model, found: list[str]) -> Model | None:
             return newer
         found.append(f"as opset {version} it computes something else: {difference}")
     return None
-
-
-def _difference(model: Model, newer: Model) -> str | None:
-    """What a newer form computes differently; None where it computes the same, as far as it can be told.
-
-    ONNX Runtime has no kernels for many operators of the oldest sets. What cannot be executed is taken as its steps
-    are defined.
-
-    Raises:
-        NotRunnableError: The newer form cannot be executed.
-    """
-    Reference(newer)
-    try:
-        before = Equivalence(model)
-    except NotRunnableError:
-        return None
-    return before.difference(newer)
 
 
 def raised_to_operators(model: Model) -> Model:
