@@ -65,7 +65,7 @@ def fix_shapes_at(
     """The stage that fixes a model's shapes for a device that takes such sizes, and the samples of other sizes."""
     left_out = of_other_sizes(loaded.inputs, shapes, sampled, one_size=holds is Holds.ONE)
     kept = sampled.without(left_out.files)
-    sizes = SampledSizes(kept.ranges, kept.count, holds)
+    sizes = SampledSizes(kept.ranges, sampled.count, holds)
     return FixShapes(shapes, defaults=defaults, sampled=sizes, left_out=left_out), left_out
 
 

@@ -56,7 +56,7 @@ def _inferred(model: Model, *, strict: bool) -> Model:
     try:
         result = model.graph_model.clone()
         proto = light_proto(model)
-        inferred = onnx.shape_inference.infer_shapes(proto, check_type=strict, strict_mode=strict, data_prop=True)
+        inferred = _told_by_onnx(proto, strict=strict)
         inferred_model = ir.from_proto(inferred)
     except Exception as error:  # what onnx and onnx_ir raise for graphs of odd types has no common base
         cause: BaseException = error
@@ -73,6 +73,24 @@ def _inferred(model: Model, *, strict: bool) -> Model:
             value.shape = value.shape if shape is None else _with_names(shape, names)
             value.type = value.type if value_type is None else value_type
     return model.with_graph(result)
+
+
+def _told_by_onnx(proto: onnx.ModelProto, *, strict: bool) -> onnx.ModelProto:
+    """What ONNX's inference tells, with what it knows of numbers that sizes may depend on.
+
+    Of numbers it forgets the rank: integers of 2×1 and 200 are to it as many as do not broadcast, an error with
+    ``strict`` (onnx 1.22). An error that is gone where numbers are not looked at is none.
+    """
+    try:
+        return onnx.shape_inference.infer_shapes(proto, check_type=strict, strict_mode=strict, data_prop=True)
+    except onnx.shape_inference.InferenceError:
+        if not strict:
+            raise
+        try:
+            onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=False)
+        except onnx.shape_inference.InferenceError as error:
+            raise error from None
+        return onnx.shape_inference.infer_shapes(proto, data_prop=True)
 
 
 def _with_names(shape: ir.Shape, names: Collection[str | None]) -> ir.Shape:
