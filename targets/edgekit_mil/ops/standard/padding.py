@@ -146,13 +146,16 @@ def mirrored(x: Value, before: Sequence[int], after: Sequence[int], mode: str) -
     """Margins that repeat the tensor's own elements: by MIL's operation where it can, else gathered."""
     if mode not in NUMPY_MODES:
         raise Unsupported(f"mode {mode!r}")
+    if min(*before, *after) < 0:
+        x = cropped(x, before, after)
+        before, after = ([max(amount, 0) for amount in margin] for margin in (before, after))
     padded_axes = [axis for axis in range(x.rank) if before[axis] or after[axis]]
     if not padded_axes:
         return mb.identity(x=x.var)
     amounts = [amount for pair in zip(before, after, strict=True) for amount in pair]
     # Of an open size a run tells whether it is large enough, as in ONNX.
     small = all(not is_number(x.shape[axis]) or max(before[axis], after[axis]) < x.shape[axis] for axis in padded_axes)
-    in_reach = padded_axes[0] >= x.rank - MIL_RANKS_WITH_MODES and min(amounts) >= 0
+    in_reach = padded_axes[0] >= x.rank - MIL_RANKS_WITH_MODES
     if x.is_float and mode in MIL_MODES and small and in_reach and x.rank > MIL_RANKS_WITH_MODES:
         last = amounts[-2 * MIL_RANKS_WITH_MODES :]
         return mb.pad(x=x.var, pad=last, mode=MIL_MODES[mode])
@@ -175,9 +178,7 @@ def mirrored(x: Value, before: Sequence[int], after: Sequence[int], mode: str) -
 
 def positions(size: int, before: int, after: int, mode: str) -> np.ndarray:
     """Which element stands at each place of a padded dimension."""
-    start, end = max(-before, 0), size - max(-after, 0)
-    kept = np.arange(size, dtype=np.int32)[start:end]
-    indices: np.ndarray = np.pad(kept, (max(before, 0), max(after, 0)), mode=NUMPY_MODES[mode])
+    indices: np.ndarray = np.pad(np.arange(size, dtype=np.int32), (before, after), mode=NUMPY_MODES[mode])
     return indices
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -13,7 +14,7 @@ from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value, computed, constant
 from edgekit_mil.ops.standard.slicing import sliced_at_run_time
 from edgekit_mil.support.movement import empty, normalized_axis
-from edgekit_mil.support.runtime_shapes import is_number, positions_of
+from edgekit_mil.support.runtime_shapes import is_number, positions_of, size_of
 
 PAIRS_LIMIT = 1 << 24
 """The most comparisons of Unique, which compares every element with every other one."""
@@ -79,19 +80,22 @@ def unique(ctx: Context, x: Value, *, axis: int | None = None, sorted: int = 1) 
     A slice is the first of its kind where no slice before it is equal. In sorted order, its place is the number of
     kinds that come before it lexicographically.
     """
-    shape = x.static_shape
     along = 0 if axis is None else normalized_axis(axis, x.rank)
     order = [along, *(dim for dim in range(x.rank) if dim != along)]
     tensor = mb.reshape(x=x.var, shape=[-1]) if axis is None else mb.transpose(x=x.var, perm=order)
-    count = math.prod(shape) if axis is None else shape[along]
-    width = math.prod(shape) // count
-    if count * count * width > PAIRS_LIMIT:
+    width = 1 if axis is None else math.prod(x.static_sizes(order[1:]))
+    rows = mb.reshape(x=tensor, shape=[-1, width])
+    count = rows.shape[0]
+    if is_number(count) and count * count * width > PAIRS_LIMIT:
         raise Unsupported(f"{count}² comparisons of {width} elements are over the limit of {PAIRS_LIMIT}")
-    rows = mb.reshape(x=tensor, shape=[count, width])
-    order_of_pairs = lexicographic_signs(rows, count, width)
+    order_of_pairs = lexicographic_signs(rows)
     equal = mb.cast(x=mb.equal(x=order_of_pairs, y=0), dtype="int32")
-    first_place = mb.reduce_argmax(x=equal, axis=1, keep_dims=False)
-    is_first = mb.cast(x=mb.equal(x=first_place, y=np.arange(count, dtype=np.int32)), dtype="int32")
+    numbers = numbered(rows)
+    is_before = mb.cast(
+        x=mb.less(x=mb.expand_dims(x=numbers, axes=[0]), y=mb.expand_dims(x=numbers, axes=[1])), dtype="int32"
+    )
+    equal_before = mb.reduce_sum(x=mb.mul(x=equal, y=is_before), axes=[1], keep_dims=False)
+    is_first = mb.cast(x=mb.equal(x=equal_before, y=0), dtype="int32")
     places = mb.squeeze(x=positions_of(is_first), axes=[1])
     if sorted:
         after = mb.cast(x=mb.greater(x=order_of_pairs, y=0), dtype="int32")
@@ -99,20 +103,30 @@ def unique(ctx: Context, x: Value, *, axis: int | None = None, sorted: int = 1) 
         ascending = mb.argsort(x=mb.gather(x=rank, indices=places, axis=0), axis=0, ascending=True)
         places = mb.gather(x=places, indices=ascending, axis=0)
     members = mb.gather(x=equal, indices=places, axis=0)
+    kinds = numbered(places)
     results = [
         mb.gather(x=tensor if axis is None else x.var, indices=places, axis=along),
         places,
-        mb.reduce_argmax(x=members, axis=0, keep_dims=False),
+        mb.reduce_sum(x=mb.mul(x=members, y=mb.expand_dims(x=kinds, axes=[1])), axes=[0], keep_dims=False),
         mb.reduce_sum(x=members, axes=[1], keep_dims=False),
     ]
     dtypes = [x.dtype, ir.DataType.INT64, ir.DataType.INT64, ir.DataType.INT64]
     return [computed(var, dtype) for var, dtype in zip(results, dtypes, strict=True)]
 
 
-def lexicographic_signs(rows: Var, count: int, width: int) -> Var:
+def numbered(rows: Var) -> Any:
+    """The numbers of rows from 0 on, in int32."""
+    count = rows.shape[0]
+    if is_number(count):
+        return np.arange(count, dtype=np.int32)
+    size = mb.squeeze(x=size_of(rows, 0), axes=[0])
+    return mb.range_1d(start=np.int32(0), end=size, step=np.int32(1))
+
+
+def lexicographic_signs(rows: Var) -> Var:
     """For every pair of rows, the sign of their first difference: (count, count) in int32."""
-    left = mb.reshape(x=rows, shape=[count, 1, width])
-    right = mb.reshape(x=rows, shape=[1, count, width])
+    left = mb.expand_dims(x=rows, axes=[1])
+    right = mb.expand_dims(x=rows, axes=[0])
     above = mb.cast(x=mb.greater(x=left, y=right), dtype="int32")
     signs = mb.sub(x=above, y=mb.cast(x=mb.less(x=left, y=right), dtype="int32"))
     first = mb.reduce_argmax(x=mb.abs(x=signs), axis=2, keep_dims=True)

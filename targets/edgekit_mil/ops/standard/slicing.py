@@ -11,7 +11,7 @@ import onnx_ir as ir
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import HIGHEST_RANK, INT32_RANGE, Unsupported, Value, computed
+from edgekit_mil.core.values import HIGHEST_RANK, INT32_RANGE, Unsupported, Value, computed, constant
 from edgekit_mil.support.high_ranks import around, of_shape
 from edgekit_mil.support.movement import empty, normalized_axis
 from edgekit_mil.support.runtime_shapes import is_number, positions_of, size_of
@@ -59,6 +59,8 @@ def sliced(
     for axis, (first, last, step) in ranges.items():
         size = shape[axis]
         if not isinstance(size, int | np.integer):
+            if step < 0:
+                x, first, last, step = reversed_range(x, axis, first, last, step)
             begin[axis], end[axis], stride[axis] = dynamic_range(first, last, step)
             whole[axis], open_end[axis] = first == 0, last >= INT32_RANGE[1]
             continue
@@ -87,14 +89,23 @@ def sliced_axis(x: Value, axis: int, first: int, last: int, step: int) -> Value:
     return of_shape(result if isinstance(result, Value) else computed(result, x.dtype), shape)
 
 
-def dynamic_range(first: int, last: int, step: int) -> tuple[int, int, int]:
-    """Bounds along a dynamic dimension, which the program clamps when it runs.
+def reversed_range(x: Value, axis: int, first: int, last: int, step: int) -> tuple[Value, int, int, int]:
+    """A tensor and a range of it with a positive step in place of a range with a negative one, of a dynamic dimension.
 
-    Raises:
-        Unsupported: A negative step.
+    What the range spans is taken forwards, where bounds count from the same end as before, and turned round: it then
+    starts at its first element however long the dimension is.
     """
-    if step < 0:
-        raise Unsupported("a negative step along a dynamic dimension")
+    low, high = INT32_RANGE
+    begin = 0 if last <= low else last + 1
+    if last == -1:  # the end of the dimension, before which nothing lies that a negative step reaches
+        begin = high
+    end = high if first == -1 or first >= high else first + 1
+    forwards = sliced_at_run_time(x, constant(np.array([begin])), constant(np.array([end])), [axis])
+    return computed(mb.reverse(x=forwards, axes=[axis]), x.dtype), 0, high, -step
+
+
+def dynamic_range(first: int, last: int, step: int) -> tuple[int, int, int]:
+    """Bounds along a dynamic dimension, which the program clamps when it runs."""
     low, high = INT32_RANGE
     return max(first, low), min(last, high), step
 

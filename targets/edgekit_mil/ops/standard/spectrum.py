@@ -12,6 +12,7 @@ from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value, computed
 from edgekit_mil.ops.standard.matrices import product_along
+from edgekit_mil.support.runtime_shapes import is_number
 
 LONGEST = 4096
 """Elements of the longest transform: its matrices would weigh 64 MB each, a longer one's more."""
@@ -57,12 +58,12 @@ def stft(
     """
     if signal.rank == 2:
         signal = computed(mb.expand_dims(x=signal.var, axes=[2]), signal.dtype)
-    batch, samples, parts = signal.static_shape
+    (parts,) = signal.static_sizes([2])
     (step,) = frame_step.ints("frame_step")
     if frame_length is not None:
         (length,) = frame_length.ints("frame_length")
     else:
-        length = samples if window is None else window.static_shape[0]
+        (length,) = signal.static_sizes([1]) if window is None else window.static_shape
     _require_short(length)
     bins = length // 2 + 1 if onesided else length
     cosines, sines = waves(bins, length, length)
@@ -70,9 +71,11 @@ def stft(
     kernel = np.concatenate([np.stack(row, axis=1) for row in basis]).astype(np.float32)
     weight = kernel if window is None else windowed(kernel, window)
     spectra = mb.conv(x=mb.transpose(x=signal.var, perm=[0, 2, 1]), weight=weight, strides=[step], pad_type="valid")
-    frames = (samples - length) // step + 1
-    apart = mb.reshape(x=spectra, shape=[batch, 2, bins, frames])
-    return mb.transpose(x=apart, perm=[0, 3, 2, 1])
+    if all(map(is_number, signal.shape)):
+        batch, _, frames = spectra.shape
+        return mb.transpose(x=mb.reshape(x=spectra, shape=[batch, 2, bins, frames]), perm=[0, 3, 2, 1])
+    real, imaginary = mb.split(x=mb.transpose(x=spectra, perm=[0, 2, 1]), num_splits=2, axis=2)
+    return mb.stack(values=[real, imaginary], axis=3)
 
 
 def windowed(kernel: np.ndarray, window: Value) -> np.ndarray | Var:

@@ -17,7 +17,8 @@ CONSTANTS = {
     "threshold": np.float32(0.5), "overlap": np.float32([0.4]), "least": np.float32([0.3]), "most": np.int64([8]),
     "all": np.int64([2**63 - 1]), "zero": np.int64([0]), "one": np.int64([1]), "two": np.int64([2]),
     "both": np.int64([0, 1]), "few": np.int64([5]), "last": np.int64([-2]), "back": np.int64([-3, -1]),
-    "rows": np.int64([-1, 2, 2]), "width": np.int64([10]),
+    "rows": np.int64([-1, 2, 2]), "width": np.int64([10]), "end": np.int64([-1]), "before": np.int64([-(2**63)]),
+    "skip": np.int64([-2]), "shift": np.int64([1, -1]),
 }  # fmt: skip
 SELECTED = "over = Greater(s, threshold) found = NonZero(over) i = Squeeze(found, zero) rows_b = Gather(b, i) "
 SELECTED += "rows_s = Gather(s, i) "
@@ -40,6 +41,15 @@ CASES = {
     "padding to a fixed number": SELECTED
     + "cut = Slice(rows_b, zero, width, zero) n = Shape<start = 0, end = 1>(cut) lacking = Sub(width, n) "
     "pads = Concat<axis = 0>(zero, lacking) y = Pad(cut, pads, , zero) v = Neg(y)",
+    "backwards from the end": SELECTED
+    + "y = Slice(rows_b, end, before, zero, end) v = Slice(rows_s, end, last, zero, end)",
+    "backwards from a place, in steps": SELECTED
+    + "y = Slice(rows_s, two, before, zero, skip) v = Slice(rows_b, last, zero, zero, skip)",
+    "distinct ones": SELECTED + "t = Round(rows_s) y, f, w, n = Unique(t) v = Cast<to = 1>(n)",
+    "distinct rows in the order of their first": SELECTED
+    + "t = Round(rows_b) y, f, w, n = Unique<axis = 0, sorted = 0>(t) v = Cast<to = 1>(w)",
+    "shifted": SELECTED
+    + 'some = Concat<axis = 0>(rows_s, least, overlap) y = Pad<mode = "edge">(some, shift) v = Neg(y)',
     "cropping by a computed amount": SELECTED
     + "n = Shape(rows_s) less = Neg(n) half = Div(less, two) pads = Concat<axis = 0>(half, one) "
     "y = Pad(rows_s, pads) v = Neg(y)",
@@ -87,7 +97,7 @@ def test_agrees_with_onnx_runtime(case: str, target: str, tmp_path: Path) -> Non
 
 
 def test_a_size_that_inputs_of_fixed_shape_leave_open_is_not_asked_for(tmp_path: Path) -> None:
-    model = model_of(SELECTED + "y = Unique(rows_s)")
+    model = model_of(SELECTED + "t = Cast<to = 6>(rows_s) p = Pad(t, both) y = Cast<to = 1>(p)")
     with pytest.raises(UnsupportedOpsError) as raised:
         edgekit_coreml.convert(model, tmp_path / "model")
     assert "--dim" not in str(raised.value)
