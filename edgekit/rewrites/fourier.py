@@ -175,15 +175,17 @@ class FramedTransform(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("STFT",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Of a signal of a known size, with a constant window in constant steps."""
+        """Of a signal of any size, with a constant window in constant steps."""
         signal, dtype = typed(node.inputs[0])
-        sizes = shape_of(signal)
-        batch, size, parts = (*sizes, 1)[:3]
+        if signal.shape is None:
+            raise InapplicableError("the rank of its input is not known")
+        _, size, parts = (*signal.shape, 1)[:3]
         step, window = constant_of(node, 1), constant_of(node, 2)
         if step is None or (window is None and len(node.inputs) > 2 and node.inputs[2] is not None):
             raise InapplicableError("its step or its window is computed")
-        length = _number(node, 3, size if window is None else len(window))
-        frames = 1 + (size - length) // int(step.item())
+        length = _number(node, 3, (size if isinstance(size, int) else 0) if window is None else len(window))
+        if length == 0 or not isinstance(parts, int):
+            raise InapplicableError("the shape of its input is not fixed")
         onesided = node.attributes.get_int("onesided", 1) == 1
         if length * parts * 2 * (length // 2 + 1 if onesided else length) > MOST_CELLS:
             raise InapplicableError(f"a transform of {length} numbers is too long for a table")
@@ -192,9 +194,11 @@ class FramedTransform(Rewrite):
             table *= window.astype(np.float64)[:, None, None, None]
         bins, out_parts = table.shape[2:]
         kernels = table.transpose(2, 3, 1, 0).reshape(bins * out_parts, parts, length).astype(dtype.numpy())
-        first = build("Reshape", signal, [batch, 1, size]) if parts == 1 else build("Transpose", signal, perm=[0, 2, 1])
+        rank = len(signal.shape)
+        first = build.unsqueeze(signal, [1]) if rank == 2 else build("Transpose", signal, perm=[0, 2, 1])
         found = build("Conv", first, kernels, strides=[int(step.item())])
-        return [build("Reshape", build("Transpose", found, perm=[0, 2, 1]), [batch, frames, bins, out_parts])]
+        # a size of 0 is that of the tensor that is reshaped
+        return [build("Reshape", build("Transpose", found, perm=[0, 2, 1]), [0, 0, bins, out_parts])]
 
 
 def _number(node: ir.Node, place: int, default: int) -> int:

@@ -250,6 +250,15 @@ def test_short_time_fourier_transform(assert_rewritten, shape, window, length, a
     assert_rewritten(single("STFT", x, constants, opset=17, order=order, **attributes), x, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [("batch", "samples"), ("batch", "samples", 1), (2, "samples", 2)])
+def test_short_time_fourier_transform_of_any_length(assert_rewritten, shape):
+    constants = {"step": np.array(3), "window": np.hamming(8).astype(np.float32)}
+    x = {"x": floats(2, 37, *shape[2:])}
+    proto = single("STFT", x, constants, opset=17, order=["x", "step", "window"], onesided=int(shape[2:] != (2,)))
+    proto.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", FLOAT, shape))
+    assert_rewritten(proto, x, {"x": floats(2, 8, *shape[2:])}, atol=1e-5)
+
+
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
 @pytest.mark.parametrize("skips", [0, 5])
 def test_ngrams(assert_rewritten, mode, skips):
