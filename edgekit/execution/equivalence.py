@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import onnx_ir as ir
@@ -14,6 +14,7 @@ from edgekit.data.battery import KINDS, battery_inputs
 from edgekit.data.limits import index_limits
 from edgekit.dimensions import trials
 from edgekit.errors import InputError
+from edgekit.execution.inner_values import InnerValues, returning
 from edgekit.execution.local_proof import UnprovenError, local_difference
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.rounding import PERTURBATIONS, is_rounding, perturbed_inputs, perturbed_weights
@@ -33,9 +34,6 @@ TRIAL_ELEMENTS = 1 << 24
 BATTERY_MACS = 1 << 31
 """The number of multiplications that all trials of a model may take together; `LEAST_KINDS` kinds are tried anyway."""
 LEAST_KINDS = 3
-
-_SHAPE_OF = "/edgekit/shape"
-"""What the name of an output ends with that is a value's shape."""
 
 _WATCHED_ELEMENTS = 8 << 20
 """Values that feed sensitive operators are compared up to this many numbers, the smallest first."""
@@ -61,7 +59,7 @@ class Equivalence:
         self._model = model
         self._limits = index_limits(model)
         self._watched = _watched(model)
-        self._reference = Reference(_returning(model, self._watched))
+        self._reference = Reference(returning(model, self._watched))
         self._expected: dict[str, Arrays | None] = {}
         self._perturbed: dict[tuple[str, bool], list[Arrays]] = {}
         self._kinds = KINDS[: max(LEAST_KINDS, BATTERY_MACS // (1 + cost(model).macs))]
@@ -113,7 +111,7 @@ class Equivalence:
             for sizes in trials(self._model.open_dims):
                 specs = next(_static_specs(at_sizes(self._model.inputs, sizes), self._model.sample_shapes))
                 feeds = battery_inputs(specs, KINDS[0], self._limits)
-                found.append(_Capture(self._model, feeds).shapes(names))
+                found.append(InnerValues(self._model, feeds).shapes(names))
         except (InputError, NotRunnableError, StopIteration):  # the latter where an input has no rank
             return []
         return found
@@ -134,7 +132,7 @@ class Equivalence:
             return self.difference_of_whole(changed)
 
     def _local_difference(self, earlier: Model, changed: Model, *, steps: bool) -> str | None:
-        return local_difference(earlier, changed, _Capture(earlier, self._feeds(KINDS[0])), steps=steps)
+        return local_difference(earlier, changed, InnerValues(earlier, self._feeds(KINDS[0])), steps=steps)
 
     def difference_of_whole(self, changed: Model, *, is_proven: bool = False) -> str | None:
         """What ``changed`` computes differently as a whole, on the battery.
@@ -154,7 +152,7 @@ class Equivalence:
         watched = [name for name in self._watched if name in in_both]
         outputs = [value.name for value in self._model.graph.outputs if value.name is not None]
         try:
-            reference = Reference(_returning(changed, watched))
+            reference = Reference(returning(changed, watched))
             for kind in self._kinds:
                 expected = self._outputs(kind)
                 if expected is None:
@@ -188,38 +186,12 @@ class Equivalence:
             outcomes = self._perturbed[kind, is_proven] = []
             for seed in range(PERTURBATIONS):
                 try:
-                    reference = Reference(_returning(perturbed_weights(self._model, seed), self._watched))
+                    reference = Reference(returning(perturbed_weights(self._model, seed), self._watched))
                     outcomes.append(reference.run(perturbed_inputs(self._feeds(kind), seed, whole_too=is_proven)))
                 except NotRunnableError:
                     continue
         assert expected is not None
         return is_rounding(expected[name], found, [outputs[name] for outputs in self._perturbed[kind, is_proven]])
-
-
-@dataclass(frozen=True)
-class _Capture:
-    """What values of a model are on given inputs."""
-
-    model: Model
-    feeds: Arrays
-
-    def numbers(self, names: Collection[str]) -> Arrays:
-        """The values by name, the inputs among them."""
-        inside = [name for name in names if name not in self.feeds]
-        return self.feeds | (Reference(_returning(self.model, inside)).run(self.feeds) if inside else {})
-
-    def shapes(self, names: Collection[str]) -> dict[str, tuple[int, ...]]:
-        """The shapes of values by name; only they leave the runtime, the values do not."""
-        inside = [name for name in names if name not in self.feeds]
-        found = {name: array.shape for name, array in self.feeds.items() if name in names}
-        if inside:
-            measured = Reference(_with_shapes(self.model, inside)).run(self.feeds)
-            found |= {name: tuple(map(int, measured[f"{name}{_SHAPE_OF}"])) for name in inside}
-        return found
-
-    def types(self, names: Collection[str]) -> Mapping[str, str]:
-        """ONNX Runtime's names of the types of values that nodes make; nothing is executed."""
-        return Reference(_returning(self.model, names)).types
 
 
 def trial_inputs(model: Model) -> Iterator[tuple[list[ValueSpec], list[ValueSpec]]]:
@@ -260,29 +232,6 @@ def _feeding_sensitive(model: Model) -> dict[str, ir.Value]:
 def _elements(value: ir.Value) -> int:
     """How many numbers a value has; a guess where its shape is not known."""
     return math.prod(dim if isinstance(dim, int) else TRIAL_SIZES[1] for dim in value.shape or TRIAL_SIZES[:3])
-
-
-def _returning(model: Model, names: Collection[str]) -> Model:
-    """The model with further values as outputs."""
-    if not names:
-        return model
-    graph_model = model.graph_model.clone()
-    returned = {value.name for value in graph_model.graph.outputs}
-    made = {value.name: value for node in graph_model.graph for value in node.outputs}
-    graph_model.graph.outputs.extend(made[name] for name in names if name not in returned)
-    return model.with_graph(graph_model)
-
-
-def _with_shapes(model: Model, names: Collection[str]) -> Model:
-    """The model with the shapes of values as its only outputs."""
-    graph_model = model.graph_model.clone()
-    made = {value.name: value for node in graph_model.graph for value in node.outputs}
-    graph_model.graph.outputs.clear()
-    for name in names:
-        node = ir.node("Shape", [made[name]], outputs=[ir.Value(name=f"{name}{_SHAPE_OF}")])
-        graph_model.graph.append(node)
-        graph_model.graph.outputs.append(node.outputs[0])
-    return model.with_graph(graph_model)
 
 
 def _static_specs(specs: Sequence[ValueSpec], of_sample: Mapping[str, tuple[int, ...]]) -> Iterator[list[ValueSpec]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from edgekit.graph.random_inputs import with_random_inputs
+from edgekit.execution.inner_values import with_measured_dimensions
+from edgekit.graph.random_inputs import draws_numbers, with_random_inputs
 from edgekit.model import Model
+from edgekit.rewrites.randomness import draws
 from edgekit.stages import Stage, StageResult
 
 
@@ -18,6 +20,8 @@ class RandomInputs(Stage[Model]):
     def run(self, given: Model) -> StageResult:
         """Makes the inputs."""
         changed, drawers = with_random_inputs(given)
+        if draws_numbers(changed):
+            changed, drawers = with_random_inputs(given, with_measured_dimensions(given, _drawn_from(given)))
         warnings = [
             f"input {name!r} takes the random numbers that node {node!r} drew, and the app draws them:"
             f" {changed.drawn[name]}"
@@ -32,3 +36,9 @@ class RandomInputs(Stage[Model]):
             raise self.broken("an input is gone")
         if [spec.name for spec in result.model.outputs] != [spec.name for spec in given.outputs]:
             raise self.broken("the outputs have other names")
+
+
+def _drawn_from(model: Model) -> set[str]:
+    """The values of the main graph that nodes make and that nodes which draw numbers read or make."""
+    beside = {value for node in model.graph if draws(node) for value in (*node.inputs, *node.outputs)}
+    return {str(value.name) for node in model.graph for value in node.outputs if value in beside}

@@ -137,3 +137,17 @@ def test_a_size_that_folding_tells_is_enough(tmp_path: Path) -> None:
         ("random_numbers", (1, 6)),
     ]
     assert "nothing was folded" not in str(stage_record(bundle.manifest, "fix shapes")["warnings"])
+
+
+def test_draws_of_a_size_that_only_a_run_tells(tmp_path: Path) -> None:
+    graph = """<ir_version: 8, opset_import: ["" : 15]>
+    policy (float[batch, 6] x) => (int64[rows, 1] choice)
+    <int64[2] in_threes = {-1, 3}, int64[2] halves = {3, 3}> {
+        left, right = Split <axis = 1> (x, halves)
+        logits = Reshape(right, in_threes)
+        choice = Multinomial <dtype = 7> (logits)
+    }"""
+    onnx.save(onnx.parser.parse_model(graph), tmp_path / "policy.onnx")
+    bundle = edgekit.package(tmp_path / "policy.onnx", "onnxruntime", tmp_path / "out", dims={"batch": range(1, 5)})
+    _, numbers = bundle.inputs
+    assert (numbers.drawn, numbers.shape) == (Draw("gumbel", 0.0, 1.0), ("batch", 1, 3))

@@ -1,0 +1,107 @@
+"""Values inside a model on given inputs: their numbers, their shapes, their types."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from edgekit.data.battery import KINDS, battery_inputs
+from edgekit.data.limits import index_limits
+from edgekit.errors import InputError
+from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.graph.shape_request import at_sizes, independent_dims
+from edgekit.model import Arrays, Model
+
+_SHAPE_OF = "/edgekit/shape"
+"""What the name of an output ends with that is a value's shape."""
+
+_SIZES = (2, 3, 5, 7, 11, 13, 17, 19)
+"""What free dimensions of the inputs get in a first run, each another; in a second run each the next."""
+
+
+@dataclass(frozen=True)
+class InnerValues:
+    """What values of a model's main graph are on given inputs; each question executes the model."""
+
+    model: Model
+    feeds: Arrays
+
+    def numbers(self, names: Collection[str]) -> Arrays:
+        """The values by name, the inputs among them."""
+        inside = [name for name in names if name not in self.feeds]
+        return self.feeds | (Reference(returning(self.model, inside)).run(self.feeds) if inside else {})
+
+    def shapes(self, names: Collection[str]) -> dict[str, tuple[int, ...]]:
+        """The shapes of values by name; only they leave the runtime, the values do not."""
+        inside = [name for name in names if name not in self.feeds]
+        found = {name: array.shape for name, array in self.feeds.items() if name in names}
+        if inside:
+            measured = Reference(_with_shapes(self.model, inside)).run(self.feeds)
+            found |= {name: tuple(map(int, measured[f"{name}{_SHAPE_OF}"])) for name in inside}
+        return found
+
+    def types(self, names: Collection[str]) -> Mapping[str, str]:
+        """ONNX Runtime's names of the types of values that nodes make; nothing is executed."""
+        return Reference(returning(self.model, names)).types
+
+
+def with_measured_dimensions(model: Model, names: Collection[str]) -> Model:
+    """The model with dimensions of values that shape inference does not tell, as far as two runs do.
+
+    A dimension is that of the inputs which has its size in both runs, where free dimensions have different sizes.
+
+    Args:
+        model: Its inputs have free dimensions with names; it is not changed.
+        names: Values of the main graph.
+
+    Returns:
+        The model, or the given one where it cannot be executed at such sizes.
+    """
+    free = sorted(independent_dims(model.inputs))
+    if not free or len(free) >= len(_SIZES):
+        return model
+    runs = [dict(zip(free, sizes, strict=False)) for sizes in (_SIZES, _SIZES[1:])]
+    limits = index_limits(model)
+    try:
+        feeds = [battery_inputs(at_sizes(model.inputs, sizes), KINDS[0], limits) for sizes in runs]
+        first, second = (InnerValues(model, given).shapes(names) for given in feeds)
+    except (InputError, NotRunnableError):
+        return model
+    called = {(runs[0][dim], runs[1][dim]): dim for dim in free}
+    graph_model = model.graph_model.clone()
+    for value in [value for node in graph_model.graph for value in node.outputs if value.name in names]:
+        sizes = list(zip(first[str(value.name)], second[str(value.name)], strict=False))
+        known = [None] * len(sizes) if value.shape is None else list(value.shape)
+        value.shape = ir.Shape(
+            [called.get(pair) if _is_unknown(dim) else dim for dim, pair in zip(known, sizes, strict=False)]
+        )
+    return model.with_graph(graph_model)
+
+
+def _is_unknown(dim: int | ir.SymbolicDim | None) -> bool:
+    return dim is None or (isinstance(dim, ir.SymbolicDim) and dim.value is None)
+
+
+def returning(model: Model, names: Collection[str]) -> Model:
+    """The model with further values as outputs."""
+    if not names:
+        return model
+    graph_model = model.graph_model.clone()
+    returned = {value.name for value in graph_model.graph.outputs}
+    made = {value.name: value for node in graph_model.graph for value in node.outputs}
+    graph_model.graph.outputs.extend(made[name] for name in names if name not in returned)
+    return model.with_graph(graph_model)
+
+
+def _with_shapes(model: Model, names: Collection[str]) -> Model:
+    """The model with the shapes of values as its only outputs."""
+    graph_model = model.graph_model.clone()
+    made = {value.name: value for node in graph_model.graph for value in node.outputs}
+    graph_model.graph.outputs.clear()
+    for name in names:
+        node = ir.node("Shape", [made[name]], outputs=[ir.Value(name=f"{name}{_SHAPE_OF}")])
+        graph_model.graph.append(node)
+        graph_model.graph.outputs.append(node.outputs[0])
+    return model.with_graph(graph_model)
