@@ -82,7 +82,9 @@ def _of_other_sizes(samples: Samples, inputs: tuple[Feature, ...], accuracy: Acc
 def _save(folder: Path, arrays: Arrays, features: tuple[Feature, ...]) -> None:
     folder.mkdir(parents=True)
     for position, feature in enumerate(features):
-        np.save(folder / f"{position}.npy", arrays[feature.name], allow_pickle=False)
+        array = arrays[feature.name]
+        texts = array.dtype == object  # as ONNX Runtime gives them
+        np.save(folder / f"{position}.npy", array.astype(np.str_) if texts else array, allow_pickle=False)
 
 
 def _is_quantized(output: OutputAccuracy, accuracy: Accuracy) -> bool:

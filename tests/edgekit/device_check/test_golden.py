@@ -97,3 +97,21 @@ def test_a_device_may_put_rows_of_equal_scores_in_another_order(
     floor, mismatch = record["outputs"]
     assert floor["floor_db"] == asked
     assert mismatch["max_mismatch"] == pytest.approx(unequal + 0.05 if unequal else 0)
+
+
+def test_texts_need_no_pickles(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    path = onnx_file("f (float[1, 2] x) => (string[1, 2] y) { y = Cast <to = 8> (x) }")
+    model = Model(ir.load(path), path)
+    features = [
+        tuple(Feature(v.name, v.dtype, v.shape or (), v.name, v.dtype, v.shape or ()) for v in values)
+        for values in (model.inputs, model.outputs)
+    ]
+    accuracy = Accuracy("it", "the original", True, 2, Floors.of(Kind.FLOAT32, labelled=False, max_drop=None), (), None)
+    executors = Reference(model), Reference(model)
+
+    record = write_golden(tmp_path / "golden", SeededSamples(model, 2), *executors, *features, Kind.FLOAT32, accuracy)
+
+    assert record["outputs"] == [{"name": "y", "floor_db": None, "max_mismatch": 0.0}]
+    x = np.load(tmp_path / "golden" / "0" / "inputs" / "0.npy", allow_pickle=False)
+    texts = np.load(tmp_path / "golden" / "0" / "outputs" / "0.npy", allow_pickle=False)
+    np.testing.assert_allclose(texts.astype(np.float32), x, rtol=1e-6)
