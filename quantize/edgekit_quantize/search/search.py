@@ -201,6 +201,8 @@ def search(
     def bring_into_budget(miss: Trial) -> None:
         if not miss.written.quantized:
             stored = costs.stored(miss.written, miss.settings)
+            if bench.original is None and float_misses(miss, stored.by_error):
+                return
             by_error = shares_in_float(miss, FEW_IN_FLOAT, stored.by_error)
             if not by_error and not shares_in_float(miss, MANY_IN_FLOAT, stored.by_error):
                 shares_in_float(miss, MANY_IN_FLOAT, stored.by_size, ", small ones first")
@@ -209,6 +211,14 @@ def search(
         held = not out_of_reach and holds(changed(miss, (), ROUNDED_ADAPTIVELY))
         if not held and not miss.settings.has_wide_activations:  # whose rounding adds next to nothing
             least_noise_in_float(miss)
+
+    def float_misses(miss: Trial, layers: Collection[str]) -> bool:
+        """Whether the budget is not held with all layers in float either: the target computes in half precision, say.
+
+        Where latencies count, the target is this machine, which computes in single precision.
+        """
+        in_float = f"{miss.name}, all layers in float", miss.settings, write(miss.settings, layers, False)
+        return any(trial.score.drop > max_drop for trial in bench.measured([in_float], max_drop))
 
     def least_noise_in_float(miss: Trial) -> None:
         """Layers go back to float, more of them each time, until the budget is held or nothing more is gained."""
