@@ -14,7 +14,8 @@ import onnx
 import onnx_ir as ir
 
 from edgekit.errors import InputError
-from edgekit.model import Model
+from edgekit.graph.building import NodeBuilder
+from edgekit.model import Model, node_name
 
 ML_DOMAIN = "ai.onnx.ml"
 _CLASSIFIERS = {
@@ -113,7 +114,7 @@ def with_labels_as_numbers(model: Model) -> tuple[Model, dict[str, tuple[str, ..
     labels = {}
     for output in copy.graph.outputs:
         chain = list(_back_to_maker(output)) if output.dtype == ir.DataType.STRING else []
-        texts = _tell_by_number(chain, copy.graph) if chain else None
+        texts = _tell_by_number(chain, copy.graph, model.opset) if chain else None
         if texts is not None and output.name:
             labels[output.name] = texts
     return (model.with_graph(copy), labels) if labels else (model, {})
@@ -154,11 +155,11 @@ def _back_to_maker(value: ir.Value) -> Iterator[ir.Value]:
     yield from chain
 
 
-def _tell_by_number(chain: list[ir.Value], graph: ir.Graph) -> tuple[str, ...] | None:
+def _tell_by_number(chain: list[ir.Value], graph: ir.Graph, opset: int) -> tuple[str, ...] | None:
     """Makes the last of the values, and all that are made of it, numbers; returns the texts."""
     maker = chain[-1].producer()
     assert maker is not None
-    texts = _numbered(maker, graph)
+    texts = _numbered(maker, graph, opset)
     if texts is None:
         return None
     for value in chain:
@@ -169,7 +170,7 @@ def _tell_by_number(chain: list[ir.Value], graph: ir.Graph) -> tuple[str, ...] |
     return texts
 
 
-def _numbered(maker: ir.Node, graph: ir.Graph) -> tuple[str, ...] | None:
+def _numbered(maker: ir.Node, graph: ir.Graph, opset: int) -> tuple[str, ...] | None:
     """Makes a node that gives texts give their indices; None where it is of no known kind."""
     attributes = maker.attributes
     if maker.domain == ML_DOMAIN and maker.op_type in _CLASSIFIERS:
@@ -191,6 +192,8 @@ def _numbered(maker: ir.Node, graph: ir.Graph) -> tuple[str, ...] | None:
         numbers = np.arange(len(texts)).reshape(stored.shape)
         maker.replace_input_with(0, _constant(graph, f"{maker.inputs[0].name}/numbers", ir.tensor(numbers)))
         return texts
+    if maker.domain == ML_DOMAIN and maker.op_type == "LabelEncoder" and "classes_strings" in attributes:
+        return _numbered_by_place(maker, graph, opset)
     if maker.domain == ML_DOMAIN and maker.op_type == "LabelEncoder" and "values_strings" in attributes:
         texts = tuple(dict.fromkeys((*attributes.get_strings("values_strings", ()), _default(attributes))))
         places = [texts.index(text) for text in attributes.get_strings("values_strings", ())]
@@ -200,6 +203,25 @@ def _numbered(maker: ir.Node, graph: ir.Graph) -> tuple[str, ...] | None:
         attributes.add(ir.AttrInt64("default_int64", default))
         return texts
     return None
+
+
+def _numbered_by_place(maker: ir.Node, graph: ir.Graph, opset: int) -> tuple[str, ...] | None:
+    """Makes a LabelEncoder of the first version give the places that it is given, and one more for all others."""
+    places = maker.inputs[0]
+    texts = tuple(maker.attributes.get_strings("classes_strings", ()))
+    if places is None or places.dtype == ir.DataType.STRING or len(set(texts)) != len(texts):
+        return None
+    every = tuple(dict.fromkeys((*texts, _default(maker.attributes))))
+    build = NodeBuilder(opset, f"{node_name(maker)}/number")
+    inside = build("And", build("Less", np.int64(-1), places), build("Less", places, np.int64(len(texts))))
+    number = build("Where", inside, places, np.int64(every.index(_default(maker.attributes))))
+    for constant in build.initializers:
+        graph.register_initializer(constant)
+    graph.insert_before(maker, build.nodes)
+    maker.op_type, maker.domain = "Identity", ""
+    maker.attributes.clear()
+    maker.replace_input_with(0, number)
+    return every
 
 
 def _default(attributes: Mapping[str, ir.Attr]) -> str:

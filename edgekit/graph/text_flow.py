@@ -33,6 +33,9 @@ _MOVERS: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("Where", ""): (1, 2),
 }
 """Operators whose outputs hold nothing but elements of these inputs, whatever their type."""
+TOKENIZER = ("Tokenizer", "com.microsoft")
+_UNHEARD_OF = 16
+"""A separator of this many characters or more is in no text: Azure's AutoML writes one to keep texts in one piece."""
 _SEE_SIZES = {("Shape", ""), ("Size", "")}
 
 
@@ -151,7 +154,24 @@ def moved_places(node: ir.Node) -> list[int] | None:
     """The inputs whose elements a node does nothing but move, by their places; None where it is no such node."""
     if (node.op_type, node.domain) == ("Concat", ""):
         return list(range(len(node.inputs)))
+    if (node.op_type, node.domain) == TOKENIZER:
+        return [0] if _leaves_texts_whole(node) else None
     if (node.op_type, node.domain) == ("Cast", ""):
         return [0] if node.attributes.get_int("to", 0) == ir.DataType.STRING else None
     places = _MOVERS.get((node.op_type, node.domain))
     return None if places is None else [place for place in places if place < len(node.inputs)]
+
+
+def _leaves_texts_whole(node: ir.Node) -> bool:
+    """Whether a tokenizer makes one token of every text, in a last dimension of its own."""
+    attributes = node.attributes
+    separators = attributes.get_strings("separators", ())
+    return (
+        not attributes.get_string("tokenexp", "")
+        and attributes.get_int("mark", 0) == 0
+        and attributes.get_int("mincharnum", 1) <= 1
+        and len(separators) > 0
+        and all(len(separator) >= _UNHEARD_OF for separator in separators)
+        and node.inputs[0] is not None
+        and node.inputs[0].shape is not None
+    )

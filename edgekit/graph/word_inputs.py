@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
+from edgekit.graph.building import NodeBuilder
 from edgekit.graph.column_picks import pick_from_parts
 from edgekit.graph.shapes import infer_shapes
-from edgekit.graph.text_flow import TextFlow, moved_places, text_flows
+from edgekit.graph.text_flow import TOKENIZER, TextFlow, moved_places, text_flows
 from edgekit.graph.word_lists import constant_texts, fails_at_others, look_up_numbers, store_numbers
 from edgekit.model import Model, node_name
 from edgekit.vocabularies import Vocabulary
@@ -82,13 +83,27 @@ def _number(flow: TextFlow, graph: ir.Graph, opset: int) -> None:
             texts = constant_texts(node.inputs[place])
             if texts is not None:
                 store_numbers(node, place, texts, numbers, graph)
-        if node.op_type == "Cast":
+        if (node.op_type, node.domain) == TOKENIZER:
+            _unsqueeze_in_place_of(node, graph, opset)
+        elif node.op_type == "Cast":
             node.attributes.add(ir.AttrInt64("to", int(ir.DataType.INT64)))
     for node in flow.lookups:
         look_up_numbers(node, numbers, graph, opset)
     for value in (*graph.inputs, *(value for node in graph for value in node.outputs)):
         if value.name in names:  # not by identity: a lookup that gives texts has made another value of that name
             value.type = ir.TensorType(ir.DataType.INT64)  # not its dtype: clones share their types
+
+
+def _unsqueeze_in_place_of(node: ir.Node, graph: ir.Graph, opset: int) -> None:
+    """Gives numbers the dimension that a tokenizer which leaves texts whole gives them, in place."""
+    text = node.inputs[0]
+    assert text is not None
+    assert text.shape is not None
+    build = NodeBuilder(opset, node_name(node))
+    result = build.unsqueeze(text, [len(text.shape)])
+    for constant in build.initializers:
+        graph.register_initializer(constant)
+    ir.convenience.replace_nodes_and_values(graph, node, [node], build.nodes, [node.outputs[0]], [result])
 
 
 def _drop_unread_texts(graph: ir.Graph) -> None:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.arithmetic import shape_of
+from edgekit.rewrites.arithmetic import typed
 
 MOST_COMPARISONS = 1 << 22
 
@@ -27,22 +27,28 @@ class ComparedNgrams(Rewrite):
         return "pool_int64s" in node.attributes
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For texts of a known length: the more places and n-grams, the more comparisons."""
-        x = node.inputs[0]
-        sizes = shape_of(x)
+        """For texts of a known length, any number of them: the more places and n-grams, the more comparisons."""
+        x, _ = typed(node.inputs[0])
+        *_, length = x.shape if x.shape is not None else [None]
+        if x.shape is None or not isinstance(length, int):
+            raise InapplicableError("the length of its texts is not known")
+        is_one = x.shape.rank() == 1
+        rows = 1 if is_one else x.shape[0]
         attributes = node.attributes
         shortest, longest = (attributes[f"{name}_gram_length"].as_int() for name in ("min", "max"))
         skips = attributes["max_skip_count"].as_int()
         columns = np.array(attributes["ngram_indexes"].as_ints())
         mode = attributes["mode"].as_string()
         weights = np.array(attributes.get_floats("weights", [1.0] * len(columns)), np.float32)
-        rows, length = (1, sizes[0]) if len(sizes) == 1 else sizes
-        text = build("Reshape", build("Cast", x, to=int(ir.DataType.INT64)), [rows, length])
+        text = build("Cast", x, to=int(ir.DataType.INT64))
+        if is_one:
+            text = build.unsqueeze(text, [0])
         counts: ir.Value | None = None
         for size, pool, ids in _pools(node):
             if not shortest <= size <= longest or not len(pool):
                 continue
-            found = self._found(build, text, pool, [1] if size == 1 else range(1, skips + 2), (rows, length))
+            steps = [1] if size == 1 else range(1, skips + 2)
+            found = self._found(build, text, pool, steps, (rows if isinstance(rows, int) else 1, length))
             if found is None:
                 continue
             places = np.zeros((len(pool), int(columns.max()) + 1), np.float32)
@@ -53,11 +59,13 @@ class ComparedNgrams(Rewrite):
         by_column = np.ones(width, np.float32)
         by_column[columns] = weights
         if counts is None:
+            if not isinstance(rows, int):
+                raise InapplicableError("no n-gram fits into its texts, and how many these are is not known")
             counts = build("Identity", np.zeros((rows, width), np.float32))
         if mode == "IDF":
             counts = build("Cast", build("Greater", counts, np.float32(0)), to=int(ir.DataType.FLOAT))
         result = build("Mul", counts, by_column) if mode != "TF" else counts
-        return [build("Reshape", result, [width]) if len(sizes) == 1 else result]
+        return [build("Reshape", result, [width]) if is_one else result]
 
     def _found(
         self, build: NodeBuilder, text: ir.Value, pool: np.ndarray, steps: Sequence[int], sizes: tuple[int, int]

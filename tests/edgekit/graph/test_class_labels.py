@@ -87,6 +87,24 @@ def test_text_labels_become_numbers_without_maps_too(tmp_path):
     assert "output 'label' was a text and is a number: the index of the class among red, green, blue" in result.warnings
 
 
+def test_a_label_encoder_of_the_first_version_tells_places(tmp_path):
+    node = helper.make_node("LabelEncoder", ["x"], ["label"], domain="ai.onnx.ml", classes_strings=["no", "yes"])
+    graph = helper.make_graph(
+        [node],
+        "labels",
+        [helper.make_tensor_value_info("x", TensorProto.INT64, [None])],
+        [helper.make_tensor_value_info("label", TensorProto.STRING, [None])],
+    )
+    imports = [helper.make_opsetid("", 15), helper.make_opsetid("ai.onnx.ml", 1)]
+    path = written(helper.make_model(graph, opset_imports=imports, ir_version=8), tmp_path / "m.onnx")
+    model = Load()(path).model
+    x = np.array([1, 0, 2, -1, 1])
+    (texts,) = onnxruntime.InferenceSession(str(path)).run(None, {"x": x})
+    (numbers,) = onnxruntime.InferenceSession(model.proto().SerializeToString()).run(None, {"x": x})
+    assert model.class_names == ("no", "yes", "_Unused")
+    assert [model.class_names[number] for number in numbers] == list(texts)
+
+
 def test_an_input_of_maps_is_refused(tmp_path):
     of_maps = helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
     node = helper.make_node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", string_vocabulary=["a", "b"])

@@ -34,7 +34,7 @@ def _model(
         [helper.make_tensor_value_info(name, kind, [None] * rank) for name, (kind, rank) in outputs.items()],
         [onnx.numpy_helper.from_array(np.array(value), name) for name, value in (constants or {}).items()],
     )
-    opsets = [helper.make_opsetid("", 19), helper.make_opsetid(ML, ml)]
+    opsets = [helper.make_opsetid("", 19), helper.make_opsetid(ML, ml), helper.make_opsetid("com.microsoft", 1)]
     return infer_shapes(Model(ir.from_proto(helper.make_model(graph, opset_imports=opsets, ir_version=9))))
 
 
@@ -124,6 +124,47 @@ def test_texts_that_a_lookup_gives_are_looked_up_again() -> None:
     ]
     model = _model(nodes, {"x": ["N"]}, {"y": (TensorProto.FLOAT, 2)})
     _holds(model, x=["cat", "oak", "stone", "plant"])
+
+
+def _tokenized(*separators: str) -> Model:
+    """Columns of words, by a Tokenizer as Azure's AutoML puts it in front of a TfIdfVectorizer."""
+    nodes = [
+        helper.make_node(
+            "Tokenizer",
+            ["x"],
+            ["tokens"],
+            domain="com.microsoft",
+            mark=0,
+            mincharnum=1,
+            pad_value="#",
+            separators=list(separators),
+        ),
+        helper.make_node("Flatten", ["tokens"], ["flat"]),
+        helper.make_node(
+            "TfIdfVectorizer",
+            ["flat"],
+            ["y"],
+            mode="TF",
+            min_gram_length=1,
+            max_gram_length=1,
+            max_skip_count=0,
+            ngram_counts=[0],
+            ngram_indexes=[0, 1, 2],
+            pool_strings=["May", "New Visitor", "Dec"],
+        ),
+    ]
+    return _model(nodes, {"x": ["N", 1]}, {"y": (TensorProto.FLOAT, 2)})
+
+
+def test_a_tokenizer_that_leaves_texts_whole() -> None:
+    changed = _holds(_tokenized("_0123456789ABCDEF_"), x=[["May"], ["New Visitor"], ["June"], ["dec"], ["May Dec"]])
+    assert [node.op_type for node in changed.graph] == ["Unsqueeze", "Flatten", "TfIdfVectorizer"]
+
+
+def test_a_tokenizer_that_splits_texts_keeps_them() -> None:
+    found = with_word_inputs(_tokenized(" "))
+    assert not found.vocabularies
+    assert "reads them otherwise than by looking them up in a list" in found.obstacles["x"]
 
 
 def test_category_mapper_and_ngrams() -> None:

@@ -276,6 +276,9 @@ def test_ngrams(assert_rewritten, mode, skips):
     assert_rewritten(single("TfIdfVectorizer", x, opset=9, **attributes), x)
     one = {"x": x["x"][1]}
     assert_rewritten(single("TfIdfVectorizer", one, opset=9, **attributes), one)
+    several = single("TfIdfVectorizer", x, opset=9, **attributes)
+    several.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", INT64, ["texts", 6]))
+    assert_rewritten(several, x, {"x": x["x"][:1]})
 
 
 def test_a_resize_to_computed_sizes_is_left_alone(model_of):

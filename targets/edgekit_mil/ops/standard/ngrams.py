@@ -9,7 +9,10 @@ import numpy as np
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import Unsupported, Value
+from edgekit_mil.core.values import Unsupported, Value, computed
+
+BATCHED = 2
+"""The rank of texts that are several."""
 
 
 @lowering("TfIdfVectorizer", versions=[9], note="of integers")
@@ -33,11 +36,11 @@ def tf_idf(
     """
     if pool_int64s is None or pool_strings:
         raise Unsupported("programs have no texts")
-    rows = x.var if x.rank == 2 else mb.expand_dims(x=x.var, axes=[0])
+    rows = x.var if x.rank == BATCHED else mb.expand_dims(x=x.var, axes=[0])
     sizes = range(1, len(ngram_counts) + 1)
     pools = [pool.reshape(-1, size) for pool, size in zip(pool_parts(ngram_counts, pool_int64s), sizes, strict=True)]
     width = max(ngram_indexes) + 1
-    total = mb.const(val=np.zeros((1, width), np.float32))
+    parts = []
     first = 0
     for size, pool in zip(sizes, pools, strict=True):
         numbers = range(first, first + len(pool))
@@ -48,13 +51,16 @@ def tf_idf(
         for row, number in enumerate(numbers):
             weight = weights[number] if weights and mode != "TF" else 1.0
             places[row, ngram_indexes[number]] = weight
-        found = occurrences(rows, pool.astype(np.int32), 0 if size == 1 else max_skip_count)
+        found = occurrences(computed(rows, x.dtype), pool.astype(np.int32), 0 if size == 1 else max_skip_count)
         if found is None:
             continue
         counted = mb.minimum(x=found, y=np.float32(1)) if mode == "IDF" else found
-        total = mb.add(x=total, y=mb.matmul(x=counted, y=places))
-    result = mb.add(x=total, y=np.zeros((rows.shape[0], 1), np.float32))
-    return result if x.rank == 2 else mb.squeeze(x=result, axes=[0])
+        parts.append(mb.matmul(x=counted, y=places))
+    if parts:
+        result = reduce(lambda one, other: mb.add(x=one, y=other), parts)
+    else:
+        result = mb.const(val=np.zeros((x.static_shape[0] if x.rank == BATCHED else 1, width), np.float32))
+    return result if x.rank == BATCHED else mb.squeeze(x=result, axes=[0])
 
 
 def pool_parts(starts: list[int], pool: list[int]) -> list[np.ndarray]:
@@ -62,9 +68,9 @@ def pool_parts(starts: list[int], pool: list[int]) -> list[np.ndarray]:
     return np.split(np.asarray(pool, np.int64), starts[1:])
 
 
-def occurrences(rows: Var, pool: np.ndarray, most_skipped: int) -> Var | None:
+def occurrences(rows: Value, pool: np.ndarray, most_skipped: int) -> Var | None:
     """How often each n-gram (size of the pool, n) occurs in each row; None where rows are too short for any."""
-    length = rows.shape[1]
+    (length,) = rows.static_sizes([1])
     counts = []
     for distance in range(1, most_skipped + 2):
         starts = length - (pool.shape[1] - 1) * distance
@@ -74,7 +80,7 @@ def occurrences(rows: Var, pool: np.ndarray, most_skipped: int) -> Var | None:
         for place in range(pool.shape[1]):
             first = place * distance
             part = mb.slice_by_index(
-                x=rows, begin=[0, first], end=[0, first + starts], begin_mask=[True, False], end_mask=[True, False]
+                x=rows.var, begin=[0, first], end=[0, first + starts], begin_mask=[True, False], end_mask=[True, False]
             )
             hits.append(mb.equal(x=mb.expand_dims(x=part, axes=[2]), y=pool[:, place].reshape(1, 1, -1)))
         whole = reduce(lambda one, other: mb.logical_and(x=one, y=other), hits)

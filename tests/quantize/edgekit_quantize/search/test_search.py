@@ -113,7 +113,9 @@ def _chosen(
     names = dict(enumerate(candidates))
     scorer = Scorer(References.of([Reference({"x": answer}, {"y": answer})]), metric, 1.0)
     judge = Judge(scorer, lambda model: runners[id(model.graph_model)])
-    bench = Bench(judge, Model(model_of(FLOAT_SIZE)), Slow(FLOAT_S, 0) if timed else None, progress=progress, clock=CLOCK)
+    bench = Bench(
+        judge, Model(model_of(FLOAT_SIZE)), Slow(FLOAT_S, 0) if timed else None, progress=progress, clock=CLOCK
+    )
 
     def write(of: Settings, keep_float: Collection[str], adaptive: bool) -> Written:
         written(keep_float, adaptive)

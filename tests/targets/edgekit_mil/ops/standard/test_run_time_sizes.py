@@ -18,7 +18,7 @@ CONSTANTS = {
     "all": np.int64([2**63 - 1]), "zero": np.int64([0]), "one": np.int64([1]), "two": np.int64([2]),
     "both": np.int64([0, 1]), "few": np.int64([5]), "last": np.int64([-2]), "back": np.int64([-3, -1]),
     "rows": np.int64([-1, 2, 2]), "width": np.int64([10]), "end": np.int64([-1]), "before": np.int64([-(2**63)]),
-    "skip": np.int64([-2]), "shift": np.int64([1, -1]),
+    "skip": np.int64([-2]), "shift": np.int64([1, -1]), "row": np.float32([[0, 1, 1, 0]]),
 }  # fmt: skip
 SELECTED = "over = Greater(s, threshold) found = NonZero(over) i = Squeeze(found, zero) rows_b = Gather(b, i) "
 SELECTED += "rows_s = Gather(s, i) "
@@ -50,6 +50,9 @@ CASES = {
     + "t = Round(rows_b) y, f, w, n = Unique<axis = 0, sorted = 0>(t) v = Cast<to = 1>(w)",
     "shifted": SELECTED
     + 'some = Concat<axis = 0>(rows_s, least, overlap) y = Pad<mode = "edge">(some, shift) v = Neg(y)',
+    "words in each row": SELECTED + "some = Concat<axis = 0>(rows_b, row) t = Round(some) c = Cast<to = 6>(t) "
+    "y = TfIdfVectorizer<max_gram_length = 1, max_skip_count = 0, "
+    'min_gram_length = 1, mode = "TF", ngram_counts = [0], ngram_indexes = [1, 0], pool_int64s = [1, 0]>(c) v = Neg(y)',
     "cropping by a computed amount": SELECTED
     + "n = Shape(rows_s) less = Neg(n) half = Div(less, two) pads = Concat<axis = 0>(half, one) "
     "y = Pad(rows_s, pads) v = Neg(y)",
