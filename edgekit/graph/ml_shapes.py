@@ -9,6 +9,8 @@ import onnx_ir as ir
 ML_DOMAIN = "ai.onnx.ml"
 _KEEP_SHAPES = {"Binarizer", "Imputer", "LabelEncoder", "Normalizer", "Scaler"}
 _MAKE_FLOATS = {"Normalizer", "Scaler"}
+_PAIR = 2
+"""Of two classes each has a score."""
 
 
 def fill_in(graph_model: ir.Model) -> bool:
@@ -49,5 +51,12 @@ def _known(node: ir.Node, x: ir.Value) -> Iterator[Known]:
         samples = None if shape is None or len(shape) != 2 else shape[:1]
         yield output, ir.DataType.STRING if texts else ir.DataType.INT64, samples
         if len(node.outputs) > 1:
-            is_svm = node.op_type == "SVMClassifier"  # its scores may be those of pairs of classes
-            yield node.outputs[1], ir.DataType.FLOAT, None if samples is None or is_svm else (*samples, count)
+            columns = count * (count - 1) // 2 if _scores_pairs(node, count) else count
+            yield node.outputs[1], ir.DataType.FLOAT, None if samples is None else (*samples, columns)
+
+
+def _scores_pairs(node: ir.Node, classes: int) -> bool:
+    """Whether a support vector machine gives a score for each pair of its classes, as ONNX Runtime has it."""
+    attributes = node.attributes
+    has_vectors = bool(attributes.get_ints("vectors_per_class", ()))
+    return has_vectors and not attributes.get_floats("prob_a", ()) and classes > _PAIR
