@@ -94,6 +94,7 @@ def convert_graph(
     labels: Sequence[str] = (),
     compression: str | None = None,
     progress: Step | None = None,
+    draft: bool = False,
 ) -> Conversion:
     """Convert a graph; the arguments are those of :func:`edgekit_mlprogram.conversion.convert_graph`."""
     require_core_ai()
@@ -111,6 +112,7 @@ def convert_graph(
             labels=labels,
             compression=compression,
             progress=progress,
+            draft=draft,
         )
         picture = None if interface is None or interface.image is None else interface.image.as_record()
         path = translate_package(converted.package, out, texts=texts, subject=subject, picture=picture)

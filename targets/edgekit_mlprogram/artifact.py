@@ -51,6 +51,7 @@ def build_artifact(
         labels=options.labels,
         compression=options.compression,
         progress=options.progress,
+        draft=options.draft,
     )
     warnings = list(conversion.notes)
     if options.compression is not None and not conversion.compressed:

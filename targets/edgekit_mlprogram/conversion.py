@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -23,6 +23,9 @@ from edgekit.target import Feature
 from edgekit_mil.deployment import compression_schemes, deployment_target
 from edgekit_mil.program.interface import Interface
 from edgekit_mlprogram.trial_inputs import TrialInputs, random_trials
+
+if TYPE_CHECKING:
+    from edgekit_mlprogram.mixed_precision import Choice
 
 PRECISIONS = ("auto", "float16", "float32")
 
@@ -145,6 +148,7 @@ def convert_graph(
     labels: Sequence[str] = (),
     compression: str | None = None,
     progress: Step | None = None,
+    draft: bool = False,
 ) -> Conversion:
     """Convert a graph; see :func:`convert`.
 
@@ -161,6 +165,8 @@ def convert_graph(
         labels: Names of the classes by index, for the package's metadata.
         compression: How weights are stored; see :func:`convert`.
         progress: Told of every program that is tried where ``auto`` decides.
+        draft: Whether ``auto`` starts from what it chose for the draft before of the same inputs and outputs: forms of
+            one model differ in how weights are rounded.
     """
     if precision not in PRECISIONS:
         raise InputError("unknown precision", subject="--precision", expected=" or ".join(PRECISIONS), found=precision)
@@ -186,7 +192,7 @@ def convert_graph(
     with atomic_directory(path, what="package", may_replace=is_package) as folder:
         if precision == "auto":
             trials = [TrialInputs(examples)] if examples else random_trials(Model(graph_model), job.dimensions)
-            conversion = _write_mixed(job, folder, trials, progress)
+            conversion = _write_mixed(job, folder, trials, progress, draft=draft)
         else:
             conversion = _write(job, folder, None if precision == "float32" else frozenset())
     return replace(conversion, package=path)
@@ -247,7 +253,13 @@ def _stays(op: Any, kept_float32: frozenset[str]) -> bool:
     return False
 
 
-def _write_mixed(job: _Job, folder: Path, trials: Sequence[TrialInputs], progress: Step | None = None) -> Conversion:
+_last_draft: dict[object, Choice] = {}
+"""What was chosen for the draft before, by its target, inputs and outputs."""
+
+
+def _write_mixed(
+    job: _Job, folder: Path, trials: Sequence[TrialInputs], progress: Step | None = None, *, draft: bool = False
+) -> Conversion:
     """Write the package in float16, but for the operations that have to stay in float32.
 
     They are found in the plain program: that takes the trial inputs, and its weights are whole.
@@ -255,6 +267,7 @@ def _write_mixed(job: _Job, folder: Path, trials: Sequence[TrialInputs], progres
     from edgekit_mlprogram.mixed_precision import choose
 
     plain = replace(job, interface=Interface(), compression=None)
+    graph = job.graph_model.graph
     with temporary_folder() as scratch:
         conversions: dict[frozenset[str] | None, Conversion] = {}
 
@@ -265,7 +278,12 @@ def _write_mixed(job: _Job, folder: Path, trials: Sequence[TrialInputs], progres
             conversions[kept] = _write(plain, package, kept)
             return package
 
-        choice = choose(attempt(None), attempt, trials, progress=progress)
+        borders = job.target, *((value.name, str(value.shape)) for value in (*graph.inputs, *graph.outputs))
+        before = _last_draft.get(borders) if draft else None
+        choice = choose(attempt(None), attempt, trials, progress=progress, first=before)
+        if draft:
+            _last_draft.clear()
+            _last_draft[borders] = choice
         kept = None if choice.everything else choice.kept
         if job != plain:
             return _write(job, folder, kept)

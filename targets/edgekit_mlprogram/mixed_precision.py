@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -267,6 +267,7 @@ def choose(
     trials: Sequence[TrialInputs],
     floor_db: float = FLOOR_DB,
     progress: Progress | None = None,
+    first: Choice | None = None,
 ) -> Choice:
     """Find the smallest set of operations to keep in float32 among those that the thresholds give.
 
@@ -276,18 +277,23 @@ def choose(
         trials: Inputs by ONNX name.
         floor_db: What the worst output has to reach against the float32 program.
         progress: Told of every run of a program.
+        first: What to try first, in place of the smallest set: what was chosen for another form of the same program.
     """
+    if first is not None and first.everything:
+        return first
     runner = _Told(load(float32_package), progress)
     if decides_shapes(runner) and any(trial.further for trial in trials):
         return Choice(frozenset(), everything=True, worst_db=math.inf, total=0)
     yardstick = Yardstick(runner, trials)
-    ranges = study(runner, [feeds for trial in trials for feeds in trial.compared[: 1 if trial.further else None]])
-    order = list(ranges)
-    all_of_it = Choice(frozenset(order), everything=True, worst_db=math.inf, total=len(order))
 
     def reached(kept: frozenset[str]) -> float:
         return yardstick.worst_db(_Told(load(build(kept)), progress))
 
+    if first is not None and (worst := reached(first.kept)) >= floor_db:
+        return replace(first, worst_db=worst)
+    ranges = study(runner, [feeds for trial in trials for feeds in trial.compared[: 1 if trial.further else None]])
+    order = list(ranges)
+    all_of_it = Choice(frozenset(order), everything=True, worst_db=math.inf, total=len(order))
     kept = frozenset[str]()
     for number, (threshold, depth) in enumerate(TRIALS):
         previous, kept = kept, must_stay(ranges, threshold, depth)

@@ -13,6 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 from edgekit.comparison.metrics import decibels
 from edgekit_coreml import load
+from edgekit_mlprogram import conversion as conversion_module
 from edgekit_mlprogram.conversion import Conversion, convert_graph
 from edgekit_mlprogram.mixed_precision import NoiseByPart, Yardstick, study, worst_db
 from edgekit_mlprogram.trial_inputs import TrialInputs
@@ -81,6 +82,32 @@ def test_examples_decide_where_there_are_any(tmp_path: Path) -> None:
     far = [{"x": np.full((1, 8), 30000.0, np.float32)}]
     conversion, _ = converted(HARMLESS, tmp_path, "auto", examples=far)
     assert conversion.kept_float32 or conversion.precision == "float32"
+
+
+def test_a_draft_starts_from_what_was_chosen_for_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[frozenset[str] | None] = []
+    write = conversion_module._write
+
+    def noted(job: object, folder: Path, kept: frozenset[str] | None) -> Conversion:
+        written.append(kept)
+        return write(job, folder, kept)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(conversion_module, "_write", noted)
+    found = []
+    for number, text in enumerate((CANCELS, CANCELS, CANCELS.replace("3000.0", "30.0"), HARMLESS)):
+        written.clear()
+        conversion, reached_db = converted(text, tmp_path / str(number), "auto", draft=True)
+        assert reached_db > 40
+        found.append((list(written), frozenset(conversion.kept_float32)))
+    (all_tries, kept), *others = found
+    assert len(all_tries) > 2
+    assert others[0] == others[1] == ([None, kept], kept)  # one in float32, and that one
+    assert others[2] == ([None, kept], kept)  # names that are not there are no obstacle
+    written.clear()
+    converted(CANCELS.replace("3000.0", "30.0"), tmp_path / "final", "auto")
+    assert written == [None, frozenset()]
 
 
 def test_an_output_of_another_shape_is_as_wrong_as_can_be() -> None:
