@@ -209,22 +209,57 @@ class _Conditioned:
 
 
 def _conjuncts(condition: ir.Value) -> Iterator[ir.Value]:
-    """What all has to be true for a condition to be."""
-    value = source(condition)
+    """What all has to be true for a condition to be.
+
+    TorchScript's ``a and b`` is an If that gives ``b`` where ``a`` holds, and else false.
+    """
+    value = _truth(condition)
     node = value.producer()
-    if node is None or (node.op_type, node.domain) != ("And", ""):
+    if node is not None and (node.op_type, node.domain) == ("And", ""):
+        for part in node.inputs:
+            if part is not None:
+                yield from _conjuncts(part)
+    elif node is not None and (node.op_type, node.domain) == ("If", "") and _is_false_unless_taken(node):
+        assert node.inputs[0] is not None
+        yield from _conjuncts(node.inputs[0])
+        yield from _conjuncts(node.attributes["then_branch"].as_graph().outputs[0])
+    else:
         yield value
-        return
-    for part in node.inputs:
-        if part is not None:
-            yield from _conjuncts(part)
+
+
+def _is_false_unless_taken(node: ir.Node) -> bool:
+    """Whether an If of one output gives false where its condition does not hold."""
+    if len(node.outputs) != 1 or node.inputs[0] is None:
+        return False
+    otherwise = _truth(node.attributes["else_branch"].as_graph().outputs[0])
+    return otherwise is _truth(node.inputs[0]) or _is_false(otherwise)
+
+
+def _truth(value: ir.Value) -> ir.Value:
+    """What Identity nodes, and casts of truth values to truth values, hand on as the value."""
+    value = source(value)
+    while (node := value.producer()) is not None and (node.op_type, node.domain) == ("Cast", ""):
+        before = node.inputs[0]
+        if before is None or ir.DataType.BOOL not in (before.dtype, _made(source(before))):
+            break
+        if node.attributes.get_int("to", 0) != ir.DataType.BOOL:
+            break
+        value = source(before)
+    return value
+
+
+def _made(value: ir.Value) -> ir.DataType | None:
+    """The type that an operator gives whatever it is fed; None where that is not known."""
+    node = value.producer()
+    gives_truth = node is not None and not node.domain and node.op_type in (*_COMPARISONS, "And", "Equal", "Not", "Or")
+    return ir.DataType.BOOL if gives_truth else None
 
 
 def _comparison(value: ir.Value) -> _Comparison | None:
     """The comparison that a value is the outcome of."""
-    node, negated = source(value).producer(), False
+    node, negated = _truth(value).producer(), False
     while node is not None and (node.op_type, node.domain) == ("Not", "") and node.inputs[0] is not None:
-        node, negated = source(node.inputs[0]).producer(), not negated
+        node, negated = _truth(node.inputs[0]).producer(), not negated
     if node is None or node.domain or node.op_type not in _COMPARISONS:
         return None
     one, other = node.inputs

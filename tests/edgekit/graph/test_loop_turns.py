@@ -126,6 +126,45 @@ def test_what_else_a_condition_asks_stays_beside_the_trip_count() -> None:
             np.testing.assert_array_equal(got, want)
 
 
+AND_BY_IF = {
+    "what is counted in the branch": """top = ReduceMax <keepdims = 0> (n)  highest = Constant <value = float {9}> ()
+        small = Less (top, highest)  asked = Cast <to = 9> (small)
+        more = If (asked) <
+            then_branch = t () => (bool a) { a = Less (j, limit) },
+            else_branch = e () => (bool b) { b = Identity (small) }>""",
+    "what is counted as the condition": """top = ReduceMax <keepdims = 0> (n)  highest = Constant <value = float {9}> ()
+        small = Less (top, highest)  below = Less (j, limit)  no = Constant <value = bool {0}> ()
+        more = If (below) <
+            then_branch = t () => (bool a) { a = Identity (small) },
+            else_branch = e () => (bool b) { b = Identity (no) }>""",
+}
+
+
+@pytest.mark.parametrize("case", AND_BY_IF)
+def test_an_and_that_torchscript_writes_as_an_if(case: str) -> None:
+    given = counting(AND_BY_IF[case])
+    model = ir.from_proto(given)
+    assert count_turns(model)
+    assert trip_count(loop_in(model)) == 5
+    assert not ends_by_count(loop_in(model))
+    assert not count_turns(model)
+    for x, turns in ((1.0, 5), (3.0, 2)):
+        feeds = {"x": np.full(1, x, np.float32)}
+        wanted = computed(given, feeds)
+        assert len(wanted[1]) == turns
+        for got, want in zip(computed(ir.to_proto(model), feeds), wanted, strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_an_if_that_goes_on_where_its_condition_does_not_hold_is_no_and() -> None:
+    condition = """top = ReduceMax <keepdims = 0> (n)  highest = Constant <value = float {9}> ()
+        large = Greater (top, highest)  small = Not (large)
+        more = If (large) <
+            then_branch = t () => (bool a) { a = Less (j, limit) },
+            else_branch = e () => (bool b) { b = Identity (small) }>"""
+    assert not count_turns(ir.from_proto(counting(condition, most=8)))
+
+
 OVER_ROWS = """<ir_version: 9, opset_import: ["": 17]>
 g (float[N, 2] x) => (float[2] last, float[M, 2] rows)
     <int32 start = {{{start}}}, float zero = {{0}}, float[2] h0 = {{0, 0}}, int64[1] at = {{0}}, int64[1] to = {{1}}> {{
