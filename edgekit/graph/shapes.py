@@ -79,7 +79,7 @@ def _told_by_onnx(proto: onnx.ModelProto, *, strict: bool) -> onnx.ModelProto:
     """What ONNX's inference tells, with what it knows of numbers that sizes may depend on.
 
     Of numbers it forgets the rank: integers of 2×1 and 200 are to it as many as do not broadcast, an error with
-    ``strict`` (onnx 1.22). An error that is gone where numbers are not looked at is none.
+    ``strict`` (onnx 1.23). An error that is gone where numbers are not looked at is none.
     """
     try:
         return onnx.shape_inference.infer_shapes(proto, check_type=strict, strict_mode=strict, data_prop=True)

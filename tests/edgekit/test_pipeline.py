@@ -318,6 +318,17 @@ def test_a_device_of_one_size_gets_that_of_most_samples(
     assert accuracy.samples == 2
 
 
+def test_a_batch_is_that_of_the_sample_that_is_left_where_all_have_other_sizes(
+    tmp_path: Path, onnx_file: Callable[..., Path]
+) -> None:
+    model, data = onnx_file(STEPS), tmp_path / "data"
+    data.mkdir()
+    for steps in (16, 12, 30):
+        np.savez(data / f"{steps}.npz", x=np.random.default_rng(steps).random((2, steps), np.float32))
+    bundle = packaged(tmp_path / "out", model, "intel-npu", data=data, quantize="none")
+    assert [feature["shape"] for feature in bundle.manifest["inputs"]] == [[2, 30]]
+
+
 def test_a_device_of_one_size_gets_the_size_that_was_asked_for(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
     model, data = onnx_file(STEPS), drawn(tmp_path / "data", 16, 12, 30, 12)
     request = ShapeRequest({"steps": 30})

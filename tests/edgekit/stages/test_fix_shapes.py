@@ -154,6 +154,17 @@ def test_shapes_that_inference_refuses_name_the_node(onnx_file: WriteOnnx) -> No
     )
 
 
+def test_numbers_whose_rank_inference_forgets_are_no_contradiction(onnx_file: WriteOnnx) -> None:
+    """Places in each of two sounds, from the end: 2×1 less 3 numbers, which ONNX takes for 2 less 3."""
+    graph = """g (int64[B] lengths, float[B, 9] x) => (float[B, 3] y) {
+        last = Unsqueeze (lengths, one)
+        places = Sub (last, steps)
+        y = GatherElements <axis = 1> (x, places)
+    }"""
+    path = onnx_file(graph, one=np.array([1]), steps=np.array([1, 2, 3]))
+    assert [str(spec) for spec in fix(path, ["B=2"]).model.outputs] == ["y: float32 2×3"]
+
+
 def test_shapes_that_only_execution_refuses_name_the_node(onnx_file: WriteOnnx) -> None:
     path = onnx_file(CONV, w=CONV_WEIGHTS)
     assert refusal(path, shapes=["x=1,4,8,8"]) == (
