@@ -22,6 +22,7 @@ from onnx_ir.passes.common import (
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError
 from edgekit.execution.tree_tables import tabulate_trees
+from edgekit.graph.arc_edges import keep_arcs_finite
 from edgekit.graph.cleanup import remove_identities, store_once
 from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
 from edgekit.graph.loop_invariants import capture_constant_states
@@ -189,6 +190,7 @@ _PASSES: dict[str, Rewrite] = {
     "recognize LSTMs in loops": _with_shapes_known(recognize_lstms),
     "compute the turns of scans at once": compute_turns_at_once,
     "reduce picked columns at once": reduce_columns_at_once,
+    "keep arcs of what rounding took beyond 1 finite": keep_arcs_finite,
     "compute common subexpressions once": CommonSubexpressionEliminationPass(),
     "fuse patterns": _fuse,
     "store equal initializers once": store_once,
