@@ -17,6 +17,7 @@ from edgekit_openvino.activations import fuse_hard_sigmoids
 from edgekit_openvino.concatenations import round_ahead_of_concats
 from edgekit_openvino.corrections import corrected
 from edgekit_openvino.element_types import border_gaps, inner_gaps
+from edgekit_openvino.empty_constants import put_back_empty_constants
 from edgekit_openvino.expansion import expanded
 from edgekit_openvino.integer_products import keep_weights_of_integer_products
 from edgekit_openvino.loop_weights import widen_ahead_of_loops
@@ -165,7 +166,9 @@ def _without(model: Model, names: Collection[str]) -> Model:
 
 def _read(model: Model) -> Any:
     """What the frontend makes of the model, put right."""
-    return corrected(_read_plainly(model))
+    network = _read_plainly(model)
+    put_back_empty_constants(network, model)
+    return corrected(network)
 
 
 def _read_plainly(model: Model) -> Any:
