@@ -47,7 +47,7 @@ PROCESSOR_LAYOUTS = frozenset({"com.microsoft.nchwc", "com.ms.internal.nhwc"})
 """Domains of operators that ONNX Runtime puts in for the processor that it optimizes a model on."""
 
 
-NO_NUMBER = "Cannot convert symbols to int"
+NO_NUMBER = ("Cannot convert symbols to int", "'Symbol' object cannot be interpreted as an integer")
 """What sympy says where a lowering takes an open size for a number."""
 
 
@@ -136,7 +136,7 @@ class GraphLowering:
             return Infeasible(f"cannot run with inputs of these shapes: {reason}", "check what the shapes are fixed to")
         if isinstance(error, Unsupported):
             return error
-        if isinstance(error, TypeError) and NO_NUMBER in str(error):
+        if isinstance(error, TypeError) and any(text in str(error) for text in NO_NUMBER):
             open_shapes = [value.shape_text for value in inputs if value is not None and not value.is_static]
             return Unsupported(f"needs fixed sizes, found {', '.join(open_shapes)}", FIX_SIZES)
         raise InternalError(

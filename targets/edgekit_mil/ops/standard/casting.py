@@ -45,7 +45,7 @@ def converted(x: Value, to: ir.DataType) -> Value:
         return computed(mb.cast(x=mb.cast(x=number, dtype="fp16"), dtype="fp32"), to)
     if to is ir.DataType.BFLOAT16:
         raise Unsupported("ML Programs have no bfloat16")
-    return computed(mb.identity(x=number), to)
+    return computed(mb.identity(x=number) if number is x.var else number, to)
 
 
 def holds(wide: ir.DataType, narrow: ir.DataType) -> bool:

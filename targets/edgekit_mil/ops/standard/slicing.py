@@ -179,7 +179,7 @@ def joined(xs: Sequence[Value], axis: int) -> Value:
 def split_by_attribute(ctx: Context, x: Value, *, axis: int = 0, split: list[int] | None = None) -> list[Value]:
     """Sizes from an attribute, or equal parts."""
     axis = normalized_axis(axis, x.rank)
-    return parts(x, axis, split or equal_sizes(x.static_sizes([axis])[0], len(ctx.output_used)))
+    return parts(x, axis, split or equal_sizes(x.static_sizes([axis])[0], len(ctx.output_used)), ctx.output_used)
 
 
 @lowering("Split", versions=[13, 18], note="sizes constant")
@@ -189,8 +189,9 @@ def split_by_input(
     """Sizes from an input, or equal parts of which the last may be smaller."""
     axis = normalized_axis(axis, x.rank)
     if split is not None:
-        return parts(x, axis, split.ints("the sizes"))
-    return parts(x, axis, equal_sizes(x.static_sizes([axis])[0], num_outputs or len(ctx.output_used)))
+        return parts(x, axis, split.ints("the sizes"), ctx.output_used)
+    sizes = equal_sizes(x.static_sizes([axis])[0], num_outputs or len(ctx.output_used))
+    return parts(x, axis, sizes, ctx.output_used)
 
 
 def equal_sizes(size: int, count: int) -> list[int]:
@@ -199,8 +200,15 @@ def equal_sizes(size: int, count: int) -> list[int]:
     return [max(0, min(part, size - part * place)) for place in range(count)]
 
 
-def parts(x: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
-    """Parts of these sizes along an axis."""
+def parts(x: Value, axis: int, sizes: Sequence[int], used: Sequence[bool] | None = None) -> list[Value]:
+    """Parts of these sizes along an axis.
+
+    Args:
+        x: The tensor.
+        axis: Counted from the front.
+        sizes: Of the parts; one may be 0.
+        used: Which parts anything reads; None: all of them. One that is not may have open sizes and no elements.
+    """
     shape = list(x.shape)
     with_elements = [size for size in sizes if size]
     if len(with_elements) > 1:
@@ -208,9 +216,13 @@ def parts(x: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
     else:
         pieces = iter([mb.identity(x=x.var)])
     results = []
-    for size in sizes:
+    for place, size in enumerate(sizes):
         shape[axis] = size
-        results.append(computed(next(pieces), x.dtype) if size else empty(x.dtype, shape))
+        if size:
+            results.append(computed(next(pieces), x.dtype))
+        else:
+            is_read = used is None or used[place]
+            results.append(empty(x.dtype, shape if is_read else [0] * x.rank))
     return results
 
 

@@ -19,6 +19,7 @@ CONSTANTS = {
     "both": np.int64([0, 1]), "few": np.int64([5]), "last": np.int64([-2]), "back": np.int64([-3, -1]),
     "rows": np.int64([-1, 2, 2]), "width": np.int64([10]), "end": np.int64([-1]), "before": np.int64([-(2**63)]),
     "skip": np.int64([-2]), "shift": np.int64([1, -1]), "row": np.float32([[0, 1, 1, 0]]),
+    "thirds": np.int64([3, 0, 1]),
 }  # fmt: skip
 SELECTED = "over = Greater(s, threshold) found = NonZero(over) i = Squeeze(found, zero) rows_b = Gather(b, i) "
 SELECTED += "rows_s = Gather(s, i) "
@@ -38,6 +39,11 @@ CASES = {
     "split along another axis": SELECTED
     + "x1, y1, x2, y2 = Split<axis = 1, num_outputs = 4>(rows_b) w = Sub(x2, x1) h = Sub(y2, y1) "
     "j = Concat<axis = 1>(x1, y1, w, h) y = Reshape(j, rows) v = Mul(w, h)",
+    "split into parts of which one has nothing": SELECTED
+    + "x1, none, y2 = Split<axis = 1>(rows_b, thirds) y = Neg(x1) v = Neg(y2)",
+    "a size that is known beside one that is not": SELECTED
+    + "n = Shape(rows_b) k = Cast<to = 6>(n) p = Slice(k, one, two, zero) w = Squeeze(p, zero) f = Cast<to = 1>(w) "
+    "y = Div(rows_s, f) v = Neg(y)",
     "padding to a fixed number": SELECTED
     + "cut = Slice(rows_b, zero, width, zero) n = Shape<start = 0, end = 1>(cut) lacking = Sub(width, n) "
     "pads = Concat<axis = 0>(zero, lacking) y = Pad(cut, pads, , zero) v = Neg(y)",
