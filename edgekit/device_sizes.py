@@ -21,6 +21,7 @@ from edgekit.rewrites.adaptation import adapted
 from edgekit.stages.fix_shapes import FixShapes, dynamic_dimensions
 from edgekit.stages.fix_values import FixValues, first_values, sampled_values
 from edgekit.stages.join_dimensions import JoinDimensions
+from edgekit.stages.simplify import Simplify
 from edgekit.stages.tell_apart import TellApart
 from edgekit.stages.words_as_numbers import needs_numbers
 from edgekit.target import Profile, Support, Target
@@ -125,12 +126,19 @@ def _is_open(model: Model) -> bool:
 
 
 def _lacks_operators(model: Model, profiles: Sequence[tuple[Target, Profile]]) -> bool:
-    """Whether a device lacks an operator at these sizes, or its runtime, which is here, cannot load the model."""
+    """Whether a device lacks an operator at these sizes, or its runtime, which is here, cannot load the model.
+
+    Where it does not, simplification has nothing to add; else it may: it counts the turns of loops, say.
+    """
     if needs_numbers(model, profiles):
         model = with_word_inputs(model).model
     simpler = model.with_graph(model.graph_model.clone())
     if tabulate_trees(simpler.graph_model):  # as simplification will: each tree takes a device seconds to judge
         model = simpler
+    return _is_refused(model, profiles) and _is_refused(Simplify().run(model).model, profiles)
+
+
+def _is_refused(model: Model, profiles: Sequence[tuple[Target, Profile]]) -> bool:
     return any(
         verdict.support is Support.UNSUPPORTED or (verdict.support is Support.UNKNOWN and profile.runs_here)
         for target, profile in profiles

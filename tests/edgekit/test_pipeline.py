@@ -329,6 +329,31 @@ def test_a_batch_is_that_of_the_sample_that_is_left_where_all_have_other_sizes(
     assert [feature["shape"] for feature in bundle.manifest["inputs"]] == [[2, 30]]
 
 
+COUNTED = """g (float[rows, 2] x) => (float[M, 2] y) {
+    shape = Shape (x)
+    size = Gather (shape, zero)
+    end, y = Loop <body = b (int64 turn, bool go, int64 i) => (bool more, int64 j, float[2] row) {
+        one = Constant <value = int64 {1}> ()
+        row = Gather (x, i)
+        j = Add (i, one)
+        more = Less (j, size)
+    }> (, on, zero)
+}"""
+"""Rows that are collected until a condition ends the loop, as TensorFlow's exporter writes it."""
+
+
+def test_sizes_stay_open_where_simplification_gives_a_device_what_it_lacks(
+    tmp_path: Path, onnx_file: Callable[..., Path]
+) -> None:
+    model, data = onnx_file(COUNTED, zero=np.array(0), on=np.array(True)), tmp_path / "data"
+    data.mkdir()
+    for rows in (3, 4, 5):
+        np.savez(data / f"{rows}.npz", x=np.random.default_rng(rows).random((rows, 2), np.float32))
+    bundle = packaged(tmp_path / "out", model, "ios18", data=data, quantize="none")
+    assert bundle.open_dims == {"rows": range(3, 6)}
+    assert bundle.manifest["accuracy"]["data"]["samples"] == 3
+
+
 def test_a_device_of_one_size_gets_the_size_that_was_asked_for(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
     model, data = onnx_file(STEPS), drawn(tmp_path / "data", 16, 12, 30, 12)
     request = ShapeRequest({"steps": 30})

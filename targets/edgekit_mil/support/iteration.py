@@ -182,8 +182,10 @@ def scalar(value: Value) -> Var:
 
 
 def require_kept(before: Sequence[Value], after: Sequence[Value]) -> None:
-    """Raise Unsupported where a state changes its type or shape."""
+    """Raise Unsupported where a state changes its type or shape; one that is handed on may be of open sizes."""
     for old, new in zip(before, after, strict=True):
+        if new.var is old.var:
+            continue
         if old.dtype is not new.dtype or not (_may_be_of(old.static_shape, new) or fits(old, new)):
             raise Unsupported(
                 f"a state changes from {list(old.shape)} to {list(new.shape)} in a loop that cannot be unrolled",
@@ -231,9 +233,22 @@ def most_rows(count: Value | None) -> Any:
     limit = turns(count)
     if limit is not None and limit < NO_BOUND:
         return limit
-    if count is None or limit is not None or count.var.sym_val is None:
+    size = None if count is None or limit is not None else _size_of_dimension(count.var)
+    if size is None:
         raise Unsupported("collects outputs of a number of turns that is not known", "make the trip count a constant")
-    return mb.expand_dims(x=scalar(count), axes=[0])
+    return mb.reshape(x=size, shape=[1])
+
+
+def _size_of_dimension(count: Var) -> Var | None:
+    """The size of an open dimension that a number of turns is, one at least, as every open dimension has."""
+    while count.sym_val is None and count.op is not None:
+        operation = count.op
+        least = operation.inputs["y"].val if operation.op_type == "maximum" else None
+        hands_on = operation.op_type in ("identity", "squeeze") or (least is not None and bool(np.all(least <= 1)))
+        if not hands_on:
+            return None
+        count = operation.inputs["x"]
+    return None if count.sym_val is None else count
 
 
 def written_row(buffer: Var, turn: Var, output: Value) -> Var:
