@@ -58,7 +58,8 @@ def _replace(node: ir.Node, results: list[np.ndarray]) -> bool:
     for value, array in zip(node.outputs, results, strict=True):
         name = value.name or ""
         value.name = f"{name}_computed"
-        value.replace_all_uses_with(add_initializer(home(node), name, np.ascontiguousarray(array)))
+        whole = np.ascontiguousarray(array).reshape(array.shape)  # which makes scalars vectors
+        value.replace_all_uses_with(add_initializer(home(node), name, whole))
     home(node).remove(node, safe=True)
     return True
 

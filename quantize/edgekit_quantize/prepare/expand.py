@@ -23,7 +23,7 @@ def drop_expands(graph: ir.Graph) -> int:
     """Let the readers of every Expand read its input where that changes no result; returns how many are dropped."""
     dropped = 0
     for node in list(graph):
-        if not is_standard(node, "Expand"):
+        if not is_standard(node, "Expand") or node.outputs[0].is_graph_output():
             continue
         data, small, target = node.inputs[0], static_shape(node.inputs[0]), constant(node.inputs[1])
         if data is None or small is None or target is None:

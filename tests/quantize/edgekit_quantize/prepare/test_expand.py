@@ -71,6 +71,7 @@ def test_a_shape_that_is_computed_from_a_shape_counts_as_known(
     ("outputs", "body"),
     [
         ("float[2, 5, 7] y", "{ y = Expand(mask, shape) }"),
+        ("float[2, 5, 7] y", "{ root = Abs(x)  y = Expand(root, shape) }"),
         ("float[2, 5, 7] y", "{ wide = Expand(mask, shape)  y = Sqrt(wide) }"),
         ("float[2, 5, 7] y", "{ wide = Expand(mask, shape)  y = Mul(wide, wide) }"),
         ("float[2, 5] y", "{ wide = Expand(mask, shape)  y = ReduceSum<keepdims = 0>(wide, two) }"),

@@ -185,3 +185,25 @@ def test_a_small_table_is_not_made_a_large_constant(parse: Callable[..., ir.Mode
     model = prepared(parse(text, **constants))
 
     assert Counter(node.op_type for node in model.graph) == {"Equal": 1, "Where": 1}
+
+
+def test_scalars_that_are_folded_stay_scalars(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]]
+) -> None:
+    """A vector in their place has a dimension too many behind an Unsqueeze."""
+    model = parse(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[3, 4] x) => (float[2, 6] y)
+        <int64 first = {0}, int64 one = {1}, int64[1] axes = {0}, int64[1] rest = {-1}> {
+            shape = Shape (x)
+            rows = Gather (shape, first)
+            fewer = Sub (rows, one)
+            size = Unsqueeze (fewer, axes)
+            wanted = Concat <axis = 0> (size, rest)
+            y = Reshape (x, wanted)
+        }"""
+    )
+    result = prepared(model)
+    assert [node.op_type for node in result.graph] == ["Reshape"]
+    feeds = {"x": np.arange(12, dtype=np.float32).reshape(3, 4)}
+    np.testing.assert_array_equal(execute(result, feeds)[0], execute(model, feeds)[0])
