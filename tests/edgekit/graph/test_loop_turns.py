@@ -109,30 +109,17 @@ def test_other_conditions_stay(condition, options) -> None:
     assert ir.to_proto(model) == ir.to_proto(ir.from_proto(given))
 
 
-def test_what_else_a_condition_asks_stays_beside_the_trip_count() -> None:
-    condition = """top = ReduceMax <keepdims = 0> (n)  highest = Constant <value = float {9}> ()
-        small = Less (top, highest)  below = Less (j, limit)  more = And (small, below)"""
-    given = counting(condition)
-    model = ir.from_proto(given)
-    assert count_turns(model)
-    assert trip_count(loop_in(model)) == 5
-    assert not ends_by_count(loop_in(model))
-    assert not count_turns(model)
-    for x, turns in ((1.0, 5), (3.0, 2)):
-        feeds = {"x": np.full(1, x, np.float32)}
-        wanted = computed(given, feeds)
-        assert len(wanted[1]) == turns
-        for got, want in zip(computed(ir.to_proto(model), feeds), wanted, strict=True):
-            np.testing.assert_array_equal(got, want)
-
-
-AND_BY_IF = {
-    "what is counted in the branch": """top = ReduceMax <keepdims = 0> (n)  highest = Constant <value = float {9}> ()
+CONJUNCTIONS = {
+    "an And": """top = ReduceMax <keepdims = 0> (n)  highest = Constant <value = float {9}> ()
+        small = Less (top, highest)  below = Less (j, limit)  more = And (small, below)""",
+    "TorchScript's If, what is counted in the branch": """
+        top = ReduceMax <keepdims = 0> (n)  highest = Constant <value = float {9}> ()
         small = Less (top, highest)  asked = Cast <to = 9> (small)
         more = If (asked) <
             then_branch = t () => (bool a) { a = Less (j, limit) },
             else_branch = e () => (bool b) { b = Identity (small) }>""",
-    "what is counted as the condition": """top = ReduceMax <keepdims = 0> (n)  highest = Constant <value = float {9}> ()
+    "TorchScript's If, what is counted as the condition": """
+        top = ReduceMax <keepdims = 0> (n)  highest = Constant <value = float {9}> ()
         small = Less (top, highest)  below = Less (j, limit)  no = Constant <value = bool {0}> ()
         more = If (below) <
             then_branch = t () => (bool a) { a = Identity (small) },
@@ -140,9 +127,9 @@ AND_BY_IF = {
 }
 
 
-@pytest.mark.parametrize("case", AND_BY_IF)
-def test_an_and_that_torchscript_writes_as_an_if(case: str) -> None:
-    given = counting(AND_BY_IF[case])
+@pytest.mark.parametrize("case", CONJUNCTIONS)
+def test_what_else_a_condition_asks_stays_beside_the_trip_count(case: str) -> None:
+    given = counting(CONJUNCTIONS[case])
     model = ir.from_proto(given)
     assert count_turns(model)
     assert trip_count(loop_in(model)) == 5
