@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 
 from edgekit.bundle import Bundle
@@ -30,6 +31,33 @@ os.environ.pop("COLUMNS", None)  # pytest-xdist sets it, and tables go by it
 
 SAMPLE_APPS = Path(__file__).parents[1] / "sample_apps"
 DIGITS = SAMPLE_APPS / "digits"
+
+WriteOnnx = Callable[..., Path]
+
+
+def parse_onnx(graph: str, *, opset: int = 17, ir_version: int = 8, **initializers: np.ndarray) -> onnx.ModelProto:
+    """A model from ONNX's textual syntax, with initializers from arrays."""
+    model = onnx.parser.parse_model(f'<ir_version: {ir_version}, opset_import: ["": {opset}]> {graph}')
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in initializers.items())
+    return model
+
+
+@pytest.fixture(scope="session")
+def onnx_model() -> Callable[..., onnx.ModelProto]:
+    """Makes a model from ONNX's textual syntax, with initializers from arrays."""
+    return parse_onnx
+
+
+@pytest.fixture
+def onnx_file(tmp_path: Path) -> WriteOnnx:
+    """Makes a model from ONNX's textual syntax, with initializers from arrays, and writes it to a file."""
+
+    def write(graph: str, *, name: str = "model.onnx", **rest: Any) -> Path:
+        path = tmp_path / name
+        onnx.save(parse_onnx(graph, **rest), path)
+        return path
+
+    return write
 
 
 @dataclass(frozen=True)

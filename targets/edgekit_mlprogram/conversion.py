@@ -165,8 +165,8 @@ def convert_graph(
         labels: Names of the classes by index, for the package's metadata.
         compression: How weights are stored; see :func:`convert`.
         progress: Told of every program that is tried where ``auto`` decides.
-        draft: Whether ``auto`` starts from what it chose for the draft before of the same inputs and outputs: forms of
-            one model differ in how weights are rounded.
+        draft: Whether ``auto`` starts from what it chose for the draft before of the same model: its forms differ in
+            how weights are rounded.
     """
     if precision not in PRECISIONS:
         raise InputError("unknown precision", subject="--precision", expected=" or ".join(PRECISIONS), found=precision)
@@ -254,7 +254,7 @@ def _stays(op: Any, kept_float32: frozenset[str]) -> bool:
 
 
 _last_draft: dict[object, Choice] = {}
-"""What was chosen for the draft before, by its target, inputs and outputs."""
+"""What was chosen for the draft before, by its file, target, inputs and outputs."""
 
 
 def _write_mixed(
@@ -278,12 +278,13 @@ def _write_mixed(
             conversions[kept] = _write(plain, package, kept)
             return package
 
-        borders = job.target, *((value.name, str(value.shape)) for value in (*graph.inputs, *graph.outputs))
-        before = _last_draft.get(borders) if draft else None
+        borders = [(value.name, str(value.shape)) for value in (*graph.inputs, *graph.outputs)]
+        model = str(job.subject), job.target, *borders
+        before = _last_draft.get(model) if draft else None
         choice = choose(attempt(None), attempt, trials, progress=progress, first=before)
         if draft:
             _last_draft.clear()
-            _last_draft[borders] = choice
+            _last_draft[model] = choice
         kept = None if choice.everything else choice.kept
         if job != plain:
             return _write(job, folder, kept)

@@ -34,10 +34,10 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     conversion = as_read or convert_model(written, compare_shapes=not options.draft)
     describe(conversion.network, model, options)
     judged_so = options.precision == "float32" or leaves_activations_here()
-    rounds_by_itself = bool(conversion.integer_products)
-    keeps_activations = as_read is None and (judged_so or rounds_by_itself) and stores_integers(conversion.network)
-    if keeps_activations:
+    keeps_activations = bool(conversion.integer_products)
+    if as_read is None and judged_so and stores_integers(conversion.network):
         keep_activations(conversion.network)
+        keeps_activations = True
     if options.draft:
         openvino.save_model(conversion.network, topology, compress_to_fp16=precision == "float16")
     else:

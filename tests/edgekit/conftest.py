@@ -3,45 +3,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import onnx
-import onnx.parser
 import pytest
 
 from edgekit.cli import main
 from edgekit.timing import latency
 
 DIGITS = Path(__file__).parents[2] / "sample_apps" / "digits"
-
-
-WriteOnnx = Callable[..., Path]
-
-
-def parse_onnx(graph: str, *, opset: int = 17, ir_version: int = 8, **initializers: np.ndarray) -> onnx.ModelProto:
-    """A model from ONNX's textual syntax, with initializers from arrays."""
-    model = onnx.parser.parse_model(f'<ir_version: {ir_version}, opset_import: ["": {opset}]> {graph}')
-    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in initializers.items())
-    return model
-
-
-@pytest.fixture(scope="session")
-def onnx_model() -> Callable[..., onnx.ModelProto]:
-    """Makes a model from ONNX's textual syntax, with initializers from arrays."""
-    return parse_onnx
-
-
-@pytest.fixture
-def onnx_file(tmp_path: Path) -> WriteOnnx:
-    """Makes a model from ONNX's textual syntax, with initializers from arrays, and writes it to a file."""
-
-    def write(graph: str, *, name: str = "model.onnx", **rest: Any) -> Path:
-        path = tmp_path / name
-        onnx.save(parse_onnx(graph, **rest), path)
-        return path
-
-    return write
 
 
 @pytest.fixture(scope="session")
@@ -92,7 +61,7 @@ def bundle(packaged_digits: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def perceptron(onnx_file: WriteOnnx) -> Path:
+def perceptron(onnx_file: Callable[..., Path]) -> Path:
     rng = np.random.default_rng(0)
     return onnx_file(
         "f (float[1, 64] x) => (float[1, 32] y) { a = MatMul(x, v) b = Relu(a) y = MatMul(b, w) }",

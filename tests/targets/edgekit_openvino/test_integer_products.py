@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import onnx
 import openvino
 import pytest
 from onnx.reference import ReferenceEvaluator
@@ -15,6 +15,7 @@ from edgekit_openvino.integer_products import keep_weights_of_integer_products
 
 DRAWN = np.random.default_rng(0)
 FEEDS = {"x": DRAWN.standard_normal((3, 64)).astype(np.float32)}
+GRAPH = "g (float[3, 64] x) => ({output}[3, 48] y) {{ q, t, z = DynamicQuantizeLinear (x) {nodes} }}"
 CONSTANTS = {
     "signed": DRAWN.integers(-127, 128, (64, 48), dtype=np.int8),
     "zero": np.array(0, np.int8),
@@ -25,18 +26,6 @@ CONSTANTS = {
     "scales": np.linspace(0.01, 0.02, 48, dtype=np.float32),
 }
 FLOATS = "f = Cast <to = 1> (p) s = Mul ({scale}, t) y = Mul (f, s)"
-
-
-def saved(nodes: str, folder: Path, output: str = "float") -> Path:
-    proto = onnx.parser.parse_model(
-        f'<ir_version: 8, opset_import: ["" : 17]>\ng (float[3, 64] x) => ({output}[3, 48] y) {{ {nodes} }}'
-    )
-    proto.graph.initializer.extend(
-        onnx.numpy_helper.from_array(array, name) for name, array in CONSTANTS.items() if name in nodes
-    )
-    path = folder / "model.onnx"
-    onnx.save(proto, path)
-    return path
 
 
 def weights_as_loaded(network: openvino.Model) -> set[str]:
@@ -58,11 +47,11 @@ def weights_as_loaded(network: openvino.Model) -> set[str]:
         ("p = MatMulInteger (q, unsigned, z, zeros)", "scales"),
     ],
 )
-def test_products_that_stay_in_8_bits(product: str, scale: str, tmp_path: Path) -> None:
-    path = saved(f"q, t, z = DynamicQuantizeLinear (x) {product} {FLOATS.format(scale=scale)}", tmp_path)
+def test_products_that_stay_in_8_bits(product: str, scale: str, tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    path = onnx_file(GRAPH.format(output="float", nodes=f"{product} {FLOATS.format(scale=scale)}"), **CONSTANTS)
     (expected,) = ReferenceEvaluator(str(path)).run(None, FEEDS)
 
-    built = edgekit_openvino.convert(onnx.load(path), tmp_path / "built")
+    built = edgekit_openvino.convert(path, tmp_path / "built")
 
     np.testing.assert_allclose(edgekit_openvino.load(built).run(FEEDS)["y"], expected, rtol=1e-5, atol=1e-5)
     stored = openvino.Core().read_model(built)
@@ -71,20 +60,17 @@ def test_products_that_stay_in_8_bits(product: str, scale: str, tmp_path: Path) 
     assert not weights_as_loaded(openvino.Core().read_model(path)) & {"i8", "u8"}, "OpenVINO keeps 8 bits by itself now"
 
 
-def test_sums_that_are_an_output(tmp_path: Path) -> None:
-    path = saved("q, t, z = DynamicQuantizeLinear (x) y = MatMulInteger (q, signed, z)", tmp_path, "int32")
+def test_sums_that_are_an_output(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    path = onnx_file(GRAPH.format(output="int32", nodes="y = MatMulInteger (q, signed, z)"), **CONSTANTS)
     (expected,) = ReferenceEvaluator(str(path)).run(None, FEEDS)
 
-    built = edgekit_openvino.convert(onnx.load(path), tmp_path / "built")
+    built = edgekit_openvino.convert(path, tmp_path / "built")
 
     np.testing.assert_array_equal(edgekit_openvino.load(built).run(FEEDS)["y"], expected)
 
 
-def test_what_is_left_as_it_is(tmp_path: Path) -> None:
-    nodes = "q, t, z = DynamicQuantizeLinear (x) w = Cast <to = 3> (x) v = Transpose (w) i = MatMulInteger (q, v) "
-    path = saved(f"{nodes} k = Cast <to = 1> (i) y = MatMul (k, m)", tmp_path)
-    proto = onnx.load(path)
-    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((3, 48), np.float32), "m"))
-    onnx.save(proto, path)
+def test_what_is_left_as_it_is(onnx_file: Callable[..., Path]) -> None:
+    nodes = "w = Cast <to = 3> (x) v = Transpose (w) i = MatMulInteger (q, v) k = Cast <to = 1> (i) y = MatMul (k, m)"
+    path = onnx_file(GRAPH.format(output="float", nodes=nodes), m=np.ones((3, 48), np.float32))
 
     assert keep_weights_of_integer_products(openvino.Core().read_model(path)) == []
