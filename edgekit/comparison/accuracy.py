@@ -161,6 +161,8 @@ class SizeAccuracy:
     sizes: Mapping[str, int]
     samples: int
     outputs: tuple[OutputAccuracy, ...]
+    vanished: tuple[str, ...] = ()
+    """See :attr:`Accuracy.vanished`."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest."""
@@ -168,6 +170,7 @@ class SizeAccuracy:
             "sizes": dict(self.sizes),
             "samples": self.samples,
             "outputs": [output.as_record() for output in self.outputs],
+            **({"vanished": list(self.vanished)} if self.vanished else {}),
         }
 
 
@@ -196,8 +199,8 @@ class Accuracy:
     """Greatest share of unequal elements between executions of the original, of the outputs of other than floats on
     which a float32 build is not equal: what is cut to an integer changes by one where rounding does."""
     vanished: tuple[str, ...] = ()
-    """Outputs between 0 and 1 that the original does not determine either, and that differ by rounding of 1 alone: a
-    detector's probabilities where there is nothing to find."""
+    """Outputs between 0 and 1 that are 0 in the original, or that it does not determine either, and that differ by
+    rounding of 1 alone: a detector's probabilities where there is nothing to find."""
     accepted: tuple[str, ...] = ()
     """The floors that are missed, where the user takes it all the same."""
     sizes: tuple[SizeAccuracy, ...] = ()

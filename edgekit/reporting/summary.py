@@ -212,6 +212,9 @@ def _angles_text(angles: Mapping[str, Any]) -> str:
 
 def worst_output_text(accuracy: Mapping[str, Any]) -> str:
     """The floating-point output that is farthest from the original's on any sample; without one, the unequal share."""
+    accuracy = _compared(accuracy)
+    if not accuracy["outputs"]:
+        return f"{', '.join(accuracy['vanished'])}: too small on these inputs to compare"
     worst = worst_db(accuracy)
     if worst is None:
         most = max(accuracy["outputs"], key=lambda output: float(output["mismatch"]))
@@ -227,12 +230,18 @@ def worst_output_text(accuracy: Mapping[str, Any]) -> str:
     return text if own is None else f"{text}; two executions of the original agree to {decibel_text(own)}"
 
 
+def _compared(accuracy: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same without the outputs that were too small to compare."""
+    vanished = accuracy.get("vanished", ())
+    return {**accuracy, "outputs": [output for output in accuracy["outputs"] if output["name"] not in vanished]}
+
+
 def sizes_texts(accuracy: Mapping[str, Any]) -> list[str]:
     """How near the original the worst output is at sizes of open dimensions: a text for each, of many for the worst."""
     sizes: list[Mapping[str, Any]] = list(accuracy.get("sizes", ()))
     if len(sizes) <= MOST_SIZES:
         return [size_accuracy_text(accuracy, size) for size in sizes]
-    figures = [worst_db(size) for size in sizes]
+    figures = [worst_db(_compared(size)) for size in sizes]
     worst = min(range(len(sizes)), key=lambda place: math.inf if figures[place] is None else float(figures[place] or 0))
     return [f"{size_accuracy_text(accuracy, sizes[worst])}, the worst of {len(sizes)}"]
 
@@ -240,7 +249,7 @@ def sizes_texts(accuracy: Mapping[str, Any]) -> list[str]:
 def size_accuracy_text(accuracy: Mapping[str, Any], size: Mapping[str, Any]) -> str:
     """How near the original the worst output is at one size."""
     place = ", ".join(f"{name}={size}" for name, size in size["sizes"].items())
-    return f"{place}: {worst_output_text({**accuracy, **size})}"
+    return f"{place}: {worst_output_text({**accuracy, 'vanished': (), **size})}"
 
 
 def instruction_texts(manifest: Manifest) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -283,7 +284,7 @@ class Verify(Stage[Built]):
                     subject=self._original.name if error.node is None else f"node {error.node!r}",
                     hint="ask with --dim for sizes that the model takes, as a list: --dim NAME=SIZE,SIZE,…",
                 ) from error
-            found.append(SizeAccuracy(sizes, len(samples), accuracy.outputs))
+            found.append(SizeAccuracy(sizes, len(samples), accuracy.outputs, accuracy.vanished))
         return tuple(found), untried
 
 
@@ -328,6 +329,8 @@ def with_self_agreement(
         step: Told how far it is.
         known: What was found of the original before.
     """
+    silent = {output.name for output in accuracy.outputs if output.sqnr_db == -math.inf}
+    accuracy = replace(accuracy, vanished=_vanished(accuracy, silent, original))
     if not accuracy.misses_a_signal():
         return accuracy
     limits = (known or KnownConditioning()).of(original, samples, ranked, step)
@@ -340,12 +343,6 @@ def with_self_agreement(
     if reduced:
         return replace(accuracy, self_agreement_db=limited)
     undetermined = {name for name, limit in limited.items() if limit - SELF_MARGIN_DB < LEAST_DB}
-    bounded = undetermined & bounded_outputs(original)
-    vanished = tuple(
-        output.name
-        for output in accuracy.outputs
-        if output.name in bounded and output.max_abs_error is not None and output.max_abs_error <= ROUNDING
-    )
     unequal = {
         output.name: share
         for output in accuracy.outputs
@@ -354,7 +351,24 @@ def with_self_agreement(
     rounded = {*limited, *(output.name for output in accuracy.outputs if output.picture_db is not None)}
     pooled = {name: db for name, db in limits.pooled_db.items() if name in rounded and multiplies_integers(original)}
     return replace(
-        accuracy, self_agreement_db=limited, pooled_agreement_db=pooled, self_mismatch=unequal, vanished=vanished
+        accuracy,
+        self_agreement_db=limited,
+        pooled_agreement_db=pooled,
+        self_mismatch=unequal,
+        vanished=_vanished(accuracy, silent | undetermined, original),
+    )
+
+
+def _vanished(accuracy: Accuracy, names: Collection[str], original: Model) -> tuple[str, ...]:
+    """Those of some outputs that lie between 0 and 1 and differ by rounding of 1 alone."""
+    bounded = bounded_outputs(original) if names else frozenset()
+    return tuple(
+        output.name
+        for output in accuracy.outputs
+        if output.name in names
+        and output.name in bounded
+        and output.max_abs_error is not None
+        and output.max_abs_error <= ROUNDING
     )
 
 

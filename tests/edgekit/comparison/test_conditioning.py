@@ -170,15 +170,16 @@ NUMBERS = {
     "eighteen": np.array(18, np.float32),
     "shape": np.array([1, 64]),
     "tenth": np.array(0.1, np.float32),
+    "hundreds": np.array(300, np.float32),
 }
 
 
-def judged(onnx_model: OnnxModel, original: str, built: str) -> Accuracy:
+def judged(onnx_model: OnnxModel, original: str, built: str, kind: Kind = Kind.FLOAT32) -> Accuracy:
     def of(graph: str) -> Model:
         used = {name: array for name, array in NUMBERS.items() if name in graph}
         return Model(ir.from_proto(onnx_model(graph, **used)))
 
-    return accuracy(of(original), Reference(of(built)))
+    return accuracy(of(original), Reference(of(built)), kind)
 
 
 def test_probabilities_that_vanish_are_no_evidence_against_a_build(onnx_model: OnnxModel) -> None:
@@ -205,6 +206,25 @@ def test_small_probabilities_that_the_original_determines_have_to_be_right(onnx_
     found = judged(onnx_model, small, small.replace("seventeen", "eighteen"))
     assert found.vanished == ()
     assert found.shortfalls()
+
+
+NEAR_NOTHING = "g (float[1, 64] x) => (float[1, 64] y) { t = Mul (x, tenth) c = Sub (t, LIMIT) y = OPERATOR (c) }"
+"""Eighteen leaves about 1e-8 of a Sigmoid, hundreds leave nothing."""
+
+
+@pytest.mark.parametrize("kind", [Kind.FLOAT32, Kind.FLOAT16])
+@pytest.mark.parametrize(
+    ("operator", "limit", "vanished"),
+    [("Sigmoid", "eighteen", ("y",)), ("Sigmoid", "four", ()), ("Relu", "eighteen", ())],
+)
+def test_what_stands_for_zeros_may_be_rounding_where_the_operator_has_a_bound(
+    onnx_model: OnnxModel, operator: str, limit: str, vanished: tuple[str, ...], kind: Kind
+) -> None:
+    zeros = NEAR_NOTHING.replace("LIMIT", "hundreds").replace("OPERATOR", operator)
+    found = judged(onnx_model, zeros, NEAR_NOTHING.replace("LIMIT", limit).replace("OPERATOR", "Sigmoid"), kind)
+    assert [output.sqnr_db for output in found.outputs] == [-np.inf]
+    assert found.vanished == vanished
+    assert bool(found.shortfalls()) == (not vanished)
 
 
 def unsteady(step: str) -> str:

@@ -69,13 +69,18 @@ def test_of_many_sizes_the_worst_is_told() -> None:
         output = {"name": "y", "sqnr_db": decibels, "worst_sample_db": decibels - 1, "mismatch": 0.0}
         return {"sizes": {"N": size}, "outputs": [output]}
 
-    few = {"self_agreement_db": {}, "sizes": [at(1, 60.0), at(8, 50.0)]}
+    few: dict[str, Any] = {"self_agreement_db": {}, "sizes": [at(1, 60.0), at(8, 50.0)]}
     assert sizes_texts(few) == [
         "N=1: y: SQNR 60.0 dB, 59.0 dB on its worst sample",
         "N=8: y: SQNR 50.0 dB, 49.0 dB on its worst sample",
     ]
-    many = {"self_agreement_db": {}, "sizes": [at(size, 60.0 - (size == 5)) for size in range(1, 9)]}
+    many: dict[str, Any] = {"self_agreement_db": {}, "sizes": [at(size, 60.0 - (size == 5)) for size in range(1, 9)]}
     assert sizes_texts(many) == ["N=5: y: SQNR 59.0 dB, 58.0 dB on its worst sample, the worst of 8"]
+    vanished = {**at(9, -math.inf), "vanished": ["y"]}
+    assert sizes_texts({**few, "sizes": [vanished]}) == ["N=9: y: too small on these inputs to compare"]
+    assert sizes_texts({**many, "sizes": [*many["sizes"], vanished]}) == [
+        "N=5: y: SQNR 59.0 dB, 58.0 dB on its worst sample, the worst of 9"
+    ]
     assert sizes_texts({"self_agreement_db": {}}) == []
 
 
