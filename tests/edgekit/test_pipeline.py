@@ -329,23 +329,37 @@ def test_a_batch_is_that_of_the_sample_that_is_left_where_all_have_other_sizes(
     assert [feature["shape"] for feature in bundle.manifest["inputs"]] == [[2, 30]]
 
 
-COUNTED = """g (float[rows, 2] x) => (float[M, 2] y) {
+COUNTED = """g (float[rows, 2] x) => (float[M, 2] y) {{
     shape = Shape (x)
-    size = Gather (shape, zero)
-    end, y = Loop <body = b (int64 turn, bool go, int64 i) => (bool more, int64 j, float[2] row) {
-        one = Constant <value = int64 {1}> ()
-        row = Gather (x, i)
+    {size}
+    end, kept, y = Loop <body = b (int64 turn, bool go, int64 i, int32 all)
+      => (bool more, int64 j, int32 still, float[2] row) {{
+        one = Constant <value = int64 {{1}}> ()
+        cells = Gather (x, i)
+        rows = Cast <to = 1> (all)
+        row = Div (cells, rows)
         j = Add (i, one)
+        still = Identity (all)
         more = Less (j, size)
-    }> (, on, zero)
-}"""
+    }}> ({most}, on, zero, n)
+}}"""
 """Rows that are collected until a condition ends the loop, as TensorFlow's exporter writes it."""
+SIZES = [
+    ("size = Gather (shape, zero) n = Cast <to = 6> (size)", ""),
+    (
+        "short = Cast <to = 6> (shape) few = Slice (short, from, to, from) n = Squeeze (few) size = Cast <to = 7> (n)",
+        "size",
+    ),
+]
+"""The number of rows and the trip count; the second is cut out of a shape of 32-bit integers, as TensorFlow's are."""
 
 
+@pytest.mark.parametrize(("size", "most"), SIZES)
 def test_sizes_stay_open_where_simplification_gives_a_device_what_it_lacks(
-    tmp_path: Path, onnx_file: Callable[..., Path]
+    tmp_path: Path, onnx_file: Callable[..., Path], size: str, most: str
 ) -> None:
-    model, data = onnx_file(COUNTED, zero=np.array(0), on=np.array(True)), tmp_path / "data"
+    constants = {"zero": np.array(0), "on": np.array(True), "from": np.array([0]), "to": np.array([1])}
+    model, data = onnx_file(COUNTED.format(size=size, most=most), **constants), tmp_path / "data"
     data.mkdir()
     for rows in (3, 4, 5):
         np.savez(data / f"{rows}.npz", x=np.random.default_rng(rows).random((rows, 2), np.float32))

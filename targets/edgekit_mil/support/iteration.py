@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.mil import Var, mb, types
 from edgekit_mil.core.values import INT32_RANGE, TensorList, Unsupported, Value, computed, constant
 from edgekit_mil.support.movement import reshaped
 from edgekit_mil.support.runtime_shapes import is_number, vector
@@ -243,12 +243,19 @@ def _size_of_dimension(count: Var) -> Var | None:
     """The size of an open dimension that a number of turns is, one at least, as every open dimension has."""
     while count.sym_val is None and count.op is not None:
         operation = count.op
-        least = operation.inputs["y"].val if operation.op_type == "maximum" else None
-        hands_on = operation.op_type in ("identity", "squeeze") or (least is not None and bool(np.all(least <= 1)))
-        if not hands_on:
+        if not _hands_size_on(operation):
             return None
         count = operation.inputs["x"]
     return None if count.sym_val is None else count
+
+
+def _hands_size_on(operation: Any) -> bool:
+    """Whether a number that is one at least leaves an operation as it enters it."""
+    if operation.op_type == "maximum":
+        least = operation.inputs["y"].val
+        return least is not None and bool(np.all(least <= 1))
+    whole = operation.op_type == "cast" and types.is_int(operation.inputs["x"].dtype)
+    return whole or operation.op_type in ("identity", "squeeze")
 
 
 def written_row(buffer: Var, turn: Var, output: Value) -> Var:
