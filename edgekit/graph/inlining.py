@@ -8,6 +8,8 @@ from itertools import chain
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass, RemoveUnusedFunctionsPass
 
+from edgekit.graph.function_opsets import agree_on_versions
+
 
 def inline_functions(graph_model: ir.Model) -> None:
     """Inlines all functions, in place.
@@ -21,6 +23,7 @@ def inline_functions(graph_model: ir.Model) -> None:
     Raises:
         ValueError: A function does not fit its calls.
     """
+    agree_on_versions(graph_model)
     for function in _callees_first(graph_model.functions):
         called = {callee.identifier(): callee for callee in _called(function, graph_model.functions)}
         if called:

@@ -19,8 +19,8 @@ def with_squeezed_axes(model: Model, measured: Callable[[Sequence[str]], Sequenc
 
     Args:
         model: The model.
-        measured: Gives the shapes of values by name, at each of some sizes of the open dimensions. Where an inference
-            does not tell a size, these do, if they agree on which are 1.
+        measured: Gives the shapes of values of the main graph by name, at each of some sizes of the open dimensions.
+            Where an inference does not tell a size, these do, if they agree on which are 1.
     """
     graph_model = model.graph_model.clone()
     silent = [
@@ -29,12 +29,15 @@ def with_squeezed_axes(model: Model, measured: Callable[[Sequence[str]], Sequenc
         for node in graph
         if node.op_type == "Squeeze" and not node.domain and "axes" not in node.attributes and not _has_axes(node)
     ]
-    names = [node.inputs[0].name or "" for _, node in silent if node.inputs[0] is not None and _axes(node) is None]
+    main = {value.name for value in graph_model.graph.inputs}
+    main.update(value.name for node in graph_model.graph for value in node.outputs)
+    asked = [node.inputs[0].name or "" for _, node in silent if node.inputs[0] is not None and _axes(node) is None]
+    names = [name for name in asked if name in main]
     shapes = measured(names) if measured is not None and names else []
     changed = False
     for graph, node in silent:
         axes = _axes(node)
-        if axes is None and node.inputs[0] is not None:
+        if axes is None and node.inputs[0] is not None and node.inputs[0].name in names:
             axes = _agreed([each[node.inputs[0].name or ""] for each in shapes])
         if axes is not None:
             _write(graph, node, axes, model.opset)

@@ -58,6 +58,7 @@ _WEIGHTED = {"Conv", "ConvTranspose", "ConvInteger", "Gemm", "MatMul", "LSTM", "
 _UNKNOWN_OPERATOR = re.compile(r"No Op registered for (?P<operator>\S+) with domain_version of (?P<version>\d+)")
 _CHOOSES = "Where"
 """What a number is where its condition does not hold may be NaN: a variance of nothing, say."""
+_ASKS_FOR_NAN = "IsNaN"
 
 
 class Load(Stage[Path]):
@@ -277,7 +278,10 @@ def _check_sizes(model: Model) -> None:
 
 
 def _check_numbers(model: Model) -> None:
-    """Refuses NaN in any constant but those that a condition chooses, and infinities among learned weights."""
+    """Refuses NaN in constants, and infinities among learned weights.
+
+    NaN may stand in what a condition chooses, and in tables that the model asks for NaN: an imputer's of its neighbors.
+    """
     checked: set[tuple[ir.Value, bool]] = set()
     for node in model.graph.all_nodes():
         if node.op_type == _CHOOSES and not node.domain:
@@ -289,6 +293,8 @@ def _check_numbers(model: Model) -> None:
             checked.add((value, weighted))
             tensor = ir.convenience.get_const_tensor(value)
             if tensor is None or not tensor.dtype.is_floating_point() or tensor.size == 0:
+                continue
+            if any((reader.op_type, reader.domain) == (_ASKS_FOR_NAN, "") for reader, _ in value.uses()):
                 continue
             flaw = _flaw(tensor.numpy(), infinity_allowed=not weighted)
             if flaw is not None:

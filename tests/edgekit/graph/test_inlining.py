@@ -76,3 +76,21 @@ def test_a_function_of_another_opset_is_told() -> None:
     model.functions[-1].opset_import[0].CopyFrom(helper.make_opsetid("", 12))
     with pytest.raises(Exception, match=r"(?i)opset mismatch"):
         inlined(model)
+
+
+VERSIONS = """<ir_version: 8, opset_import: ["" : {model}, "own" : 1]>
+g (float[2, 4] x) => (float[2, 4] y) {{ a = own.outer (x) y = Identity (a) }}
+<domain: "own", opset_import: ["" : {outer}, "own" : 1]>
+outer (p) => (q) {{ s = own.inner (p) q = Neg (s) }}
+<domain: "own", opset_import: ["" : {inner}]>
+inner (p) => (q) {{ t = Cast <to = 1> (p) q = Mul (t, t) }}"""
+
+
+@pytest.mark.parametrize(("model", "outer", "inner"), [(18, 16, 14), (16, 18, 14), (17, 17, 18)])
+def test_functions_of_other_operator_sets_with_the_same_operators(model: int, outer: int, inner: int) -> None:
+    """skl2onnx writes each function of an imputer in the operator set that it was made for."""
+    proto = parser.parse_model(VERSIONS.format(model=model, outer=outer, inner=inner))
+    done = inlined(proto)
+    assert [each.version for each in done.opset_import if not each.domain] == [model]
+    x = np.float32([[1, -2, 3, 0.5], [-4, 1, 0, 2]])
+    np.testing.assert_array_equal(run(done, x), run(proto, x))

@@ -50,3 +50,19 @@ def test_sizes_that_execution_tells_are_taken_where_they_agree(
     if is_told:
         (axes,) = (value.const_value for value in after.graph.initializers.values())
         np.testing.assert_array_equal(axes.numpy(), [0])
+
+
+def test_a_value_of_a_branch_is_not_asked_for(onnx_model: OnnxModel) -> None:
+    """Only values of the main graph are measured: the axis of its own is told, the one of the branch's is not."""
+    graph = """g (float[1, N] x, bool c) => (float[M] y) {
+        y = If (c) <
+            then_branch = t () => (float[K] p) { a = Neg (x) p = Squeeze (a) },
+            else_branch = e () => (float[L] q) { q = Squeeze (x) }
+        >
+    }"""
+    before = replace(Model(ir.from_proto(onnx_model(graph))), open_dims={"N": range(3, 9)})
+    after = with_squeezed_axes(before, Equivalence(before).shapes)
+    told = {
+        node.outputs[0].name: len(node.inputs) == 2 for node in after.graph.all_nodes() if node.op_type == "Squeeze"
+    }
+    assert told == {"p": False, "q": True}

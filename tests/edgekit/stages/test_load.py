@@ -360,6 +360,19 @@ def test_nan_that_a_condition_chooses(onnx_file: WriteOnnx) -> None:
     assert Load()(path).warnings == ()
 
 
+def test_nan_in_a_table_that_the_model_asks_for_nan(onnx_file: WriteOnnx) -> None:
+    """An imputer of missing values has the rows of its neighbors, some of whose values are missing too."""
+    graph = "g (float[3] x) => (float[3] y) { m = IsNaN (rows) z = Where (m, x, rows) y = Add (z, x) }"
+    Load()(onnx_file(graph, rows=np.float32([1, np.nan, 3])))
+    with pytest.raises(RequirementError, match="2 of 3 numbers are NaN"):
+        Load()(
+            onnx_file(
+                graph.replace("IsNaN (rows)", "IsNaN (x)").replace("Where", "Max").replace("m, ", ""),
+                rows=np.float32([1, np.nan, np.nan]),
+            )
+        )
+
+
 def test_nan_in_a_constant_node(onnx_file: WriteOnnx) -> None:
     graph = "g (float[1] x) => (float[1] y) { c = Constant <value = float[1] {nan}> () [sum] y = Add(x, c) }"
     path = onnx_file(graph.replace("nan", "0"))
