@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 
 import numpy as np
@@ -89,12 +90,15 @@ def taken_rows(layer: Layer) -> Hashable:
 
 
 def rows_of(layer: Layer, data: np.ndarray) -> np.ndarray:
-    """The rows that the layer multiplies for one input, thinned out to about :data:`ROWS`; float32 ``[n, K]``."""
+    """The rows that the layer multiplies for one input, thinned out to about :data:`ROWS`; float32 ``[n, K]``.
+
+    There are none where the input has none: for an expert, say, that gets no token.
+    """
     if layer.kind != "Conv":
         if layer.kind == "Gemm" and integer(layer.node, "transA", 0):
             data = data.T
         rows = data.reshape(-1, data.shape[-1])
-        return np.ascontiguousarray(rows[:: -(-len(rows) // ROWS)], np.float32)
+        return np.ascontiguousarray(rows[:: max(-(-len(rows) // ROWS), 1)], np.float32)
     return _patches(layer.node, data, layer.weights().shape[2:])
 
 
@@ -112,8 +116,10 @@ def _patches(node: ir.Node, data: np.ndarray, kernel: tuple[int, ...]) -> np.nda
     windows = windows.transpose(order)
     outputs = windows.shape[: 1 + axes]
     total = int(np.prod(outputs))
-    chosen = np.unravel_index(np.arange(0, total, -(-total // ROWS)), outputs)
-    return np.ascontiguousarray(windows[chosen].reshape(len(chosen[0]), -1), np.float32)
+    chosen = np.unravel_index(np.arange(0, total, max(-(-total // ROWS), 1)), outputs)
+    return np.ascontiguousarray(
+        windows[chosen].reshape(len(chosen[0]), math.prod(windows.shape[1 + axes :])), np.float32
+    )
 
 
 def _integers(node: ir.Node, name: str, default: list[int]) -> list[int]:

@@ -39,6 +39,26 @@ def test_rows_are_what_a_convolution_multiplies(
     np.testing.assert_allclose(products, expected.reshape(5, -1).T, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("graph", "weights", "data", "length"),
+    [
+        ("(float[N, 4] x) => (float[N, 5] y) { y = Gemm(x, w) }", (4, 5), (0, 4), 4),
+        ("(float[N, 3, 9, 8] x) => (float[N, 5, H, W] y) { y = Conv(x, w) }", (5, 3, 3, 2), (0, 3, 9, 8), 18),
+    ],
+)
+def test_an_input_without_rows_has_none(
+    parse: Callable[..., ir.Model], graph: str, weights: tuple[int, ...], data: tuple[int, ...], length: int
+) -> None:
+    model = parse(f'<ir_version: 8, opset_import: ["" : 17]> g {graph}', w=np.ones(weights, np.float32))
+    (layer,) = layers(model.graph)
+    moments = Moments(length)
+
+    moments.update(rows_of(layer, np.zeros(data, np.float32)))
+
+    assert moments.count == 0
+    np.testing.assert_array_equal(moments.mean, np.zeros(length))
+
+
 def test_moments_are_numpys(rng: np.random.Generator) -> None:
     rows = rng.normal(3, 2, (400, 4)).astype(np.float32)
     moments = Moments(4)

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from edgekit_quantize.graph.layers import layers
+from edgekit_quantize.graph.parameters import add_to_bias, has_bias
+
+
+@pytest.mark.parametrize(("channels", "shape"), [(3, (3,)), (3, (1, 3)), (1, ()), (1, (1,)), (1, (1, 1))])
+def test_a_shift_is_added_behind_a_product_in_the_shape_that_stands_there(
+    parse: Callable[..., ir.Model],
+    execute: Callable[..., list[np.ndarray]],
+    rng: np.random.Generator,
+    channels: int,
+    shape: tuple[int, ...],
+) -> None:
+    """The intercept of a support vector machine with one output is a scalar."""
+    weights, bias = rng.normal(size=(4, channels)).astype(np.float32), rng.normal(size=shape).astype(np.float32)
+    model = parse(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2, 4] x) => (float[2, N] y) { m = MatMul (x, w) y = Add (m, b) }""",
+        w=weights,
+        b=bias,
+    )
+    (layer,) = layers(model.graph)
+    assert has_bias(layer)
+
+    assert add_to_bias(model.graph, layer, np.arange(1, channels + 1))
+
+    x = rng.normal(size=(2, 4)).astype(np.float32)
+    expected = x @ weights + bias + np.arange(1, channels + 1)
+    np.testing.assert_allclose(execute(model, {"x": x})[0], expected, rtol=1e-5, atol=1e-6)
+    made = {tuple(value.const_value.shape.numpy()) for value in model.graph.initializers.values()}
+    assert made == {(4, channels), shape}
