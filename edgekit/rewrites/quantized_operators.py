@@ -14,10 +14,12 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
-from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrite import OPSETS, InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import shape_of
 
 MICROSOFT = "com.microsoft"
+POOLS_INTEGERS = 12
+"""Since this opset MaxPool takes integers of 8 bits."""
 ALONG_AN_AXIS = 13
 """Since this opset DequantizeLinear takes a scale for each channel."""
 
@@ -32,14 +34,23 @@ class QuantizedProduct(Rewrite):
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """Weights with one scale, or one for each output channel or column."""
-        x = real(build, node, 0)
+        x = channels_second(build, node, real(build, node, 0))
         if node.op_type == "QLinearMatMul":
             product = build("MatMul", x, real(build, node, 3, axis=-1))
             return [stored(build, node, product, 6)]
         bias = biased(build, node, 8, 1.0) if given(node, 8) is not None else None
         attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+        attributes.pop("channels_last", 0)
         product = build("Conv", x, real(build, node, 3, axis=0), *([] if bias is None else [bias]), **attributes)
-        return [stored(build, node, product, 6)]
+        return [stored(build, node, channels_back(build, node, product), 6)]
+
+
+class QuantizedConvolution(QuantizedProduct):
+    """``QLinearConv`` of ONNX Runtime, whose channels may come last."""
+
+    op_types: ClassVar[Sequence[str]] = ("QLinearConv",)
+    domain: ClassVar[str] = MICROSOFT
+    versions: ClassVar[range] = OPSETS
 
 
 class QuantizedGemm(Rewrite):
@@ -78,19 +89,37 @@ class QuantizedElementwise(Rewrite):
     domain: ClassVar[str] = MICROSOFT
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """With channels second."""
+        """With channels second, or last where windows are averaged."""
         operator = node.op_type.removeprefix("QLinear")
         attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-        if attributes.pop("channels_last", 0):
-            raise InapplicableError("its channels come last")
+        attributes.pop("channels_last", 0)
         if operator in ("Add", "Mul"):
             return [stored(build, node, build(operator, real(build, node, 0), real(build, node, 3)), 6)]
-        x = real(build, node, 0)
+        x = channels_second(build, node, real(build, node, 0))
         if operator == "Softmax" and int(attributes.pop("opset", 13)) < ALONG_AN_AXIS:
             rank = len(shape_of(node.inputs[0]))
             if int(attributes.get("axis", 1)) % rank != rank - 1:
                 raise InapplicableError("it normalizes several axes at once")
-        return [stored(build, node, build(operator, x, **attributes), 3)]
+        return [stored(build, node, channels_back(build, node, build(operator, x, **attributes)), 3)]
+
+
+class ChannelsLastPool(Rewrite):
+    """``NhwcMaxPool``: the greatest integers of windows, with channels last."""
+
+    name: ClassVar[str] = "pool with channels second"
+    op_types: ClassVar[Sequence[str]] = ("NhwcMaxPool",)
+    domain: ClassVar[str] = MICROSOFT
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Between two transpositions."""
+        if build.opset < POOLS_INTEGERS:
+            raise InapplicableError(f"opset {build.opset} pools no integers")
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+        x = given(node, 0)
+        assert x is not None
+        rank = _rank(x)
+        pooled = build("MaxPool", build("Transpose", x, perm=_channels_moved(rank)), **attributes)
+        return [build("Transpose", pooled, perm=_channels_moved(rank, back=True))]
 
 
 class QuantizedChoice(Rewrite):
@@ -161,6 +190,31 @@ def biased(build: NodeBuilder, node: ir.Node, place: int, alpha: float) -> ir.Va
     return build(
         "Mul", build.cast(bias, ir.DataType.FLOAT), scale if alpha == 1 else build("Mul", scale, np.float32(alpha))
     )
+
+
+def channels_second(build: NodeBuilder, node: ir.Node, x: ir.Value) -> ir.Value:
+    """What a node is fed with its channels second, where the node has them last."""
+    if not node.attributes.get_int("channels_last", 0):
+        return x
+    return build("Transpose", x, perm=_channels_moved(_rank(node.inputs[0])))
+
+
+def channels_back(build: NodeBuilder, node: ir.Node, x: ir.Value) -> ir.Value:
+    """A result with channels second as the node gives it."""
+    if not node.attributes.get_int("channels_last", 0):
+        return x
+    return build("Transpose", x, perm=_channels_moved(_rank(node.inputs[0]), back=True))
+
+
+def _channels_moved(rank: int, *, back: bool = False) -> list[int]:
+    """The order of axes that moves channels from the end to the second place, or back."""
+    return [0, *range(2, rank), 1] if back else [0, rank - 1, *range(1, rank - 1)]
+
+
+def _rank(x: ir.Value | None) -> int:
+    if x is None or x.shape is None:
+        raise InapplicableError("how many axes its input has is not known")
+    return x.shape.rank()
 
 
 def single(build: NodeBuilder, value: ir.Value | None) -> ir.Value | None:

@@ -112,6 +112,31 @@ def _has_peepholes(node: ir.Node, _: int) -> bool:
     return has_input(node, 7)
 
 
+def _has_other_activations(node: ir.Node, _: int) -> bool:
+    return any(name.lower() not in ACTIVATIONS for name in node.attributes.get_strings("activations", ()))
+
+
+def _has_lengths_of_open_sizes(node: ir.Node, _: int) -> bool:
+    """Whether sequences have lengths that follow from data, where not all sizes are known."""
+    return has_input(node, 4) and static_sizes(node.inputs[0]) is None and _follows_from_data(node.inputs[4])
+
+
+def _follows_from_data(value: ir.Value | None) -> bool:
+    """Whether more than sizes tell a value: a layer's own number of steps follows from them."""
+    waiting, seen = [value], set()
+    while waiting:
+        each = waiting.pop()
+        if each is None or each in seen or each.const_value is not None:
+            continue
+        seen.add(each)
+        producer = each.producer()
+        if producer is None:
+            return True
+        if producer.op_type not in ("Shape", "Size"):
+            waiting.extend(producer.inputs)
+    return False
+
+
 def _is_set(attribute: str) -> Callable[[ir.Node, int], bool]:
     return lambda node, _: node.attributes.get_int(attribute, 0) == 1
 
@@ -149,16 +174,37 @@ def _mode_is(mode: str) -> Callable[[ir.Node, int], bool]:
     return lambda node, _: node.attributes.get_string("mode", "") == mode
 
 
+def _has_own_scale(node: ir.Node, _: int) -> bool:
+    return node.attributes.get_float("scale", 0.0) != 0
+
+
+def _ends_otherwise(node: ir.Node, _: int) -> bool:
+    return node.attributes.get_string("activation", "") not in ("Relu", "LeakyRelu")
+
+
+def _starts_later_or_turns_some(node: ir.Node, _: int) -> bool:
+    return _rank(node.inputs[1]) == 1 or node.attributes.get_int("rotary_embedding_dim", 0) > 0
+
+
+ACTIVATIONS = ("relu", "sigmoid", "tanh")
+"""Of recurrent layers, in small letters."""
 ON_QUANTIZED = (*QuantizedElementwise.op_types, *QuantizedChoice.op_types)
 MISREADINGS = (
     Departure(("Attention",), _windowed, "it ignores the window"),
     Departure(("Attention",), _causal_with_past_and_mask, "it misplaces a causal mask beside another mask and a past"),
+    Departure(("Attention",), _has_own_scale, "it ignores the scale", MICROSOFT),
     Departure(("BitShift",), _shifts_signed, "it shifts signed integers as unsigned ones"),
     Departure(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
     Departure(("DFT",), _is_set("onesided"), "it gives the one-sided transform another shape"),
+    Departure(("FusedGemm",), _ends_otherwise, "it ends with a rectifier whatever the activation", MICROSOFT),
     Departure(("GlobalAveragePool",), _averages_equal_channels, "it gives the averages of equal channels an order"),
+    Departure(("GRU", "LSTM", "RNN"), _has_lengths_of_open_sizes, "it ignores lengths of sequences of open sizes"),
     Departure(("GRU", "LSTM", "RNN"), _has_batch_first, "it ignores that the batch comes first (layout 1)"),
+    Departure(
+        ("GRU", "LSTM", "RNN"), _has_other_activations, "its layers have no activations but relu, sigmoid and tanh"
+    ),
     Departure(("LSTM",), _has_peepholes, "it ignores peepholes"),
+    Departure(("LSTM",), _is_set("input_forget"), "it ignores input_forget"),
     Departure(("QLinearConv",), _has_scales, "it takes the weights' scales for those of the input's channels"),
     Departure(("QLinearMatMul",), _has_scales, "it takes one scale for the weights"),
     Departure(ON_QUANTIZED, _always, "it cuts off what it should round, and wraps around", MICROSOFT),
@@ -170,5 +216,11 @@ MISREADINGS = (
     Departure(("Resize",), _keeps_aspect_ratio, "it ignores keep_aspect_ratio_policy"),
     Departure(("Resize",), _aligns_corners_by_broken_scales, "it aligns corners by the rounded size, not by the scale"),
     Departure(("RoiAlign",), _mode_is("max"), "it takes the greatest of other values"),
+    Departure(
+        ("RotaryEmbedding",),
+        _starts_later_or_turns_some,
+        "it counts positions from 0 where a single one is given, and turns all elements",
+        MICROSOFT,
+    ),
     Departure(("SpaceToDepth",), _mode_is("CRD"), "it ignores the mode"),
 )

@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 from edgekit.graph.shapes import infer_shapes
-from edgekit.model import Model, name_nodes, node_name
+from edgekit.model import Model, name_nodes, node_name, op_name
 from edgekit.registry import installed_rewrites
 from edgekit.rewrites.application import Rewritten, rewritten
 
@@ -55,10 +55,11 @@ def assert_rewritten() -> Check:
         steps: int = 0,
     ) -> Rewritten:
         model = _model_of(proto)
-        kinds = refused or tuple({node.op_type for node in proto.graph.node})
+        kinds = {op_name(node) for node in model.graph if refused is None or node.op_type in refused}
 
         def refusals(candidate: Model) -> set[str]:
-            return {node_name(node) for node in candidate.graph.all_nodes() if node.op_type in kinds}
+            nodes = candidate.graph.all_nodes()
+            return {node_name(node) for node in nodes if op_name(node) in kinds}
 
         result = rewritten(model, refusals, installed_rewrites())
         assert not result.dropped, result.dropped

@@ -8,6 +8,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from edgekit.model import Model, node_name
+from edgekit.registry import installed_rewrites
+from edgekit.rewrites.application import rewritten
+
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 RNG = np.random.default_rng(3)
 
@@ -86,27 +90,69 @@ def test_loop_whose_end_follows_from_constants(assert_rewritten):
     assert [each.rewrite for each in result.applied] == ["loop written out"]
 
 
-@pytest.mark.parametrize("stated", [{}, {"activations": ["Sigmoid", "Tanh", "Tanh"] * 2}])
-def test_peepholes(assert_rewritten, stated):
-    size, features = 4, 3
-    constants = {
-        "w": numbers(2, 4 * size, features),
-        "r": numbers(2, 4 * size, size),
-        "b": numbers(2, 8 * size),
-        "h": numbers(2, 2, size),
-        "c": numbers(2, 2, size),
-        "p": numbers(2, 3 * size),
-    }
-    node = helper.make_node(
-        "LSTM",
-        ["x", "w", "r", "b", "", "h", "c", "p"],
-        ["y", "yh", "yc"],
-        hidden_size=size,
-        direction="bidirectional",
-        **stated,
-    )
-    proto = model([node], {"x": (FLOAT, [5, 2, features])}, {"y": FLOAT, "yh": FLOAT, "yc": FLOAT}, constants)
+HARD = {"activation_alpha": [0.3] * 2, "activation_beta": [0.4] * 2}
+SQUASHED = {"activation_alpha": [0.3, 0.7], "activation_beta": [0.4, 0.6]}
+
+
+@pytest.mark.parametrize(
+    ("op_type", "gates", "attributes"),
+    [
+        ("LSTM", 4, {}),
+        ("LSTM", 4, {"activations": ["Sigmoid", "Tanh", "Tanh"] * 2}),
+        ("LSTM", 4, {"activations": ["HardSigmoid", "Tanh", "Softsign"] * 2, "input_forget": 1}),
+        ("LSTM", 4, {"activations": ["HardSigmoid", "Elu", "Tanh", "Sigmoid", "LeakyRelu", "Softplus"], "clip": 0.4}),
+        ("GRU", 3, {"activations": ["HardSigmoid", "Relu"] * 2, "linear_before_reset": 1, **HARD}),
+        ("GRU", 3, {"activations": ["HardSigmoid", "Tanh"] * 2, "clip": 0.7}),
+        ("RNN", 1, {"activations": ["Affine", "ScaledTanh"], **SQUASHED}),
+        ("RNN", 1, {"activations": ["LeakyRelu", "Softsign"], "activation_alpha": [0.3]}),
+    ],
+)
+@pytest.mark.parametrize(("is_whole", "batch"), [(True, 2), (False, 2), (False, "batch")])
+def test_recurrent_layers_step_by_step(assert_rewritten, op_type, gates, attributes, is_whole, batch):
+    """With all that a layer can be given, and with what it needs: one direction, no biases and no states."""
+    size, features, directions = 4, 3, 2 if is_whole else 1
+    constants = {"w": numbers(directions, gates * size, features), "r": numbers(directions, gates * size, size)}
+    names = ["x", "w", "r"]
+    if is_whole:
+        constants |= {"b": numbers(directions, 2 * gates * size), "h": numbers(directions, 2, size)}
+        names += ["b", "", "h"]
+        if op_type == "LSTM":
+            constants |= {"c": numbers(directions, 2, size), "p": numbers(directions, 3 * size)}
+            names += ["c", "p"]
+    elif "activations" in attributes:
+        attributes = {**attributes, "activations": attributes["activations"][: max(gates - 1, 1)]}
+    outputs = ["y", "yh", "yc"][: 3 if op_type == "LSTM" else 2]
+    direction = "bidirectional" if is_whole else "reverse"
+    node = helper.make_node(op_type, names, outputs, hidden_size=size, direction=direction, **attributes)
+    proto = model([node], {"x": (FLOAT, [5, batch, features])}, dict.fromkeys(outputs, FLOAT), constants)
     assert_rewritten(proto, {"x": numbers(5, 2, features)}, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("op_type", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_sequences_of_lengths_of_their_own(model_of, run, op_type, gates, direction):
+    size, features, directions = 4, 3, 1 + (direction == "bidirectional")
+    constants = {
+        "w": numbers(directions, gates * size, features),
+        "r": numbers(directions, gates * size, size),
+        "b": numbers(directions, 2 * gates * size),
+        "h": numbers(directions, 3, size),
+    }
+    names = ["x", "w", "r", "b", "n", "h"]
+    node = helper.make_node(op_type, names, ["y", "yh"], hidden_size=size, direction=direction)
+    inputs = {"x": (FLOAT, ["t", 3, features]), "n": (TensorProto.INT32, [3])}
+    proto = model([node], inputs, {"y": FLOAT, "yh": FLOAT}, constants)
+
+    def with_lengths(candidate: Model) -> set[str]:
+        layers = (node for node in candidate.graph.all_nodes() if node.op_type == op_type)
+        return {node_name(layer) for layer in layers if len(layer.inputs) > 4 and layer.inputs[4] is not None}
+
+    result = rewritten(model_of(proto), with_lengths, installed_rewrites())
+    assert [each.rewrite for each in result.applied] == ["recurrent layer without lengths"]
+    for lengths in ([6, 2, 4], [1, 5, 3]):
+        feeds = {"x": numbers(6, 3, features), "n": np.array(lengths, np.int32)}
+        for expected, found in zip(run(proto, feeds), run(result.model.proto(), feeds), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("axes", [[0], [1], [0, 2]])

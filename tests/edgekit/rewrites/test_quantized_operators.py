@@ -35,6 +35,8 @@ CHANNELS = [0.0317, 0.0213, 0.0109, 0.0331]
 X, OTHER = unsigned(1, 8, 6, 6), unsigned(1, 8, 6, 6)
 IMAGE = (X, *at(0.0213, 120))
 TO = at(0.0973, 110)
+LAST = unsigned(1, 6, 6, 8)
+CONVOLUTION = (*IMAGE, signed(4, 8, 3, 3), *at(CHANNELS, 0, np.int8), *TO, BIAS)
 Case = tuple[str, str, tuple[np.ndarray, ...], Mapping[str, Any], int]
 """Operator, domain, inputs, attributes and opset."""
 CASES: dict[str, Case] = {
@@ -99,6 +101,36 @@ CASES: dict[str, Case] = {
         13,
     ),
     "average of all": ("QLinearGlobalAveragePool", MICROSOFT, (*IMAGE, *at(0.01, 110)), {}, 13),
+    "convolution, ONNX Runtime's": ("QLinearConv", MICROSOFT, CONVOLUTION, {"pads": [1, 1, 1, 1]}, 13),
+    "convolution, channels last": (
+        "QLinearConv",
+        MICROSOFT,
+        (LAST, *CONVOLUTION[1:]),
+        {"strides": [2, 2], "channels_last": 1},
+        13,
+    ),
+    "average, channels last": (
+        "QLinearAveragePool",
+        MICROSOFT,
+        (LAST, *at(0.0213, 120), *at(0.02, 110)),
+        {"kernel_shape": [2, 2], "strides": [2, 2], "channels_last": 1},
+        13,
+    ),
+    "average of all, channels last": (
+        "QLinearGlobalAveragePool",
+        MICROSOFT,
+        (LAST, *at(0.0213, 120), *at(0.01, 110)),
+        {"channels_last": 1},
+        13,
+    ),
+    "greatest, channels last": (
+        "NhwcMaxPool",
+        MICROSOFT,
+        (LAST,),
+        {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1},
+        13,
+    ),
+    "greatest of a row, channels last": ("NhwcMaxPool", MICROSOFT, (unsigned(1, 7, 8),), {"kernel_shape": [2]}, 12),
     "one after the other": (
         "QLinearConcat",
         MICROSOFT,
@@ -145,13 +177,6 @@ def test_quantized_operators(case: Case, assert_rewritten: Callable[..., Any]) -
     model, feeds = one_node(case)
     result = assert_rewritten(model, feeds, atol=1e-4, steps=1)
     assert case[0] not in {node.op_type for node in result.model.graph}
-
-
-def test_channels_that_come_last_are_left(assert_rewritten: Callable[..., Any]) -> None:
-    op_type, domain, arrays, attributes, opset = CASES["average"]
-    model, feeds = one_node((op_type, domain, arrays, {**attributes, "channels_last": 1}, opset))
-    with pytest.raises(AssertionError, match="its channels come last"):
-        assert_rewritten(model, feeds)
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,21 @@ REFUSED = {
     ),
 }
 
+LAYERS = {
+    "GRU with a hard sigmoid": (
+        "(float[3, N, 4] x, float[1, 15, 4] w, float[1, 15, 5] r) => (float[3, 1, N, 5] y)"
+        ' { y = GRU <hidden_size = 5, activations = ["HardSigmoid", "Tanh"]> (x, w, r) }'
+    ),
+    "LSTM that forgets what it does not take in": (
+        "(float[3, N, 4] x, float[1, 20, 4] w, float[1, 20, 5] r) => (float[3, 1, N, 5] y)"
+        " { y = LSTM <hidden_size = 5, input_forget = 1> (x, w, r) }"
+    ),
+    "RNN that adds up": (
+        "(float[3, N, 4] x, float[1, 5, 4] w, float[1, 5, 5] r) => (float[3, 1, N, 5] y) { y = RNN <hidden_size = 5,"
+        ' activations = ["Affine"], activation_alpha = [1.0], activation_beta = [0.0]> (x, w, r) }'
+    ),
+}
+
 EXPANDED = {
     "Attention window": (
         "(float[1, 2, 6, 4] q, float[1, 2, 6, 4] k, float[1, 2, 6, 4] v) => (float[1, 2, 6, 4] y)"
@@ -166,6 +181,58 @@ def test_a_rewrite_puts_it_right(name: str, tmp_path: Path) -> None:
     model = parsed(body, opset)
     got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
     assert near(got, right(model, feeds))
+
+
+@pytest.mark.parametrize("body", LAYERS.values(), ids=LAYERS)
+def test_options_of_recurrent_layers_that_it_lacks(body: str, tmp_path: Path) -> None:
+    """It compiles no activations but its own, and forgets that an LSTM has one gate less. ONNX's reference does too."""
+    model = parsed(body, 14)
+    for place, value in enumerate(model.graph.input[1:]):
+        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        array = np.random.default_rng(place).standard_normal(shape).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, value.name))
+    del model.graph.input[1:]
+    with pytest.raises(UnsupportedOpsError, match="OpenVINO"):
+        convert_model(Model(ir.from_proto(model)))
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for batch in (1, 3):
+        feeds = {"x": floats(3, batch, 4)}
+        assert near(runner.run(feeds)["y"], session.run(None, feeds)[0])
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_lengths_of_sequences_of_open_sizes(direction: str, tmp_path: Path) -> None:
+    """PyTorch's packed sequences. Lengths that follow from sizes are those of all steps, as tf2onnx writes them."""
+    directions = 2 if direction == "bidirectional" else 1
+    weights = {"w": floats(directions, 15, 4), "r": floats(directions, 15, 5), "b": floats(directions, 30)}
+    body = (
+        f"(float[T, N, 4] x, int32[N] n) => (float[T, {directions}, N, 5] y)"
+        f' {{ y = GRU <hidden_size = 5, direction = "{direction}"> (x, w, r, b, n) }}'
+    )
+    model = parsed(body, 14)
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in weights.items())
+    feeds = {"x": floats(6, 3, 4), "n": np.array([6, 2, 4], np.int32)}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    expected = session.run(None, feeds)[0]
+    assert not near(as_openvino_reads_it(model, feeds), expected)
+    with pytest.raises(UnsupportedOpsError, match="it ignores lengths of sequences of open sizes"):
+        convert_model(Model(ir.from_proto(model)))
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+    assert near(runner.run(feeds)["y"], expected)
+
+
+def test_lengths_that_follow_from_sizes_are_taken() -> None:
+    """tf2onnx writes the number of steps for each sequence."""
+    body = (
+        "(float[T, N, 4] x) => (float[T, 1, N, 5] y) <int64[1] a = {0}, int64[1] b = {1}, int64[1] c = {2}>"
+        " { s = Shape (x) t = Slice (s, a, b) k = Slice (s, b, c) m = Cast <to = 6> (t)"
+        " n = Expand (m, k) y = RNN <hidden_size = 5> (x, w, r, , n) }"
+    )
+    model = parsed(body, 14)
+    weights = {"w": floats(1, 5, 4), "r": floats(1, 5, 5)}
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in weights.items())
+    convert_model(Model(ir.from_proto(model)))
 
 
 @pytest.mark.parametrize(("body", "opset", "feeds"), EXPANDED.values(), ids=EXPANDED)
@@ -243,6 +310,45 @@ def test_operators_on_quantized_tensors_are_put_right(operator: str, quantized_f
     assert np.any(as_openvino_reads_it(model, feeds) != expected), "OpenVINO has learned it, and the entry can go"
     got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
     assert np.abs(got.astype(int) - expected).max() <= 1
+
+
+CONTRIBUTED = {
+    "scale of an attention": (
+        "(float[2, 5, 8] x, float[8, 24] w, float[24] b) => (float[2, 5, 8] y)"
+        " { y = com.microsoft.Attention <num_heads = 2, scale = 0.3> (x, w, b) }",
+        {"x": floats(2, 5, 8), "w": floats(8, 24), "b": floats(24)},
+    ),
+    "activation of a product": (
+        "(float[2, 4] x, float[4, 5] w, float[5] b) => (float[2, 5] y)"
+        ' { y = com.microsoft.FusedGemm <activation = "Tanh"> (x, w, b) }',
+        {"x": floats(2, 4), "w": floats(4, 5), "b": floats(5)},
+    ),
+    "first of several positions": (
+        "(float[2, 5, 8] x, int64[1] p, float[9, 4] c, float[9, 4] s) => (float[2, 5, 8] y)"
+        " { y = com.microsoft.RotaryEmbedding <interleaved = 0> (x, p, c, s) }",
+        {"x": floats(2, 5, 8), "p": np.array([3]), "c": floats(9, 4), "s": floats(9, 4)},
+    ),
+    "part of a head that is turned": (
+        "(float[2, 2, 5, 8] x, int64[2, 5] p, float[9, 2] c, float[9, 2] s) => (float[2, 2, 5, 8] y)"
+        " { y = com.microsoft.RotaryEmbedding"
+        " <interleaved = 0, num_heads = 2, rotary_embedding_dim = 4> (x, p, c, s) }",
+        {"x": floats(2, 2, 5, 8), "p": np.arange(10).reshape(2, 5) % 9, "c": floats(9, 2), "s": floats(9, 2)},
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "feeds"), CONTRIBUTED.values(), ids=CONTRIBUTED)
+def test_operators_that_onnx_runtime_adds_are_put_right(body: str, feeds: Arrays, tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 17, "com.microsoft" : 1]>\ng {body}')
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    expected = session.run(None, dict(feeds))[0]
+    try:
+        is_right = near(as_openvino_reads_it(model, feeds), expected)
+    except RuntimeError:  # it refuses the node
+        is_right = False
+    assert not is_right, "OpenVINO has learned it, and the entry can go"
+    got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
+    assert near(got, expected)
 
 
 PRODUCTS = {

@@ -48,6 +48,8 @@ class Hiding:
     def scores_bias(self, query: Var, key: Var) -> Var | None:
         """What is added to the scores of [b, heads, s, d] and [b, heads, t, d], broadcastable; None for nothing."""
         queries, keys = size_of(query, 2), size_of(key, 2)
+        if self.mask is not None and len(self.mask.shape) == 1 and _differ(self.mask.shape[0], size_of(query, 0)):
+            raise Unsupported("a mask that tells where sequences begin")
         return added(
             [
                 None if self.mask is None else _hidden(self.mask, queries, keys, self.strength),

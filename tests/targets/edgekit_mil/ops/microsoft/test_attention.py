@@ -17,12 +17,13 @@ def mask(kind):
     return {
         None: None,
         "lengths": np.array([3, 2], np.int32),
+        "ends and beginnings": np.array([3, 4, 1, 0], np.int32),
         "keys": zeros_and_ones,
         "pairs": np.repeat(zeros_and_ones[:, None], STEPS, axis=1),
     }[kind]
 
 
-@pytest.mark.parametrize("kind", [None, "lengths", "keys", "pairs"])
+@pytest.mark.parametrize("kind", [None, "lengths", "ends and beginnings", "keys", "pairs"])
 @pytest.mark.parametrize("unidirectional", [0, 1])
 def test_attention_agrees(agrees, rng, kind, unidirectional):
     inputs = [normal(rng, BATCH, STEPS, 5), normal(rng, 5, 3 * WIDTH), normal(rng, 3 * WIDTH), mask(kind)]

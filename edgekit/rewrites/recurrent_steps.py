@@ -1,0 +1,253 @@
+"""Recurrent layers step by step: by the equations of ONNX's RNN, GRU and LSTM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.graph.building import NodeBuilder
+from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.arithmetic import constant_of
+from edgekit.rewrites.recurrent import LAYERS
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+DEFAULT_ACTIVATIONS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+"""Of the gates, of a GRU's or an LSTM's new state, of an LSTM's output, for each direction."""
+
+Activation = Callable[[NodeBuilder, ir.Value], ir.Value]
+
+
+class SteppedLayer(Rewrite):
+    """A layer as a Scan over its steps, which may be written out then: with peepholes, or other activations."""
+
+    name: ClassVar[str] = "recurrent layer as a scan"
+    op_types: ClassVar[Sequence[str]] = LAYERS
+
+    def matches(self, node: ir.Node) -> bool:
+        """Whether the sequence comes first."""
+        return node.attributes.get_int("layout", 0) == 0
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """A Scan for each direction."""
+        x = node.inputs[0]
+        if x is None or x.shape is None:
+            raise InapplicableError("the shape of its input is not known")
+        steps, batch, _ = x.shape
+        lengths = node.inputs[4] if len(node.inputs) > 4 else None
+        known = constant_of(node, 4)
+        if lengths is not None and (known is None or not (known == steps).all()):
+            raise InapplicableError("sequences have lengths of their own")
+        size = node.attributes.get_int("hidden_size")
+        direction = node.attributes.get_string("direction", "forward")
+        backwards = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}[direction]
+        layers = _layers(node, len(backwards))
+        initial = [node.inputs[place] if place < len(node.inputs) else None for place in (5, 6)]
+        outputs: list[list[ir.Value]] = [[], [], []]
+        for number, (layer, backward) in enumerate(zip(layers, backwards, strict=True)):
+            states = [
+                _zeros(build, x, size) if value is None else build("Gather", value, np.int64(number), axis=0)
+                for value in initial[: layer.states]
+            ]
+            *finals, whole = build.several(
+                len(states) + 1,
+                "Scan",
+                *states,
+                x,
+                body=layer.body(build.inner("Scan"), batch if isinstance(batch, int) else None),
+                num_scan_inputs=1,
+                scan_input_directions=[backward],
+                scan_output_directions=[backward],
+            )
+            made = [build.unsqueeze(whole, [1]), *(build.unsqueeze(final, [0]) for final in finals)]
+            for parts, value in zip(outputs, made, strict=False):
+                parts.append(value)
+        axes = zip(outputs[: len(node.outputs)], (1, 0, 0), strict=False)
+        return [build("Concat", *parts, axis=axis) for parts, axis in axes]
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """One direction of a layer, and its step."""
+
+    kind: str
+    weights: np.ndarray
+    """[features, gates * size], the gates in ONNX's order: z, r, h of a GRU and i, o, f, c of an LSTM."""
+    recurrent: np.ndarray
+    """[size, gates * size]."""
+    bias: np.ndarray
+    recurrent_bias: np.ndarray
+    """Both [gates * size]."""
+    peepholes: np.ndarray | None
+    """[3 * size]: of i, o and f; None without any."""
+    activations: Sequence[Activation]
+    clip: float
+    """What activations read lies between minus this and this; 0 for no limit."""
+    joins_gates: bool
+    """Whether an LSTM forgets what it does not take in."""
+    resets_product: bool
+    """Whether a GRU resets the product with the state, not the state."""
+
+    @property
+    def size(self) -> int:
+        return len(self.recurrent)
+
+    @property
+    def states(self) -> int:
+        return 2 if self.kind == "LSTM" else 1
+
+    def body(self, build: NodeBuilder, batch: int | None) -> ir.Graph:
+        """The body of a Scan: states and a step in, states and the step's output out."""
+        states = [ir.val(name, ir.DataType.FLOAT, (batch, self.size)) for name in ("hidden", "cell")[: self.states]]
+        x = ir.val("step", ir.DataType.FLOAT, (batch, len(self.weights)))
+        results = self._next(build, x, states)
+        return build.graph([*states, x], [*results, build("Identity", results[0])])
+
+    def _next(self, build: NodeBuilder, x: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
+        if self.kind == "LSTM":
+            return self._lstm(build, x, *states)
+        return self._gru(build, x, *states) if self.kind == "GRU" else self._rnn(build, x, *states)
+
+    def _rnn(self, build: NodeBuilder, x: ir.Value, hidden: ir.Value) -> list[ir.Value]:
+        total = build("Add", self._of_step(build, x), self._of_state(build, hidden))
+        return [self._activated(build, 0, total)]
+
+    def _gru(self, build: NodeBuilder, x: ir.Value, hidden: ir.Value) -> list[ir.Value]:
+        size = self.size
+        x_z, x_r, x_h = build.split(self._of_step(build, x), 1, [size] * 3)
+        h_z, h_r, h_h = build.split(self._of_state(build, hidden), 1, [size] * 3)
+        update = self._activated(build, 0, build("Add", x_z, h_z))
+        reset = self._activated(build, 0, build("Add", x_r, h_r))
+        if self.resets_product:
+            kept = build("Mul", reset, h_h)
+        else:
+            product = build("MatMul", build("Mul", reset, hidden), self.recurrent[:, 2 * size :])
+            kept = build("Add", product, self.recurrent_bias[2 * size :])
+        new = self._activated(build, 1, build("Add", x_h, kept))
+        rest = build("Sub", np.float32(1), update)
+        return [build("Add", build("Mul", rest, new), build("Mul", update, hidden))]
+
+    def _lstm(self, build: NodeBuilder, x: ir.Value, hidden: ir.Value, cell: ir.Value) -> list[ir.Value]:
+        total = build("Add", self._of_step(build, x), self._of_state(build, hidden))
+        i, o, f, new = build.split(total, 1, [self.size] * 4)
+        i = self._activated(build, 0, self._peeped(build, 0, i, cell))
+        f = build("Sub", np.float32(1), i) if self.joins_gates else self._peeped(build, 2, f, cell)
+        f = f if self.joins_gates else self._activated(build, 0, f)
+        taken = build("Mul", i, self._activated(build, 1, new))
+        next_cell = build("Add", build("Mul", f, cell), taken)
+        o = self._activated(build, 0, self._peeped(build, 1, o, next_cell))
+        return [build("Mul", o, self.activations[2](build, next_cell)), next_cell]
+
+    def _of_step(self, build: NodeBuilder, x: ir.Value) -> ir.Value:
+        return build("Add", build("MatMul", x, self.weights), self.bias)
+
+    def _of_state(self, build: NodeBuilder, hidden: ir.Value) -> ir.Value:
+        return build("Add", build("MatMul", hidden, self.recurrent), self.recurrent_bias)
+
+    def _peeped(self, build: NodeBuilder, place: int, gate: ir.Value, cell: ir.Value) -> ir.Value:
+        if self.peepholes is None:
+            return gate
+        return build("Add", gate, build("Mul", np.split(self.peepholes, 3)[place], cell))
+
+    def _activated(self, build: NodeBuilder, place: int, x: ir.Value) -> ir.Value:
+        if self.clip:
+            x = build("Clip", x, np.float32(-self.clip), np.float32(self.clip))
+        return self.activations[place](build, x)
+
+
+def _zeros(build: NodeBuilder, x: ir.Value, size: int) -> ir.Value:
+    """A state before the first step, [batch, size]."""
+    batch = None if x.shape is None else x.shape[1]
+    if isinstance(batch, int):
+        return build.constant(np.zeros((batch, size), np.float32))
+    shape = build("Concat", build.slice(build("Shape", x), [1], [2], [0]), np.array([size]), axis=0)
+    return build("ConstantOfShape", shape, value=ir.tensor(np.zeros(1, np.float32)))
+
+
+def _layers(node: ir.Node, directions: int) -> list[_Layer]:
+    """The directions of a layer.
+
+    Raises:
+        InapplicableError: What it learned are no constants, or an activation is not known.
+    """
+    kind, size = node.op_type, node.attributes.get_int("hidden_size")
+    gates = GATES[kind]
+    weights, recurrent, bias, peepholes = (constant_of(node, place) for place in (1, 2, 3, 7))
+    given = [place < len(node.inputs) and node.inputs[place] is not None for place in (3, 7)]
+    if weights is None or recurrent is None or given != [bias is not None, peepholes is not None]:
+        raise InapplicableError("its weights are no constants")
+    if bias is None:
+        bias = np.zeros((directions, 2 * gates * size), weights.dtype)
+    activations = _activations(node, directions)
+    return [
+        _Layer(
+            kind=kind,
+            weights=np.ascontiguousarray(weights[number].T),
+            recurrent=np.ascontiguousarray(recurrent[number].T),
+            bias=bias[number][: gates * size],
+            recurrent_bias=bias[number][gates * size :],
+            peepholes=None if peepholes is None else peepholes[number],
+            activations=activations[number],
+            clip=node.attributes.get_float("clip", 0.0),
+            joins_gates=node.attributes.get_int("input_forget", 0) == 1,
+            resets_product=node.attributes.get_int("linear_before_reset", 0) == 1,
+        )
+        for number in range(directions)
+    ]
+
+
+def _activations(node: ir.Node, directions: int) -> list[list[Activation]]:
+    """The activations of each direction; numbers are handed out in the order of those that take one.
+
+    Raises:
+        InapplicableError: One is not known, or its numbers are not given and have no default.
+    """
+    own = DEFAULT_ACTIVATIONS[node.op_type]
+    names = node.attributes.get_strings("activations", own * directions)
+    alphas = iter(node.attributes.get_floats("activation_alpha", ()))
+    betas = iter(node.attributes.get_floats("activation_beta", ()))
+    found = [_activation(name.lower(), alphas, betas) for name in names]
+    return [found[first : first + len(own)] for first in range(0, len(own) * directions, len(own))]
+
+
+def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
+    """An activation by its name in small letters.
+
+    Raises:
+        InapplicableError: It is not known, or its numbers are not given and have no default.
+    """
+    if name in _PLAIN:
+        operator = _PLAIN[name]
+        return lambda build, x: build(operator, x)
+    if name in _WITH_ALPHA:
+        operator, default = _WITH_ALPHA[name]
+        alpha = _number(name, alphas, default)
+        return lambda build, x: build(operator, x, alpha=alpha)
+    if name == "hardsigmoid":
+        slope, offset = _number(name, alphas, 0.2), _number(name, betas, 0.5)
+        return lambda build, x: build("HardSigmoid", x, alpha=slope, beta=offset)
+    factor, other = np.float32(_number(name, alphas)), np.float32(_number(name, betas))
+    if name == "affine":
+        return lambda build, x: build("Add", build("Mul", x, factor), other)
+    if name == "scaledtanh":
+        return lambda build, x: build("Mul", build("Tanh", build("Mul", x, other)), factor)
+    raise InapplicableError(f"its activation {name!r} is not known")
+
+
+def _number(name: str, given: Iterator[float], default: float | None = None) -> float:
+    """The next number of those that are given, or the default.
+
+    Raises:
+        InapplicableError: There is none.
+    """
+    number = next(given, default)
+    if number is None:
+        raise InapplicableError(f"the numbers of its activation {name!r} are not given")
+    return number
+
+
+_PLAIN = {name.lower(): name for name in ("Relu", "Sigmoid", "Softplus", "Softsign", "Tanh")}
+_WITH_ALPHA = {"elu": ("Elu", 1.0), "leakyrelu": ("LeakyRelu", 0.01)}

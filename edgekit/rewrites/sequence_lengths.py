@@ -1,0 +1,81 @@
+"""Recurrent layers over sequences that have lengths of their own, by layers that know none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.graph.building import NodeBuilder
+from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.recurrent import LAYERS
+
+LENGTHS = 4
+"""Which input of a layer they are."""
+
+
+class SequencesOfLengths(Rewrite):
+    """The steps behind a sequence's end are computed and left out; backwards, a sequence is turned around first.
+
+    ONNX's RNN, GRU and LSTM give zeros behind the end, and as last state the one at the end.
+    """
+
+    name: ClassVar[str] = "recurrent layer without lengths"
+    op_types: ClassVar[Sequence[str]] = LAYERS
+    versions: ClassVar[range] = range(11, 1000)
+
+    def matches(self, node: ir.Node) -> bool:
+        """Whether sequences have lengths, come first, and nobody asks for the last cell of an LSTM."""
+        has_lengths = len(node.inputs) > LENGTHS and node.inputs[LENGTHS] is not None
+        asks_for_cell = len(node.outputs) > 2 and (node.outputs[2].uses() or node.outputs[2].is_graph_output())
+        return has_lengths and not asks_for_cell and node.attributes.get_int("layout", 0) == 0
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value | None]:
+        """A layer for each direction."""
+        x = node.inputs[0]
+        lengths = build.cast(node.inputs[LENGTHS], ir.DataType.INT64)
+        steps = build("Gather", build("Shape", x), np.int64(0), axis=0)
+        places = build.unsqueeze(build("Range", np.int64(0), steps, np.int64(1)), [1, 2, 3])
+        ends = build.unsqueeze(lengths, [0, 1, 3])
+        is_inside = build("Less", places, ends)
+        is_last = build("Equal", places, build("Sub", ends, np.int64(1)))
+        direction = node.attributes.get_string("direction", "forward")
+        backwards = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
+        sequences, last = [], []
+        for number, is_backward in enumerate(backwards):
+            given = _turned(build, x, lengths) if is_backward else x
+            made = build("Where", is_inside, _layer(build, node, given, number, len(backwards)), np.float32(0))
+            last.append(build.reduce("ReduceSum", build("Where", is_last, made, np.float32(0)), [0], keepdims=False))
+            if is_backward:
+                made = build.unsqueeze(_turned(build, build.squeeze(made, [1]), lengths), [1])
+            sequences.append(made)
+        results = [build("Concat", *sequences, axis=1), build("Concat", *last, axis=0)]
+        return [*results, None][: len(node.outputs)]
+
+
+def _turned(build: NodeBuilder, x: ir.Value | None, lengths: ir.Value) -> ir.Value:
+    """Each sequence of [steps, batch, …] from its end to its beginning; what is behind it stays."""
+    return build("ReverseSequence", x, lengths, time_axis=0, batch_axis=1)
+
+
+def _layer(build: NodeBuilder, node: ir.Node, x: ir.Value | None, number: int, directions: int) -> ir.Value:
+    """One direction of the layer, forwards: [steps, 1, batch, size].
+
+    Raises:
+        InapplicableError: It shares numbers of its activations with the other direction.
+    """
+    inputs = [
+        None if value is None else build.slice(value, [number], [number + 1], [0]) if directions > 1 else value
+        for value in node.inputs
+    ]
+    inputs[0], inputs[LENGTHS] = x, None
+    attributes = {name: each.value for name, each in node.attributes.items() if name != "direction"}
+    if directions > 1 and {"activation_alpha", "activation_beta"} & set(attributes):
+        raise InapplicableError("its activations have numbers for each direction")
+    names = attributes.pop("activations", [])
+    if names:
+        share = len(names) // directions
+        attributes["activations"] = names[number * share : (number + 1) * share]
+    return build.several(1, node.op_type, *inputs, **attributes)[0]
