@@ -9,7 +9,9 @@ from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value, computed, constant
+from edgekit_mil.support.attention_heads import counted
 from edgekit_mil.support.movement import choose, normalized_axis
+from edgekit_mil.support.runtime_shapes import is_number, of_sizes, size_of
 
 
 @lowering("Constant", versions=[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], note="neither texts nor sparse tensors")
@@ -89,9 +91,14 @@ def elements(values: Value) -> tuple[Value, Value]:
 def trilu(ctx: Context, x: Value, k: Value | None = None, *, upper: int = 1) -> Var:
     """The triangle over or under a diagonal, the rest 0."""
     diagonal = 0 if k is None else int(k.require_constant("k").reshape(-1)[0])
-    rows, columns = x.static_shape[-2:]
-    ones = np.ones((rows, columns), np.bool_)
-    kept = np.triu(ones, diagonal) if upper else np.tril(ones, diagonal)
+    rows, columns = size_of(x.var, x.rank - 2), size_of(x.var, x.rank - 1)
+    if is_number(rows) and is_number(columns):
+        ones = np.ones((rows, columns), np.bool_)
+        kept = np.triu(ones, diagonal) if upper else np.tril(ones, diagonal)
+    else:
+        first = mb.add(x=mb.expand_dims(x=counted(rows), axes=[1]), y=np.int32(diagonal))
+        compare = mb.greater_equal if upper else mb.less_equal
+        kept = compare(x=mb.expand_dims(x=counted(columns), axes=[0]), y=first)
     if x.dtype is ir.DataType.BOOL:
         return mb.logical_and(x=x.var, y=kept)
     return mb.select(cond=kept, a=x.var, b=np.float32(0) if x.is_float else np.int32(0))

@@ -18,6 +18,7 @@ from edgekit_mil.ops.standard.matrices import product_along
 from edgekit_mil.support.bilinear import bilinear_table
 from edgekit_mil.support.runtime_shapes import is_number
 from edgekit_mil.support.symbolic_sizes import known_elements
+from edgekit_mil.support.upsampling_filters import filter_of, upsampled
 
 BILINEAR_MODES = ("UNALIGN_CORNERS", "DEFAULT", "STRICT_ALIGN_CORNERS")
 UPSAMPLING_MODES = {"UNALIGN_CORNERS": False, "STRICT_ALIGN_CORNERS": True}
@@ -26,6 +27,12 @@ UPSAMPLED_RANK = 3
 """``upsample_nearest_neighbor`` and ``upsample_bilinear`` take tensors of this rank or a higher one."""
 TRIAL_SIZES = (1, 2, 3, 5, 8, 13)
 """At what sizes upsampling by a whole factor is compared with ONNX's formulas; both treat all sizes in the same way."""
+PICTURES = 4
+"""The rank of pictures, which a filter upsamples."""
+CUBIC = -0.75
+"""The coefficient of a cubic interpolation where none is given."""
+Weights = Callable[[Axis, Any], Table]
+"""Gives the weights of old elements, for an axis and the places of its new elements."""
 MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic": "cubic"}
 
 
@@ -67,7 +74,7 @@ def resize(
     antialias: int = 0,
     axes: Sequence[int] | None = None,
     coordinate_transformation_mode: str = "half_pixel",
-    cubic_coeff_a: float = -0.75,
+    cubic_coeff_a: float = CUBIC,
     exclude_outside: int = 0,
     extrapolation_value: float = 0.0,
     keep_aspect_ratio_policy: str = "stretch",
@@ -76,17 +83,11 @@ def resize(
 ) -> Var:
     """Resize along some axes to sizes or by factors."""
     chosen = [axis % x.rank for axis in (axes if axes is not None else range(x.rank))]
+    weights = weights_by(mode, antialias=bool(antialias), exclude_outside=bool(exclude_outside), a=cubic_coeff_a)
     if not x.is_static:
         multiples = _multiples(x, chosen, scales, sizes, keep_aspect_ratio_policy)
         if any(factor > 1 for factor in multiples.values()):
-            return multiplied(
-                x,
-                multiples,
-                mode,
-                coordinate_transformation_mode,
-                nearest_mode,
-                plain=not (antialias or exclude_outside),
-            )
+            return multiplied(x, multiples, mode, coordinate_transformation_mode, nearest_mode, weights)
         kept = [place for place, axis in enumerate(chosen) if axis not in multiples]
         scales, sizes = (_entries(values, kept) for values in (scales, sizes))
         roi = _entries(roi, [*kept, *(place + len(chosen) for place in kept)])
@@ -108,30 +109,8 @@ def resize(
     kind = MODES.get(mode)
     if kind == "nearest":
         result = repeat({n: resize_tables.nearest_indices(one, grids[n], nearest_mode) for n, one in plan.items()}, x)
-    elif kind == "linear":
-        result = interpolate(
-            {
-                n: resize_tables.linear_table(
-                    one, grids[n], antialias=bool(antialias), exclude_outside=bool(exclude_outside)
-                )
-                for n, one in plan.items()
-            },
-            x,
-        )
-    elif kind == "cubic":
-        result = interpolate(
-            {
-                n: resize_tables.cubic_table(
-                    one,
-                    grids[n],
-                    a=cubic_coeff_a,
-                    antialias=bool(antialias),
-                    exclude_outside=bool(exclude_outside),
-                )
-                for n, one in plan.items()
-            },
-            x,
-        )
+    elif weights is not None:
+        result = interpolate({n: weights(one, grids[n]) for n, one in plan.items()}, x)
     else:
         raise Unsupported(f"unknown mode {mode!r}")
     if coordinate_transformation_mode != "tf_crop_and_resize":
@@ -139,13 +118,25 @@ def resize(
     return _extrapolated(result, plan, grids, extrapolation_value)
 
 
+def weights_by(mode: str, *, antialias: bool, exclude_outside: bool, a: float) -> Weights | None:
+    """What gives the weights of old elements for new ones; None of a mode in which each is one of the old ones."""
+    kind = MODES.get(mode)
+    options = {"antialias": antialias, "exclude_outside": exclude_outside}
+    if kind == "linear":
+        return lambda one, grid: resize_tables.linear_table(one, grid, **options)
+    if kind == "cubic":
+        return lambda one, grid: resize_tables.cubic_table(one, grid, a=a, **options)
+    return None
+
+
 def asymmetric(x: Value, scales: Sequence[float], mode: str) -> Var:
     """Resize with output element ``i`` at ``i / scale``, rounded down where the nearest element is taken."""
     kind = MODES.get(mode)
+    weights = weights_by(mode, antialias=False, exclude_outside=False, a=CUBIC) if kind != "cubic" else None
     if any(not is_number(size) and scale != 1 for size, scale in zip(x.shape, scales, strict=True)):
         if any(scale < 1 or scale != int(scale) for scale in scales):
             raise Unsupported("resizes open sizes by other than whole factors", FIX_SIZES)
-        return multiplied(x, dict(enumerate(map(int, scales))), mode, "asymmetric", "floor", plain=True)
+        return multiplied(x, dict(enumerate(map(int, scales))), mode, "asymmetric", "floor", weights)
     plan = {
         axis: Axis(size, scaled(size, scale), scale)
         for axis, (size, scale) in enumerate(zip(x.shape, scales, strict=True))
@@ -154,14 +145,8 @@ def asymmetric(x: Value, scales: Sequence[float], mode: str) -> Var:
     grids = {axis: one.coordinates("asymmetric") for axis, one in plan.items()}
     if kind == "nearest":
         return repeat({n: resize_tables.nearest_indices(one, grids[n], "floor") for n, one in plan.items()}, x)
-    if kind == "linear":
-        return interpolate(
-            {
-                n: resize_tables.linear_table(one, grids[n], antialias=False, exclude_outside=False)
-                for n, one in plan.items()
-            },
-            x,
-        )
+    if weights is not None:
+        return interpolate({n: weights(one, grids[n]) for n, one in plan.items()}, x)
     raise Unsupported(f"unknown mode {mode!r}")
 
 
@@ -171,10 +156,11 @@ def multiplied(
     mode: str,
     transformation: str,
     nearest_mode: str,
-    *,
-    plain: bool,
+    weights: Weights | None,
 ) -> Var:
-    """Resize a tensor of open sizes by whole factors, where Core ML's own upsampling computes the same at every size.
+    """Resize a tensor of open sizes by whole factors: by Core ML's own upsampling or by a filter.
+
+    What is taken computes the same as ONNX's formulas at every size.
 
     Args:
         x: The tensor.
@@ -182,10 +168,10 @@ def multiplied(
         mode: What to interpolate by.
         transformation: ``coordinate_transformation_mode``.
         nearest_mode: How coordinates are rounded.
-        plain: Whether neither antialiasing nor an exclusion of what lies outside is asked for.
+        weights: What :func:`weights_by` gives.
 
     Raises:
-        Unsupported: It does not, or other than the last two axes are resized.
+        Unsupported: Neither does, or other than the last two axes are resized.
     """
     height, width = x.rank - 2, x.rank - 1
     resized = {axis for axis, factor in factors.items() if factor != 1}
@@ -199,12 +185,12 @@ def multiplied(
         places = [resize_tables.nearest_indices(*trial, nearest_mode) for trial in zip(trials, grids, strict=True)]
         if all(_repetitions(table, one.size) == one.scale for one, table in zip(trials, places, strict=True)):
             return mb.upsample_nearest_neighbor(x=x.var, scale_factor_height=both[0], scale_factor_width=both[1])
-    if kind == "linear" and plain:
+    if kind == "linear" and weights is not None:
         for own, align_corners in UPSAMPLING_MODES.items():
             if all(
                 np.allclose(
                     bilinear_table(one.size, one.out, own),
-                    resize_tables.linear_table(one, grid, antialias=False, exclude_outside=False),
+                    weights(one, grid),
                     rtol=0,
                     atol=1e-5,
                 )
@@ -213,6 +199,15 @@ def multiplied(
                 return mb.upsample_bilinear(
                     x=x.var, scale_factor_height=both[0], scale_factor_width=both[1], align_corners=align_corners
                 )
+    if weights is not None and x.rank == PICTURES and both[0] == both[1] and is_number(x.shape[1]):
+
+        def table(size: int) -> np.ndarray:
+            one = Axis(size, size * both[0], both[0])
+            return np.asarray(weights(one, one.coordinates(transformation)))
+
+        found = filter_of(table, both[0], TRIAL_SIZES)
+        if found is not None:
+            return upsampled(x.var, found, found)
     raise Unsupported(f"resizes open sizes in mode {mode!r} with coordinates {transformation!r}", FIX_SIZES)
 
 

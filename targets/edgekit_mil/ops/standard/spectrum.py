@@ -90,22 +90,22 @@ def transform(x: Value, dft_length: Value | None, axis: int, inverse: bool, ones
 
     The inverse of a one-sided spectrum is real: its last axis has 1 element.
     """
-    shape = x.static_shape
-    axis %= len(shape)
-    if axis == len(shape) - 1:
+    axis %= x.rank
+    if axis == x.rank - 1:
         raise Unsupported("transforms along the axis of real and imaginary parts")
-    size = shape[axis]
+    size, parts_given = x.static_sizes([axis, x.rank - 1])
     if dft_length is not None:
         (length,) = dft_length.ints("dft_length")
     else:
         length = 2 * (size - 1) if inverse and onesided else size
     _require_short(length)
     from_half = inverse and onesided
-    steps = two_steps(length, 2 if from_half else shape[-1], inverse=inverse, is_real=from_half)
+    steps = two_steps(length, 2 if from_half else parts_given, inverse=inverse, is_real=from_half)
     bins = length if inverse or not onesided else length // 2 + 1
-    if steps is not None and steps.cells * LEAST_GAIN <= 2 * min(size, length) * bins:
+    can_be_one_batch = sum(not is_number(extent) for extent in x.shape) < 2
+    if steps is not None and can_be_one_batch and steps.cells * LEAST_GAIN <= 2 * min(size, length) * bins:
         return _in_two_steps(x.var, axis, length, bins, steps, from_half)
-    parts = [_part(x.var, index) for index in range(shape[-1])]
+    parts = [_part(x.var, index) for index in range(parts_given)]
     if from_half:
         kept = min(size, length // 2 + 1)
         cosines, sines = half_spectrum(length, kept)
@@ -127,12 +127,13 @@ def transform(x: Value, dft_length: Value | None, axis: int, inverse: bool, ones
 
 
 def _in_two_steps(x: Var, axis: int, length: int, bins: int, steps: TwoSteps, from_half: bool) -> Var:
-    """The first bins of a transform, or the signal that half a spectrum is of."""
+    """The first bins of a transform, or the signal that half a spectrum is of; one size at most is open."""
     order = [place for place in range(x.rank - 1) if place != axis] + [axis, x.rank - 1]
     is_moved = order != list(range(x.rank))
     x = mb.transpose(x=x, perm=order) if is_moved else x
-    *others, size, parts = (int(extent) for extent in x.shape)
-    x = mb.reshape(x=x, shape=[math.prod(others), size, parts])
+    *others, size, parts = (int(extent) if is_number(extent) else -1 for extent in x.shape)
+    batch = -1 if -1 in others else math.prod(others)
+    x = mb.reshape(x=x, shape=[batch, size, parts])
     if from_half:
         x = _both_halves(x, length)
     elif size > length:
@@ -147,7 +148,7 @@ def _in_two_steps(x: Var, axis: int, length: int, bins: int, steps: TwoSteps, fr
     turned = mb.transpose(x=mb.reshape(x=first, shape=[-1, columns, 2, rows]), perm=[3, 0, 2, 1])
     second = mb.matmul(x=mb.reshape(x=turned, shape=[rows, -1, 2 * columns]), y=steps.rows.astype(np.float32))
     in_order = mb.transpose(x=mb.reshape(x=second, shape=[rows, -1, outputs, columns]), perm=[1, 3, 0, 2])
-    found = _cut(mb.reshape(x=in_order, shape=[math.prod(others), length, outputs]), 1, bins)
+    found = _cut(mb.reshape(x=in_order, shape=[batch, length, outputs]), 1, bins)
     found = mb.reshape(x=found, shape=[*others, bins, outputs])
     return mb.transpose(x=found, perm=np.argsort(order).tolist()) if is_moved else found
 
@@ -186,11 +187,11 @@ def _part(x: Var, index: int) -> Var:
 
 def _cut(x: Var, axis: int, kept: int) -> Var:
     """The first elements along an axis."""
-    size = [int(extent) for extent in x.shape]
-    if size[axis] == kept:
+    if x.shape[axis] == kept:
         return x
-    size[axis] = kept
-    return mb.slice_by_size(x=x, begin=[0] * x.rank, size=size)
+    masks = [place != axis for place in range(x.rank)]
+    end = [0 if masked else kept for masked in masks]
+    return mb.slice_by_index(x=x, begin=[0] * x.rank, end=end, end_mask=masks)
 
 
 def _require_short(length: int) -> None:

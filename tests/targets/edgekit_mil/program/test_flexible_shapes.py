@@ -229,6 +229,18 @@ OPEN_PICTURE = {
         make_node("Resize", ["x", "", "s"], ["y"], mode="linear", coordinate_transformation_mode="align_corners"),
         {"s": np.array([1, 1, 2, 2], np.float32)},
     ),
+    **{
+        f"resized by a filter, {attributes} by {factor}": (
+            make_node("Resize", ["x", "", "s"], ["y"], **attributes),
+            {"s": np.array([1, 1, factor, factor], np.float32)},
+        )
+        for attributes, factor in (
+            ({"mode": "cubic"}, 2),
+            ({"mode": "cubic", "cubic_coeff_a": -0.5}, 3),
+            ({"mode": "cubic", "coordinate_transformation_mode": "asymmetric"}, 4),
+            ({"mode": "linear", "coordinate_transformation_mode": "asymmetric"}, 2),
+        )
+    },
 }
 
 
@@ -261,19 +273,22 @@ def test_resize_to_a_multiple_of_the_size_that_the_program_computes(tmp_path, rn
 
 
 @pytest.mark.parametrize(
-    ("attributes", "scales"),
+    ("channels", "attributes", "scales"),
     [
-        ({"mode": "linear", "coordinate_transformation_mode": "asymmetric"}, [1, 1, 2, 2]),
-        ({"mode": "cubic"}, [1, 1, 2, 2]),
-        ({"mode": "linear"}, [1, 1, 1.5, 1]),
-        ({"mode": "nearest"}, [1, 2, 1, 1]),
+        ("c", {"mode": "cubic"}, [1, 1, 2, 2]),
+        (3, {"mode": "cubic"}, [1, 1, 2, 3]),
+        (3, {"mode": "cubic", "exclude_outside": 1}, [1, 1, 2, 2]),
+        (3, {"mode": "cubic", "coordinate_transformation_mode": "align_corners"}, [1, 1, 2, 2]),
+        (3, {"mode": "linear"}, [1, 1, 1.5, 1]),
+        ("c", {"mode": "nearest"}, [1, 2, 1, 1]),
     ],
 )
-def test_resizing_of_open_sizes_that_core_ml_lacks_is_refused(tmp_path, attributes, scales):
+def test_resizing_of_open_sizes_that_core_ml_lacks_is_refused(tmp_path, channels, attributes, scales):
     node = make_node("Resize", ["x", "", "s"], ["y"], name="grow", **attributes)
-    model = network([1, "c", "h", "w"], [node], {"s": np.array(scales, np.float32)})
+    model = network([1, channels, "h", "w"], [node], {"s": np.array(scales, np.float32)})
+    dimensions = {name: range(2, 9) for name in ("c", "h", "w") if name in (channels, "h", "w")}
     with pytest.raises(UnsupportedOpsError, match=r"'grow'.*resizes open sizes"):
-        edgekit_coreml.convert(model, tmp_path / "m", dimensions={name: range(2, 9) for name in "chw"})
+        edgekit_coreml.convert(model, tmp_path / "m", dimensions=dimensions)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ CONSTANTS = {
     "both": np.int64([0, 1]), "few": np.int64([5]), "last": np.int64([-2]), "back": np.int64([-3, -1]),
     "rows": np.int64([-1, 2, 2]), "width": np.int64([10]), "end": np.int64([-1]), "before": np.int64([-(2**63)]),
     "skip": np.int64([-2]), "shift": np.int64([1, -1]), "row": np.float32([[0, 1, 1, 0]]),
-    "thirds": np.int64([3, 0, 1]),
+    "thirds": np.int64([3, 0, 1]), "first": np.int64(1),
 }  # fmt: skip
 SELECTED = "over = Greater(s, threshold) found = NonZero(over) i = Squeeze(found, zero) rows_b = Gather(b, i) "
 SELECTED += "rows_s = Gather(s, i) "
@@ -51,6 +51,10 @@ CASES = {
     + "y = Slice(rows_b, end, before, zero, end) v = Slice(rows_s, end, last, zero, end)",
     "backwards from a place, in steps": SELECTED
     + "y = Slice(rows_s, two, before, zero, skip) v = Slice(rows_b, last, zero, zero, skip)",
+    "triangles": SELECTED
+    + "t = Transpose(rows_b) m = MatMul(rows_b, t) y = Trilu<upper = 0>(m) u = Trilu(rows_b, first) v = Trilu(t, few)",
+    "spectra of rows": SELECTED
+    + "u = Unsqueeze(rows_b, end) y = DFT<axis = 1, onesided = 1>(u) v = DFT<axis = 1, inverse = 1>(u)",
     "distinct ones": SELECTED + "t = Round(rows_s) y, f, w, n = Unique(t) v = Cast<to = 1>(n)",
     "distinct rows in the order of their first": SELECTED
     + "t = Round(rows_b) y, f, w, n = Unique<axis = 0, sorted = 0>(t) v = Cast<to = 1>(w)",

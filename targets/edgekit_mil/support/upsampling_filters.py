@@ -1,0 +1,69 @@
+"""Upsampling by a whole factor as a convolution: each of the new elements is the same mean of old ones around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgekit_mil.core.mil import Var, mb
+
+WIDE = 16
+"""A size at which elements in the middle see no edge."""
+CLOSE = 1e-6
+
+
+@dataclass(frozen=True)
+class UpsamplingFilter:
+    """What an element becomes along one axis, with what lies beyond the edges as the elements there."""
+
+    weights: np.ndarray
+    """[factor, taps]."""
+    before: int
+    """How many of the taps stand before the element."""
+
+    @property
+    def behind(self) -> int:
+        """How many stand behind it."""
+        return int(self.weights.shape[1]) - self.before - 1
+
+    def table(self, size: int) -> np.ndarray:
+        """The weights [factor * size, size] that it gives all elements of an axis."""
+        factor, taps = self.weights.shape
+        table = np.zeros((size, factor, size))
+        for place in range(size):
+            for tap in range(taps):
+                table[place, :, min(max(place + tap - self.before, 0), size - 1)] += self.weights[:, tap]
+        return table.reshape(size * factor, size)
+
+
+def filter_of(tables: Callable[[int], np.ndarray], factor: int, sizes: tuple[int, ...]) -> UpsamplingFilter | None:
+    """The filter that a table is made of; None where it is none at one of the sizes, as with aligned corners.
+
+    Args:
+        tables: Gives the weights [factor * size, size] for a size.
+        factor: What sizes are multiplied by.
+        sizes: At which sizes it has to be the same.
+    """
+    middle = WIDE // 2
+    rows = tables(WIDE)[middle * factor : (middle + 1) * factor]
+    used = np.flatnonzero(np.abs(rows).max(0) > CLOSE)
+    first, last = min(int(used[0]), middle), max(int(used[-1]), middle)
+    found = UpsamplingFilter(rows[:, first : last + 1], middle - first)
+    same = all(np.allclose(found.table(size), tables(size), rtol=0, atol=CLOSE) for size in sizes)
+    return found if same else None
+
+
+def upsampled(x: Var, vertical: UpsamplingFilter, horizontal: UpsamplingFilter) -> Var:
+    """Pictures [n, channels, h, w], h and w open, with both sizes multiplied by the same factor."""
+    factor, channels = len(vertical.weights), int(x.shape[1])
+    pads = [vertical.before, vertical.behind, horizontal.before, horizontal.behind]
+    if any(pads):
+        x = mb.pad(x=x, pad=pads, mode="replicate")
+    kernels = np.einsum("ih,jw->ijhw", vertical.weights, horizontal.weights).reshape(
+        factor * factor, 1, vertical.weights.shape[1], horizontal.weights.shape[1]
+    )
+    weight = np.tile(kernels.astype(np.float32), (channels, 1, 1, 1))
+    found = mb.conv(x=x, weight=weight, groups=channels, pad_type="valid")
+    return mb.pixel_shuffle(x=found, upscale_factor=factor)
