@@ -43,13 +43,12 @@ def grid_sample(
     """Elements of x [n, C, *D] at the places of a grid [n, *O, r] that goes from -1 to 1 along each axis."""
     if mode not in KERNELS:
         raise Unsupported(f"unknown mode {mode!r}")
-    size, channels, *spatial = x.static_shape
-    outer = grid.static_shape[1:-1]
-    if not 1 <= len(spatial) <= 3:
-        raise Unsupported(f"has {len(spatial)} spatial dimensions, there are lowerings of 1 to 3")
+    dimensions = x.rank - 2
+    if not 1 <= dimensions <= 3:
+        raise Unsupported(f"has {dimensions} spatial dimensions, there are lowerings of 1 to 3")
     if KERNELS[mode] is cubic and padding_mode == "border":
         raise Unsupported("cubic interpolation at a repeated border, which implementations take in different ways")
-    if KERNELS[mode] is linear and len(spatial) == IMAGE_DIMENSIONS and padding_mode in RESAMPLE_PADDINGS:
+    if KERNELS[mode] is linear and dimensions == IMAGE_DIMENSIONS and padding_mode in RESAMPLE_PADDINGS:
         return mb.resample(
             x=x.var,
             coordinates=grid.var,
@@ -59,6 +58,8 @@ def grid_sample(
             coordinates_mode="normalized_minus_one_to_one",
             align_corners=bool(align_corners),
         )
+    size, channels, *spatial = x.static_shape
+    outer = grid.static_shape[1:-1]
     rows = mb.reshape(x=grid.var, shape=[size, math.prod(outer), len(spatial)])
     coordinates = [rows] if len(spatial) == 1 else mb.split(x=rows, num_splits=len(spatial), axis=2)
     axes = []

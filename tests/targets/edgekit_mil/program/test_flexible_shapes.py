@@ -486,3 +486,20 @@ def test_a_size_of_one_that_is_not_known_before_is_squeezed(tmp_path, rng):
     model = network(["n", 3, 4], nodes, {"zero": np.array([0]), "one": np.array([1])})
     package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"n": range(1, 5)})
     assert_agrees(model, package, [(1, 3, 4), (3, 3, 4)], rng)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border"])
+def test_places_in_pictures_of_any_number_and_size(tmp_path, rng, padding):
+    """A spatial transformer: the grid is computed from the picture, which it has the size of."""
+    nodes = [
+        make_node("Conv", ["x", "w"], ["moved"], pads=[1, 1, 1, 1]),
+        make_node("Tanh", ["moved"], ["bounded"]),
+        make_node("Transpose", ["bounded"], ["grid"], perm=[0, 2, 3, 1]),
+        make_node("GridSample", ["x", "grid"], ["y"], padding_mode=padding),
+    ]
+    weights = {"w": rng.standard_normal((2, 3, 3, 3)).astype(np.float32)}
+    model = network(["n", 3, "h", "w"], nodes, weights)
+    dimensions = {"n": range(1, 4), "h": range(4, 17), "w": range(4, 17)}
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
+    shapes = [(1, 3, 4, 4), (3, 3, 16, 9), (2, 3, 7, 16)]
+    assert_agrees(model, package, shapes, rng, atol=1e-4)  # rounding of places that are up to 16 elements away
