@@ -64,7 +64,9 @@ def fix_shapes_at(
     holds: Holds, loaded: Model, shapes: ShapeRequest, sampled: SampledShapes, *, defaults: bool = True
 ) -> tuple[FixShapes, LeftOut]:
     """The stage that fixes a model's shapes for a device that takes such sizes, and the samples of other sizes."""
-    left_out = of_other_sizes(loaded.inputs, shapes, sampled, one_size=holds is Holds.ONE)
+    left_out = of_other_sizes(
+        loaded.inputs, shapes, sampled, one_size=holds is Holds.ONE, may_be_empty=holds is Holds.ANY
+    )
     kept = sampled.without(left_out.files)
     sizes = SampledSizes(kept.ranges, sampled.count, holds)
     return FixShapes(shapes, defaults=defaults, sampled=sizes, left_out=left_out), left_out

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgekit.data.sampled_shapes import SampledFile, SampledShapes
-from edgekit.dimensions import SizeRange, written
+from edgekit.dimensions import OpenDims, SizeRange, written
 from edgekit.graph.shape_request import ShapeRequest, independent_dims
-from edgekit.model import ValueSpec
+from edgekit.model import Dim, ValueSpec
 
 
 @dataclass(frozen=True)
@@ -46,30 +46,37 @@ class _Place:
 
 
 def of_other_sizes(
-    inputs: Sequence[ValueSpec], request: ShapeRequest, sampled: SampledShapes, *, one_size: bool
+    inputs: Sequence[ValueSpec], request: ShapeRequest, sampled: SampledShapes, *, one_size: bool, may_be_empty: bool
 ) -> LeftOut:
     """The samples that a model built for one size of some dimensions cannot take.
 
     These are samples of other sizes than those that were asked for, and where all dimensions get one size, samples of
-    other sizes than most have: of what is most frequent, the largest. None is left out of a folder of which nothing
-    would be left, nor where inputs lack in samples or have other ranks: what is wrong with them is told where they are
-    read.
+    other sizes than most have: of what is most frequent, the largest. Where a device takes no empty tensor, samples
+    with one are left out before: a decoder's first step, whose past is empty. None is left out of a folder of which
+    nothing would be left, nor where inputs lack in samples or have other ranks: what is wrong with them is told where
+    they are read.
 
     Args:
         inputs: The model's inputs.
         request: The sizes that were asked for.
         sampled: The shapes of the samples.
         one_size: Whether a dimension that nobody asked about gets one size.
+        may_be_empty: Whether a dimension that nobody asked about may have the size 0.
     """
-    places = [place for place in _places(inputs, request) if one_size or place.asked is not None]
+    open_places = list(_places(inputs, request))
+    places = [place for place in open_places if one_size or place.asked is not None]
     sizes = {sample.file: tuple(place.size(sample.shapes) for place in places) for sample in sampled.samples}
-    if not places or any(None in found for found in sizes.values()):
+    if any(None in found for found in sizes.values()):
         return NOTHING
     kept = [
         sample
         for sample in sampled.samples
         if all(place.asked in (None, size) for place, size in zip(places, sizes[sample.file], strict=True))
     ]
+    free = [place for place in open_places if place.asked is None]
+    filled = [sample for sample in kept if all(place.size(sample.shapes) != 0 for place in free)]
+    if not may_be_empty and {one.folder for one in filled} == {one.folder for one in kept}:
+        kept = filled
     if one_size and kept:
         groups: dict[tuple[int | None, ...], list[SampledFile]] = {}
         for sample in kept:
@@ -85,18 +92,25 @@ def of_other_sizes(
     if {one.folder for one in kept} != {one.folder for one in sampled.samples}:
         return NOTHING
     files = frozenset(sizes) - {one.file for one in kept}
-    return LeftOut(files, _why(places, sampled, kept)) if files else NOTHING
+    return LeftOut(files, _why(open_places, places, sampled, kept)) if files else NOTHING
 
 
-def of_other_shapes(inputs: Sequence[ValueSpec], sampled: SampledShapes) -> frozenset[Path]:
-    """The samples with an array of another size than the input has; none where no sample fits, or ranks differ."""
+def of_other_shapes(inputs: Sequence[ValueSpec], sampled: SampledShapes, open_dims: OpenDims) -> frozenset[Path]:
+    """The samples with an array of another size than the input has, or an empty one where it takes none.
+
+    There are none where no sample fits, or ranks differ.
+    """
     others = set()
+
+    def is_other(dim: Dim, size: int) -> bool:
+        return dim != size if isinstance(dim, int) else size == 0 and size not in open_dims.get(dim or "", (0,))
+
     for sample in sampled.samples:
         for spec in inputs:
             wanted, found = spec.shape or (), sample.shapes.get(spec.name, ())
             if len(wanted) != len(found):
                 return frozenset()
-            if any(isinstance(dim, int) and dim != size for dim, size in zip(wanted, found, strict=True)):
+            if any(is_other(dim, size) for dim, size in zip(wanted, found, strict=True)):
                 others.add(sample.file)
     return frozenset(others) if len(others) < len(sampled.samples) else frozenset()
 
@@ -116,15 +130,17 @@ def _places(inputs: Sequence[ValueSpec], request: ShapeRequest) -> Iterator[_Pla
             yield _Place(spec.name, axis, dim, flag, asked if isinstance(asked, int) else None)
 
 
-def _why(places: Sequence[_Place], sampled: SampledShapes, kept: Sequence[SampledFile]) -> str:
-    """What is left out, in words."""
+def _why(places: Sequence[_Place], fixed: Sequence[_Place], sampled: SampledShapes, kept: Sequence[SampledFile]) -> str:
+    """What is left out, in words; some of the places are those that get one size."""
     told: dict[str, str] = {}
     for place in places:
         found = [size for sample in sampled.samples if (size := place.size(sample.shapes)) is not None]
-        if len(set(found)) > 1:
-            size = place.size(kept[0].shapes)
-            span = written(SizeRange(min(found), max(found)).sizes)
+        left = {place.size(sample.shapes) for sample in kept}
+        span = written(SizeRange(min(found), max(found)).sizes) if found else ""
+        if place in fixed and len(left) == 1 < len(set(found)):
             chosen = "was asked for" if place.asked is not None else f"is the most frequent; {place.flag} keeps another"
-            told.setdefault(place.flag, f"{place} has sizes {span}, of which {size} {chosen}")
+            told.setdefault(place.flag, f"{place} has sizes {span}, of which {left.pop()} {chosen}")
+        elif 0 in set(found) - left:
+            told.setdefault(place.flag, f"{place} has sizes {span}, and the device takes no empty tensor")
     count = len(sampled.samples) - len(kept)
     return f"{count} of {len(sampled.samples)} samples are left out: {'; '.join(told.values())}"

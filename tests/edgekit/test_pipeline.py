@@ -318,6 +318,43 @@ def test_a_device_of_one_size_gets_that_of_most_samples(
     assert accuracy.samples == 2
 
 
+CACHED = """g (float[1, 4] x, float[1, past, 4] k) => (float[1, M, 4] y) {
+    row = Unsqueeze (x, middle)
+    all = Concat <axis = 1> (k, row)
+    y = Softmax <axis = 1> (all)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("target", "left_out", "open_dims"),
+    [
+        (
+            "ios18",
+            "1 of 4 samples are left out: dimension 1 (past) of input 'k' has sizes 0..5, and",
+            {"past": range(2, 6)},
+        ),
+        ("onnxruntime", "", {}),
+        ("intel-npu", "2 of 4 samples are left out: dimension 1 (past) of input 'k' has sizes 0..5, of which 2 is", {}),
+    ],
+)
+def test_an_empty_past_is_left_out_where_the_device_takes_no_empty_tensor(
+    tmp_path: Path, onnx_file: Callable[..., Path], target: str, left_out: str, open_dims: dict[str, range]
+) -> None:
+    """The first step of a decoder, whose cache is empty then."""
+    model, data = onnx_file(CACHED, middle=np.array([1])), tmp_path / "data"
+    data.mkdir()
+    for number, past in enumerate((0, 2, 5, 2)):
+        rng = np.random.default_rng(number)
+        np.savez(data / f"{number}.npz", x=rng.random((1, 4), np.float32), k=rng.random((1, past, 4), np.float32))
+    bundle = packaged(tmp_path / "out", model, target, data=data, quantize="none")
+    (stage,) = (stage["record"] for stage in bundle.manifest["stages"] if stage["name"] == "fix shapes")
+    assert "".join(text for text in stage["warnings"] if "left out" in text).startswith(left_out)
+    assert bundle.open_dims == open_dims
+    accuracy = verify_bundle(bundle, data, model).accuracy
+    assert accuracy is not None
+    assert accuracy.samples == {"ios18": 3, "onnxruntime": 4, "intel-npu": 2}[target]
+
+
 def test_a_batch_is_that_of_the_sample_that_is_left_where_all_have_other_sizes(
     tmp_path: Path, onnx_file: Callable[..., Path]
 ) -> None:
