@@ -33,6 +33,8 @@ LARGEST_SIZE = 2**23
 """The same of a limit that is the size of a tensor: no loop over one goes on for longer."""
 UNLIMITED = 2**31 - 1
 """Trip counts from here on say nothing about loops that a size or a 32-bit integer ends."""
+ENDLESS = 2**63 - 1
+"""A trip count that says nothing about any loop."""
 INTEGER_EXTREMES = 12
 """The operator set since which Min and Max take integers."""
 
@@ -121,10 +123,10 @@ class _Conditioned:
         if entry is not None and (entered := _with_entry(entry, known)) is not None:
             known, entry = entered, None
         if before is not None:
-            known.append(_of_count(before))
+            known += _of_count(before)
         least = [bound for place, bound in enumerate(known) if not _is_covered(bound, known, place)]
         complete = None not in bounds
-        if not complete and (any(bound.limit is not None for bound in least) or _is_count(before, least)):
+        if not complete and _is_count(before, least):
             return False
         count = self._computed(least)
         if count is None:
@@ -179,8 +181,9 @@ class _Conditioned:
         """The least of some bounds, computed ahead of the loop; None where the operator set has no way to say it."""
         limited = [bound for bound in bounds if bound.limit is not None]
         numbers = [bound.offset for bound in bounds if bound.limit is None]
-        if all(_is_narrow(bound.limit) for bound in limited if bound.limit is not None):
-            numbers = [number for number in numbers if not limited or number < UNLIMITED]
+        if limited:
+            narrow = all(_is_narrow(bound.limit) for bound in limited if bound.limit is not None)
+            numbers = [number for number in numbers if number < (UNLIMITED if narrow else ENDLESS)]
         if len(limited) + len(numbers) > 1 or any(bound.least for bound in limited):
             if self._opset < INTEGER_EXTREMES:
                 return None
@@ -307,19 +310,45 @@ def _asked_at_entry(part: ir.Value) -> tuple[ir.Value, int] | None:
     return None
 
 
-def _of_count(count: ir.Value) -> _Bound:
-    """What a trip count allows."""
+def _of_count(count: ir.Value) -> list[_Bound]:
+    """What a trip count allows; one that is written as :func:`_term` does says the bound that it was made of."""
     size, number = size_of(count), whole_number(constant_of(count))
     number = size.known if size is not None and size.known is not None else number
     if number is not None:
-        return _Bound(None, max(number, 0))
-    plain, exact_to = plain_scalar(count)
-    return _Bound(plain if exact_to >= LARGEST_LIMIT and plain.dtype in INTEGERS else count, 0)
+        return [_Bound(None, max(number, 0))]
+    node = source(count).producer()
+    if node is not None and (node.op_type, node.domain) == ("Min", ""):
+        return [bound for term in node.inputs if term is not None for bound in _of_count(term)]
+    value, least = _with_number(count, "Max", 0)
+    value, step = _with_number(value, "Div", 1)
+    value, added = _with_number(value, "Add", 0)
+    if least < 0 or step < 1:
+        value, least, step, added = count, 0, 1, 0
+    plain, exact_to = plain_scalar(value)
+    limit = plain if exact_to >= LARGEST_LIMIT and plain.dtype in INTEGERS else value
+    return [_Bound(limit, added - step + 1, step, least)]
+
+
+def _with_number(value: ir.Value, op_type: str, without: int) -> tuple[ir.Value, int]:
+    """What an operator of 64-bit integers has on its left, and the constant on its right; ``without`` where it is none.
+
+    The value itself comes where another operator made it.
+    """
+    node = source(value).producer()
+    if node is None or (node.op_type, node.domain) != (op_type, "") or len(node.inputs) != 2:
+        return value, without
+    first, second = node.inputs
+    number = None if second is None else whole_number(constant_of(second))
+    if first is None or number is None or first.dtype not in (None, ir.DataType.INT64):
+        return value, without
+    return first, number
 
 
 def _is_foldable(count: ir.Value | None) -> bool:
     """Whether a trip count that is computed is known."""
-    return count is not None and constant_of(count) is None and _of_count(count).limit is None
+    if count is None or constant_of(count) is not None:
+        return False
+    return all(bound.limit is None for bound in _of_count(count))
 
 
 def _is_covered(bound: _Bound, bounds: Sequence[_Bound], place: int) -> bool:
@@ -333,7 +362,7 @@ def _is_covered(bound: _Bound, bounds: Sequence[_Bound], place: int) -> bool:
 
 def _is_count(count: ir.Value | None, bounds: Sequence[_Bound]) -> bool:
     """Whether a trip count says what bounds do."""
-    return count is not None and list(bounds) == [_of_count(count)]
+    return count is not None and set(bounds) == set(_of_count(count))
 
 
 def _is_narrow(limit: ir.Value) -> bool:

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from edgekit.atomic import atomic_directory, temporary_folder
 from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError, UnsupportedOpsError
+from edgekit.graph.loop_states import forget_first_sizes
 from edgekit.model import Model
 from edgekit.progress import Step
 from edgekit.registry import installed_rewrites
@@ -127,6 +128,7 @@ def convert_with(
         edgekit.errors.InputError: As of ``convert_graph``.
     """
     given = Model(ir.from_proto(model)) if isinstance(model, onnx.ModelProto) else Model(ir.load(model), Path(model))
+    forget_first_sizes(given.graph_model)
 
     def path(candidate: Model) -> Path:
         return convert_graph(candidate.graph_model, Path(out), subject=given.source, **options).package

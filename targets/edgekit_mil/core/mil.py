@@ -13,7 +13,7 @@ _log.setLevel(logging.CRITICAL)
 import coremltools as ct  # noqa: E402 - the logger has to be quiet first
 from coremltools.converters.mil.backend.mil.load import load as export_proto  # noqa: E402
 from coremltools.converters.mil.mil import Builder as mb  # noqa: E402, N813 - the name that every MIL text uses
-from coremltools.converters.mil.mil import Function, Program, Var, get_new_symbol, types  # noqa: E402
+from coremltools.converters.mil.mil import Function, Program, Symbol, Var, get_new_symbol, types  # noqa: E402
 from coremltools.converters.mil.mil.block import curr_block  # noqa: E402
 from coremltools.converters.mil.mil.passes.helper import block_context_manager  # noqa: E402
 from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY  # noqa: E402
@@ -24,6 +24,7 @@ __all__ = [
     "PASS_REGISTRY",
     "Function",
     "Program",
+    "Symbol",
     "Var",
     "block_context_manager",
     "ct",

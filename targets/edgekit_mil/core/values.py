@@ -261,6 +261,14 @@ class TensorList(Value):
         raise Unsupported("a sequence has no shape")
 
 
+@dataclass(frozen=True, eq=False)
+class CollectedList(TensorList):
+    """A sequence of tensors of one shape that a loop has added to: ``items``, then a number that only a run tells."""
+
+    rows: Value | None = None
+    """What the loop has added, along a new first axis."""
+
+
 def computed(var: Var, dtype: ir.DataType) -> Value:
     """A value that the program computes."""
     return Value(dtype, variable=var)

@@ -1,7 +1,8 @@
 """Lists that a loop only adds to: states that change their shape, and that are what scan outputs are.
 
-TorchScript writes ``found = torch.cat([found, token])`` so. Nothing in the body reads the list, so that what is added
-in each turn can be collected, and joined when the loop has ended.
+TorchScript writes ``found = torch.cat([found, token])`` so, and ``found.append(token)`` as a sequence that becomes
+longer. Nothing in the body reads the list, so that what is added in each turn can be collected, and joined when the
+loop has ended.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
-from edgekit_mil.core.mil import mb
-from edgekit_mil.core.values import Value, computed
+from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.values import CollectedList, TensorList, Value, computed
 from edgekit_mil.support.movement import normalized_axis
+from edgekit_mil.support.runtime_shapes import is_number, size_of, vector
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class GrowingList:
 
     state: int
     """Its place among the states."""
-    axis: int
-    """The axis along which it grows."""
+    axis: int | None
+    """The axis along which it grows; None for a sequence, which becomes longer."""
 
 
 def growing_lists(body: ir.Graph, initial: Sequence[Value]) -> list[GrowingList]:
@@ -38,13 +39,18 @@ def growing_lists(body: ir.Graph, initial: Sequence[Value]) -> list[GrowingList]
     states = zip(list(body.inputs)[2:], list(body.outputs)[1:], initial, strict=False)
     for place, (entry, result, first) in enumerate(states):
         node = result.producer()
-        if node is None or node.op_type != "Concat" or node.domain or len(node.inputs) != 2:
+        is_sequence = isinstance(first, TensorList)
+        if node is None or node.op_type != ("SequenceInsert" if is_sequence else "Concat") or node.domain:
             continue
-        is_added_to = node.inputs[0] is entry and node.inputs[1] is not entry
-        is_read = len(entry.uses()) > 1 or entry.is_graph_output() or bool(result.uses())
-        axis = node.attributes.get_int("axis")
-        if is_added_to and not is_read and axis is not None and first.rank:
-            found.append(GrowingList(place, normalized_axis(axis, first.rank)))
+        if len(node.inputs) != 2 or node.inputs[0] is not entry or node.inputs[1] is entry:
+            continue
+        if len(entry.uses()) > 1 or entry.is_graph_output() or result.uses():
+            continue
+        if isinstance(first, TensorList):
+            if first.items is not None:
+                found.append(GrowingList(place, None))
+        elif first.rank:
+            found.append(GrowingList(place, normalized_axis(node.attributes.get_int("axis"), first.rank)))
     return found
 
 
@@ -66,20 +72,46 @@ def without_lists(body: ir.Graph, lists: Sequence[GrowingList]) -> ir.Graph:
     return copy
 
 
-def grown(first: Value, rows: Value, axis: int) -> Value:
+def grown(first: Value, rows: Value, axis: int | None) -> Value:
     """The list after the loop.
 
     Args:
         first: What it was before the first turn.
         rows: What each turn has added, along a new first axis.
-        axis: The axis along which it grows.
+        axis: The axis along which it grows; None for a sequence.
     """
-    var = rows.var
-    if axis:
-        order = [*range(1, axis + 1), 0, *range(axis + 1, rows.rank)]
-        var = mb.transpose(x=var, perm=order)
-    sizes = [int(size) for size in rows.shape[1:]]
-    joined = mb.reshape(x=var, shape=np.array([*sizes[:axis], -1, *sizes[axis + 1 :]], np.int32))
+    if axis is None:
+        return with_rows(first, rows)
+    joined = joined_rows(rows, axis)
     if first.constant is not None and first.constant.size == 0:
         return computed(joined, first.dtype)
     return computed(mb.concat(values=[first.var, joined], axis=axis), first.dtype)
+
+
+def with_rows(first: Value, rows: Value) -> CollectedList:
+    """A sequence with tensors added to it that lie along a first axis."""
+    if not isinstance(first, TensorList) or first.items is None:
+        raise TypeError(f"{type(first).__name__} is no sequence")
+    if not isinstance(first, CollectedList) or first.rows is None:
+        return CollectedList(rows.dtype, items=first.items, rows=rows)
+    both = mb.concat(values=[first.rows.var, rows.var], axis=0)
+    return CollectedList(rows.dtype, items=first.items, rows=computed(both, rows.dtype))
+
+
+def joined_rows(rows: Value, axis: int) -> Var:
+    """Tensors that lie along a first axis one behind the other along an axis of theirs."""
+    var = moved_rows(rows, axis)
+    sizes = [size_of(rows.var, place) for place in range(1, rows.rank)]
+    others = [size for place, size in enumerate(sizes) if place != axis]
+    if all(map(is_number, others)):
+        return mb.reshape(x=var, shape=[*sizes[:axis], -1, *sizes[axis + 1 :]])
+    sizes[axis] = mb.mul(x=size_of(rows.var, 0), y=sizes[axis])
+    return mb.reshape(x=var, shape=vector(sizes))
+
+
+def moved_rows(rows: Value, axis: int) -> Var:
+    """Tensors that lie along a first axis with that axis before another one."""
+    if not axis:
+        return rows.var
+    order = [*range(1, axis + 1), 0, *range(axis + 1, rows.rank)]
+    return mb.transpose(x=rows.var, perm=order)

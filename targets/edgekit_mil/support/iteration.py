@@ -16,7 +16,7 @@ import onnx_ir as ir
 from edgekit_mil.core.mil import Var, mb, types
 from edgekit_mil.core.values import INT32_RANGE, TensorList, Unsupported, Value, computed, constant
 from edgekit_mil.support.movement import reshaped
-from edgekit_mil.support.runtime_shapes import is_number, vector
+from edgekit_mil.support.runtime_shapes import is_number, size_of, vector
 
 MOST_UNROLLED_NODES = 4096
 """So many ONNX nodes a loop may become when it is unrolled: turns times nodes of the body."""
@@ -128,13 +128,14 @@ def looped(repetition: Repetition) -> list[Value]:
     first = opaque(scalar(repetition.condition))
     # One turn outside of the loop, which nobody uses, tells types and shapes.
     trial = repetition.step(computed(zero, ir.DataType.INT64), computed(first, ir.DataType.BOOL), states)
-    if has_first_turn(repetition):
-        unread = repetition.unread or (False,) * len(states)
-        states = [
-            blank(new) if only_left else old for old, new, only_left in zip(states, trial[1], unread, strict=True)
-        ]
+    unread = repetition.unread or (False,) * len(states)
+    stand_ins = [
+        only_left and ((has_first_turn(repetition) and new.is_static) or changed_axis(old, new) is not None)
+        for old, new, only_left in zip(states, trial[1], unread, strict=True)
+    ]
+    states = [blank(new) if hidden else old for old, new, hidden in zip(states, trial[1], stand_ins, strict=True)]
     require_kept(states, trial[1])
-    buffers = scan_buffers(repetition, trial[2])
+    buffers = scan_buffers(repetition, trial[2], states)
     dtypes = [state.dtype for state in states]
     limit = bound(repetition.count)
 
@@ -156,8 +157,13 @@ def looped(repetition: Repetition) -> list[Value]:
     loop_vars = (zero, first, *(state.var for state in states), *buffers)
     turn_count, _, *results = mb.while_loop(_cond=condition, _body=body, loop_vars=loop_vars)
     finals = [computed(var, dtype) for var, dtype in zip(results, dtypes, strict=False)]
+    if not has_first_turn(repetition):
+        finals = [
+            last_or_first(last, first, turn_count) if hidden else last
+            for last, first, hidden in zip(finals, repetition.initial, stand_ins, strict=True)
+        ]
     scans = [
-        through_bool(rows_before(buffer, turn_count, repetition), output.dtype)
+        through_bool(rows_before(buffer, turn_count), output.dtype)
         for buffer, output in zip(results[len(dtypes) :], trial[2], strict=True)
     ]
     return [*finals, *scans]
@@ -167,6 +173,34 @@ def blank(model: Value) -> Value:
     """A tensor that stands in for one of the same type and shape until that is computed."""
     zeros = constant(np.zeros(model.static_shape, model.dtype.numpy()), model.dtype)
     return computed(opaque(zeros.var), model.dtype)
+
+
+def changed_axis(old: Value, new: Value) -> int | None:
+    """The one axis along which a value has another size than before, known and not 0; None where there is no such."""
+    if old.dtype is not new.dtype or old.rank != new.rank or not (old.is_static and new.is_static):
+        return None
+    sizes = zip(old.static_shape, new.static_shape, strict=True)
+    axes = [axis for axis, (before, after) in enumerate(sizes) if before != after]
+    return axes[0] if len(axes) == 1 and new.static_shape[axes[0]] else None
+
+
+def last_or_first(last: Value, first: Value, turn_count: Var) -> Value:
+    """What the last turn made of a state that no turn reads; what it was at first where there was no turn.
+
+    The two are of other sizes along one axis, so that only a run tells the result's size.
+    """
+    axis = changed_axis(first, last)
+    if axis is None:
+        raise ValueError(f"{first.shape} and {last.shape} are not of different sizes along one axis")
+    before, after = first.static_shape[axis], last.static_shape[axis]
+    has_run = mb.reshape(x=mb.minimum(x=turn_count, y=1), shape=[1])
+    joined, begin = whole_numbers(last), [0] * last.rank
+    if before:
+        joined = mb.concat(values=[whole_numbers(first), joined], axis=axis)
+        begin = vector([mb.mul(x=has_run, y=before) if place == axis else 0 for place in range(last.rank)])
+    size = mb.add(x=mb.mul(x=has_run, y=after - before), y=before)
+    sizes = vector([size if place == axis else each for place, each in enumerate(last.static_shape)])
+    return through_bool(mb.slice_by_size(x=joined, begin=begin, size=sizes), last.dtype)
 
 
 def opaque(var: Var) -> Var:
@@ -186,57 +220,69 @@ def require_kept(before: Sequence[Value], after: Sequence[Value]) -> None:
     for old, new in zip(before, after, strict=True):
         if new.var is old.var:
             continue
-        if old.dtype is not new.dtype or not (_may_be_of(old.static_shape, new) or fits(old, new)):
+        if old.dtype is not new.dtype or not (_may_be_of(old, new) or fits(old, new)):
             raise Unsupported(
                 f"a state changes from {list(old.shape)} to {list(new.shape)} in a loop that cannot be unrolled",
                 "make the number of turns a constant",
             )
 
 
-def _may_be_of(shape: Sequence[int], value: Value) -> bool:
-    """Whether a value has a shape, as far as is known; its sizes are open where it was cut out by computed places."""
-    sizes = zip(shape, value.shape, strict=False)
-    return len(shape) == value.rank and all(not is_number(size) or wanted == size for wanted, size in sizes)
+def _may_be_of(old: Value, new: Value) -> bool:
+    """Whether a value has another's fixed shape, as far as is known; its sizes are open where it was cut out."""
+    sizes = zip(old.shape, new.shape, strict=False)
+    return old.is_static and old.rank == new.rank and all(not is_number(size) or was == size for was, size in sizes)
 
 
 def fits(one: Value, other: Value) -> bool:
     """Whether two values are of one shape, or of one element each: exporters write () for (1,) and the reverse."""
-    shapes = one.static_shape, other.static_shape
-    return shapes[0] == shapes[1] or all(math.prod(shape) == 1 for shape in shapes)
+    if one.shape == other.shape:
+        return True
+    return all(value.is_static and math.prod(value.static_shape) == 1 for value in (one, other))
 
 
 def alike(value: Value, model: Value) -> Var:
     """A value in the shape of another that it fits."""
-    as_it_is = value.is_static and value.static_shape == model.static_shape
-    return value.var if as_it_is else reshaped(value, model.static_shape)
+    return value.var if value.shape == model.shape else reshaped(value, model.static_shape)
 
 
-def scan_buffers(repetition: Repetition, outputs: Sequence[Value]) -> list[Var]:
-    """Room for every turn's scan outputs; truth values go as 0 and 1."""
+def scan_buffers(repetition: Repetition, outputs: Sequence[Value], states: Sequence[Value]) -> list[Var]:
+    """Room for every turn's scan outputs, whose open sizes are those of states; truth values go as 0 and 1."""
     if not outputs:
         return []
     rows = most_rows(repetition.count)
     buffers = []
     for output in outputs:
         carrier = np.float32 if output.is_float else np.int32
-        room = mb.fill(shape=vector([rows, *output.static_shape]), value=carrier(0))
+        room = mb.fill(shape=vector([rows, *sizes_among(states, output)]), value=carrier(0))
         buffers.append(opaque(room))
     return buffers
 
 
-def most_rows(count: Value | None) -> Any:
-    """How many turns there are at most: a number, or for the size of an open dimension a vector of one element.
+def sizes_among(states: Sequence[Value], output: Value) -> list[Any]:
+    """A tensor's sizes; open ones as vectors of one element, computed from states that have the same size.
 
     Raises:
-        Unsupported: It is neither.
+        Unsupported: No state has it.
+    """
+    places = {size: (state, axis) for state in states for axis, size in enumerate(state.shape) if not is_number(size)}
+    if any(not is_number(size) and size not in places for size in output.shape):
+        return list(output.static_shape)
+    return [size if is_number(size) else size_of(places[size][0].var, places[size][1]) for size in output.shape]
+
+
+def most_rows(count: Value | None) -> Any:
+    """How many turns there are at most: a number, or where a run tells it a vector of one element, 1 at least.
+
+    Raises:
+        Unsupported: There is no such limit.
     """
     limit = turns(count)
     if limit is not None and limit < NO_BOUND:
         return limit
-    size = None if count is None or limit is not None else _size_of_dimension(count.var)
-    if size is None:
+    if count is None or limit is not None:
         raise Unsupported("collects outputs of a number of turns that is not known", "make the trip count a constant")
-    return mb.reshape(x=size, shape=[1])
+    size = _size_of_dimension(count.var)
+    return mb.reshape(x=mb.maximum(x=count.var, y=1) if size is None else size, shape=[1])
 
 
 def _size_of_dimension(count: Var) -> Var | None:
@@ -260,17 +306,20 @@ def _hands_size_on(operation: Any) -> bool:
 
 def written_row(buffer: Var, turn: Var, output: Value) -> Var:
     """The buffer with this turn's output in its row."""
-    row = mb.cast(x=output.var, dtype="int32") if output.dtype is ir.DataType.BOOL else output.var
-    rows = mb.expand_dims(x=row, axes=[0])
+    rows = mb.expand_dims(x=whole_numbers(output), axes=[0])
     places = mb.expand_dims(x=turn, axes=[0])
     return mb.scatter(data=buffer, indices=places, updates=rows, axis=0, mode="update")
 
 
-def rows_before(buffer: Var, turn_count: Var, repetition: Repetition) -> Var:
+def rows_before(buffer: Var, turn_count: Var) -> Var:
     """The rows that were written: all where only the count ends the loop."""
-    sizes = [mb.expand_dims(x=turn_count, axes=[0]), np.array(buffer.shape[1:], np.int32)]
-    size = mb.concat(values=sizes, axis=0) if buffer.rank > 1 else sizes[0]
-    return mb.slice_by_size(x=buffer, begin=[0] * buffer.rank, size=size)
+    sizes = [mb.expand_dims(x=turn_count, axes=[0]), *(size_of(buffer, axis) for axis in range(1, buffer.rank))]
+    return mb.slice_by_size(x=buffer, begin=[0] * buffer.rank, size=vector(sizes))
+
+
+def whole_numbers(value: Value) -> Var:
+    """A value as it is carried where truth values go as 0 and 1."""
+    return mb.cast(x=value.var, dtype="int32") if value.dtype is ir.DataType.BOOL else value.var
 
 
 def through_bool(var: Var, dtype: ir.DataType) -> Value:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.mil import Symbol, Var, mb, types
 from edgekit_mil.core.values import FIX_SIZES, Unsupported, Value
 
 
@@ -85,7 +85,16 @@ def vector(sizes: Sequence[Any]) -> Any:
     """Sizes as one vector; open ones are vectors of one element that the program computes."""
     if all(map(is_number, sizes)):
         return np.array(sizes, np.int32)
+    if len(sizes) == 1:
+        return sizes[0]
     return mb.concat(values=[np.array([size], np.int32) if is_number(size) else size for size in sizes], axis=0)
+
+
+def of_sizes(var: Var, sizes: Sequence[Any]) -> Var:
+    """A tensor just made, of which the builder does not know that its open sizes are those of other tensors."""
+    if all(is_number(size) or isinstance(size, Symbol) for size in sizes):
+        var._sym_type = types.tensor(var.dtype, tuple(int(size) if is_number(size) else size for size in sizes))
+    return var
 
 
 def size_of(var: Var, axis: int) -> Any:

@@ -226,3 +226,50 @@ def test_a_limit_that_is_fed_counts_where_its_type_holds_it() -> None:
     )
     model = ir.from_proto(onnx.shape_inference.infer_shapes(onnx.parser.parse_model(in_floats)))
     assert not count_turns(model)
+
+
+FED = """<ir_version: 9, opset_import: ["": 17]>
+g (int64 limit, float[1] x) => (float[1] last, float[M, 1] rows)
+    <int64 start = {{0}}, int64 endless = {{9223372036854775807}}, bool no = {{0}}, float highest = {{9}}> {{
+    enter = Less (start, limit)
+    end, last, rows = Loop <body = b (int64 turn, bool go, int64 i, float[1] h)
+        => (bool more, int64 j, float[1] n, float[1] row) {{
+            step = Constant <value = int64 {{{step}}}> ()  j = Add (i, step)  n = Add (h, x)  row = Neg (n)
+            top = ReduceMax <keepdims = 0> (n)  ended = Greater (top, highest)  small = Not (ended)
+            more = If (small) <
+                then_branch = t () => (bool a) {{ a = {below} (j, limit) }},
+                else_branch = e () => (bool b) {{ b = Identity (no) }}>
+        }}> ({most}, {enter}, start, x)
+}}"""
+
+
+@pytest.mark.parametrize("enter", ["enter", ""])
+@pytest.mark.parametrize("most", ["endless", ""])
+@pytest.mark.parametrize(("below", "step"), [("Less", 1), ("LessOrEqual", 3)])
+def test_a_limit_that_is_fed_counts_beside_what_else_ends_the_loop(below, step, most, enter) -> None:
+    text = FED.format(below=below, step=step, most=most, enter=enter)
+    given = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text))
+    model = ir.from_proto(given)
+    assert count_turns(model)
+    assert not count_turns(model)
+    loop = loop_in(model)
+    assert not ends_by_count(loop)
+    if (below, enter) == ("Less", "enter"):
+        assert loop.inputs[0].name == "limit"
+        assert loop.inputs[1] is None
+    changed = ir.to_proto(model)
+    onnx.checker.check_model(changed, full_check=True)
+    for limit in (-4, 0, 1, 5, 7, 99):
+        for x in (1.0, 4.0, 20.0):
+            feeds = {"limit": np.array(limit), "x": np.full(1, x, np.float32)}
+            wanted, got = computed(given, feeds), computed(changed, feeds)
+            for one, other in zip(got, wanted, strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+def test_a_trip_count_that_is_the_least_of_several_is_read() -> None:
+    text = FED.format(below="Less", step=1, most="several", enter="enter")
+    limits = "six = Constant <value = int64 {6}> ()  several = Min (six, limit)"
+    text = text.replace("enter = Less", f"{limits}  enter = Less")
+    model = ir.from_proto(onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text)))
+    assert not count_turns(model)  # it says already what the condition does

@@ -12,14 +12,27 @@ from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import FLOATS, Infeasible, Unsupported, Value, computed, constant
 from edgekit_mil.support.growing_lists import GrowingList, growing_lists, grown, without_lists
-from edgekit_mil.support.iteration import Repetition, alike, fits, repeated, stacked
+from edgekit_mil.support.iteration import (
+    Repetition,
+    alike,
+    fits,
+    looped,
+    opaque,
+    repeated,
+    stacked,
+    through_bool,
+    unrolled,
+    whole_numbers,
+)
 from edgekit_mil.support.movement import normalized_axis
+from edgekit_mil.support.runtime_shapes import is_number, size_of, vector
 
 IF_NOTE = (
-    "branches of one shape (of one element, in any rank), unless the condition folds; "
+    "branches of one rank (of one element, in any rank), unless the condition folds; "
     "a branch that cannot run with the shapes of the inputs is left out, and NaN comes where the condition asks for it"
 )
-LOOP_NOTE = "unrolled where the count is known and small; else values keep their shapes"
+SCAN_NOTE = "unrolled where the count is known and small; else values keep their shapes"
+LOOP_NOTE = f"{SCAN_NOTE}, but for lists and sequences that are only added to"
 
 
 @lowering("If", versions=[1, 11, 13, 16, 19, 21, 23, 24, 25], note=IF_NOTE)
@@ -27,31 +40,64 @@ def if_else(ctx: Context, condition: Value, *, then_branch: ir.Graph, else_branc
     """The one branch where the condition is known, or where the other cannot run with these shapes; else both."""
     if condition.constant is not None:
         return ctx.lower_graph(then_branch if condition.constant.reshape(-1)[0] else else_branch, [])
-    for graph, other in ((then_branch, else_branch), (else_branch, then_branch)):
-        if not is_feasible(ctx, graph):
+    tried = [attempted(ctx, graph) for graph in (then_branch, else_branch)]
+    for values, other in zip(tried, (else_branch, then_branch), strict=True):
+        if values is None:
             return only_branch(ctx, condition, other, when=other is then_branch)
+    open_axes = [differing_axes(one, other) for one, other in zip(*(values or [] for values in tried), strict=True)]
     lowered: list[list[Value]] = []
 
     def branch(graph: ir.Graph) -> tuple[Var, ...]:
         values = ctx.lower_graph(graph, [])
         lowered.append(values)
-        require_same(lowered[0], values)
+        pairs = zip(values, lowered[0], open_axes, strict=True)
         # A branch hands out what it computes itself: neither constants nor what is outside.
-        return tuple(mb.identity(x=alike(value, first)) for value, first in zip(values, lowered[0], strict=True))
+        return tuple(
+            of_open_sizes(value, axes) if axes else mb.identity(x=alike(value, first)) for value, first, axes in pairs
+        )
 
     predicate = mb.squeeze(x=condition.var) if condition.rank else condition.var
     results = mb.cond(pred=predicate, _true_fn=lambda: branch(then_branch), _false_fn=lambda: branch(else_branch))
     variables = results if isinstance(results, tuple | list) else [results]
-    return [computed(var, value.dtype) for var, value in zip(variables, lowered[0], strict=True)]
+    return [
+        through_bool(var, value.dtype) if axes else computed(var, value.dtype)
+        for var, value, axes in zip(variables, lowered[0], open_axes, strict=True)
+    ]
 
 
-def is_feasible(ctx: Context, branch: ir.Graph) -> bool:
-    """Whether a branch can run with these shapes; it is lowered to find out, into operations that nobody uses."""
+def attempted(ctx: Context, branch: ir.Graph) -> list[Value] | None:
+    """What a branch gives, or None where it cannot run with these shapes; nobody uses the operations that tell it."""
     try:
-        ctx.lower_graph(branch, [])
+        return ctx.lower_graph(branch, [])
     except Infeasible:
-        return False
-    return True
+        return None
+
+
+def differing_axes(one: Value, other: Value) -> list[int]:
+    """The axes along which what two branches give is of different sizes, as far as is known now.
+
+    Raises:
+        Unsupported: They are of different types or ranks, and not of one element each.
+    """
+    if one.dtype is not other.dtype or not (one.rank == other.rank or fits(one, other)):
+        raise Unsupported(
+            f"one branch gives {one.dtype.name.lower()} {list(one.shape)}, "
+            f"the other {other.dtype.name.lower()} {list(other.shape)}",
+            "make the condition a constant, for example by fixing the input shapes",
+        )
+    if fits(one, other):
+        return []
+    return [axis for axis, sizes in enumerate(zip(one.shape, other.shape, strict=True)) if sizes[0] != sizes[1]]
+
+
+def of_open_sizes(value: Value, axes: Sequence[int]) -> Var:
+    """A value of which the builder does not know how large it is along some axes; truth values as 0 and 1."""
+    var = whole_numbers(value)
+    sizes = [size_of(var, axis) for axis in range(var.rank)]
+    for axis in axes:
+        size = sizes[axis]
+        sizes[axis] = opaque(mb.const(val=np.array([size], np.int32)) if is_number(size) else size)
+    return mb.slice_by_size(x=var, begin=[0] * var.rank, size=vector(sizes))
 
 
 def only_branch(ctx: Context, condition: Value, branch: ir.Graph, *, when: bool) -> list[Value]:
@@ -81,22 +127,12 @@ def only_branch(ctx: Context, condition: Value, branch: ir.Graph, *, when: bool)
     return [computed(mb.add(x=value.var, y=guard), value.dtype) if value.dtype in FLOATS else value for value in values]
 
 
-def require_same(one: Sequence[Value], other: Sequence[Value]) -> None:
-    """Raise Unsupported where two branches hand out different types or shapes."""
-    for first, second in zip(one, other, strict=True):
-        if first.dtype is not second.dtype or not fits(first, second):
-            raise Unsupported(
-                f"one branch gives {first.dtype.name.lower()} {list(first.shape)}, "
-                f"the other {second.dtype.name.lower()} {list(second.shape)}",
-                "make the condition a constant, for example by fixing the input shapes",
-            )
-
-
 @lowering("Loop", versions=[1, 11, 13, 16, 19, 21, 23, 24, 25], note=LOOP_NOTE)
 def loop(ctx: Context, count: Value | None, condition: Value | None, *initial: Value, body: ir.Graph) -> list[Value]:
     """While the condition holds, but no more than ``count`` times."""
     lists = growing_lists(body, initial)
-    if lists:
+    if any(each.axis is not None for each in lists):
+        lists = [each for each in lists if each.axis is not None]
         return _with_lists(ctx, count, condition, initial, body, lists)
     carried = len(initial)
 
@@ -106,7 +142,11 @@ def loop(ctx: Context, count: Value | None, condition: Value | None, *initial: V
 
     at_first = constant(np.array(True)) if condition is None else condition
     unread = [not (value.uses() or value.is_graph_output()) for value in list(body.inputs)[2:]]
-    return repeated(Repetition(step, count, at_first, initial, size=number_of_nodes(body), unread=unread))
+    repetition = Repetition(step, count, at_first, initial, size=number_of_nodes(body), unread=unread)
+    results = unrolled(repetition)  # whose sequences may have tensors of several shapes
+    if results is not None:
+        return results
+    return _with_lists(ctx, count, condition, initial, body, lists) if lists else looped(repetition)
 
 
 def _with_lists(
@@ -130,7 +170,7 @@ def _with_lists(
     return [*states, *results[len(others) : len(results) - len(lists)]]
 
 
-@lowering("Scan", versions=[9, 11, 16, 19, 21, 23, 24, 25], note=LOOP_NOTE)
+@lowering("Scan", versions=[9, 11, 16, 19, 21, 23, 24, 25], note=SCAN_NOTE)
 def scan(
     ctx: Context,
     *inputs: Value,

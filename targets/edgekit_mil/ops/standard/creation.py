@@ -47,7 +47,8 @@ def constant_of_shape(ctx: Context, shape: Value, *, value: np.ndarray | None = 
         return constant(np.broadcast_to(filling.reshape(()), tuple(shape.ints("the shape"))))
     dtype = ir.DataType.from_numpy(filling.dtype)
     filling_value = constant(filling.reshape(()), dtype)
-    return computed(mb.fill(shape=shape.var, value=filling_value.operand), dtype)
+    filled = mb.fill(shape=shape.var, value=filling_value.operand)
+    return computed(filled if shape.elements is None else of_sizes(filled, list(shape.elements)), dtype)
 
 
 @lowering("EyeLike", versions=[9, 22])

@@ -1,4 +1,7 @@
-"""Sequences and optionals: lists of tensors whose length is known at every node, so that a program needs none."""
+"""Sequences and optionals: lists of tensors whose length is known at every node, so that a program needs none.
+
+What a loop adds to a list, in a number of turns that only a run tells, is one tensor of tensors of one shape.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit_mil.core.context import Context
-from edgekit_mil.core.mil import mb
+from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import TensorList, Unsupported, Value, computed, constant
+from edgekit_mil.core.values import CollectedList, TensorList, Unsupported, Value, computed, constant
 from edgekit_mil.ops.standard.slicing import joined, parts
+from edgekit_mil.support.growing_lists import joined_rows, moved_rows, with_rows
+from edgekit_mil.support.iteration import scalar, stacked, through_bool, whole_numbers
 from edgekit_mil.support.movement import normalized_axis
 
 POSITION = "positions constant"
@@ -30,6 +35,8 @@ def sequence_construct(ctx: Context, *xs: Value) -> Value:
 @lowering("SequenceInsert", versions=[11], note=POSITION)
 def sequence_insert(ctx: Context, sequence: Value, x: Value, position: Value | None = None) -> Value:
     """One more, at the end unless there is a position."""
+    if isinstance(sequence, CollectedList) and position is None:
+        return with_rows(sequence, computed(mb.expand_dims(x=x.var, axes=[0]), x.dtype))
     items = list(items_of(sequence))
     place = len(items) if position is None else within(position, len(items) + 1, len(items))
     items.insert(place, x)
@@ -47,6 +54,11 @@ def sequence_erase(ctx: Context, sequence: Value, position: Value | None = None)
 @lowering("SequenceAt", versions=[11], note=POSITION)
 def sequence_at(ctx: Context, sequence: Value, position: Value) -> Value:
     """The tensor at a position."""
+    if isinstance(sequence, CollectedList):
+        rows, place = all_rows(sequence), scalar(position)
+        length = mb.squeeze(x=length_of(rows))
+        from_front = mb.select(cond=mb.less(x=place, y=0), a=mb.add(x=place, y=length), b=place)
+        return through_bool(mb.gather(x=whole_numbers(rows), indices=from_front, axis=0), rows.dtype)
     items = items_of(sequence)
     return items[within(position, len(items), len(items))]
 
@@ -54,6 +66,8 @@ def sequence_at(ctx: Context, sequence: Value, position: Value) -> Value:
 @lowering("SequenceLength", versions=[11])
 def sequence_length(ctx: Context, sequence: Value) -> Value:
     """How many there are."""
+    if isinstance(sequence, CollectedList):
+        return computed(mb.squeeze(x=length_of(all_rows(sequence))), ir.DataType.INT64)
     return constant(np.array(len(items_of(sequence)), np.int64))
 
 
@@ -76,6 +90,10 @@ def split_to_sequence(ctx: Context, x: Value, split: Value | None = None, *, axi
 @lowering("ConcatFromSequence", versions=[11])
 def concat_from_sequence(ctx: Context, sequence: Value, *, axis: int, new_axis: int = 0) -> Value:
     """One tensor of all, along an axis or along a new one."""
+    if isinstance(sequence, CollectedList):
+        rows = all_rows(sequence)
+        place = normalized_axis(axis, rows.rank if new_axis else rows.rank - 1)
+        return computed(moved_rows(rows, place) if new_axis else joined_rows(rows, place), rows.dtype)
     items = items_of(sequence)
     if not items:
         raise Unsupported("concatenates an empty sequence")
@@ -106,12 +124,34 @@ def optional_get_element(ctx: Context, x: Value) -> Value:
     return x
 
 
+def all_rows(sequence: CollectedList) -> Value:
+    """The tensors of a sequence along a new first axis.
+
+    Raises:
+        Unsupported: They are of several shapes, so that no loop could collect them.
+    """
+    if sequence.rows is None:
+        raise TypeError("a sequence that no loop has added to")
+    if not sequence.items:
+        return sequence.rows
+    if any(item.shape != sequence.rows.shape[1:] for item in sequence.items):
+        raise Unsupported("a loop adds tensors of another shape than those in the sequence", "export it unrolled")
+    return computed(mb.concat(values=[stacked(sequence.items).var, sequence.rows.var], axis=0), sequence.dtype)
+
+
+def length_of(rows: Value) -> Var:
+    """How many tensors lie along a first axis, as a vector of one element."""
+    return mb.slice_by_index(x=mb.shape(x=rows.var), begin=[0], end=[1])
+
+
 def items_of(sequence: Value) -> tuple[Value, ...]:
     """The tensors of a sequence.
 
     Raises:
-        Unsupported: The sequence comes from outside of the program.
+        Unsupported: The sequence comes from outside of the program, or a run tells how long it is.
     """
+    if isinstance(sequence, CollectedList):
+        raise Unsupported("a sequence whose length only a run tells")
     if not isinstance(sequence, TensorList) or sequence.items is None:
         raise Unsupported("a sequence that is not made within the model")
     return sequence.items

@@ -105,13 +105,15 @@ def test_number_of_turns_is_computed_at_run_time(graph_agrees, count):
     graph_agrees([node], {"n": np.array(count), "x": X}, {"y": "float32"})
 
 
-def test_outputs_of_an_unknown_number_of_turns_are_refused(convert_graph):
+@pytest.mark.parametrize("count", [0, 3])
+def test_outputs_of_a_number_of_turns_that_is_fed(graph_agrees, count):
     node = make_node("Loop", ["n", "", "start"], ["final", "rows"], body=doubling_body())
-    with pytest.raises(UnsupportedOpsError, match="number of turns that is not known"):
-        convert_graph([node], {"n": np.array(3), "x": X, "start": np.ones(3, np.float32)}, LOOP)
+    graph_agrees([node], {"n": np.array(count), "x": X[:1], "start": np.ones(3, np.float32)}, LOOP)
 
 
-def test_state_that_grows_is_unrolled_or_refused(convert_graph, graph_agrees):
+@pytest.mark.parametrize("count", [0, 3])
+@pytest.mark.parametrize("is_fed", [False, True])
+def test_state_that_grows(graph_agrees, count, is_fed):
     body = make_graph(
         [make_node("Concat", ["s", "x"], ["s2"], axis=0), make_node("Identity", ["go"], ["go2"])],
         "body",
@@ -119,9 +121,8 @@ def test_state_that_grows_is_unrolled_or_refused(convert_graph, graph_agrees):
         [info("go2", BOOL), info("s2")],
     )
     node = make_node("Loop", ["n", "", "x"], ["y"], body=body)
-    graph_agrees([node], {"x": X}, {"y": "float32"}, {"n": np.array(3)})
-    with pytest.raises(UnsupportedOpsError, match="collects outputs of a number of turns that is not known"):
-        convert_graph([node], {"n": np.array(3), "x": X}, {"y": "float32"})
+    number = {"n": np.array(count)}
+    graph_agrees([node], {"x": X} | (number if is_fed else {}), {"y": "float32"}, {} if is_fed else number)
 
 
 def greedy_body(axis, *, reads):
