@@ -36,6 +36,7 @@ from edgekit.graph.onnx_file import (
     read_proto,
     sha256,
 )
+from edgekit.graph.sequence_outputs import warnings_of, without_sequences
 from edgekit.graph.vetting import (
     check_depth,
     check_equations,
@@ -47,6 +48,7 @@ from edgekit.graph.vetting import (
 from edgekit.model import Model, name_nodes, name_values, node_name
 from edgekit.rewrites.adaptation import in_known_opset
 from edgekit.rewrites.application import OPSET_OF_PURE_MODELS
+from edgekit.rewrites.norms import with_signed_norms
 from edgekit.rewrites.opset import OLDEST_OPSET, raised_to_operators
 from edgekit.stages import Stage, StageResult
 
@@ -64,8 +66,9 @@ _ASKS_FOR_NAN = "IsNaN"
 class Load(Stage[Path]):
     """Reads and checks an ONNX file.
 
-    A classifier's maps and texts become tensors of numbers, and the model knows what the classes are called. What the
-    metadata of a file that EdgeKit wrote tell of inputs, the model knows as well.
+    A classifier's maps and texts become tensors of numbers, and the model knows what the classes are called. A sequence
+    that is built of a fixed number of tensors becomes as many outputs. What the metadata of a file that EdgeKit wrote
+    tell of inputs, the model knows as well.
 
     Afterwards the model is in operator set 9 or newer and marked with an IR version that ONNX Runtime takes, calls no
     functions of its own, its initializers are no inputs, every node has a name, and dimensions without a fixed size are
@@ -111,6 +114,7 @@ class Load(Stage[Path]):
         original_opset, model = model.opset, raised
         function_count = len(model.graph_model.functions)
         inline_functions(model.graph_model)
+        sequences = without_sequences(model.graph)
         name_nodes(model.graph_model)
         model = in_known_opset(model)
         model.graph_model.opset_imports.setdefault("", OPSET_OF_PURE_MODELS)  # there is no operator of it yet
@@ -120,7 +124,7 @@ class Load(Stage[Path]):
         name_values(model.graph_model)
         _normalize_dimensions(model)
         forget_first_sizes(model.graph_model)
-        model = with_positive_axes(model)
+        model = with_signed_norms(with_positive_axes(model))
         model, stale = read_notes(model)
         model, labels = _with_numbers(_with_integers(model))
         classes = Classes(scores, labels)
@@ -144,7 +148,8 @@ class Load(Stage[Path]):
             "inlined_functions": function_count,
             "metadata": dict(model.metadata),
             "classes": {name: list(names) for name, names in ({**classes.scores, **classes.labels}).items()},
-            "warnings": [*warnings, *stale, *classes.warnings()],
+            "sequences": {name: list(names) for name, names in sequences.items()},
+            "warnings": [*warnings, *stale, *classes.warnings(), *warnings_of(sequences)],
         }
         return StageResult(model, record)
 

@@ -42,7 +42,8 @@ What stays out, and why:
 - BitCast from or to floats: no Core ML operation takes the bits of a number apart.
 - Loop whose number of turns only a run tells, where it changes the shape of a state, or collects outputs of every turn
   and their number is not the size of an open dimension. Scan over an open dimension.
-- Texts, sequences and optionals at the inputs and outputs of a model, encoded pictures, complex numbers.
+- Texts, sequences and optionals at the inputs and outputs of a model, encoded pictures, complex numbers. An output that
+  is a sequence of a fixed number of tensors becomes as many outputs.
 """
 
 
