@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
     import openvino
 
     from edgekit_openvino.frontend import convert_model
-    from edgekit_openvino.report import last_line
 
     nodes = list(model.graph.all_nodes())
     device = profile.options["device"]
@@ -52,8 +51,7 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
         try:
             core.compile_model(conversion.network, device)
         except RuntimeError as error:
-            detail = f"the {device} plugin cannot compile the model: {last_line(error)}"
-            return [_verdict(node, Support.UNKNOWN, Evidence.UNKNOWN, detail=detail) for node in nodes]
+            return _not_compiled(nodes, error, device)
     return [
         _verdict(node, Support.DECOMPOSED, Evidence.COMPILED, device, "replaced by its definition in the ONNX standard")
         if op_name(node) in conversion.expanded
@@ -76,6 +74,31 @@ def _stopped_at(nodes: Sequence[ir.Node], error: RuntimeError, device: str) -> l
         else _verdict(node, Support.UNKNOWN, Evidence.UNKNOWN, detail=others if found else detail)
         for node in nodes
     ]
+
+
+def _not_compiled(nodes: Sequence[ir.Node], error: RuntimeError, device: str) -> list[NodeVerdict]:
+    """What is known where the plugin claims all operations, and does not compile the model; it may name one."""
+    from edgekit_openvino.report import last_line, operation_named
+
+    named = operation_named(str(error))
+    found = [node for node in nodes if named in {node.name, *(value.name for value in node.outputs)}]
+    detail = f"the {device} plugin cannot compile the model: {last_line(error)}"
+    return [
+        _verdict(node, Support.UNSUPPORTED, Evidence.COMPILED, detail="; ".join([detail, *_ranks_told(node)]))
+        if node in found
+        else _verdict(node, Support.UNKNOWN, Evidence.UNKNOWN, detail=detail)
+        for node in nodes
+    ]
+
+
+def _ranks_told(node: ir.Node) -> Iterator[str]:
+    """Which outputs of an If have another number of dimensions in one branch than in the other."""
+    if node.op_type == "If":
+        yes, no = (node.attributes[name].as_graph().outputs for name in ("then_branch", "else_branch"))
+        for output, *branches in zip(node.outputs, yes, no, strict=True):
+            ranks = [None if value.shape is None else len(value.shape) for value in branches]
+            if None not in ranks and ranks[0] != ranks[1]:
+                yield f"{output.name!r} has {ranks[0]} dimensions in one branch and {ranks[1]} in the other"
 
 
 def _by_table(model: Model, device: str) -> list[NodeVerdict]:

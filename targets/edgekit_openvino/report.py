@@ -28,6 +28,7 @@ RULE_FAILED = re.compile(r"^-- Conversion is failed for: (?P<ops>.+)$", re.MULTI
 MESSAGE = re.compile(r"^-- (?P<op>\S+) with a message:\n(?P<text>.*?)(?:\n\s*\n|\Z)", re.MULTILINE | re.DOTALL)
 FAILED_NODE = re.compile(r"<Node\([^)]*\): (?P<names>[^>]*)>")
 FRIENDLY_NAME = re.compile(r"friendly_name '(?P<name>[^']+)'")
+COMPILED_NAME = re.compile(r"Operation name: (?P<name>.+)$", re.MULTILINE)
 UNTYPED = "input type dynamic"
 VERSION = re.compile(r"-\d+$")
 SOURCE_PLACE = re.compile(r"failed at \S+:\d+:?$|^Exception from \S+:\d+:?$")
@@ -60,8 +61,8 @@ def gaps_in(report: str, model: ir.Model) -> list[OpGap]:
 
 def operation_named(report: str) -> str | None:
     """The operation that a plugin's report is about, by the name that it has from its ONNX node; None of others."""
-    match = FRIENDLY_NAME.search(report)
-    return None if match is None else match.group("name")
+    match = FRIENDLY_NAME.search(report) or COMPILED_NAME.search(report)
+    return None if match is None else match.group("name").strip()
 
 
 def last_line(error: Exception) -> str:

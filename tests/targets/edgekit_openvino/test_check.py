@@ -69,6 +69,31 @@ def test_what_the_plugin_claims_has_to_compile(monkeypatch: pytest.MonkeyPatch) 
     )
 
 
+BRANCHES_OF_TWO_RANKS = """(float[2, 3] x) => (float[2, 3] y) {
+    some = ReduceMax <keepdims = 0> (x) condition = Cast <to = 9> (some)
+    [outer] y = If (condition) <
+        then_branch = as_it_is () => (float[2, 3] same) { same = Identity (x) },
+        else_branch = otherwise () => (float[2, 3] flat) {
+            [inner] h = If (condition) <
+                then_branch = yes () => (float[2, 1, 3] a) {
+                    axis = Constant <value = int64[1] {1}> () a = Unsqueeze (x, axis)
+                },
+                else_branch = no () => (float[2, 3] b) { b = Abs (x) }
+            >
+            s = Shape (x) flat = Reshape (h, s)
+        }
+    >
+}"""
+
+
+def test_a_node_that_keeps_the_plugin_from_compiling_is_named() -> None:
+    found = {verdict.node: verdict for verdict in verdicts(BRANCHES_OF_TWO_RANKS, "intel-cpu")}
+    assert [node for node, verdict in found.items() if verdict.support is Support.UNSUPPORTED] == ["inner"]
+    assert "the CPU plugin cannot compile the model: " in found["inner"].detail
+    assert found["inner"].detail.endswith("; 'h' has 3 dimensions in one branch and 2 in the other")
+    assert found["outer"].support is Support.UNKNOWN
+
+
 REPORT = """Exception from src/inference/src/cpp/core.cpp:256:
 Exception from src/inference/src/dev/plugin.cpp:70:
 Check '!dim::is_empty(minus_one_dim)' failed at src/core/shape_inference/include/reshape_shape_inference.hpp:345:
