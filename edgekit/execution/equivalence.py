@@ -85,7 +85,7 @@ class Equivalence:
         assert outputs is not None  # else it would not have come about
         return outputs
 
-    def difference(self, changed: Model, *, steps: bool = False) -> str | None:
+    def difference(self, changed: Model, *, steps: bool = False, earlier: Model | None = None) -> str | None:
         """What ``changed`` computes differently, in a few words; None where it computes the same.
 
         The nodes that changed are proven where they are (:mod:`edgekit.execution.local_proof`), then the whole model.
@@ -94,9 +94,10 @@ class Equivalence:
             changed: A later form of the model.
             steps: Whether a few integers may be the next ones. What follows from them is not compared then: a network
                 makes more of a step than of rounding.
+            earlier: A form of the model that is known to compute the same: what changed since is proven where it is.
         """
         try:
-            difference = self._local_difference(self._model, changed, steps=steps)
+            difference = self._local_difference(earlier or self._model, changed, steps=steps)
         except UnprovenError:
             return self.difference_of_whole(changed)
         return difference if steps or difference else self.difference_of_whole(changed, is_proven=True)

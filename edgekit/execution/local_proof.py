@@ -42,7 +42,7 @@ _BATCH_NODES = 1024
 graph grows with their square."""
 
 _GROWTH_NODES = 48
-"""How many nodes a claim that fails may have when what comes before it is taken in as well."""
+"""How many nodes a claim that fails may gain when what comes before it is taken in as well."""
 
 _DRAWN = {
     "tensor(float)": np.float32,
@@ -144,12 +144,13 @@ class _Trial:
     def _from_further_back(self, claim: Claim, difference: str) -> str | None:
         """What still differs when the claim starts from values further back; None where nothing does."""
         inside: frozenset[int] = frozenset()
+        most = len(claim.before.nodes) + _GROWTH_NODES
         while True:
             leaves = self.comparison.leaves([claim])
             further = _dependent(leaves) or _ranged(leaves)
             inside |= further
             claim = self.comparison.grown(claim, inside)
-            if not further or len(claim.before.nodes) > _GROWTH_NODES:
+            if not further or len(claim.before.nodes) > most:
                 return difference
             found = self._differences([claim])[claim.name]
             if found is None:
@@ -177,6 +178,7 @@ class _Trial:
                 if kind == KINDS[0]:
                     return self._one_by_one(claims, error)
                 continue
+            perturbed: list[Arrays] | None = None
             for place, claim in enumerate(claims):
                 if found[claim.name] is not None:
                     continue
@@ -189,8 +191,9 @@ class _Trial:
                     tolerance=TOLERANCE,
                 )
                 if difference is not None and not (self.steps and are_steps_apart(of_expected, of_computed)):
-                    perturbed = _perturbed(before, feeds, f"claim{place}")
-                    if not is_rounding(of_expected, of_computed, perturbed):
+                    if perturbed is None:
+                        perturbed = _perturbed(before, feeds)
+                    if not is_rounding(of_expected, of_computed, [each[f"claim{place}"] for each in perturbed]):
                         found[claim.name] = f"{difference}, on {kind} inputs of the nodes that changed"
         return found
 
@@ -307,13 +310,13 @@ def _macs(node: ir.Node) -> int:
     return (node_macs(node) or 0) + inside * (LOOP_STEPS if node.op_type in ("Loop", "Scan") else 1)
 
 
-def _perturbed(model: Model, feeds: Arrays, output: str) -> list[np.ndarray]:
-    """An output with inputs and weights moved to neighbouring numbers."""
+def _perturbed(model: Model, feeds: Arrays) -> list[Arrays]:
+    """The outputs with inputs and weights moved to neighbouring numbers."""
     found = []
     for seed in range(PERTURBATIONS):
         try:
             reference = Reference(perturbed_weights(model, seed))
-            found.append(reference.run(_fed(reference, perturbed_inputs(feeds, seed)))[output])
+            found.append(reference.run(_fed(reference, perturbed_inputs(feeds, seed))))
         except NotRunnableError:
             continue
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +116,10 @@ def open_session(model: Model, options: Any, *, planned: bool = False) -> Any:
         tell_step(patience=_SECONDS_TO_OPEN * (nodes / _MANY_NODES) ** 2)
     folders = {str(tensor.base_dir) for tensor in model.tensors() if isinstance(tensor, ir.ExternalTensor)}
     inside = sum(tensor.nbytes for tensor in model.tensors() if not isinstance(tensor, ir.ExternalTensor))
-    with tempfile.TemporaryDirectory() as temporary:
+    in_one_message = len(folders) <= 1 and inside <= PROTOBUF_LIMIT // 2
+    with nullcontext("") if in_one_message else tempfile.TemporaryDirectory() as temporary:
         source: str | bytes
-        if len(folders) <= 1 and inside <= PROTOBUF_LIMIT // 2:
+        if in_one_message:
             for folder in folders:
                 options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder or ".")
             source = ir.to_proto(model.graph_model).SerializeToString()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -88,9 +89,9 @@ def rewritten(model: Model, refusals: Refusals, rewrites: Sequence[Rewrite]) -> 
             break
         proof = proof or Proof(model)
         made: list[Application] = []
-        together = _applied(current, plan, proof)
-        attempts = [together] if isinstance(together, _Changed) else _one_by_one(current, plan, proof)
-        for attempt in attempts:
+        new = {node: rewrite for node, rewrite in plan.items() if node not in dropped}
+        again = [{node: rewrite} for node, rewrite in plan.items() if node in dropped]
+        for attempt in _attempts(current, [new, *again], proof):
             if isinstance(attempt, _Changed):
                 current, made = attempt.model, [*made, *attempt.made]
             else:
@@ -122,16 +123,28 @@ class _Failed:
     why: str
 
 
-def _one_by_one(model: Model, plan: Mapping[str, Rewrite], proof: Proof) -> Iterator[_Changed | _Failed]:
-    """Rewrites one node after the other; each that is proven, or is not, is a sign of progress."""
-    for name, rewrite in plan.items():
-        attempt = _applied(model, {name: rewrite}, proof)
+def _attempts(model: Model, plans: Iterable[Mapping[str, Rewrite]], proof: Proof) -> Iterator[_Changed | _Failed]:
+    """Rewrites the nodes of each plan at once; where that does not prove right, those of its halves.
+
+    Each step is a sign of progress.
+    """
+    waiting = deque(plan for plan in plans if plan)
+    while waiting:
+        plan = waiting.popleft()
+        attempt = _applied(model, plan, proof)
         supervision.tell_step()
         if isinstance(attempt, _Changed):
             model = attempt.model
             yield attempt
+        elif isinstance(attempt, Mapping):
+            yield from (_Failed(node, plan[node].name, why) for node, why in attempt.items())
+            waiting.extendleft([rest] if (rest := {name: plan[name] for name in plan if name not in attempt}) else [])
+        elif len(plan) == 1:
+            yield from (_Failed(node, rewrite.name, attempt) for node, rewrite in plan.items())
         else:
-            yield _Failed(name, rewrite.name, attempt)
+            nodes = list(plan)
+            halves = nodes[: len(nodes) // 2], nodes[len(nodes) // 2 :]
+            waiting.extendleft({node: plan[node] for node in half} for half in reversed(halves))
 
 
 def _plan(
@@ -176,22 +189,25 @@ def _fits(rewrite: Rewrite, node: ir.Node, version: int) -> bool:
     return version in rewrite.versions and rewrite.matches(node)
 
 
-def _applied(model: Model, plan: Mapping[str, Rewrite], proof: Proof) -> _Changed | str:
-    """The model with the nodes replaced, or why that does not hold."""
+def _applied(model: Model, plan: Mapping[str, Rewrite], proof: Proof) -> _Changed | dict[str, str] | str:
+    """The model with the nodes replaced; by node why rewrites do not apply, else why it does not hold."""
     copy = model.with_graph(model.graph_model.clone())
     name_nodes(copy.graph_model)  # passes below would name those that have none otherwise than the plan does
     if not copy.opset:
         copy.graph_model.opset_imports[""] = OPSET_OF_PURE_MODELS
     made = []
+    inapplicable: dict[str, str] = {}
     gone: set[ir.Node] = set()
-    try:
-        for node in list(copy.graph.all_nodes()):
-            rewrite = plan.get(node_name(node))
-            if rewrite is not None and node not in gone:
-                gone.update(inner for body in bodies(node) for inner in body.all_nodes())
-                made.append(_replace(node, rewrite, copy))
-    except InapplicableError as error:
-        return str(error)
+    for node in list(copy.graph.all_nodes()):
+        name = node_name(node)
+        if name in plan and node not in gone:
+            gone.update(inner for body in bodies(node) for inner in body.all_nodes())
+            try:
+                made.append(_replace(node, plan[name], copy))
+            except InapplicableError as error:
+                inapplicable[name] = str(error)
+    if inapplicable:
+        return inapplicable
     if copy.graph_model.functions:
         InlinePass()(copy.graph_model)
     TopologicalSortPass()(copy.graph_model)
@@ -200,7 +216,7 @@ def _applied(model: Model, plan: Mapping[str, Rewrite], proof: Proof) -> _Change
     NameFixPass()(copy.graph_model)
     name_nodes(copy.graph_model)
     changed = infer_shapes(copy, strict=False)
-    difference = proof.difference(changed, [plan[each.node] for each in made])
+    difference = proof.difference(model, changed, [plan[each.node] for each in made])
     return _Changed(changed, made) if difference is None else difference
 
 

@@ -49,11 +49,17 @@ class Proof:
             self._because = str(error)
             self._expected = _by_standard(model)
 
-    def difference(self, changed: Model, rewrites: Collection[Rewrite]) -> str | None:
-        """What the changed model computes differently, or why it cannot be told; None where it computes the same."""
+    def difference(self, earlier: Model, changed: Model, rewrites: Collection[Rewrite]) -> str | None:
+        """What the changed model computes differently, or why it cannot be told; None where it computes the same.
+
+        Args:
+            earlier: A form of the model that is known to compute the same.
+            changed: A later one.
+            rewrites: What was done in between.
+        """
         if self._before is not None:
             steps = any(rewrite.gives_steps for rewrite in rewrites)
-            difference = self._before.difference(changed, steps=steps)
+            difference = self._before.difference(changed, steps=steps, earlier=earlier)
             if difference is None or not self._computes_as_the_standard(changed):
                 return difference
             return None

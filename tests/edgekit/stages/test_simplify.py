@@ -339,3 +339,25 @@ def test_constants_that_are_infinite_are_folded_without_a_warning(onnx_file: Wri
         y = Min (x, both)
     }"""
     assert operators(Simplify()(load(onnx_file(graph)))) == ["Min"]
+
+
+def test_many_columns_are_reduced_at_once_where_one_of_them_tells_a_size_too(onnx_file: WriteOnnx) -> None:
+    pairs = [(first, second) for first in range(8) for second in range(first, 8)]
+    last = len(pairs) - 1
+    steps = " ".join(
+        f"p{n} = Gather <axis = 1> (x, i{n}) r{n} = ReduceProd <axes = [1]> (p{n})" for n in range(last + 1)
+    )
+    names = ", ".join(f"r{n}" for n in range(last + 1))
+    path = onnx_file(
+        f"""g (float[n, 8] x) => (float[n, {last + 2}] y) {{ {steps} size = Shape (r{last})
+        ones = ConstantOfShape <value = float[1] {{1.0}}> (size) y = Concat <axis = 1> (ones, {names}) }}""",
+        opset=13,
+        **{f"i{n}": np.array(pair) for n, pair in enumerate(pairs)},
+    )
+    result = Simplify()(load(path))
+    assert result.warnings == ()
+    assert operators(result).count("Gather") == 2
+    x = RNG.standard_normal((3, 8)).astype(np.float32)
+    expected = np.stack([np.ones(3, np.float32), *(x[:, first] * x[:, second] for first, second in pairs)], axis=1)
+    found = ReferenceEvaluator(result.model.proto()).run(None, {"x": x})[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import ClassVar
+
+import onnx
+import onnx_ir as ir
+import pytest
+
+from edgekit.graph.building import NodeBuilder
+from edgekit.model import Model, node_name
+from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.application import Rewritten, rewritten
+from edgekit.rewrites.proof import Proof
+
+NAMES = [f"n{number}" for number in range(16)]
+WRONG, INAPPLICABLE = "n5", ("n2", "n9", "n11")
+
+
+class Softsign(Rewrite):
+    """x / (1 + |x|); wrong for the node that is called so, and not there for others."""
+
+    name: ClassVar[str] = "softsign as division"
+    op_types: ClassVar[Sequence[str]] = ("Softsign",)
+
+    def __init__(self, wrong: str = "", inapplicable: Collection[str] = ()) -> None:
+        self._wrong, self._inapplicable = wrong, inapplicable
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        if node_name(node) in self._inapplicable:
+            raise InapplicableError("not here")
+        x = node.inputs[0]
+        (one,) = (value for value in node.graph.initializers.values() if value.name == "one")
+        size = x if node_name(node) == self._wrong else build("Abs", x)
+        return [build("Div", x, build("Add", one, size))]
+
+
+@pytest.fixture
+def rewrite_all(
+    onnx_model: Callable[..., onnx.ModelProto],
+    model_of: Callable[[onnx.ModelProto], Model],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[Rewrite], tuple[Rewritten, list[tuple[int, int]]]]:
+    """Rewrites 16 nodes.
+
+    Gives what became of them, and by proof how many were still to be replaced in the earlier and in the later form.
+    """
+    proofs: list[tuple[int, int]] = []
+    original = Proof.difference
+
+    def left(model: Model) -> int:
+        return sum(node.op_type == "Softsign" for node in model.graph)
+
+    def recorded(self: Proof, earlier: Model, changed: Model, rewrites: Collection[Rewrite]) -> str | None:
+        proofs.append((left(earlier), left(changed)))
+        return original(self, earlier, changed, rewrites)
+
+    monkeypatch.setattr(Proof, "difference", recorded)
+
+    def run(rewrite: Rewrite) -> tuple[Rewritten, list[tuple[int, int]]]:
+        places = range(len(NAMES))
+        inputs, outputs = (", ".join(f"float[2, 3] {name}{place}" for place in places) for name in "xy")
+        nodes = " ".join(f"y{place} = Softsign (x{place})" for place in places)
+        proto = onnx_model(f"g ({inputs}) => ({outputs}) <float one = {{1.0}}> {{ {nodes} }}")
+        for node, name in zip(proto.graph.node, NAMES, strict=True):
+            node.name = name
+
+        def refusals(candidate: Model) -> set[str]:
+            return {node_name(node) for node in candidate.graph if node.op_type == "Softsign"}
+
+        return rewritten(model_of(proto), refusals, [rewrite]), proofs
+
+    return run
+
+
+def test_all_nodes_are_proven_at_once_where_that_holds(rewrite_all) -> None:
+    result, proofs = rewrite_all(Softsign())
+    assert ([each.node for each in result.applied], result.dropped) == (NAMES, {})
+    assert proofs == [(16, 0)]
+
+
+def test_halves_are_proven_where_the_whole_is_not(rewrite_all) -> None:
+    result, proofs = rewrite_all(Softsign(WRONG))
+    assert sorted(each.node for each in result.applied) == sorted(set(NAMES) - {WRONG})
+    assert list(result.dropped) == [WRONG]
+    assert "the rewrite 'softsign as division' was dropped: " in result.dropped[WRONG]
+    halves = [(16, 0), (16, 8), (16, 12), (12, 8), (12, 10), (12, 11), (11, 10), (11, 9), (9, 1)]
+    assert proofs == [*halves, (1, 0)]  # a second try, now that the others are replaced
+
+
+def test_nodes_that_a_rewrite_does_not_fit_are_set_aside_without_a_proof(rewrite_all) -> None:
+    result, proofs = rewrite_all(Softsign(inapplicable=INAPPLICABLE))
+    assert sorted(each.node for each in result.applied) == sorted(set(NAMES) - set(INAPPLICABLE))
+    assert result.dropped == dict.fromkeys(INAPPLICABLE, "the rewrite 'softsign as division' was dropped: not here")
+    assert proofs == [(16, 3)]
