@@ -574,3 +574,17 @@ def test_states_where_there_are_none_or_where_calibration_would_need_them(
             packaged(tmp_path / "out", model, target, states={"h": "after"})
     with pytest.raises(InputError, match="the samples hold no states"):
         packaged(tmp_path / "out", model, "ios18", data=tmp_path, quantize="int8", states={"h": "after"})
+
+
+def test_a_size_whose_samples_find_nothing_is_told_as_such(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    """A classifier that is sure of its no: ONNX Runtime's Sigmoid is 0 where others leave 1e-13."""
+    graph = "g (float[N, 4] x) => (float[N, 4] y) { d = Sub (x, thirty) y = Sigmoid (d) }"
+    model, data = onnx_file(graph, thirty=np.float32(30)), tmp_path / "data"
+    data.mkdir()
+    for number, (batch, mean) in enumerate(((1, 0), (1, 1), (2, 30), (2, 29), (1, 2))):
+        drawn = np.random.default_rng(number).standard_normal((batch, 4)).astype(np.float32)
+        np.savez(data / f"{number}.npz", x=drawn + np.float32(mean))
+    bundle = packaged(tmp_path / "out", model, "ios18", data=data, quantize="none")
+    one, *_ = bundle.manifest["accuracy"]["sizes"]
+    assert (one["sizes"], one["vanished"]) == ({"N": 1}, ["y"])
+    assert "vanished" not in bundle.manifest["accuracy"]
