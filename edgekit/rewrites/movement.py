@@ -40,6 +40,34 @@ class WrappedPad(Rewrite):
         return [result if result is not x else build("Identity", x)]
 
 
+class PermutingEinsum(Rewrite):
+    """``Einsum`` that only puts the axes of one tensor in another order, as diffusion transformers join patches."""
+
+    name: ClassVar[str] = "transposition without an equation"
+    op_types: ClassVar[Sequence[str]] = ("Einsum",)
+
+    def matches(self, node: ir.Node) -> bool:
+        """One tensor whose axes are all different, and all there in the result."""
+        before, arrow, after = _equation(node)
+        return (
+            len(node.inputs) == 1
+            and bool(arrow)
+            and len(set(before)) == len(before)
+            and sorted(before) == sorted(after)
+        )
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Of tensors of any rank."""
+        before, _, after = _equation(node)
+        if "." in before:
+            raise InapplicableError("its equation leaves axes unnamed")
+        return [build("Transpose", node.inputs[0], perm=[before.index(letter) for letter in after])]
+
+
+def _equation(node: ir.Node) -> tuple[str, str, str]:
+    return node.attributes.get_string("equation", "").replace(" ", "").partition("->")
+
+
 class UpwardPool(Rewrite):
     """``MaxPool`` whose output sizes are rounded up, with the padding that makes them whole."""
 

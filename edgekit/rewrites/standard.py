@@ -73,6 +73,7 @@ class StandardRewrites(RewriteSet):
             arithmetic.Determinant(),
             arithmetic.HasElement(),
             movement.WrappedPad(),
+            movement.PermutingEinsum(),
             movement.UpwardPool(),
             movement.ScatteredUnpool(),
             movement.ConvolvedColumns(),

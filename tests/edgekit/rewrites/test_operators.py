@@ -191,3 +191,11 @@ def test_definition_in_the_standard(assert_rewritten, op_type):
     )
     result = assert_rewritten(proto, {"x": numbers(3, 4)}, rtol=1e-4, refused=(op_type,))
     assert [each.rewrite for each in result.applied] == ["definition in the standard"]
+
+
+@pytest.mark.parametrize("equation", ["nhwpqc->nchpwq", " a b c d e f -> f e d c b a "])
+def test_an_einsum_that_moves_axes(assert_rewritten, equation):
+    node = helper.make_node("Einsum", ["x"], ["y"], equation=equation)
+    proto = model([node], {"x": (FLOAT, ["n", 3, 2, 4, 5, 2])}, {"y": FLOAT})
+    result = assert_rewritten(proto, {"x": numbers(2, 3, 2, 4, 5, 2)})
+    assert [each.rewrite for each in result.applied] == ["transposition without an equation"]
