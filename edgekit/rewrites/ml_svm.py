@@ -128,8 +128,8 @@ def coupled(build: NodeBuilder, pairs: ir.Value, classes: int) -> ir.Value:
     turned = build("Transpose", r, perm=[0, 2, 1])
     squares = build.reduce("ReduceSum", build("Mul", turned, turned), [2])
     q = build("Sub", build("Mul", squares, np.eye(classes, dtype=np.float32)), build("Mul", r, turned))
-    rows = build.slice(build("Shape", pairs), [0], [1], [0])
-    start = build("Expand", F(1 / classes).reshape(1, 1), build("Concat", rows, [classes], axis=0))
+    # of the size that the matrices have, which loops of open sizes have to see
+    start = build("Add", build("Mul", build.squeeze(squares, [2]), F(0)), F(1 / classes))
     body = _coupling_step(build.inner("Loop"), classes)
     return build.several(2, "Loop", np.int64(MOST_STEPS), np.array(True), start, q, body=body)[0]
 

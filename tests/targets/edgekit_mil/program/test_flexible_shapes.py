@@ -503,3 +503,27 @@ def test_places_in_pictures_of_any_number_and_size(tmp_path, rng, padding):
     package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
     shapes = [(1, 3, 4, 4), (3, 3, 16, 9), (2, 3, 7, 16)]
     assert_agrees(model, package, shapes, rng, atol=1e-4)  # rounding of places that are up to 16 elements away
+
+
+def test_probabilities_of_support_vectors_for_any_number_of_rows(tmp_path, rng):
+    """Those of pairs of classes are brought together by a loop, whose states have a row for each sample."""
+    members = [2, 3, 2]
+    node = make_node(
+        "SVMClassifier",
+        ["x"],
+        ["label", "y"],
+        domain="ai.onnx.ml",
+        classlabels_ints=[0, 1, 2],
+        coefficients=rng.standard_normal(2 * sum(members)).tolist(),
+        kernel_params=[0.3, 0.0, 3.0],
+        kernel_type="RBF",
+        prob_a=[-1.5, -1.0, -2.0],
+        prob_b=rng.standard_normal(3).tolist(),
+        rho=rng.standard_normal(3).tolist(),
+        support_vectors=rng.standard_normal(4 * sum(members)).tolist(),
+        vectors_per_class=members,
+    )
+    model = network(["n", 4], [node], {})
+    model.opset_import.append(make_opsetid("ai.onnx.ml", 1))
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"n": range(1, 9)})
+    assert_agrees(model, package, [(1, 4), (8, 4), (5, 4)], rng)
