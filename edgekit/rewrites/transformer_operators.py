@@ -162,7 +162,7 @@ def _biases(node: ir.Node, build: NodeBuilder, query: ir.Value, key: ir.Value) -
 def _is_seen(node: ir.Node, build: NodeBuilder, mask: ir.Value, key: ir.Value) -> ir.Value:
     """Which keys queries see, [b, 1, 1 or s, t]: a mask has zeros for those that are hidden, or tells their borders."""
     if mask.shape is None or mask.shape.rank() not in (1, 2, 3):
-        raise InapplicableError("the shape of its mask is not known, or is none that ONNX Runtime takes on a CPU")
+        raise InapplicableError("the shape of its mask is not known, or has more than three dimensions")
     if mask.shape.rank() > 1:
         return build.unsqueeze(build("Greater", mask, np.int32(0)), [1, 2] if mask.shape.rank() == 2 else [1])
     places = _counted(build, _size(build, key, 2))
