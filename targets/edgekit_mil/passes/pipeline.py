@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from edgekit.processes.supervision import tell_step
 from edgekit_mil.core.exactness import compared_inputs, integers_in_floats, stays_exact
 from edgekit_mil.core.mil import PASS_REGISTRY, Function, Program, block_context_manager, ct, mb
 from edgekit_mil.passes.affine_fusion import fuse_affine_operations
@@ -75,7 +76,7 @@ def optimize(program: Program, half: OperationFilter | None) -> None:
 
 
 def run(program: Program, *names: str) -> None:
-    """Run passes by name; the program is validated after the last."""
+    """Run passes by name, each a sign of progress; the program is validated after the last."""
     with _unprinted():
         _run(program, names)
     program.validate()
@@ -102,6 +103,7 @@ def _run(program: Program, names: Sequence[str]) -> None:
             # of a pattern with several results, which the pass then leaves alone
             warnings.filterwarnings("ignore", "User defined pattern matched", UserWarning)
             graph_pass(program)
+        tell_step()
 
 
 def constants_fit_half(operation: Any) -> bool:
