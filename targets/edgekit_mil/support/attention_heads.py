@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from edgekit_mil.core.mil import Var, mb
-from edgekit_mil.support.runtime_shapes import is_number, size_of, vector
+from edgekit_mil.support.runtime_shapes import as_number, counted, is_number, size_of, vector
 
 
 def attend(query: Var, key: Var, value: Var, bias: Var | None, scale: float) -> Var:
@@ -51,21 +51,10 @@ def causal_bias(queries: Any, keys: Any, value: float) -> Var | np.ndarray:
     if is_number(queries) and is_number(keys):
         later = np.arange(keys)[None, :] > np.arange(queries)[:, None] + (keys - queries)
         return np.where(later, value, 0.0).astype(np.float32)[None, None]
-    first = mb.sub(x=_number(keys), y=_number(queries))
+    first = mb.sub(x=as_number(keys), y=as_number(queries))
     last = mb.add(x=mb.expand_dims(x=counted(queries), axes=[1]), y=first)
     beyond = mb.greater(x=mb.expand_dims(x=counted(keys), axes=[0]), y=last)
     return mb.expand_dims(x=mb.mul(x=mb.cast(x=beyond, dtype="fp32"), y=value), axes=[0, 1])
-
-
-def counted(count: Any) -> Var | np.ndarray:
-    """Numbers from 0 up to below a size, as :func:`edgekit_mil.support.runtime_shapes.size_of` has it."""
-    if is_number(count):
-        return np.arange(count, dtype=np.int32)
-    return mb.range_1d(start=np.int32(0), end=_number(count), step=np.int32(1))
-
-
-def _number(size: Any) -> Any:
-    return np.int32(size) if is_number(size) else mb.squeeze(x=size, axes=[0])
 
 
 def mask_bias(mask: Var, value: float) -> Var:

@@ -103,6 +103,18 @@ def size_of(var: Var, axis: int) -> Any:
     return int(size) if is_number(size) else mb.slice_by_index(x=mb.shape(x=var), begin=[axis], end=[axis + 1])
 
 
+def counted(count: Any) -> Var | np.ndarray:
+    """Numbers from 0 up to below a size, as :func:`size_of` has it."""
+    if is_number(count):
+        return np.arange(count, dtype=np.int32)
+    return mb.range_1d(start=np.int32(0), end=as_number(count), step=np.int32(1))
+
+
+def as_number(size: Any) -> Any:
+    """A size, as :func:`size_of` has it, as a scalar."""
+    return np.int32(size) if is_number(size) else mb.squeeze(x=size, axes=[0])
+
+
 def matrix_target(source: Sequence[Any], axis: int) -> list[int]:
     """The matrix that a tensor with open sizes is flattened to, with -1 for the one that only a run tells.
 

@@ -20,14 +20,13 @@ from edgekit_mil.support.attention_heads import (
     added,
     attend,
     causal_bias,
-    counted,
     length_bias,
     mask_bias,
     merge_heads,
     rotated,
     split_heads,
 )
-from edgekit_mil.support.runtime_shapes import is_number, size_of
+from edgekit_mil.support.runtime_shapes import counted, is_number, size_of
 
 MASKED = -10000.0
 """ONNX Runtime's default of what hides a key."""

@@ -10,8 +10,7 @@ from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value, computed
 from edgekit_mil.ops.microsoft.fused import DOMAIN
 from edgekit_mil.ops.standard.normalization import layer_norm, rms_norm
-from edgekit_mil.support.attention_heads import counted
-from edgekit_mil.support.runtime_shapes import is_number, size_of, vector
+from edgekit_mil.support.runtime_shapes import counted, is_number, size_of, vector
 
 Outputs = tuple[Var | Value | None, ...]
 

@@ -9,9 +9,8 @@ from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value, computed, constant
-from edgekit_mil.support.attention_heads import counted
 from edgekit_mil.support.movement import choose, normalized_axis
-from edgekit_mil.support.runtime_shapes import is_number, of_sizes, size_of
+from edgekit_mil.support.runtime_shapes import counted, is_number, of_sizes, size_of
 
 
 @lowering("Constant", versions=[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], note="neither texts nor sparse tensors")
