@@ -301,6 +301,8 @@ class _Supervisor:
 
     def _explained(self, code: int, broken: InputError | None) -> InputError:
         stage, words = self._told.stage, self._last_words()
+        if self._forwarded:  # and the child has not said so itself
+            return self._interrupted()
         if broken is not None:
             return StageDiedError(
                 f"stage {stage}: {broken.message}",
@@ -309,8 +311,6 @@ class _Supervisor:
                 found=broken.found,
                 hint=broken.hint,
             )
-        if self._forwarded:  # before the child could say so itself
-            return self._interrupted()
         how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
         return StageDiedError(
             f"stage {stage}: the process that ran it {how}",

@@ -216,7 +216,8 @@ def test_temporary_files_are_gone_however_it_ends(tmp_path: Path) -> None:
 @contextmanager
 def running(body: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
     environment = {**os.environ, "TMPDIR": str(folder)}
-    with subprocess.Popen(program(body), stdout=subprocess.PIPE, text=True, env=environment) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(program(body), stdout=pipe, stderr=pipe, text=True, env=environment) as process:
         assert process.stdout is not None
         yield process
         process.kill()
@@ -225,16 +226,18 @@ def running(body: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux ends a process with its parent")
 def test_a_process_in_native_code_is_killed_a_while_after_it_is_asked_to_end(tmp_path: Path) -> None:
     body = """
+    supervision.tell(stage="convert", subject="m.onnx")
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # as deaf as native code that does not return
     print(os.getpid(), flush=True)
     while True: pass
     """
     with running(body, tmp_path) as process:
-        assert process.stdout is not None
+        assert process.stdout is not None and process.stderr is not None
         child = int(process.stdout.readline())
         process.terminate()
         assert process.wait(60) == 2
         assert not Path(f"/proc/{child}").exists()
+        assert process.stderr.read() == "error: ended by SIGTERM\nhint: nothing was left behind\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -263,10 +266,10 @@ def test_signals_are_handed_on(tmp_path: Path, number: signal.Signals) -> None:
     signal.signal(signal.SIGTERM, end)
     print("ready", flush=True)
     try:
-        time.sleep(60)
+        while True:  # a signal that comes just before a sleep is handled after it
+            time.sleep(0.05)
     except KeyboardInterrupt:
         return 2
-    return 0
     """
     with running(body, tmp_path) as process:
         assert process.stdout is not None
@@ -307,7 +310,8 @@ def test_a_signal_that_comes_before_the_child_can_handle_it_is_no_fault_of_the_m
     supervision.tell(stage="start", subject="m.onnx")
     print("ready", flush=True)
     try:
-        time.sleep(60)
+        while True:  # a signal that comes just before a sleep is handled after it
+            time.sleep(0.05)
     except KeyboardInterrupt:
         raise ValueError("an import that was cut short") from None
     """
