@@ -8,6 +8,7 @@ from itertools import islice
 import numpy as np
 
 from edgekit.data.samples import Sample, Samples
+from edgekit.graph.shape_request import at_sizes
 from edgekit.model import ValueSpec
 
 MOST_PARTS = 8
@@ -31,7 +32,14 @@ class SizedSamples:
 
     def __init__(self, base: Samples, inputs: Sequence[ValueSpec], sizes: Mapping[str, int], count: int) -> None:
         self._base = base
-        self._inputs = inputs
+        self._inputs = {
+            spec.name: {
+                axis: size
+                for axis, (dim, size) in enumerate(zip(spec.shape or (), fixed.shape or (), strict=True))
+                if isinstance(dim, str) and isinstance(size, int)
+            }
+            for spec, fixed in zip(inputs, at_sizes(inputs, sizes), strict=True)
+        }
         self._sizes = sizes
         self._count = count
 
@@ -43,19 +51,18 @@ class SizedSamples:
         at = ", ".join(f"{name}={size}" for name, size in self._sizes.items())
         for number in range(self._count):
             turned = [parts[(number + place) % len(parts)] for place in range(len(parts))]
-            feeds = {spec.name: self._made([part[spec.name] for part in turned], spec) for spec in self._inputs}
+            feeds = {name: _made([part[name] for part in turned], sizes) for name, sizes in self._inputs.items()}
             yield Sample(f"sample {number} at {at}", feeds)
 
-    def _made(self, arrays: Sequence[np.ndarray], spec: ValueSpec) -> np.ndarray:
-        """An array of the wanted sizes out of those of several samples."""
-        dims = spec.shape or ()
-        axes = [axis for axis, dim in enumerate(dims) if isinstance(dim, str) and dim in self._sizes]
-        if not axes:
-            return arrays[0]
-        joined, *repeated = axes
-        for axis in repeated:
-            arrays = [_repeated(array, axis, self._sizes[str(dims[axis])]) for array in arrays]
-        return _repeated(np.concatenate(arrays, joined), joined, self._sizes[str(dims[joined])])
+
+def _made(arrays: Sequence[np.ndarray], sizes: Mapping[int, int]) -> np.ndarray:
+    """An array of the wanted sizes, by axis, out of those of several samples."""
+    if not sizes:
+        return arrays[0]
+    joined, *repeated = sizes
+    for axis in repeated:
+        arrays = [_repeated(array, axis, sizes[axis]) for array in arrays]
+    return _repeated(np.concatenate(arrays, joined), joined, sizes[joined])
 
 
 def _repeated(array: np.ndarray, axis: int, size: int) -> np.ndarray:

@@ -1,4 +1,7 @@
-"""Dimensions that a file gives names of their own, and that are one: tf2onnx calls those of every input anew."""
+"""Dimensions that a file gives names of their own, and that follow from others.
+
+tf2onnx calls the dimensions of every input anew; a decoder's mask is as long as its past and what is new together.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +22,25 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class Alike:
-    """Two dimensions of different inputs that have one size in every sample, and how to see whether they need it."""
+    """A dimension that has the size of others in every sample, or of their sum, and how to see whether it needs it."""
 
-    first: str
+    size: str
+    """The name of the other dimension, or a sum, ``past + 1``."""
     other: str
     places: tuple[Place, ...]
-    """Where the other one stands."""
-    first_place: Place
+    """Where the dimension stands."""
+    first_place: Place | None
+    """Where the one stands whose size it has; None of a sum."""
     apart: tuple[int, int]
-    """Two samples in which the size differs: the inputs that have the other name are taken from the second of them."""
+    """Two samples in which the size differs: the inputs that have the dimension are taken from the second of them."""
 
 
 def alike_by_samples(
     inputs: Sequence[ValueSpec], samples: Sequence[Shapes], request: ShapeRequest | None = None
 ) -> list[Alike]:
-    """The names of dimensions that have the same several sizes in every sample as an earlier name has.
+    """The names of dimensions that have several sizes in samples, in every one that of an earlier name, or of a sum.
+
+    A sum is of one other name and a constant, or of two others.
 
     Args:
         inputs: The model's inputs.
@@ -52,11 +59,32 @@ def alike_by_samples(
     for first, other in combinations(sizes, 2):
         if first in joined or other in joined or sizes[first] != sizes[other] or len(set(sizes[first])) < 2:
             continue
-        pair = _pair(first, other, sizes, places)
+        pair = _pair((first,), other, sizes, places)
         if pair is not None:
             joined.add(other)
             alike.append(Alike(first, other, tuple(places[other]), places[first][0], pair))
+    free = {dim: found for dim, found in sizes.items() if dim not in joined and len(set(found)) > 1}
+    for other in free:
+        for parts, written in _sums(other, free):
+            pair = None if joined & {*parts} else _pair(parts, other, sizes, places)
+            if pair is not None:
+                joined.add(other)
+                alike.append(Alike(written, other, tuple(places[other]), None, pair))
+                break
     return alike
+
+
+def _sums(dim: str, sizes: Mapping[str, Sequence[int]]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The sums that a dimension is in every sample: of which names, and written as the file would write it."""
+    others = [other for other in sizes if other != dim]
+    for other in others:
+        more = {one - two for one, two in zip(sizes[dim], sizes[other], strict=True)}
+        if len(more) == 1 and min(more) > 0 and terms(written := f"{other} + {min(more)}") == {other}:
+            yield (other,), written
+    for pair in combinations(others, 2):
+        sums = [one + two for one, two in zip(*(sizes[name] for name in pair), strict=True)]
+        if sums == list(sizes[dim]) and terms(written := " + ".join(pair)) == {*pair}:
+            yield pair, written
 
 
 def _sizes(places: Sequence[Place], samples: Sequence[Shapes]) -> tuple[int, ...] | None:
@@ -71,31 +99,32 @@ def _sizes(places: Sequence[Place], samples: Sequence[Shapes]) -> tuple[int, ...
 
 
 def _pair(
-    first: str, other: str, sizes: Mapping[str, Sequence[int]], places: Mapping[str, Sequence[Place]]
+    parts: tuple[str, ...], other: str, sizes: Mapping[str, Sequence[int]], places: Mapping[str, Sequence[Place]]
 ) -> tuple[int, int] | None:
-    """Two samples, the inputs of one of which have another size than those of the other in nothing but the two names.
+    """Two samples, the inputs of one of which have another size than those of the other in nothing but these names.
 
-    None where an input has both names, or no two samples are so. Of several, sizes of 1 come last: they broadcast.
+    None where an input has the other name and one of the parts, or no two samples are so. Of several, sizes of 1 come
+    last: they broadcast.
     """
     moved = {name for name, _ in places[other]}
-    if moved & {name for name, _ in places[first]}:
+    if moved & {name for part in parts for name, _ in places[part]}:
         return None
     tied = [
         dim
         for dim, found in places.items()
-        if dim not in (first, other)
+        if dim not in (*parts, other)
         and (dim not in sizes or ({name for name, _ in found} & moved and {name for name, _ in found} - moved))
     ]
     pairs = [
         pair
-        for pair in _differing(sizes[first][:MOST_SAMPLES])
+        for pair in _differing(sizes[other][:MOST_SAMPLES])
         if all(dim in sizes and sizes[dim][pair[0]] == sizes[dim][pair[1]] for dim in tied)
     ]
-    free = [dim for dim in sizes if dim not in (first, other)]
+    free = [dim for dim in sizes if dim not in (*parts, other)]
 
     def others_that_differ(pair: tuple[int, int]) -> tuple[bool, int]:
         one, two = pair
-        return 1 in (sizes[first][one], sizes[first][two]), sum(sizes[dim][one] != sizes[dim][two] for dim in free)
+        return 1 in (sizes[other][one], sizes[other][two]), sum(sizes[dim][one] != sizes[dim][two] for dim in free)
 
     return min(pairs, key=others_that_differ, default=None)
 

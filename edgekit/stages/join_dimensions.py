@@ -1,4 +1,4 @@
-"""Dimensions to which a file gives several names become one, where the model does not run on other sizes."""
+"""Dimensions that have a name of their own follow from others, where the model does not run on other sizes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from edgekit.stages.tell_apart import changed_input
 class JoinDimensions(Stage[Model]):
     """Gives dimensions one name that have one size in every sample, where the model does not run when they differ.
 
-    It is executed on inputs of two samples of different sizes. Where it runs, or the joined dimensions contradict its
-    operators, they stay as they are.
+    One that is a sum of others in every sample is called so, ``past + 1``. The model is executed on inputs of two
+    samples of different sizes. Where it runs, or the joined dimensions contradict its operators, they stay as they are.
 
     Args:
         alike: The dimensions, by :func:`edgekit.graph.joined_names.alike_by_samples`.
@@ -52,7 +52,7 @@ class JoinDimensions(Stage[Model]):
             raise self.broken(f"input {changed!r} is another")
 
     def _joined(self, model: Model, alike: Alike) -> list[OwnName]:
-        """The names that the two dimensions get; none where the model runs on different sizes."""
+        """The names that the dimension gets where it stands; none where the model runs on different sizes."""
         one, other = (self._feeds(model, place) for place in alike.apart)
         reference = Reference(model)
         reference.run(one)
@@ -60,12 +60,13 @@ class JoinDimensions(Stage[Model]):
         try:
             reference.run({name: other[name] if name in moved else array for name, array in one.items()})
         except NotRunnableError:
-            name, axis = alike.first_place
-            why = (
-                f"in every sample it has the size of dimension {axis} of input {name!r}, and the model does not run "
-                "where they differ"
-            )
-            return [OwnName(name, axis, alike.other, alike.first, why) for name, axis in alike.places]
+            if alike.first_place is None:
+                has = "the sum of these sizes"
+            else:
+                name, axis = alike.first_place
+                has = f"the size of dimension {axis} of input {name!r}"
+            why = f"in every sample it has {has}, and the model does not run where they differ"
+            return [OwnName(name, axis, alike.other, alike.size, why) for name, axis in alike.places]
         return []
 
     def _feeds(self, model: Model, place: int) -> Mapping[str, np.ndarray]:

@@ -69,7 +69,7 @@ def build_program(
     placeholders = {
         mapping.native_name: states.state_placeholder(mapping)
         if mapping.name in interface.states
-        else signature.placeholder(mapping, symbols)
+        else signature.placeholder(mapping, dimensions, symbols)
         for mapping in mappings
     }
     inputs = [mapping for mapping in mappings if mapping.name not in interface.states]

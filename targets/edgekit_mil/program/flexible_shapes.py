@@ -6,9 +6,10 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgekit.dimensions import OpenDims, Sizes
+from edgekit.dimensions import OpenDims, defaults
 from edgekit.errors import InputError
 from edgekit_mil.core.mil import ct, get_new_symbol
+from edgekit_mil.program.open_sizes import OpenSize, open_sizes
 
 MOST_SHAPES = 128
 """Core ML enumerates no more shapes of an input than these."""
@@ -22,10 +23,13 @@ def symbols_of(dimensions: OpenDims) -> dict[str, Any]:
 def coreml_shape(shape: Sequence[int | str], dimensions: OpenDims, subject: object) -> Any:
     """A shape with open dimensions as coremltools declares it.
 
+    A size that follows from open ones is a range of its own: Core ML knows no other.
+
     Raises:
         edgekit.errors.InputError: Ranges and lists in one shape, or too many shapes to list.
     """
-    names = [size for size in shape if isinstance(size, str)]
+    open_ones = open_sizes(shape, dimensions)
+    names = [name for name in dimensions if any(name in size.factors for size in open_ones.values())]
     if not names:
         return tuple(shape)
     listed = [name for name in names if not isinstance(dimensions[name], range)]
@@ -37,11 +41,11 @@ def coreml_shape(shape: Sequence[int | str], dimensions: OpenDims, subject: obje
             hint="give a range for all of them, or a list for all of them",
         )
     if not listed:
-        return tuple(size if isinstance(size, int) else ranged(dimensions[size]) for size in shape)
+        return tuple(size if isinstance(size, int) else _ranged(open_ones[size], dimensions) for size in shape)
     shapes = []
-    for sizes in itertools.product(*(dimensions[name] for name in dimensions if name in names)):
-        chosen = dict(zip((name for name in dimensions if name in names), sizes, strict=True))
-        shapes.append([size if isinstance(size, int) else chosen[size] for size in shape])
+    for sizes in itertools.product(*(dimensions[name] for name in names)):
+        chosen = dict(zip(names, sizes, strict=True))
+        shapes.append([size if isinstance(size, int) else open_ones[size].at(chosen) for size in shape])
     if len(shapes) > MOST_SHAPES:
         raise InputError(
             "too many shapes",
@@ -71,7 +75,12 @@ def require_enumerable(
         edgekit.errors.InputError: The inputs cannot be enumerated together.
     """
     listed = {
-        name: {size for size in shape if isinstance(size, str) and not isinstance(dimensions[size], range)}
+        name: {
+            dim
+            for size in open_sizes(shape, dimensions).values()
+            for dim in size.factors
+            if not isinstance(dimensions[dim], range)
+        }
         for name, shape in shapes.items()
     }
     several = {name: dims for name, dims in listed.items() if dims}
@@ -91,9 +100,9 @@ def require_enumerable(
         )
 
 
-def ranged(sizes: Sizes) -> Any:
-    """A range of sizes."""
-    return ct.RangeDim(lower_bound=min(sizes), upper_bound=max(sizes), default=sizes[0])
+def _ranged(size: OpenSize, dimensions: OpenDims) -> Any:
+    least, greatest = size.bounds(dimensions)
+    return ct.RangeDim(lower_bound=least, upper_bound=greatest, default=size.at(defaults(dimensions)))
 
 
 def checked(dimensions: OpenDims) -> OpenDims:

@@ -18,9 +18,10 @@ from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError, OpGap, UnsupportedOpsError
 from edgekit.model import dtype_name
 from edgekit.target import Feature
-from edgekit_mil.core.mil import Var, ct, mb, types
+from edgekit_mil.core.mil import Symbol, Var, ct, get_new_symbol, mb, types
 from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, carrier_name, computed, constant
 from edgekit_mil.program.flexible_shapes import coreml_shape, require_enumerable
+from edgekit_mil.program.open_sizes import OpenSize, open_sizes
 from edgekit_mil.support.high_ranks import of_shape
 from edgekit_mil.support.movement import empty
 from edgekit_mil.walk.nodes import mil_name
@@ -100,7 +101,7 @@ def native_shape(shape: Sequence[int | str]) -> tuple[int | str, ...]:
 
 
 def sizes_of(value: ir.Value, subject: object, dimensions: OpenDims) -> tuple[int | str, ...]:
-    """An input's sizes, names for open dimensions.
+    """An input's sizes; for those that are open, or follow from open ones, what the file calls them.
 
     Raises:
         edgekit.errors.InputError: A size is neither a number nor open.
@@ -112,7 +113,7 @@ def sizes_of(value: ir.Value, subject: object, dimensions: OpenDims) -> tuple[in
             hint=f"give it with --shape {value.name}=…",
         )
     dims = [dim if isinstance(dim, int) else dim.value for dim in value.shape]
-    dynamic = [dim for dim in dims if not isinstance(dim, int) and dim not in dimensions]
+    dynamic = [dim for dim in dims if not isinstance(dim, int) and OpenSize.parse(dim, dimensions) is None]
     if dynamic:
         named = next((dim for dim in dynamic if dim), None)
         sizes = ",".join(str(dim) if isinstance(dim, int) else "SIZE" for dim in dims)
@@ -127,11 +128,16 @@ def sizes_of(value: ir.Value, subject: object, dimensions: OpenDims) -> tuple[in
     return tuple(dim for dim in dims if dim is not None)
 
 
-def placeholder(mapping: Feature, symbols: Mapping[str, Any]) -> object:
-    """The program's input for a mapping, its open dimensions as symbols."""
+def placeholder(mapping: Feature, dimensions: OpenDims, symbols: Mapping[str, Any]) -> Any:
+    """The program's input for a mapping, its open dimensions as symbols, or as sums of them."""
     mil_types = {"float32": types.fp32, "float16": types.fp16, "int32": types.int32}
-    shape = tuple(symbols[size] if isinstance(size, str) else size for size in mapping.native_shape)
-    return mb.placeholder(shape=shape, dtype=mil_types[mapping.native_dtype])
+    open_ones = {dim: size.at(symbols) for dim, size in open_sizes(mapping.native_shape, dimensions).items()}
+    shape = tuple(open_ones[size] if isinstance(size, str) else size for size in mapping.native_shape)
+    plain = [size if isinstance(size, (int, Symbol)) else get_new_symbol() for size in shape]
+    made = mb.placeholder(shape=plain, dtype=mil_types[mapping.native_dtype])
+    made.sym_shape = shape  # a sum, which the builder refuses at first, is a size like others in its inference
+    made._infer_output_var()
+    return made
 
 
 def enter(var: Var, mapping: Feature, dtype: ir.DataType) -> Value:

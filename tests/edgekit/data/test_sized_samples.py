@@ -50,3 +50,11 @@ def test_smaller_sizes_are_cut_and_further_axes_repeated() -> None:
     base = Given({"x": np.arange(6).reshape(2, 3)})
     (sample,) = SizedSamples(base, [ValueSpec("x", "int64", ("H", "W"))], {"H": 1, "W": 5}, 1)
     np.testing.assert_array_equal(sample.feeds["x"], [[0, 1, 2, 0, 1]])
+
+
+def test_a_dimension_that_follows_from_others_gets_the_size_that_follows() -> None:
+    base = Given({"mask": row(1, 0, 1, 1), "past": np.arange(6).reshape(3, 2)})
+    inputs = [ValueSpec("mask", "int64", (1, "P + 1")), ValueSpec("past", "int64", ("P", 2))]
+    (sample,) = SizedSamples(base, inputs, {"P": 5}, 1)
+    np.testing.assert_array_equal(sample.feeds["mask"], [[1, 0, 1, 1, 1, 0]])
+    assert sample.feeds["past"].shape == (5, 2)

@@ -232,7 +232,8 @@ def test_a_process_in_native_code_is_killed_a_while_after_it_is_asked_to_end(tmp
     while True: pass
     """
     with running(body, tmp_path) as process:
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         child = int(process.stdout.readline())
         process.terminate()
         assert process.wait(60) == 2

@@ -51,6 +51,48 @@ def test_dimensions_are_joined_where_the_model_does_not_run_otherwise(
     assert edgekit.verify(bundle, data=data, model=model).accuracy is not None
 
 
+# What is new follows the past, and the mask is as long as both.
+MASKED = """g (float[1, 3] k, float[p, 3] past, float[t, 3] mask) => (float[t, 3] y) {
+    both = Concat <axis = 0> (past, k)
+    y = Mul(both, mask)
+}"""
+# The mask says nothing but how much of it is set: it may have any length.
+COUNTED = """g (float[1, 3] k, float[p, 3] past, float[t, 3] mask) => (float[r, 3] y) {
+    both = Concat <axis = 0> (past, k)
+    some = ReduceMean <keepdims = 1> (mask)
+    y = Mul(both, some)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("graph", "shape", "dimensions"),
+    [(MASKED, ("p + 1", 3), {"p": range(2, 8)}), (COUNTED, ("t", 3), {"p": range(2, 8), "t": range(3, 9)})],
+)
+def test_a_dimension_is_a_sum_where_the_model_does_not_run_otherwise(
+    tmp_path: Path, onnx_file: OnnxFile, graph: str, shape: tuple[str, int], dimensions: dict[str, range]
+) -> None:
+    (tmp_path / "data").mkdir()
+    for number, past in enumerate((2, 7, 4)):
+        rng = np.random.default_rng(number)
+        sizes = {"k": 1, "past": past, "mask": past + 1}
+        arrays = {name: rng.standard_normal((size, 3)).astype(np.float32) for name, size in sizes.items()}
+        np.savez(tmp_path / "data" / f"{number}.npz", **arrays)
+    model = onnx_file(graph)
+    bundle = edgekit.package(model, "ios18", tmp_path / "out", data=tmp_path / "data", quantize="none")
+    assert bundle.open_dims == dimensions
+    assert [feature.shape for feature in bundle.inputs] == [(1, 3), ("p", 3), shape]
+    warnings = stage_record(bundle.manifest, "join dimensions")["warnings"]
+    assert warnings == (
+        [
+            "dimension 0 of input 'mask' is called 'p + 1', in the file 't': in every sample it has the sum of these "
+            "sizes, and the model does not run where they differ"
+        ]
+        if graph == MASKED
+        else []
+    )
+    assert edgekit.verify(bundle, data=tmp_path / "data", model=model).accuracy is not None
+
+
 def test_a_device_that_takes_any_size_is_not_asked(tmp_path: Path, onnx_file: OnnxFile) -> None:
     model, data = onnx_file(TOGETHER), drawn(tmp_path / "data", 4, 9, 6)
     bundle = edgekit.package(model, "onnxruntime", tmp_path / "out", data=data, quantize="none")
@@ -65,8 +107,8 @@ def test_the_inputs_differ_in_nothing_else_where_it_is_tried() -> None:
     inputs = [spec("ids", "b1", "s1"), spec("mask", "b2", "s2")]
     shapes = [{"ids": size, "mask": size} for size in [(1, 5), (2, 7), (2, 5), (1, 7)]]
     batch, steps = alike_by_samples(inputs, shapes)
-    assert (batch.first, batch.other, batch.places, batch.apart) == ("b1", "b2", (("mask", 0),), (0, 2))
-    assert (steps.first, steps.other, steps.places, steps.apart) == ("s1", "s2", (("mask", 1),), (0, 3))
+    assert (batch.size, batch.other, batch.places, batch.apart) == ("b1", "b2", (("mask", 0),), (0, 2))
+    assert (steps.size, steps.other, steps.places, steps.apart) == ("s1", "s2", (("mask", 1),), (0, 3))
     assert alike_by_samples(inputs, shapes, ShapeRequest({"s2": 5})) == [batch]
 
 
@@ -74,10 +116,22 @@ def test_a_name_that_both_inputs_have_has_one_size_where_it_is_tried() -> None:
     inputs = [spec("x", "n", "p"), spec("z", "n", "q")]
     shapes = [{"x": size, "z": size} for size in [(2, 5), (3, 7), (3, 5)]]
     (alike,) = alike_by_samples(inputs, shapes)
-    assert (alike.first, alike.other, alike.apart) == ("p", "q", (1, 2))
+    assert (alike.size, alike.other, alike.apart) == ("p", "q", (1, 2))
     assert alike_by_samples(inputs, shapes[:2]) == []
 
 
 def test_two_dimensions_of_one_input_stay_two() -> None:
     inputs = [spec("image", 1, "h", "w")]
     assert alike_by_samples(inputs, [{"image": (1, size, size)} for size in (4, 6)]) == []
+
+
+def test_a_sum_of_two_dimensions_is_one_where_they_vary() -> None:
+    inputs = [spec("ids", 1, "new"), spec("mask", 1, "total"), spec("past", "old", 8)]
+    shapes = [
+        {"ids": (1, new), "mask": (1, new + old), "past": (old, 8)} for new, old in [(1, 4), (2, 4), (3, 9), (1, 5)]
+    ]
+    (alike,) = alike_by_samples(inputs, shapes)
+    assert (alike.size, alike.other, alike.places) == ("new + old", "total", (("mask", 1),))
+    assert alike.apart == (0, 1)
+    shapes[3]["mask"] = (1, 7)
+    assert alike_by_samples(inputs, shapes) == []
