@@ -7,7 +7,7 @@ is measured and what a device is prepared for.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,6 +107,18 @@ def as_record(sizes: Sizes) -> dict[str, Any]:
 def from_record(record: Mapping[str, Any]) -> Sizes:
     """The sizes that a manifest holds."""
     return tuple(record["sizes"]) if "sizes" in record else range(record["least"], record["greatest"] + 1)
+
+
+def shape_text(shape: Sequence[object] | None) -> str:
+    """A shape as people write it: ``1×3×?``, a question mark for a dimension without a size or a name."""
+    if shape is None:
+        return "unknown rank"
+    return "×".join(map(_dimension_text, shape)) or "scalar"
+
+
+def _dimension_text(dim: object) -> str:
+    text = "?" if dim is None else str(dim)
+    return f"({text})" if " " in text else text
 
 
 def defaults(dims: OpenDims) -> dict[str, int]:

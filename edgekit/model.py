@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.declared_outputs import DeclaredOutputs
+from edgekit.dimensions import shape_text
 from edgekit.draws import Draw
 from edgekit.vocabularies import Vocabulary
 
@@ -60,8 +61,7 @@ class ValueSpec:
         )
 
     def __str__(self) -> str:
-        dims = "unknown rank" if self.shape is None else "×".join("?" if d is None else str(d) for d in self.shape)
-        return f"{self.name}: {self.dtype} {dims or 'scalar'}"
+        return f"{self.name}: {self.dtype} {shape_text(self.shape)}"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgekit.cli._bundle_view import show_table
+from edgekit.dimensions import shape_text
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
@@ -14,14 +15,8 @@ if TYPE_CHECKING:
 def render_features(record: Mapping[str, Any], out: RichConsole) -> None:
     """Prints the ``inputs`` and ``outputs`` of a record, each a name, a dtype and a shape."""
     rows = [
-        (kind, spec["name"], spec["dtype"], _shape_text(spec["shape"]))
+        (kind, spec["name"], spec["dtype"], shape_text(spec["shape"]))
         for kind in ("input", "output")
         for spec in record[f"{kind}s"]
     ]
     show_table(("", "name", "type", "shape"), rows, out)
-
-
-def _shape_text(shape: list[int | str | None] | None) -> str:
-    if shape is None:
-        return "unknown rank"
-    return "×".join("?" if dim is None else str(dim) for dim in shape) or "scalar"

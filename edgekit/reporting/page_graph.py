@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edgekit.dimensions import shape_text
 from edgekit.reporting import operator_families as families
 from edgekit.reporting.blocks import Part, blocks, layers, part_edges
 from edgekit.reporting.layer_errors import carried_errors
 from edgekit.reporting.layout import COLUMN, ROW, Edge, layered_layout
 from edgekit.reporting.precision import node_precisions
 from edgekit.reporting.summary import Manifest, bytes_text, decibel_text, duration_text, stage_record
-from edgekit.reporting.tables import shape_text
 
 GraphRecord = Mapping[str, Any]
 Node = Mapping[str, Any]
@@ -257,7 +257,7 @@ def _border(kind: str, value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(value: Mapping[str, Any]) -> list[str]:
-    shape = "unknown rank" if value["shape"] is None else shape_text(value["shape"])
+    shape = shape_text(value["shape"])
     size = f", {bytes_text(value['bytes'])}" if "bytes" in value else ""
     return [value["name"], f"{value['dtype']} {shape}{size}"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from edgekit.dimensions import shape_text
 from edgekit.reporting.summary import Manifest, bytes_text, decibel_text
 from edgekit.trade_off import loss_text
 
@@ -62,11 +63,6 @@ def file_rows(manifest: Manifest) -> Iterator[tuple[str, str, str]]:
     """A row a file: path, size, SHA-256."""
     for file in manifest["files"]:
         yield file["path"], bytes_text(file["bytes"]), file["sha256"]
-
-
-def shape_text(shape: Sequence[object]) -> str:
-    """A shape as people write it; a dynamic dimension without a name is a question mark."""
-    return "×".join("?" if dim is None else str(dim) for dim in shape) or "scalar"
 
 
 def _optional(value: Any, render: Callable[[Any], str]) -> str:

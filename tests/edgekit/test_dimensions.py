@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgekit.dimensions import Sizes, as_record, from_record, parse_sizes, trials, written
+from edgekit.dimensions import Sizes, as_record, from_record, parse_sizes, shape_text, trials, written
 from edgekit.errors import InputError
 
 
@@ -64,3 +64,8 @@ def test_all_that_is_listed_is_tried_each_with_each() -> None:
 
 def test_nothing_open_is_one_trial() -> None:
     assert trials({}) == [{}]
+
+
+def test_a_shape_in_words_keeps_sums_together() -> None:
+    assert shape_text((1, "past + new", None)) == "1×(past + new)×?"
+    assert (shape_text(()), shape_text(None)) == ("scalar", "unknown rank")
