@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -45,7 +45,10 @@ class TreeEnsembleRegressor(Rewrite):
         if function in ("MIN", "MAX") and len(weights.leaves) != np.count_nonzero(trees.is_leaf) * weights.targets:
             raise InapplicableError(f"it takes the {function} of leaves that have no weight for some targets")
         base = floats(node, "base_values")
-        _require_all(trees, weights, weights.targets if base.size else 1)
+        if base.size and weights.targets > 1:
+            weighted = np.isin(np.arange(weights.targets), weights.ids)
+            base = np.where(weighted, base, 0)  # ONNX Runtime adds no base value where nothing is added
+            _require_all(trees, weights, np.flatnonzero(weighted))
         scores = with_base(build, _aggregated(build, trees, x, weights, function), base)
         return [transformed(build, scores, node.attributes.get_string("post_transform", "NONE"))]
 
@@ -69,7 +72,7 @@ class TreeEnsembleClassifier(Rewrite):
         x, trees, weights = _parsed(node, build, "class", len(labels))
         one_sided = len(labels) == 2 and len(np.unique(weights.ids)) == 1
         base = floats(node, "base_values")
-        _require_all(trees, weights, 1 if one_sided else len(labels))
+        _require_all(trees, weights, range(len(labels) if len(labels) > 1 and not one_sided else 0))
         if one_sided and base.size == 2:
             base = base[1:]
         if one_sided:
@@ -173,12 +176,12 @@ def _ints(node: ir.Node, name: str) -> np.ndarray:
     return np.asarray(node.attributes.get_ints(name, ()), np.int64)
 
 
-def _require_all(trees: Trees, weights: Weights, targets: int) -> None:
+def _require_all(trees: Trees, weights: Weights, targets: Iterable[int]) -> None:
     """Raises where a sample may reach no weight for a target: ONNX Runtime then leaves out the base value and more.
 
     There is one for certain where all leaves of some tree have one.
     """
-    for target in range(targets if targets > 1 else 0):
+    for target in targets:
         is_weighted = np.zeros(len(trees.features), np.bool_)
         is_weighted[weights.leaves[weights.ids == target]] = True
         owners, leaves = trees.leaves

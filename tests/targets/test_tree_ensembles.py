@@ -93,6 +93,33 @@ def test_gradient_boosting(tmp_path: Path, target: Any, precision: str, threshol
         np.testing.assert_array_equal(found[name], values)
 
 
+@pytest.mark.parametrize("target", [edgekit_openvino, edgekit_coreml])
+def test_a_target_that_no_leaf_has_a_weight_for(
+    tmp_path: Path, target: Any, thresholds: np.ndarray, x: np.ndarray
+) -> None:
+    """ONNX Runtime leaves its base value out; onnxmltools gives all trees of a model of two targets to the first."""
+    leaves = list(range(INNER, NODES))
+    attributes: dict[str, Any] = nodes_of(0, thresholds) | {
+        "n_targets": 2,
+        "base_values": [670.5, 5.25],
+        "target_treeids": [0] * len(leaves),
+        "target_nodeids": leaves,
+        "target_ids": [0] * len(leaves),
+        "target_weights": [float(leaf) for leaf in leaves],
+    }
+    graph = helper.make_graph(
+        [helper.make_node("TreeEnsembleRegressor", ["x"], ["y"], "trees", domain=ML, **attributes)],
+        "two targets",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [ROWS, FEATURES])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [ROWS, 2])],
+    )
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid(ML, 3)]
+    proto = helper.make_model(graph, opset_imports=imports, ir_version=9)
+    found = target.load(target.convert(proto, tmp_path / "model", precision="float32")).run({"x": x})["y"]
+    np.testing.assert_array_equal(found, expected(proto, x)["y"])
+    assert not found[:, 1].any()
+
+
 def test_a_sum_of_single_trees(tmp_path: Path, thresholds: np.ndarray, x: np.ndarray) -> None:
     """A device that lacks trees gets them together: some twenty nodes in place of twenty for each."""
     made = []
