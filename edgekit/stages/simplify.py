@@ -29,6 +29,7 @@ from edgekit.graph.loop_invariants import capture_constant_states
 from edgekit.graph.loop_lstms import recognize_lstms
 from edgekit.graph.loop_turns import count_turns
 from edgekit.graph.picked_columns import reduce_columns_at_once
+from edgekit.graph.repeated_rows import repeat_rows_at_once
 from edgekit.graph.scans import compute_turns_at_once
 from edgekit.graph.shapes import fold_constants, infer_shapes
 from edgekit.graph.size_arithmetic import widen_sizes
@@ -186,6 +187,7 @@ _PASSES: dict[str, Rewrite] = {
     "compute sizes in 64 bits": widen_sizes,
     "compute once what follows from a tree's leaf": tabulate_trees,
     "capture what loops carry along unchanged": capture_constant_states,
+    "repeat rows at once": repeat_rows_at_once,
     "count the turns of loops": _with_shapes_known(count_turns),
     "recognize LSTMs in loops": _with_shapes_known(recognize_lstms),
     "compute the turns of scans at once": compute_turns_at_once,
