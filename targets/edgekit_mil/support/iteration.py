@@ -205,9 +205,19 @@ def last_or_first(last: Value, first: Value, turn_count: Var) -> Value:
 
 def opaque(var: Var) -> Var:
     """A copy of which the builder believes nothing: it would take a constant first value for every turn's."""
-    copied = mb.identity(x=var)
+    copied = mb.identity(x=plain(var))
     copied._sym_val = None
     return copied
+
+
+def plain(var: Var) -> Var:
+    """A value; a scalar as the builder has it from most operations, not as the tensor without axes that some give.
+
+    Loops and branches take the two for different types.
+    """
+    if var.rank or not types.is_tensor(var.sym_type):
+        return var
+    return mb.squeeze(x=mb.expand_dims(x=var, axes=[0]), axes=[0])
 
 
 def scalar(value: Value) -> Var:
@@ -242,7 +252,7 @@ def fits(one: Value, other: Value) -> bool:
 
 def alike(value: Value, model: Value) -> Var:
     """A value in the shape of another that it fits."""
-    return value.var if value.shape == model.shape else reshaped(value, model.static_shape)
+    return plain(value.var if value.shape == model.shape else reshaped(value, model.static_shape))
 
 
 def scan_buffers(repetition: Repetition, outputs: Sequence[Value], states: Sequence[Value]) -> list[Var]:

@@ -76,6 +76,27 @@ def test_a_list_that_a_slimmer_took_for_empty_is_the_last_token(tmp_path):
     assert_agrees(GREEDY.replace("LIST", "token"), STARTS, tmp_path, counted=True)
 
 
+BACK = """<ir_version: 8, opset_import: ["": 16]>
+g (int64[5] next, float[5] scores, int64 n) => (int64 k, int64 other) <int64 limit = {2}> {
+    best = ArgMax <axis = 0, keepdims = 0> (scores)
+    k = Loop <body = b (int64 turn, bool go, int64 at) => (bool on, int64 found) {
+            found = Gather (next, at)
+            on = Identity (go)
+        }> (n, , best)
+    early = Less (n, limit)
+    other = If (early) <
+        then_branch = t () => (int64 a) { a = ArgMax <axis = 0, keepdims = 0> (scores) },
+        else_branch = e () => (int64 c) { c = Gather (next, k) }>
+}"""
+
+
+def test_a_place_that_a_loop_follows_back_begins_at_the_greatest_score(tmp_path):
+    """The builder has two types for a scalar, one of which ArgMax gives alone."""
+    scores = np.array([0, 1, 4, 3, 2], np.float32)
+    every = [{"next": np.array([3, 0, 4, 1, 2]), "scores": scores, "n": n} for n in (0, 1, 3)]
+    assert_agrees(BACK, every, tmp_path)
+
+
 def test_a_loop_without_any_limit_is_refused(tmp_path):
     text = GREEDY.replace("LIST", "out, token").replace("a = Less (i2, most)", "a = Identity (open)")
     with pytest.raises(UnsupportedOpsError, match="collects outputs of a number of turns that is not known"):
