@@ -106,13 +106,16 @@ def _checked_headers(
         require_class_number(*headers[LABEL_ARRAY], file)
     wanted = {spec.name for spec in inputs}
     further = {name for name in headers if name == LABEL_ARRAY or name.startswith(OUTPUT_PREFIX)}
-    if not wanted <= headers.keys() or headers.keys() - wanted - further - set(left_out):
+    strange = sorted(headers.keys() - wanted - further - set(left_out))
+    if not wanted <= headers.keys() or strange:
+        named = "numpy.savez(FILE, **{INPUT: array, …}) names them"
+        others = f"leave out {', '.join(strange)}: what the file has a value for, an initializer, is no input"
         raise InputError(
             "the sample's arrays are not named as the model's inputs",
             subject=file,
             expected=", ".join(spec.name for spec in inputs),
             found=", ".join(headers) or "no array",
-            hint="numpy.savez(FILE, **{INPUT: array, …}) names them",
+            hint=others if wanted <= headers.keys() else named,
         )
     for spec in inputs:
         shape, dtype = headers[spec.name]

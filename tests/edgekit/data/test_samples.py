@@ -103,6 +103,16 @@ def test_wrong_names(tmp_path: Path) -> None:
     )
 
 
+def test_an_array_that_is_no_input(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros((1, 3), np.float32), temperature=np.float32(1))
+    assert message(tmp_path) == (
+        "a.npz: the sample's arrays are not named as the model's inputs\n"
+        "expected: x\n"
+        "found: x, temperature\n"
+        "hint: leave out temperature: what the file has a value for, an initializer, is no input"
+    )
+
+
 def test_a_wrong_shape_is_found_in_the_last_file_before_any_is_read(tmp_path: Path) -> None:
     save(tmp_path, 1, 2)
     np.savez(tmp_path / "z.npz", x=np.zeros((1, 4), np.float32))
