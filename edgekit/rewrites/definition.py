@@ -11,6 +11,8 @@ import onnx_ir as ir
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError, Rewrite
 
+_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+
 
 class Definition(Rewrite):
     """The function body that an operator's schema has, for the types of the node's inputs where it hangs on them."""
@@ -39,6 +41,8 @@ class Definition(Rewrite):
         for name, known in schema.attributes.items():
             if name not in attributes and known.default_value.name:
                 attributes[name] = ir.serde.deserialize_attribute(known.default_value)
+        if any(attribute.type in _GRAPHS for attribute in attributes.values()):
+            raise InapplicableError("a definition cannot read what a graph of the node reads from outside")
         body = _body(schema, _twin(node, attributes), build.opset)
         made = {name for inner in body.node for name in inner.output} | set(body.input)
         kept = [number for number, name in enumerate(body.output) if name in made and number < len(node.outputs)]

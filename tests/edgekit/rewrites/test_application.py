@@ -9,6 +9,7 @@ import pytest
 
 from edgekit.graph.building import NodeBuilder
 from edgekit.model import Model, node_name
+from edgekit.registry import installed_rewrites
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.application import Rewritten, rewritten
 from edgekit.rewrites.proof import Proof
@@ -93,3 +94,18 @@ def test_nodes_that_a_rewrite_does_not_fit_are_set_aside_without_a_proof(rewrite
     assert sorted(each.node for each in result.applied) == sorted(set(NAMES) - set(INAPPLICABLE))
     assert result.dropped == dict.fromkeys(INAPPLICABLE, "the rewrite 'softsign as division' was dropped: not here")
     assert proofs == [(16, 3)]
+
+
+def test_an_operator_with_a_graph_of_its_own_has_no_definition_that_could_be_called(model_of) -> None:
+    """What the graph reads from outside is unknown in a function."""
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[4, 3] x) => (float[a, 3] y) <float[3] w = {1, 2, 3}> {
+        rows = SplitToSequence (x)
+        products = SequenceMap <body = each (float[1, 3] row) => (float[1, 3] z) { z = Mul (row, w) }> (rows)
+        y = ConcatFromSequence <axis = 0> (products)
+    }""")
+    model = model_of(proto)
+    (name,) = (node_name(node) for node in model.graph if node.op_type == "SequenceMap")
+    result = rewritten(model, lambda _: {name}, installed_rewrites())
+    assert not result.applied
+    assert result.dropped[name].endswith("a definition cannot read what a graph of the node reads from outside")
