@@ -9,6 +9,7 @@ from edgekit.rewrite import Rewrite, RewriteSet
 from edgekit.rewrites import (
     arithmetic,
     control_flow,
+    cropping,
     custom_exports,
     distances,
     fourier,
@@ -79,6 +80,7 @@ class StandardRewrites(RewriteSet):
             movement.ConvolvedColumns(),
             movement.ScatteredTensor(),
             resizing.TabledResize(),
+            cropping.GatheredCrop(),
             sampling.GatheredGrid(),
             sampling.GatheredRegions(),
             fourier.WholeTransform(),
