@@ -77,7 +77,8 @@ class _Comparison:
 def count_turns(model: ir.Model) -> bool:
     """Gives loops that count the trip count that their condition amounts to, in place.
 
-    A part of the condition that asks something else stays; the trip count is then an upper limit.
+    A part of the condition that asks something else stays; the trip count is then an upper limit. So is one that
+    compares integers as floats which have not all of them.
 
     Returns:
         Whether anything changed. Folding constants may make more limits known then.
@@ -116,12 +117,17 @@ class _Conditioned:
     def count(self) -> bool:
         """Changes the loop, and says whether there was anything to change."""
         loop, before, entry = self._loop, self._loop.inputs[0], self._loop.inputs[1]
-        bounds = [self._bound(part) for part in self.parts]
+        comparisons = [_comparison(part) for part in self.parts]
+        bounds = [self._bound(comparison) for comparison in comparisons]
+        pairs = zip(comparisons, bounds, strict=True)
+        looser = [self._bound(self._unrounded(comparison)) for comparison, bound in pairs if bound is None]
         known = [bound for bound in bounds if bound is not None]
-        if _is_false(entry) or not (known or _is_foldable(before)):
+        at_most = [bound for bound in looser if bound is not None]
+        if _is_false(entry) or not (known or at_most or _is_foldable(before)):
             return False
         if entry is not None and (entered := _with_entry(entry, known)) is not None:
             known, entry = entered, None
+        known += at_most
         if before is not None:
             known += _of_count(before)
         least = [bound for place, bound in enumerate(known) if not _is_covered(bound, known, place)]
@@ -144,9 +150,8 @@ class _Conditioned:
         constant = self._values.constant(part)
         return constant is not None and bool(constant.reshape(-1)[0])
 
-    def _bound(self, part: ir.Value) -> _Bound | None:
-        """How many turns a part of the condition allows; None where that is not known."""
-        comparison = _comparison(part)
+    def _bound(self, comparison: _Comparison | None) -> _Bound | None:
+        """How many turns a comparison allows; None where that is not known."""
         if comparison is None:
             return None
         counter = self._values.counter(comparison.tested)
@@ -167,6 +172,15 @@ class _Conditioned:
         if exact_to < (LARGEST_LIMIT if size_of(limit) is None else LARGEST_SIZE):
             return None
         return _Bound(limit, step - first + comparison.equal, step, least=1)
+
+    def _unrounded(self, comparison: _Comparison | None) -> _Comparison | None:
+        """The comparison of the integers that both sides are rounded from: where the numbers are less, these are."""
+        if comparison is None or comparison.equal:
+            return None
+        tested, limit = (_rounded(self._values.outside(each) or each) for each in (comparison.tested, comparison.limit))
+        if tested is None or limit is None or tested[1] != limit[1]:
+            return None
+        return replace(comparison, tested=tested[0], limit=limit[0])
 
     def _limit(self, value: ir.Value) -> tuple[ir.Value | None, int]:
         """What a value is outside of the loop, without casts, and up to which number that is exact."""
@@ -268,6 +282,15 @@ def _comparison(value: ir.Value) -> _Comparison | None:
     one, other = node.inputs
     sign, equal = _COMPARISONS[_NEGATED[node.op_type] if negated else node.op_type]
     return None if one is None or other is None else _Comparison(one, other, sign, equal)
+
+
+def _rounded(value: ir.Value) -> tuple[ir.Value, ir.DataType] | None:
+    """The integer that a value is, cast to a type of floats, and that type."""
+    node = source(value).producer()
+    if node is None or (node.op_type, node.domain) != ("Cast", "") or node.inputs[0] is None:
+        return None
+    dtype = ir.DataType(node.attributes["to"].as_int())
+    return (node.inputs[0], dtype) if node.inputs[0].dtype in INTEGERS and dtype.is_floating_point() else None
 
 
 def _first_beyond(limit: ir.Value, comparison: _Comparison) -> int | None:

@@ -82,7 +82,11 @@ class UnrolledLoop(Rewrite):
         goes_on, step = condition is None or bool(condition), 0
         while goes_on and (trips is None or step < trips):
             _require_short(step + 1, body)
-            results = writer.step([build.constant(np.array(step, np.int64)), build.constant(np.array(True)), *states])
+            told = [np.array(step, np.int64), np.array(True)]
+            counted = [
+                build.constant(_as_declared(array, entry)) for array, entry in zip(told, body.inputs, strict=False)
+            ]
+            results = writer.step([*counted, *states])
             known = writer.number(results[0])
             if known is None:
                 raise InapplicableError("whether it goes on is computed from what it is fed")
@@ -93,6 +97,11 @@ class UnrolledLoop(Rewrite):
         if not step:
             raise InapplicableError("it takes no step")
         return [*states, *(_stacked(build, column, 0) for column in collected)]
+
+
+def _as_declared(scalar: np.ndarray, entry: ir.Value) -> np.ndarray:
+    """The number of a turn, or its condition, as the body takes it: some exporters have a vector of one element."""
+    return scalar.reshape(1) if entry.shape is not None and entry.shape.rank() == 1 else scalar
 
 
 class ExplicitStates(Rewrite):

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from edgekit_mil.core.mil import Var, mb, types
 from edgekit_mil.core.values import INT32_RANGE, TensorList, Unsupported, Value, computed, constant
 from edgekit_mil.support.movement import reshaped
-from edgekit_mil.support.runtime_shapes import is_number, size_of, vector
+from edgekit_mil.support.runtime_shapes import is_number, of_sizes, size_of, vector
 
 MOST_UNROLLED_NODES = 4096
 """So many ONNX nodes a loop may become when it is unrolled: turns times nodes of the body."""
@@ -124,7 +124,7 @@ def looped(repetition: Repetition) -> list[Value]:
     if any(isinstance(state, TensorList) for state in repetition.initial):
         raise Unsupported("a sequence in a loop whose number of turns is not known")
     zero = opaque(mb.const(val=np.int32(0)))
-    states = [computed(opaque(state.var), state.dtype) for state in repetition.initial]
+    states = [computed(entering(state.var), state.dtype) for state in repetition.initial]
     first = opaque(scalar(repetition.condition))
     # One turn outside of the loop, which nobody uses, tells types and shapes.
     trial = repetition.step(computed(zero, ir.DataType.INT64), computed(first, ir.DataType.BOOL), states)
@@ -208,6 +208,25 @@ def opaque(var: Var) -> Var:
     copied = mb.identity(x=plain(var))
     copied._sym_val = None
     return copied
+
+
+def entering(var: Var) -> Var:
+    """An opaque copy of a state before the first turn, with the sizes that a number was repeated to to make it."""
+    sizes = _repeated_to(var)
+    return opaque(var) if sizes is None else of_sizes(opaque(var), sizes)
+
+
+def _repeated_to(var: Var) -> list[Any] | None:
+    """The sizes of a tensor that has one number throughout; None for others, and where they are not known."""
+    operation = var.op
+    if operation is None or operation.op_type != "tile" or any(size != 1 for size in operation.inputs["x"].shape):
+        return None
+    counts = operation.inputs["reps"]
+    choice = counts.op
+    if choice is not None and choice.op_type == "select":  # between these and what is repeated already
+        taken = choice.inputs["cond"].val
+        counts = choice.inputs["a"] if taken is not None and bool(np.all(taken)) else counts
+    return None if counts.sym_val is None else list(counts.sym_val)
 
 
 def plain(var: Var) -> Var:

@@ -221,11 +221,59 @@ def test_a_limit_that_is_fed_counts_where_its_type_holds_it() -> None:
         assert len(wanted[1]) == turns
         for got, want in zip(computed(ir.to_proto(model), feeds), wanted, strict=True):
             np.testing.assert_array_equal(got, want)
-    in_floats = text.replace("LessOrEqual (j, limit)", "Less (f, f_limit)").replace(
-        "row = Neg (n)", "row = Neg (n)  f = Cast <to = 1> (j)  f_limit = Cast <to = 1> (limit)"
-    )
-    model = ir.from_proto(onnx.shape_inference.infer_shapes(onnx.parser.parse_model(in_floats)))
+
+
+IN_FLOATS = """<ir_version: 9, opset_import: ["": 17]>
+g (int32 limit, float[1] x) => (float[1] last, float[M, 1] rows)
+    <int32 start = {{{start}}}, float first = {{{start}}}> {{
+    f_outer = Cast <to = {outer}> (limit)  f_entry = Cast <to = 1> (limit)  enter = Less (first, f_entry)
+    end, last, same, rows = Loop <body = b (int64 turn, bool go, int32 i, float[1] h, int32 limit_in)
+        => (bool more, int32 j, float[1] n, int32 limit_on, float[1] row) {{
+            step = Constant <value = int32 {{{step}}}> ()  j = Add (i, step)  n = Add (h, x)  row = Neg (n)
+            limit_on = Identity (limit_in)  f = Cast <to = {inner}> (j)  f_limit = Cast <to = {inner}> (limit_in)
+            more = {below}
+        }}> (, {enter}, start, x, limit)
+}}"""
+
+
+@pytest.mark.parametrize("enter", ["enter", ""])
+@pytest.mark.parametrize(
+    ("below", "step", "inner", "start", "limits"),
+    [
+        pytest.param("Less (f, f_limit)", 1, 1, 0, (-3, 0, 1, 6), id="as TensorFlow writes it"),
+        pytest.param("Greater (f_outer, f)", 3, 1, 0, (-3, 0, 1, 6, 7), id="the limit is cast outside"),
+        pytest.param(
+            "Less (f, f_limit)", 1, 1, 2**24 - 2, (2**24 - 2, 2**24, 2**24 + 1, 2**24 + 2), id="where floats are even"
+        ),
+        pytest.param("Less (f, f_limit)", 1, 10, 2046, (2040, 2047, 2049, 2050), id="half floats"),
+    ],
+)
+def test_integers_that_are_compared_as_floats_are_an_upper_limit(below, step, inner, start, limits, enter) -> None:
+    text = IN_FLOATS.format(below=below, step=step, inner=inner, outer=inner, start=start, enter=enter)
+    given = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text))
+    model = ir.from_proto(given)
+    assert count_turns(model)
     assert not count_turns(model)
+    assert not ends_by_count(loop_in(model))
+    changed = ir.to_proto(model)
+    onnx.checker.check_model(changed, full_check=True)
+    for limit in limits:
+        feeds = {"limit": np.array(limit, np.int32), "x": np.ones(1, np.float32)}
+        for got, want in zip(computed(changed, feeds), computed(given, feeds), strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    ("below", "outer"),
+    [
+        pytest.param("LessOrEqual (f, f_limit)", 1, id="equal floats of greater integers go on"),
+        pytest.param("Less (f, f_half)", 10, id="the sides are rounded in two ways"),
+    ],
+)
+def test_integers_that_floats_put_in_another_order_are_no_limit(below, outer) -> None:
+    text = IN_FLOATS.format(below=below, step=1, inner=1, outer=outer, start=0, enter="")
+    text = text.replace("f_entry = Cast", "f_half = Cast <to = 1> (f_outer)  f_entry = Cast")
+    assert not count_turns(ir.from_proto(onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text))))
 
 
 FED = """<ir_version: 9, opset_import: ["": 17]>

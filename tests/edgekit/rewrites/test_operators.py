@@ -90,6 +90,23 @@ def test_loop_whose_end_follows_from_constants(assert_rewritten):
     assert [each.rewrite for each in result.applied] == ["loop written out"]
 
 
+def test_a_loop_whose_body_takes_the_number_of_the_turn_as_a_vector(assert_rewritten):
+    value = helper.make_tensor_value_info
+    nodes = [helper.make_node("Add", ["i", "one"], ["j"]), helper.make_node("Slice", ["x", "i", "j"], ["row"])]
+    nodes.append(helper.make_node("Identity", ["go"], ["on"]))
+    body = helper.make_graph(
+        nodes,
+        "body",
+        [value("i", INT64, [1]), value("go", BOOL, [])],
+        [value("on", BOOL, []), value("row", FLOAT, [1, 3])],
+    )
+    node = helper.make_node("Loop", ["three", "yes"], ["rows"], body=body)
+    constants = {"one": np.array([1]), "three": np.array(3), "yes": np.array(True)}
+    proto = model([node], {"x": (FLOAT, [5, 3])}, {"rows": FLOAT}, constants)
+    result = assert_rewritten(proto, {"x": numbers(5, 3)}, refused=("Loop",))
+    assert [each.rewrite for each in result.applied] == ["loop written out"]
+
+
 HARD = {"activation_alpha": [0.3] * 2, "activation_beta": [0.4] * 2}
 SQUASHED = {"activation_alpha": [0.3, 0.7], "activation_beta": [0.4, 0.6]}
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.graph.loop_picks import with_picks
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
@@ -130,6 +131,7 @@ def only_branch(ctx: Context, condition: Value, branch: ir.Graph, *, when: bool)
 @lowering("Loop", versions=[1, 11, 13, 16, 19, 21, 23, 24, 25], note=LOOP_NOTE)
 def loop(ctx: Context, count: Value | None, condition: Value | None, *initial: Value, body: ir.Graph) -> list[Value]:
     """While the condition holds, but no more than ``count`` times."""
+    body = with_picks(body)
     lists = growing_lists(body, initial)
     if any(each.axis is not None for each in lists):
         lists = [each for each in lists if each.axis is not None]
@@ -137,7 +139,8 @@ def loop(ctx: Context, count: Value | None, condition: Value | None, *initial: V
     carried = len(initial)
 
     def step(turn: Value, going: Value, states: Sequence[Value]) -> tuple[Value, list[Value], list[Value]]:
-        results = ctx.lower_graph(body, [turn, going, *states])
+        told = [as_declared(value, entry) for value, entry in zip((turn, going), body.inputs, strict=False)]
+        results = ctx.lower_graph(body, [*told, *states])
         return results[0], results[1 : carried + 1], results[carried + 1 :]
 
     at_first = constant(np.array(True)) if condition is None else condition
@@ -147,6 +150,15 @@ def loop(ctx: Context, count: Value | None, condition: Value | None, *initial: V
     if results is not None:
         return results
     return _with_lists(ctx, count, condition, initial, body, lists) if lists else looped(repetition)
+
+
+def as_declared(value: Value, entry: ir.Value) -> Value:
+    """The number of a turn, or its condition, as the body takes it: some exporters have a vector of one element."""
+    if value.rank or entry.shape is None or entry.shape.rank() != 1:
+        return value
+    if value.constant is not None:
+        return constant(value.constant.reshape(1), value.dtype)
+    return computed(mb.expand_dims(x=value.var, axes=[0]), value.dtype)
 
 
 def _with_lists(

@@ -20,10 +20,16 @@ X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
 
 
 def assert_agrees(
-    text: str, every: Sequence[Mapping[str, Any]], folder: Path, *, counted: bool = False, **options: Any
+    text: str | onnx.ModelProto,
+    every: Sequence[Mapping[str, Any]],
+    folder: Path,
+    *,
+    counted: bool = False,
+    **options: Any,
 ):
     """One conversion computes for all feeds what ONNX Runtime does; ``counted``: after what ``simplify`` does of it."""
-    model = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text))
+    given = onnx.parser.parse_model(text) if isinstance(text, str) else text
+    model = onnx.shape_inference.infer_shapes(given)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     if counted:
         graph_model = ir.from_proto(model)
@@ -31,9 +37,9 @@ def assert_agrees(
         model = ir.to_proto(graph_model)
     runner = edgekit_coreml.load(edgekit_coreml.convert(model, folder / "m", precision="float32", **options))
     for feeds in every:
-        given = {name: np.asarray(value) for name, value in feeds.items()}
-        results = runner.run(dict(given))
-        for output, wanted in zip(session.get_outputs(), session.run(None, given), strict=True):
+        arrays = {name: np.asarray(value) for name, value in feeds.items()}
+        results = runner.run(dict(arrays))
+        for output, wanted in zip(session.get_outputs(), session.run(None, arrays), strict=True):
             assert results[output.name].dtype == wanted.dtype
             assert results[output.name].shape == wanted.shape
             np.testing.assert_allclose(results[output.name], wanted, rtol=1e-6, atol=1e-6)
@@ -74,6 +80,22 @@ def test_a_greedy_decoder_as_torchscript_writes_it(tmp_path):
 
 def test_a_list_that_a_slimmer_took_for_empty_is_the_last_token(tmp_path):
     assert_agrees(GREEDY.replace("LIST", "token"), STARTS, tmp_path, counted=True)
+
+
+COUNTED = """<ir_version: 8, opset_import: ["": 16]>
+g (float[5, 3] x, int64 n) => (float[A, 1, 3] rows) <int64[1] one = {1}, bool yes = {1}> {
+    rows = Loop <body = b (int64[1] turn, bool go) => (bool on, float[1, 3] row) {
+            row = Gather <axis = 0> (x, turn)
+            on = Identity (go)
+        }> (TURNS, yes)
+}"""
+
+
+@pytest.mark.parametrize("turns", ["n", "one"])
+def test_the_number_of_a_turn_is_a_vector_where_the_body_declares_one(turns, tmp_path):
+    """ONNX Runtime takes both, and tf2onnx writes crops of an image so."""
+    x = np.arange(15, dtype=np.float32).reshape(5, 3)
+    assert_agrees(COUNTED.replace("TURNS", turns), [{"x": x, "n": n} for n in (1, 3, 5)], tmp_path)
 
 
 BACK = """<ir_version: 8, opset_import: ["": 16]>
@@ -276,3 +298,65 @@ def test_branches_of_other_sizes_of_one_rank(tmp_path):
             }>
     }"""
     assert_agrees(text, [{"x": X, "c": True}, {"x": X, "c": False}], tmp_path)
+
+
+TENSOR_ARRAY = """<ir_version: 8, opset_import: ["": 15]>
+g (int64[B, T] prefix, int32 more) => (int64[B, N] ids, float[B, 4] last)
+    <float[5, 3] table, float[7, 4] kernel, float zero = {0}, int32 first = {0}, int32 one = {1}, int64[1] at = {0},
+    int64[1] to = {1}, int64[1] end = {2}, int32[1] four = {4}, int32[1] none = {0}, int32[2] ones = {1, 1},
+    int32[2] axes = {0, 1}, int32[2] steps = {1, 1000000000}, float[2] far = {1e9, 1e9}, int32 most = {1000000000},
+    int32 least = {-1000000000}, bool[2] mask = {1, 0}> {
+    shape = Shape (prefix)  narrow = Cast <to = 6> (shape)  batch = Slice (narrow, at, to, at)
+    sizes = Concat <axis = 0> (batch, four)  wide = Cast <to = 7> (sizes)  h0 = Expand (zero, wide)
+    part = Slice (narrow, to, end, at)  length = Squeeze (part, at)  f_length = Cast <to = 1> (length)
+    on = Less (zero, f_length)
+    i_end, h, length_end, prefix_end = Loop <body = read
+        (int64 turn, bool go, int32 i, float[P, 4] s, int32 limit, int64[Q, R] given)
+        => (bool again, int32 j, float[P, 4] s2, int32 limit_on, int64[Q, R] given_on) {
+            limit_on = Identity (limit)  given_on = Identity (given)
+            j = Add (i, one)  f_j = Cast <to = 1> (j)  f_limit = Cast <to = 1> (limit)  again = Less (f_j, f_limit)
+            from = Unsqueeze (i, at)  starts = Concat <axis = 0> (none, from)
+            below = Less (ones, none)  masked = And (below, mask)  begins = Where (masked, most, starts)
+            until = Unsqueeze (j, at)  stops = Concat <axis = 0> (none, until)  f_stops = Cast <to = 1> (stops)
+            f_ends = Max (f_stops, far)  ends = Cast <to = 6> (f_ends)  is_last = Equal (ends, most)
+            back = And (is_last, below)  ending = Where (back, least, ends)
+            taken = Slice (given, begins, ending, axes, steps)  ids_now = Squeeze (taken, to)
+            row = Gather (table, ids_now)  both = Concat <axis = 1> (row, s)  m = MatMul (both, kernel)  s2 = Tanh (m)
+        }> (, on, first, h0, length, prefix)
+    f_more = Cast <to = 1> (more)  enter = Less (zero, f_more)
+    k_end, last, more_end, rows = Loop <body = write
+        (int64 turn2, bool go2, int32 k, float[U, 4] v, int32 limit2)
+        => (bool again2, int32 k2, float[U, 4] v2, int32 limit2_on, int64[U] token) {
+            limit2_on = Identity (limit2)  k2 = Add (k, one)
+            token = ArgMax <axis = 1, keepdims = 0> (v)  row2 = Gather (table, token)
+            both2 = Concat <axis = 1> (row2, v)  m2 = MatMul (both2, kernel)  v2 = Tanh (m2)
+            f_k2 = Cast <to = 1> (k2)  f_limit2 = Cast <to = 1> (limit2)  again2 = Less (f_k2, f_limit2)
+        }> (, enter, first, h, more)
+    ids = Transpose <perm = [1, 0]> (rows)
+}"""
+
+
+def test_a_greedy_decoder_as_tensorflow_writes_it(tmp_path, rng):
+    """Two ``while_loop``: one over the columns of what is given, one that fills a ``TensorArray`` of a length fed."""
+    model = onnx.parser.parse_model(TENSOR_ARRAY)
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
+        for name, shape in (("table", (5, 3)), ("kernel", (7, 4)))
+    )
+    sizes = ((1, 1, 1), (1, 3, 2), (2, 4, 3), (3, 6, 9))  # without a turn, ONNX Runtime loses the batch of the rows
+    every = [{"prefix": rng.integers(0, 5, (b, t)), "more": np.int32(n)} for b, t, n in sizes]
+    assert_agrees(model, every, tmp_path, counted=True, dimensions={"B": range(1, 4), "T": range(1, 7)})
+
+
+REPEATED = """<ir_version: 8, opset_import: ["": 16]>
+g (float[B, 3] x, int64 n) => (float[A, 3] y) <float zero = {0}> {
+    shape = Shape (x)  first = Expand (zero, shape)
+    y = Loop <body = b (int64 turn, bool go, float[C, 3] s) => (bool on, float[C, 3] s2) {
+            s2 = Add (s, x)  on = Identity (go)
+        }> (n, , first)
+}"""
+
+
+def test_a_state_that_is_one_number_at_first_has_the_sizes_that_it_is_repeated_to(tmp_path):
+    every = [{"x": X[:rows], "n": n} for rows in (1, 2) for n in (0, 1, 4)]
+    assert_agrees(REPEATED, every, tmp_path, dimensions={"B": range(1, 3)})
