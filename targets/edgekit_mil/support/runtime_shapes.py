@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -135,26 +136,45 @@ _bounds: dict[Any, int] = {}
 def positions_of(condition: Var) -> Var:
     """Coordinates [K, rank] of what is not 0 in an int32 or float tensor; at most as many as it has elements."""
     places = mb.non_zero(x=condition)
-    if all(map(is_number, condition.shape)):
-        _bounds[places.shape[0]] = math.prod(int(size) for size in condition.shape)
-    elif sum(not is_number(size) for size in condition.shape) == 1:
-        bounds = [int(size) if is_number(size) else _bounds.get(size) for size in condition.shape]
-        if None not in bounds:
-            _bounds[places.shape[0]] = math.prod(bound for bound in bounds if bound is not None)
+    note_limit(places.shape[0], *condition.shape)
     return places
 
 
+def note_limit(size: Any, *factors: Any) -> None:
+    """Takes note that a size which only a run tells is at most the product of others, where their limits are known.
+
+    Of several notes of one size, the least counts.
+    """
+    if is_number(size):
+        return
+    with suppress(Unsupported):
+        limit = math.prod(map(most_of, factors))
+        _bounds[size] = min(limit, _bounds.get(size, limit))
+
+
+def note_greater_limit(size: Any, *alternatives: Any) -> None:
+    """Takes note that a size which only a run tells is one of others, where their limits are known."""
+    if is_number(size) or not alternatives:
+        return
+    with suppress(Unsupported):
+        _bounds[size] = max(map(most_of, alternatives))
+
+
 def most_of(size: Any) -> int:
-    """The largest value that a size can take.
+    """The largest value that a size can take; of a sum, what those that it adds can take together.
 
     Raises:
         Unsupported: It is not known.
     """
     if is_number(size):
         return int(size)
-    if size not in _bounds:
+    if size in _bounds:
+        return _bounds[size]
+    parts = {} if isinstance(size, Symbol) else size.as_coefficients_dict()
+    if not parts or any(factor != int(factor) for factor in parts.values()):
         raise Unsupported("works on a number of elements that only a run tells, and that has no known limit")
-    return _bounds[size]
+    # What is subtracted is 0 at least.
+    return sum(int(factor) * (1 if part == 1 else most_of(part)) for part, factor in parts.items() if factor > 0)
 
 
 def is_number(size: Any) -> bool:

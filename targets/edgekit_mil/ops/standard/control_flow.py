@@ -26,7 +26,7 @@ from edgekit_mil.support.iteration import (
     whole_numbers,
 )
 from edgekit_mil.support.movement import normalized_axis
-from edgekit_mil.support.runtime_shapes import is_number, size_of, vector
+from edgekit_mil.support.runtime_shapes import is_number, note_greater_limit, size_of, vector
 
 IF_NOTE = (
     "branches of one rank (of one element, in any rank), unless the condition folds; "
@@ -60,6 +60,9 @@ def if_else(ctx: Context, condition: Value, *, then_branch: ir.Graph, else_branc
     predicate = mb.squeeze(x=condition.var) if condition.rank else condition.var
     results = mb.cond(pred=predicate, _true_fn=lambda: branch(then_branch), _false_fn=lambda: branch(else_branch))
     variables = results if isinstance(results, tuple | list) else [results]
+    for var, *sides in zip(variables, *lowered, strict=True):
+        for axis, size in enumerate(var.shape):
+            note_greater_limit(size, *(side.shape[axis] for side in sides if side.rank == var.rank))
     return [
         through_bool(var, value.dtype) if axes else computed(var, value.dtype)
         for var, value, axes in zip(variables, lowered[0], open_axes, strict=True)

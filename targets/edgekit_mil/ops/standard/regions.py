@@ -11,6 +11,7 @@ from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value
 from edgekit_mil.support.point_sampling import Neighbours, elements_at, flat_neighbours
+from edgekit_mil.support.runtime_shapes import is_number
 
 LOWEST = float(np.finfo(np.float32).min)
 FIRST_HALF_PIXEL = 16
@@ -59,6 +60,7 @@ def roi_align(
         return mb.matmul(x=mb.matmul(x=tables[0], y=images), y=tables[1], transpose_y=True)
     if mode != "max":
         raise Unsupported(f"unknown mode {mode!r}")
+    rois.static_sizes([0])
     return _largest_sample(images, axes, (output_height, output_width), sampling_ratio)
 
 
@@ -125,7 +127,7 @@ def _mean_table(axis: Neighbours, size: int, samples: int) -> Var:
     chosen = mb.cast(x=mb.equal(x=mb.expand_dims(x=axis.places, axes=[3]), y=wanted), dtype="fp32")
     table = mb.reduce_sum(x=mb.mul(x=chosen, y=mb.expand_dims(x=axis.weights, axes=[3])), axes=[1], keep_dims=False)
     regions, count, _ = table.shape
-    grouped = mb.reshape(x=table, shape=[regions, count // samples, samples, size])
+    grouped = mb.reshape(x=table, shape=[regions if is_number(regions) else -1, count // samples, samples, size])
     return mb.expand_dims(x=mb.reduce_mean(x=grouped, axes=[2], keep_dims=False), axes=[1])
 
 

@@ -14,7 +14,7 @@ from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import HIGHEST_RANK, INT32_RANGE, Unsupported, Value, computed, constant
 from edgekit_mil.support.high_ranks import around, of_shape
 from edgekit_mil.support.movement import empty, normalized_axis
-from edgekit_mil.support.runtime_shapes import is_number, positions_of, size_of
+from edgekit_mil.support.runtime_shapes import is_number, note_limit, positions_of, size_of
 
 
 @lowering("Slice", versions=[1])
@@ -78,7 +78,12 @@ def sliced(
     var = mb.reverse(x=x.var, axes=sorted(backwards)) if backwards else x.var
     if all(whole) and all(open_end) and set(stride) <= {1}:
         return mb.identity(x=var)
-    return mb.slice_by_index(x=var, begin=begin, end=end, stride=stride, begin_mask=whole, end_mask=open_end)
+    result = mb.slice_by_index(x=var, begin=begin, end=end, stride=stride, begin_mask=whole, end_mask=open_end)
+    for axis in ranges:
+        note_limit(result.shape[axis], x.shape[axis])
+        if 0 <= begin[axis] <= end[axis]:
+            note_limit(result.shape[axis], len(range(begin[axis], end[axis], stride[axis])))
+    return result
 
 
 def sliced_axis(x: Value, axis: int, first: int, last: int, step: int) -> Value:
@@ -120,13 +125,16 @@ def sliced_at_run_time(x: Value, starts: Value, ends: Value, axes: Sequence[int]
         size = size_of(var, axis)
         begin[axis] = clamped_bound(starts, place, size)
         end[axis] = clamped_bound(ends, place, size)
-    return mb.slice_by_index(
+    sliced = mb.slice_by_index(
         x=var,
         begin=mb.concat(values=begin, axis=0),
         end=mb.concat(values=end, axis=0),
         begin_mask=[axis not in axes for axis in range(x.rank)],
         end_mask=[axis not in axes for axis in range(x.rank)],
     )
+    for axis in axes:
+        note_limit(sliced.shape[axis], var.shape[axis])
+    return sliced
 
 
 def clamped_bound(bounds: Value, place: int, size: Any) -> Any:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 
+import edgekit_coreml
 from edgekit.errors import UnsupportedOpsError
 
 
@@ -52,3 +55,51 @@ def test_limit_of_none(lower, rng):
     boxes, scores = scene(rng)
     (result,) = lower("NonMaxSuppression", [boxes, scores], fed=(0, 1), outputs=("int64",))
     assert result.shape == (0, 3)
+
+
+DETECTOR = """<ir_version: 8, opset_import: ["": 16]>
+g (float[12] scores, float[12, 4] boxes, float[1, 3, 9, 11] features) => (float[K, 4] found, float[K, 3, 2, 2] pooled)
+    <float low = {0.2}, int64[1] most = {8}, int64[1] first = {0}, int64[1] five = {5}, int64[1] axis = {0},
+    int64[1] any_number = {9223372036854775807}, float[1] overlap = {0.3}, int64[1] flat = {-1}, int64 box = {2},
+    int64[2] front = {0, 1}, int64 none = {0}> {
+    good = Greater (scores, low)
+    places = NonZero (good)
+    place = Squeeze (places, axis)
+    rated = Gather <axis = 0> (scores, place)
+    count = Shape (rated)
+    number = Min (count, most)
+    best, order = TopK <axis = 0> (rated, number)
+    chosen = Gather <axis = 0> (place, order)
+    corners = Gather <axis = 0> (boxes, chosen)
+    size = Size (best)
+    is_empty = Equal (size, none)
+    kept = If (is_empty) <
+        then_branch = t () => (int64[N] a) { a = Constant <value = int64[0] {}> () },
+        else_branch = e () => (int64[M] c) {
+            corners3 = Unsqueeze (corners, axis)  best3 = Unsqueeze (best, front)
+            triples = NonMaxSuppression (corners3, best3, any_number, overlap)
+            c = Gather <axis = 1> (triples, box)
+        }>
+    some = Slice (kept, first, five)
+    found = Gather <axis = 0> (corners, some)
+    zeros = Sub (some, some)
+    pooled = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2> (features, found, zeros)
+}"""
+
+
+def test_boxes_of_a_number_that_only_a_run_tells_are_suppressed_and_pooled(tmp_path, rng):
+    """As torchvision's detectors have it: the greatest of those over a score, in a branch where there are any."""
+    model = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(DETECTOR))
+    runner = edgekit_coreml.load(edgekit_coreml.convert(model, tmp_path / "m", precision="float32"))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    boxes, _ = scene(rng, images=1, classes=1, count=12)
+    for least in (0.0, 0.15, 0.9):
+        feeds = {
+            "scores": (rng.permutation(12).astype(np.float32) / 12) * (1 - least),
+            "boxes": boxes[0],
+            "features": rng.standard_normal((1, 3, 9, 11)).astype(np.float32),
+        }
+        found = runner.run(feeds)
+        for name, wanted in zip(("found", "pooled"), session.run(None, feeds), strict=True):
+            assert found[name].shape == wanted.shape
+            np.testing.assert_allclose(found[name], wanted, rtol=1e-5, atol=1e-5)
