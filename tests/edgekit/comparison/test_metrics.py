@@ -41,6 +41,13 @@ def test_figures_of_a_small_error() -> None:
     assert result.mismatch == 0
 
 
+def test_texts_are_of_one_type_whichever_way_a_runtime_hands_them_out() -> None:
+    comparison = OutputComparison("y")
+    comparison.add(np.array(["a", "bc"], object), np.array(["a", "bd"]))
+    result = comparison.result()
+    assert (result.exact, result.mismatch) == (False, 0.5)
+
+
 def test_powers_are_pooled_over_samples_and_kept_apart() -> None:
     result = compare(([10, 0], [10, 0.1]), ([1, 0], [1, 0.1]))
     assert result.sqnr_db == pytest.approx(10 * math.log10(101 / 0.02), abs=1e-4)
