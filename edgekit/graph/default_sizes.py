@@ -75,9 +75,9 @@ def with_default_sizes(
     Of an input the first dimension that is called as batches are is 1, unless several samples are there that all have
     one other size, or several. 1 is also one that stands first of two or more and is free, unless its name says that it
     counts steps, another dimension of the input is called as batches are, or several samples are there of which one has
-    more. Height and width of a picture are those of the samples, else what the file states. Others are what the samples
-    have where the device does not take any size: one size where all samples have the same, else the range of them if
-    the device takes ranges and the dimension has a name.
+    more. Height and width of a picture are what the file states, unless samples have others. Others are what the
+    samples have where the device does not take any size: one size where all samples have the same, else the range of
+    them if the device takes ranges and the dimension has a name.
 
     Args:
         request: What was asked for, which always wins.
@@ -132,7 +132,9 @@ def _defaults(
     if stated is not None and len(inputs) == 1 and len(shape) == PICTURE_RANK and isinstance(shape[1], int):
         for axis, size in zip((2, 3), stated, strict=True):
             one = known.get((spec.name, axis))
-            if one is not None and one.agreed not in (None, size):
+            if one is not None and one.agreed is None:
+                continue  # samples of several sizes
+            if one is not None and one.agreed != size:
                 found[axis] = (one.sizes, f"as in the samples; the file states {size} ({STATED_SIZE})")
             elif not isinstance(shape[axis], int):
                 found[axis] = (size, f"which the file states ({STATED_SIZE})")

@@ -169,7 +169,16 @@ def test_pictures_have_the_sizes_of_the_samples_whatever_the_file_states() -> No
         "dimension 2 (height) of input 'x0' is 96, as in the samples; the file states 480 (imgsz); --dim height=SIZE "
         "makes it another"
     )
-    assert completed(free, sampled={"x0": (1, 3, (96, 128), (96, 128))}, metadata=stated)[0] == [(1, 3, 480, 640)]
+
+
+def test_pictures_of_several_sizes_are_not_fixed_at_the_one_that_the_file_states() -> None:
+    stated, free = {"imgsz": "[480, 640]"}, ("batch", 3, "height", "width")
+    sampled = {"x0": (1, 3, (96, 128), (640, 640))}
+    assert completed(free, sampled=sampled, metadata=stated, device=Holds.ANY)[0] == [(1, 3, "height", 640)]
+    inputs = [ValueSpec("x0", "float32", free)]
+    ranges = {"x0": (SizeRange(1, 1), SizeRange(3, 3), SizeRange(96, 128), SizeRange(640, 640))}
+    request, _ = with_default_sizes(ShapeRequest(), inputs, stated, SampledSizes(ranges, 4, Holds.RANGE))
+    assert request.dims == {"batch": 1, "height": range(96, 129), "width": 640}
 
 
 def test_sizes_that_say_nothing_of_a_dimension_are_ignored() -> None:
