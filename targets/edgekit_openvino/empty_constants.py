@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,31 +10,59 @@ import onnx_ir as ir
 
 from edgekit.model import Model
 
+_BODIES = {"If": 2, "Loop": 1, "TensorIterator": 1}
+"""How many networks of its own an operation has."""
+
 
 def put_back_empty_constants(network: Any, model: Model) -> None:
-    """Gives constants of the ONNX model that have the shape ``[0]`` that shape again, in place.
+    """Gives constants of the ONNX model that have no elements their shape again, in place, in branches and bodies too.
 
-    The frontend (OpenVINO 2026.4) reads a tensor of this shape as a scalar. What operators take so, such as the region
-    of a Resize, it has looked at by then; what is left is returned, or joined with others.
+    The frontend (OpenVINO 2026.4) reads such a tensor as a scalar. What operators take so, such as the region of a
+    Resize, it has looked at by then; what is left is returned, or joined with others. A branch of optimum's decoders
+    returns ``[0, 4, 1, 16]`` in place of what does not change, and the plugin refuses branches of two ranks.
 
     Args:
         network: The ``openvino.Model`` that the frontend made of the model.
         model: The ONNX model.
     """
+    empty = {
+        value.name: tuple(value.shape.numpy())
+        for value in _constants(model)
+        if value.name is not None and value.shape is not None and 0 in value.shape
+    }
+    if empty and _put_back(network, empty):
+        network.validate_nodes_and_infer_types()
+
+
+def _put_back(network: Any, empty: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether there was one in the network, or in those within it."""
     from openvino import opset13
 
-    empty = {value.name for value in _constants(model) if value.shape is not None and value.shape == (0,)}
-    for operation in network.get_ordered_ops() if empty else ():
+    found = False
+    for operation in network.get_ordered_ops():
+        for place in range(_BODIES.get(operation.get_type_name(), 0)):
+            found |= _put_back(_body(operation, place), empty)
         output = operation.output(0) if operation.get_type_name() == "Constant" else None
-        if output is None or not output.names & empty or output.get_shape() != []:
+        names = [] if output is None else sorted(output.names & empty.keys())
+        if output is None or not names or output.get_shape() != []:
             continue
-        constant = opset13.constant(np.zeros(0, output.get_element_type().to_dtype()))
+        constant = opset13.constant(np.zeros(empty[names[0]], output.get_element_type().to_dtype()))
         constant.set_friendly_name(operation.get_friendly_name())
         constant.output(0).get_tensor().set_names(output.names)
         for port in output.get_target_inputs():
             port.replace_source_output(constant.output(0))
+        found = True
+    return found
 
 
-def _constants(model: Model) -> list[ir.Value]:
-    made = [node.outputs[0] for node in model.graph if node.op_type == "Constant" and not node.domain]
-    return [*model.graph.initializers.values(), *made]
+def _body(operation: Any, place: int) -> Any:
+    return operation.get_function(place) if operation.get_type_name() == "If" else operation.get_function()
+
+
+def _constants(model: Model) -> Iterator[ir.Value]:
+    yield from model.graph.initializers.values()
+    for graph in model.graph.subgraphs():
+        yield from graph.initializers.values()
+    for node in model.graph.all_nodes():
+        if node.op_type == "Constant" and not node.domain:
+            yield node.outputs[0]

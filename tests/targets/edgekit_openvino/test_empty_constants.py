@@ -48,3 +48,24 @@ def test_agrees_with_onnx(case: str, as_node: bool, tmp_path: Path, onnx_model: 
 def test_openvino_still_reads_them_as_scalars(onnx_file: Callable[..., Path]) -> None:
     path = onnx_file("g (float[4] x) => (float[4] y, float[0] z) { y = Neg (x) z = Identity (nothing) }", **NOTHING)
     assert [list(output.get_partial_shape()) for output in openvino.Core().read_model(path).outputs][1] == []
+
+
+def test_a_branch_that_returns_nothing(tmp_path: Path, onnx_model: Callable[..., onnx.ModelProto]) -> None:
+    """As optimum's decoders do in place of a cache that stays: the other branch gives the tensor."""
+    proto = onnx_model(
+        """g (bool again, float[N, 2, 3] x) => (float[N, 2, 3] y, float[A, B, C] z) {
+            y, z = If (again) <
+                then_branch = t () => (float[N, 2, 3] y1, float[0, 2, 3] z1) { y1 = Neg (x)  z1 = Identity (nothing) },
+                else_branch = e () => (float[N, 2, 3] y2, float[N, 2, 3] z2) { y2 = Abs (x)  z2 = Exp (x) }>
+        }""",
+        opset=18,
+        nothing=np.zeros((0, 2, 3), np.float32),
+    )
+    runner = edgekit_openvino.load(edgekit_openvino.convert(proto, tmp_path / "built"))
+    x = np.arange(12, dtype=np.float32).reshape(2, 2, 3) / 8
+    for again in (True, False):
+        feeds = {"again": np.array(again), "x": x}
+        found = runner.run(feeds)
+        for name, want in zip(("y", "z"), ReferenceEvaluator(proto).run(None, feeds), strict=True):
+            assert found[name].shape == want.shape
+            np.testing.assert_allclose(found[name], want, rtol=1e-6)
