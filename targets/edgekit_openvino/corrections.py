@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from edgekit_openvino.amplified import keep_difference
+from edgekit_openvino.quotients import keep_quotient
+
 EXTREMES = {"ReduceMax": -np.inf, "ReduceMin": np.inf}
 """What of nothing but this is made the number of float32 that is next to it."""
 
@@ -40,6 +43,10 @@ def corrected(network: Any) -> Any:
                 _keep_infinite(operation, EXTREMES[kind])
         elif kind in ORDERS and operation.get_input_element_type(0).is_real():
             _compare_in_other_order(operation, ORDERS[kind])
+        elif kind in ("Divide", "Multiply"):
+            if kind == "Divide":
+                keep_quotient(operation)
+            keep_difference(operation)
         elif kind == "NonMaxSuppression" and operation.get_input_size() > IOU_THRESHOLD:
             _keep_at_threshold(operation)
         elif kind == "If":

@@ -1,0 +1,107 @@
+"""Quotients that OpenVINO rounds twice, rounded once where that can be told from the results.
+
+The CPU plugin multiplies by the reciprocal, so that 41 divided by 41 is the number next to 1, and its Floor 0 (seen in
+OpenVINO 2026.4; ``ConvertDivide`` among its transformations, whose mark for exceptions no file can carry). One unit in
+the last place is no matter elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from edgekit_openvino.amplified import is_amplified_by
+
+CUTS = ("Floor", "Ceiling", "Convert")
+"""What makes another whole number of what lies next to one; Convert where it makes integers."""
+PASSES_ON = frozenset({"Add", "Divide", "Multiply", "Negative", "Reshape", "Select", "Subtract", "Unsqueeze"})
+"""Operations whose results differ in the last place where an operand does."""
+STATES_SIZES = "ShapeOf"
+SPLIT = np.float32(2**12 + 1)
+"""What parts a float32 in two halves of 12 bits (Dekker, A Floating-Point Technique for Extending the Available
+Precision, 1971), whose products are exact."""
+
+
+def keep_quotient(division: Any) -> bool:
+    """Makes a number divided by itself 1, and rounds others once that are cut off or amplified; names stay.
+
+    Args:
+        division: A ``Divide`` of an ``openvino.Model``.
+
+    Returns:
+        Whether it was changed.
+    """
+    from openvino import opset13
+
+    if division.get_element_type().get_type_name() != "f32":
+        return False
+    dividend, divisor = division.input_value(0), division.input_value(1)
+    result = division.output(0)
+    readers, names = result.get_target_inputs(), result.get_tensor().get_names()
+    if dividend == divisor:
+        # not a number: of zero, and of what is not finite
+        right = opset13.select(opset13.is_nan(result), result, opset13.constant(np.float32(1))).output(0)
+    elif _is_told(division) and _follows_from_data(division):
+        right = _rounded_once(dividend, divisor, result)
+    else:
+        return False
+    result.get_tensor().set_names(set())
+    for reader in readers:
+        reader.replace_source_output(right)
+    right.get_tensor().set_names(names)
+    return True
+
+
+def _rounded_once(dividend: Any, divisor: Any, quotient: Any) -> Any:
+    """A quotient with what is left of the dividend divided as well; as it was where that overflows."""
+    from openvino import opset13
+
+    (high, low), (divisor_high, divisor_low) = _halves(quotient), _halves(divisor)
+    left = dividend
+    for one, other in ((high, divisor_high), (high, divisor_low), (low, divisor_high), (low, divisor_low)):
+        left = opset13.subtract(left, opset13.multiply(one, other))
+    better = opset13.add(quotient, opset13.divide(left, divisor))
+    return opset13.select(opset13.is_nan(better), quotient, better).output(0)
+
+
+def _halves(numbers: Any) -> tuple[Any, Any]:
+    from openvino import opset13
+
+    wide = opset13.multiply(numbers, opset13.constant(SPLIT))
+    high = opset13.subtract(wide, opset13.subtract(wide, numbers))
+    return high, opset13.subtract(numbers, high)
+
+
+def _is_told(division: Any) -> bool:
+    """Whether results tell how a quotient is rounded: it is cut off, or what follows from it is amplified."""
+    waiting, seen = [division], set()
+    while waiting:
+        each = waiting.pop()
+        for reader in (port.get_node() for port in each.output(0).get_target_inputs()):
+            if (each is division and _cuts(reader)) or is_amplified_by(reader):
+                return True
+            if reader.get_type_name() in PASSES_ON and reader.get_name() not in seen:
+                seen.add(reader.get_name())
+                waiting.append(reader)
+    return False
+
+
+def _cuts(reader: Any) -> bool:
+    kind = reader.get_type_name()
+    return kind in CUTS and (kind != "Convert" or bool(reader.get_output_element_type(0).is_integral_number()))
+
+
+def _follows_from_data(operation: Any) -> bool:
+    """Whether more than constants and sizes tell a value: OpenVINO divides sizes right."""
+    waiting, seen = [operation], set()
+    while waiting:
+        each = waiting.pop()
+        name, kind = each.get_name(), each.get_type_name()
+        if name in seen or kind == STATES_SIZES:
+            continue
+        seen.add(name)
+        if kind in ("Parameter", "ReadValue"):
+            return True
+        waiting.extend(port.get_source_output().get_node() for port in each.inputs())
+    return False

@@ -1,0 +1,57 @@
+"""Differences from constants that are amplified: that OpenVINO still loses them, and that they are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import openvino
+import pytest
+
+import edgekit_openvino
+
+RANDOM = np.random.default_rng(4)
+SECONDS = (1.6e9 + RANDOM.normal(0, 1e4, (40, 2))).astype(np.float32)
+"""Of some hours in 2020; float32 tells 128 of them apart."""
+RATIOS = RANDOM.uniform(5, 6, (400, 2)).astype(np.float32)
+
+
+def parsed(inner: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]>\ng (float[n, 2] x) => (float[n, 2] y)'
+        " <float[2] c = {1.6e9, 1.6e9}, float[2] less = {-1.6e9, -1.6e9}, float[2] s = {1e-4, 2e-4},"
+        f" float[2] d = {{1e4, 5e3}}, float e = {{5.635796}}, float m = {{0.9757}}, float t = {{9e7}}> {{ {inner} }}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("inner", "x"),
+    [
+        ("a = Sub(x, c) y = Mul(a, s)", SECONDS),
+        ("a = Sub(x, c) y = Div(a, d)", SECONDS),
+        ("a = Add(less, x) y = Mul(s, a)", SECONDS),
+        ("q = Div(x, e) a = Sub(q, m) y = Mul(a, t)", RATIOS),
+        ("q = Div(x, e) n = Neg(q) a = Add(n, m) y = Mul(a, t)", RATIOS),
+    ],
+    ids=["scaled", "divided", "sum", "of a quotient", "of a quotient's negative"],
+)
+def test_differences_that_are_amplified(tmp_path: Path, inner: str, x: np.ndarray) -> None:
+    proto, feeds = parsed(inner), {"x": x}
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    expected = onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, feeds)[0]
+    onnx.save(proto, tmp_path / "plain.onnx")
+    compiled = openvino.Core().compile_model(tmp_path / "plain.onnx", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    assert np.abs(next(iter(compiled(feeds).values())) - expected).max() > 1e-3  # still
+    path = edgekit_openvino.convert(proto, tmp_path / "model")
+    np.testing.assert_allclose(edgekit_openvino.load(path).run(feeds)["y"], expected, rtol=3e-7)
+
+
+def test_a_usual_normalization_is_left_as_it_is(tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]>\ng (float[n, 2] x) => (float[n, 2] y)'
+        " <float c = {1995}, float s = {0.125}> { a = Sub(x, c) y = Mul(a, s) }"
+    )
+    assert 'type="Maximum"' not in edgekit_openvino.convert(proto, tmp_path / "model").read_text()
