@@ -8,6 +8,7 @@ from typing import ClassVar
 from edgekit.rewrite import Rewrite, RewriteSet
 from edgekit.rewrites import (
     arithmetic,
+    blocked_scales,
     control_flow,
     cropping,
     custom_exports,
@@ -94,6 +95,7 @@ class StandardRewrites(RewriteSet):
             quantized_operators.QuantizedElementwise(),
             quantized_operators.ChannelsLastPool(),
             quantized_operators.QuantizedChoice(),
+            blocked_scales.WholeBlocks(),
             distances.DistancesByProduct(),
             transformer_operators.SummedEmbeddings(),
             transformer_operators.SelfAttention(),

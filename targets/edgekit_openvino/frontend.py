@@ -22,6 +22,7 @@ from edgekit_openvino.expansion import expanded
 from edgekit_openvino.integer_products import keep_weights_of_integer_products
 from edgekit_openvino.loop_weights import widen_ahead_of_loops
 from edgekit_openvino.misread import misread_nodes, misshapen_nodes
+from edgekit_openvino.refused import refused_nodes
 from edgekit_openvino.report import gaps_in, last_line
 from edgekit_openvino.rounding import keep_activations
 from edgekit_openvino.stored_weights import widen_where_not_loadable
@@ -134,7 +135,7 @@ def _set_bounds(network: Any, model: Model) -> None:
 
 def _read_right(model: Model, *, compare_shapes: bool) -> Any:
     """What the frontend makes of the model, if it is what the model says."""
-    gaps = [*border_gaps(model), *misread_nodes(model)]
+    gaps = [*border_gaps(model), *misread_nodes(model), *refused_nodes(model)]
     try:
         converted = _read(_without(model, {gap.node for gap in gaps}) if gaps else model)
     except UnsupportedOpsError as error:

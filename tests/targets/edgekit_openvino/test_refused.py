@@ -1,0 +1,64 @@
+"""What OpenVINO's frontend refuses: that it still does, and that all such nodes are told of at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import openvino
+import pytest
+
+import edgekit_openvino
+from edgekit.errors import UnsupportedOpsError
+from edgekit.model import Model
+from edgekit_openvino.frontend import convert_model
+
+RANDOM = np.random.default_rng(6)
+
+
+def of_blocks(size: int, block: int) -> onnx.ModelProto:
+    """Two products with stored integers of 4 bits, with a scale for each block of rows."""
+    helper, kinds = onnx.helper, onnx.TensorProto
+    blocks = -(-size // block)
+    constants, nodes, value = [], [], "x"
+    for n in range(2):
+        stored, zeros = (RANDOM.integers(0, 16, (rows, size)) for rows in (size, blocks))
+        constants += [
+            helper.make_tensor(f"w{n}", kinds.UINT4, stored.shape, stored.ravel()),
+            helper.make_tensor(f"s{n}", kinds.FLOAT, zeros.shape, RANDOM.uniform(0.01, 0.02, zeros.size)),
+            helper.make_tensor(f"z{n}", kinds.UINT4, zeros.shape, zeros.ravel()),
+        ]
+        given = [f"w{n}", f"s{n}", f"z{n}"]
+        nodes += [
+            helper.make_node("DequantizeLinear", given, [f"r{n}"], f"weights{n}", axis=0, block_size=block),
+            helper.make_node("MatMul", [value, f"r{n}"], [f"y{n}"]),
+        ]
+        value = f"y{n}"
+    border = [helper.make_tensor_value_info(name, kinds.FLOAT, ["n", size]) for name in ("x", "y1")]
+    graph = helper.make_graph(nodes, "blocks", border[:1], border[1:], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+@pytest.mark.parametrize(("size", "block"), [(144, 32), (148, 32), (145, 16), (24, 32)])
+def test_blocks_that_are_not_whole(tmp_path: Path, size: int, block: int) -> None:
+    proto = of_blocks(size, block)
+    onnx.save(proto, tmp_path / "plain.onnx")
+    with pytest.raises(RuntimeError, match="cannot be divided by block_size"):  # still
+        openvino.Core().read_model(tmp_path / "plain.onnx")
+    with pytest.raises(UnsupportedOpsError) as refusal:
+        convert_model(Model(ir.from_proto(proto)))
+    assert [gap.node for gap in refusal.value.gaps] == ["weights0", "weights1"]
+    path = edgekit_openvino.convert(proto, tmp_path / "model")
+    feeds = {"x": RANDOM.standard_normal((3, size)).astype(np.float32)}
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    expected = onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, feeds)[0]
+    # else the plugin rounds what the stored weights are multiplied with
+    as_floats = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
+    found = next(iter(openvino.Core().compile_model(path, "CPU", as_floats)(feeds).values()))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+    if size > 100:
+        assert path.with_suffix(".bin").stat().st_size < 2 * size * size  # of float32: 8
