@@ -25,6 +25,7 @@ from edgekit_openvino.misread import misread_nodes, misshapen_nodes
 from edgekit_openvino.refused import refused_nodes
 from edgekit_openvino.report import gaps_in, last_line
 from edgekit_openvino.rounding import keep_activations
+from edgekit_openvino.single_precision import in_single_precision
 from edgekit_openvino.stored_weights import widen_where_not_loadable
 
 
@@ -178,7 +179,7 @@ def _read_plainly(model: Model) -> Any:
 
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "model.onnx"
-        model.save(source)
+        in_single_precision(model).save(source)
         try:
             return core().read_model(source)
         except RuntimeError as error:

@@ -90,8 +90,8 @@ def _fused(converted: Any) -> Any:
 def _halved(converted: Any) -> Any:
     """The model with its float32 constants in float16, where that is worth it, behind operations that widen them.
 
-    OpenVINO halves all of them, or none; the small ones, those of float64 and what numbers are compared with are put
-    back: a threshold that is rounded sends a number that lies beside it the other way.
+    OpenVINO halves all of them, or none; the small ones and what numbers are compared with are put back: a threshold
+    that is rounded sends a number that lies beside it the other way.
     """
     from openvino._offline_transformations import compress_model_transformation
 
@@ -104,7 +104,6 @@ def _halved(converted: Any) -> Any:
 
 def _put_back(given: Any, halved: Any) -> None:
     """Let a network have the constants back of which float16 saves nothing, or changes decisions."""
-    import openvino
     from openvino import opset13
 
     constants = [each for each in given.get_ops() if each.get_type_name() == "Constant"]
@@ -117,8 +116,7 @@ def _put_back(given: Any, halved: Any) -> None:
         single = singles.get(widened.get_friendly_name())
         if single is None:
             continue  # several have that name
-        is_worth_it = half.get_byte_size() > WORTH_HALVING and single.get_element_type() == openvino.Type.f32
-        if is_worth_it and not _is_compared(widened.output(0)):
+        if half.get_byte_size() > WORTH_HALVING and not _is_compared(widened.output(0)):
             continue
         kept = opset13.constant(single.get_data(), single.get_element_type())
         kept.set_friendly_name(widened.get_friendly_name())
