@@ -19,7 +19,7 @@ from edgekit_mil.passes.tied_weights import store_equal_weights_once
 from edgekit_mil.program import class_output, picture_input, signature, states
 from edgekit_mil.program.flexible_shapes import checked, symbols_of
 from edgekit_mil.program.interface import Interface
-from edgekit_mil.support.runtime_shapes import note_limit
+from edgekit_mil.support.runtime_shapes import note_input_size
 from edgekit_mil.walk.lowering import GraphLowering
 
 
@@ -67,7 +67,7 @@ def build_program(
         mappings = [picture_input.picture_mapping(mapping, interface.image) for mapping in mappings]
     symbols = symbols_of(dimensions)
     for name, symbol in symbols.items():
-        note_limit(symbol, max(dimensions[name]))
+        note_input_size(symbol, max(dimensions[name]))
     lowering = GraphLowering(model, target)
     placeholders = {
         mapping.native_name: states.state_placeholder(mapping)

@@ -131,6 +131,8 @@ def matrix_target(source: Sequence[Any], axis: int) -> list[int]:
 
 _bounds: dict[Any, int] = {}
 """The largest value of a size that only a run tells, by its symbol; every symbol is made once in a process."""
+_of_inputs: set[Any] = set()
+"""Symbols of sizes of inputs, which are 1 at least."""
 
 
 def positions_of(condition: Var) -> Var:
@@ -138,6 +140,17 @@ def positions_of(condition: Var) -> Var:
     places = mb.non_zero(x=condition)
     note_limit(places.shape[0], *condition.shape)
     return places
+
+
+def note_input_size(symbol: Any, greatest: int) -> None:
+    """Takes note of a size that an input may have, 1 at least."""
+    _of_inputs.add(symbol)
+    _bounds[symbol] = greatest
+
+
+def may_be_empty(size: Any) -> bool:
+    """Whether a size may be 0: it follows from what a run computes, not from sizes of inputs alone."""
+    return not is_number(size) and not size.free_symbols <= _of_inputs
 
 
 def note_limit(size: Any, *factors: Any) -> None:

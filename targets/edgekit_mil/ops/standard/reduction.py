@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed, constant
 from edgekit_mil.support.high_ranks import of_shape
 from edgekit_mil.support.integer_arithmetic import wrapped
+from edgekit_mil.support.runtime_shapes import as_number, may_be_empty, size_of
 
 Reduction = Callable[[Var, list[int], bool], Var]
 
@@ -26,6 +28,17 @@ def mil_reduction(name: str) -> Reduction:
         return result
 
     return apply
+
+
+def mean(x: Var, axes: list[int], keep: bool) -> Var:
+    """The mean; 0 of nothing, as ONNX Runtime has it."""
+    sizes = [x.shape[axis] for axis in axes]
+    if not any(map(may_be_empty, sizes)):
+        return mb.reduce_mean(x=x, axes=axes, keep_dims=keep)
+    counts = [as_number(size_of(x, axis)) for axis in axes]
+    count = functools.reduce(lambda one, other: mb.mul(x=one, y=other), counts)
+    divisor = mb.cast(x=mb.maximum(x=count, y=np.int32(1)), dtype="fp32")
+    return mb.real_div(x=mb.reduce_sum(x=x, axes=axes, keep_dims=keep), y=divisor)
 
 
 def log_sum(x: Var, axes: list[int], keep: bool) -> Var:
@@ -52,7 +65,7 @@ REDUCTIONS: dict[str, Reduction] = {
     "ReduceLogSum": log_sum,
     "ReduceLogSumExp": log_sum_exp,
     "ReduceMax": mil_reduction("reduce_max"),
-    "ReduceMean": mil_reduction("reduce_mean"),
+    "ReduceMean": mean,
     "ReduceMin": mil_reduction("reduce_min"),
     "ReduceProd": mil_reduction("reduce_prod"),
     "ReduceSum": mil_reduction("reduce_sum"),

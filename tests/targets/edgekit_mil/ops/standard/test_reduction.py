@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
+
+import edgekit_coreml
 
 SIGNED = ["ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"]
 ALL = [*SIGNED, "ReduceLogSum", "ReduceLogSumExp"]
@@ -53,3 +57,18 @@ def test_large_exponents_do_not_overflow(agrees):
 
 def test_scalar_agrees(agrees):
     agrees("ReduceL1", [np.array(-3.0, np.float32)], opset=18)
+
+
+@pytest.mark.parametrize("op_type", ["ReduceMean", "ReduceSum"])
+def test_rows_of_a_number_that_may_be_none(tmp_path, rng, op_type):
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 18]>
+    g (float[5, 3] x, float[5] wanted) => (float[3] y) <int64[1] first = {{0}}, float low = {{0.5}}> {{
+        is_wanted = Greater (wanted, low)
+        rows = Compress <axis = 0> (x, is_wanted)
+        y = {op_type} <keepdims = 0> (rows, first)
+    }}""")
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    runner = edgekit_coreml.load(edgekit_coreml.convert(model, tmp_path / "m", precision="float32"))
+    for wanted in ([1, 0, 1, 1, 0], [0, 0, 0, 0, 0]):
+        feeds = {"x": rng.standard_normal((5, 3)).astype(np.float32), "wanted": np.array(wanted, np.float32)}
+        np.testing.assert_allclose(runner.run(feeds)["y"], session.run(None, feeds)[0], rtol=1e-6, atol=1e-6)
