@@ -10,17 +10,23 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
-from edgekit.graph.loop_values import Size, source
-from edgekit.graph.vector_elements import Element, elements_of
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import typed
+from edgekit.rewrites.gathered_axes import (
+    FLOAT,
+    HALF,
+    GatheredAxis,
+    Number,
+    last_of,
+    length_of,
+    list_of,
+    own_size,
+    resized_axes,
+    wanted_size,
+)
 
-_FLOAT = ir.DataType.FLOAT
-_INT64 = ir.DataType.INT64
-_Number = ir.Value | np.ndarray | np.generic
 _WHOLE = (0, 1)
 """Begin and end of the region that is all of an axis."""
-_HALF = np.float32(0.5)
 
 
 class GatheredCrop(Rewrite):
@@ -66,18 +72,11 @@ class GatheredCrop(Rewrite):
 
 
 @dataclass(frozen=True)
-class _Axis:
-    """One axis that is cropped, of an input of some rank."""
+class _Axis(GatheredAxis):
+    """One axis that is cropped."""
 
-    build: NodeBuilder
-    axis: int
-    rank: int
-    last: _Number
-    """Its greatest index, as a floating-point number."""
-    count: ir.Value | int
-    """How many elements it is to have; a list of one number where that is computed."""
-    begin: _Number
-    end: _Number
+    begin: Number
+    end: Number
     """Where the region lies, as shares of ``last``; lists of one number."""
 
     def places(self) -> tuple[ir.Value, ir.Value]:
@@ -92,9 +91,8 @@ class _Axis:
         build = self.build
         if self.count == 1:
             return self._middle()
-        steps, gaps = self._steps()
-        extent = build("Mul", build("Mul", steps, build("Sub", self.end, self.begin)), self.last)
-        spread = build("Add", build("Mul", self.begin, self.last), build("Div", extent, gaps))
+        extent = build("Mul", build("Mul", self.steps(), build("Sub", self.end, self.begin)), self.last)
+        spread = build("Add", build("Mul", self.begin, self.last), build("Div", extent, self.gaps()))
         if isinstance(self.count, int):
             return spread
         return build("Where", build("Equal", self.count, [1]), self._middle(), spread)
@@ -102,47 +100,7 @@ class _Axis:
     def _middle(self) -> ir.Value:
         """Where a single output element lies."""
         build = self.build
-        return build("Mul", build("Mul", build("Add", self.begin, self.end), _HALF), self.last)
-
-    def _steps(self) -> tuple[_Number, _Number]:
-        """The output elements' numbers, and how many gaps lie between them; 1 where there is none."""
-        build, count = self.build, self.count
-        if isinstance(count, int):
-            return np.arange(count, dtype=np.float32), np.float32(max(count - 1, 1))
-        numbers = build("Range", np.int64(0), build.squeeze(count, [0]), np.int64(1))
-        gaps = build("Max", build("Sub", build.cast(count, _FLOAT), np.float32(1)), np.float32(1))
-        return build.cast(numbers, _FLOAT), gaps
-
-    def nearest(self, place: ir.Value, rounding: str) -> ir.Value:
-        """The index of the element that each output element repeats."""
-        build = self.build
-        if rounding == "round_prefer_floor":
-            chosen = build("Ceil", build("Sub", place, _HALF))
-        elif rounding == "round_prefer_ceil":
-            chosen = build("Floor", build("Add", place, _HALF))
-        elif rounding in ("floor", "ceil"):
-            chosen = build(rounding.title(), place)
-        else:
-            raise InapplicableError(f"unknown nearest_mode {rounding!r}")
-        return build.cast(chosen, _INT64)
-
-    def weighed(self, x: ir.Value, place: ir.Value, dtype: np.dtype) -> ir.Value:
-        """The sums of the elements on both sides of each place, the nearer one weighing more."""
-        build, kind = self.build, ir.DataType.from_numpy(dtype)
-        below = build("Floor", place)
-        above = build("Min", build("Add", below, np.float32(1)), self.last)
-        share = build("Sub", place, below)
-        parts = []
-        for index, weight in ((below, build("Sub", np.float32(1), share)), (above, share)):
-            part = build("Gather", x, build.cast(index, _INT64), axis=self.axis)
-            weight = weight if kind == _FLOAT else build.cast(weight, kind)
-            parts.append(build("Mul", part, self.in_shape(weight)))
-        return build("Add", *parts)
-
-    def in_shape(self, along: ir.Value) -> ir.Value:
-        """A list with an element for each index of the axis, so that it goes along that axis of the result."""
-        behind = self.rank - 1 - self.axis
-        return self.build.unsqueeze(along, list(range(1, 1 + behind))) if behind else along
+        return build("Mul", build("Mul", build("Add", self.begin, self.end), HALF), self.last)
 
 
 def _axes(node: ir.Node, build: NodeBuilder, x: ir.Value) -> Sequence[_Axis]:
@@ -151,58 +109,30 @@ def _axes(node: ir.Node, build: NodeBuilder, x: ir.Value) -> Sequence[_Axis]:
     Raises:
         InapplicableError: The region or the sizes are not given, or not for every axis.
     """
-    if x.shape is None:
-        raise InapplicableError("how many axes its input has is not known")
-    if node.attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise InapplicableError("its sizes keep an aspect ratio")
-    rank = len(x.shape)
-    axes = [axis % rank for axis in node.attributes.get_ints("axes", range(rank))]
-    roi, region = _list(node, 1, 2 * len(axes), "region")
-    sizes, counts = _list(node, 3, len(axes), "sizes")
-    made = node.outputs[0].shape
+    axes = resized_axes(node, x)
+    roi, region = list_of(node, 1, 2 * len(axes), "region")
+    sizes, counts = list_of(node, 3, len(axes), "sizes")
     found: list[_Axis] = []
     for number, axis in enumerate(axes):
-        length = x.shape[axis]
         bounds = region[number], region[len(axes) + number]
-        inferred = None if made is None else made[axis]
-        wanted = inferred if isinstance(inferred, int) else counts[number]
-        is_kept = wanted == (length if isinstance(length, int) else Size(source(x), axis))
-        if bounds == _WHOLE and is_kept:
+        wanted = wanted_size(node, axis, counts[number])
+        if bounds == _WHOLE and wanted == own_size(x, axis):
             continue
         begin, end = (
             np.array([bound], np.float32)
             if isinstance(bound, int | float)
-            else build.cast(build.slice(roi, [place], [place + 1], [0]), _FLOAT)
+            else build.cast(build.slice(roi, [place], [place + 1], [0]), FLOAT)
             for bound, place in zip(bounds, (number, len(axes) + number), strict=True)
         )
         found.append(
             _Axis(
                 build=build,
                 axis=axis,
-                rank=rank,
-                last=np.float32(length - 1) if isinstance(length, int) else _last(build, x, axis),
+                rank=len(x.shape or ()),
+                last=last_of(build, length_of(build, x, axis)),
                 count=wanted if isinstance(wanted, int) else build.slice(sizes, [number], [number + 1], [0]),
                 begin=begin,
                 end=end,
             )
         )
     return found
-
-
-def _last(build: NodeBuilder, x: ir.Value, axis: int) -> ir.Value:
-    """The greatest index of an axis whose size shows at run time, as a list of one number."""
-    length = build.slice(build("Shape", x), [axis], [axis + 1], [0])
-    return build("Sub", build.cast(length, _FLOAT), np.float32(1))
-
-
-def _list(node: ir.Node, place: int, count: int, what: str) -> tuple[ir.Value, Sequence[Element]]:
-    """An input that is a list of numbers, with what its elements are.
-
-    Raises:
-        InapplicableError: It is not there, or has another number of elements.
-    """
-    value = node.inputs[place] if place < len(node.inputs) else None
-    elements = None if value is None else elements_of(value)
-    if value is None or elements is None or len(elements) != count:
-        raise InapplicableError(f"its {what} are not given for each axis")
-    return value, elements

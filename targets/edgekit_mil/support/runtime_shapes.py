@@ -184,7 +184,7 @@ def most_of(size: Any) -> int:
     if size in _bounds:
         return _bounds[size]
     parts = {} if isinstance(size, Symbol) else size.as_coefficients_dict()
-    if not parts or any(factor != int(factor) for factor in parts.values()):
+    if not parts or size in parts or any(factor != int(factor) for factor in parts.values()):
         raise Unsupported("works on a number of elements that only a run tells, and that has no known limit")
     # What is subtracted is 0 at least.
     return sum(int(factor) * (1 if part == 1 else most_of(part)) for part, factor in parts.items() if factor > 0)

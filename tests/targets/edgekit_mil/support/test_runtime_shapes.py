@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sympy
 from onnx.helper import make_node
+
+from edgekit_mil.core.mil import get_new_symbol
+from edgekit_mil.core.values import Unsupported
+from edgekit_mil.support.runtime_shapes import most_of, note_greater_limit, note_limit
 
 SCORES = np.array([[0.1, 0.9, 0.4], [0.8, 0.2, 0.7]], np.float32)
 ONE = np.array(1, np.float32)
@@ -72,3 +77,18 @@ CONSTANTS = {"least": np.array(0.5, np.float32)}
 )
 def test_sizes_that_a_run_tells_agree(graph_agrees, nodes, dtype, constants):
     graph_agrees([*detections(), *nodes], {"x": SCORES}, {"y": dtype}, {**CONSTANTS, **constants})
+
+
+def test_limits_of_sums_and_of_what_is_no_sum():
+    first, second, unknown = (get_new_symbol() for _ in range(3))
+    note_limit(first, 4)
+    note_limit(second, 3, 5)
+    assert most_of(first + second + 2) == 21
+    assert most_of(2 * first - second) == 8
+    note_limit(second, 7)
+    assert most_of(second) == 7
+    note_greater_limit(unknown, first, second)
+    assert most_of(unknown) == 7
+    for size in (sympy.floor(first / 2), first * second, first + get_new_symbol()):
+        with pytest.raises(Unsupported, match="no known limit"):
+            most_of(size)

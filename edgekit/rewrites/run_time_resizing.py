@@ -1,0 +1,150 @@
+"""``Resize`` to sizes that a run tells, as detectors do with pictures: coordinates at run time, and gathers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.graph.building import NodeBuilder
+from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.arithmetic import constant_of, typed
+from edgekit.rewrites.gathered_axes import (
+    FLOAT,
+    HALF,
+    INT64,
+    GatheredAxis,
+    Number,
+    last_of,
+    length_of,
+    list_of,
+    own_size,
+    resized_axes,
+    wanted_size,
+)
+
+_TRANSFORMATIONS = frozenset(["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"])
+_SCALES, _SIZES = 2, 3
+"""Places of the inputs, of which one is given."""
+
+
+class GatheredResize(Rewrite):
+    """Nearest and linear, by sizes or scales that are computed, of an input of any sizes.
+
+    Coordinates are those of the ONNX specification in single precision. An axis whose size or scale shows that it stays
+    is left alone.
+    """
+
+    name: ClassVar[str] = "resize by gathers"
+    op_types: ClassVar[Sequence[str]] = ("Resize",)
+    versions: ClassVar[range] = range(11, 1000)
+
+    def matches(self, node: ir.Node) -> bool:
+        """Whether a run tells the sizes, of the input or of the output: else there are tables."""
+        transformation = node.attributes.get_string("coordinate_transformation_mode", "half_pixel")
+        if transformation not in _TRANSFORMATIONS or not node.inputs or node.inputs[0] is None:
+            return False
+        shape = node.inputs[0].shape
+        return shape is not None and not (shape.is_static() and constant_of(node, _given(node)) is not None)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """A gather along each axis for the nearest element, two for weighted sums."""
+        x, dtype = typed(node.inputs[0])
+        mode = node.attributes.get_string("mode", "nearest")
+        if mode not in ("nearest", "linear"):
+            raise InapplicableError(f"mode {mode!r}")
+        if mode == "linear" and not dtype.is_floating_point():
+            raise InapplicableError("sums of integers leave the rounding open")
+        for option in ("antialias", "exclude_outside"):
+            if node.attributes.get_int(option, 0) == 1:
+                raise InapplicableError(f"{option} at sizes that only a run tells")
+        transformation = node.attributes.get_string("coordinate_transformation_mode", "half_pixel")
+        rounding = node.attributes.get_string("nearest_mode", "round_prefer_floor")
+        result = x
+        for axis in _axes(node, build, x):
+            place = axis.places(transformation)
+            if mode == "nearest":
+                result = build("Gather", result, axis.nearest(place, rounding), axis=axis.axis)
+            else:
+                result = axis.weighed(result, place, dtype.numpy())
+        return [result if result is not x else build("Identity", x)]
+
+
+@dataclass(frozen=True)
+class _Axis(GatheredAxis):
+    """One axis that gets another size."""
+
+    factor: Number
+    """Output elements per input element."""
+
+    def places(self, transformation: str) -> ir.Value:
+        """Where each output element lies in the input, at its border for what lies outside: [count]."""
+        place = self._coordinates(transformation)
+        return self.build("Max", self.build("Min", place, self.last), np.float32(0))
+
+    def _coordinates(self, transformation: str) -> Number:
+        """As the specification has them, in the order of its operations."""
+        build, steps, none = self.build, self.steps(), np.float32(0)
+        if transformation == "asymmetric":
+            return build("Div", steps, self.factor)
+        if transformation == "align_corners":
+            return build("Div", build("Mul", steps, self.last), self.gaps())
+        spread = build("Sub", build("Div", build("Add", steps, HALF), self.factor), HALF)
+        if transformation == "half_pixel":
+            return spread
+        if isinstance(self.count, int):
+            return spread if self.count > 1 else np.zeros(1, np.float32)
+        return build("Where", build("Equal", self.count, [1]), none, spread)
+
+
+def _given(node: ir.Node) -> int:
+    """The place of the input that tells the new sizes."""
+    sizes = node.inputs[_SIZES] if len(node.inputs) > _SIZES else None
+    is_empty = sizes is None or (sizes.shape is not None and list(sizes.shape) == [0])
+    return _SCALES if is_empty else _SIZES
+
+
+def _axes(node: ir.Node, build: NodeBuilder, x: ir.Value) -> Sequence[_Axis]:
+    """The axes that get another size.
+
+    Raises:
+        InapplicableError: Sizes and scales are not given, or not for every axis.
+    """
+    axes = resized_axes(node, x)
+    place = _given(node)
+    numbers, elements = list_of(node, place, len(axes), "sizes" if place == _SIZES else "scales")
+    found: list[_Axis] = []
+    for number, (axis, element) in enumerate(zip(axes, elements, strict=True)):
+        by_scale = place == _SCALES
+        wanted = wanted_size(node, axis, None if by_scale else element)
+        if element == 1 if by_scale else wanted == own_size(x, axis):
+            continue
+        length, one = length_of(build, x, axis), build.slice(numbers, [number], [number + 1], [0])
+        count: ir.Value | int
+        factor: Number
+        if by_scale:
+            factor = np.float32(element) if isinstance(element, int | float) else one
+            scaled = wanted if isinstance(wanted, int) else build("Floor", build("Mul", length, factor))
+            count = scaled if isinstance(scaled, int) else build.cast(_list(build, scaled), INT64)
+        else:
+            count = wanted if isinstance(wanted, int) else build.cast(one, INT64)
+            factor = _ratio(build, count, length)
+        last = last_of(build, length)
+        found.append(_Axis(build=build, axis=axis, rank=len(x.shape or ()), last=last, count=count, factor=factor))
+    return found
+
+
+def _ratio(build: NodeBuilder, count: ir.Value | int, length: ir.Value | np.float32) -> Number:
+    """Output elements per input element where sizes are given."""
+    if isinstance(count, int):
+        whole = np.float32(count)
+        return build("Div", whole, length) if isinstance(length, ir.Value) else whole / length
+    return build("Div", build.cast(count, FLOAT), length)
+
+
+def _list(build: NodeBuilder, number: ir.Value) -> ir.Value:
+    """A number as a list of one, whatever it was."""
+    return build("Reshape", number, [1])
