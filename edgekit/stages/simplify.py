@@ -24,6 +24,7 @@ from edgekit.execution.reference import NotRunnableError
 from edgekit.execution.tree_tables import tabulate_trees
 from edgekit.graph.arc_edges import keep_arcs_finite
 from edgekit.graph.cleanup import remove_identities, store_once
+from edgekit.graph.collected_sequences import collect_sequences
 from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
 from edgekit.graph.loop_invariants import capture_constant_states
 from edgekit.graph.loop_lstms import recognize_lstms
@@ -188,6 +189,7 @@ _PASSES: dict[str, Rewrite] = {
     "compute once what follows from a tree's leaf": tabulate_trees,
     "capture what loops carry along unchanged": capture_constant_states,
     "repeat rows at once": repeat_rows_at_once,
+    "collect what loops add to sequences": _with_shapes_known(collect_sequences),
     "count the turns of loops": _with_shapes_known(count_turns),
     "recognize LSTMs in loops": _with_shapes_known(recognize_lstms),
     "compute the turns of scans at once": compute_turns_at_once,
