@@ -133,7 +133,8 @@ class _Numbered:
                 self._set(value, self._number(("input", value.name)), -1)
         for node, place in self._places.items():
             for value, number in zip(node.outputs, self._of_outputs(node, self.numbers, 0), strict=True):
-                old, of_old = self.known.get(value.name, (None, None))
+                # An output that is left out has no name, and nobody reads it.
+                old, of_old = self.known.get(value.name, (None, None)) if value.name else (None, None)
                 if old is not None and of_old is not None and of_old != number:
                     self.claimed[value] = old
                     number = of_old

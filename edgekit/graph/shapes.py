@@ -26,6 +26,8 @@ _FOLDING_ROUNDS = 4
 """Folding makes shapes known, which lets more be folded; models that nest deeper than this are not known."""
 
 
+_UNKNOWN_DOMAIN = "edgekit.untyped"
+"""A domain that ONNX knows nothing of."""
 _LONGEST_TEXT = 1000
 """Characters that are kept of what a library says: some print the whole graph."""
 
@@ -56,6 +58,7 @@ def _inferred(model: Model, *, strict: bool) -> Model:
     try:
         result = model.graph_model.clone()
         proto = light_proto(model)
+        _hide_untyped_encoders(proto)
         inferred = _told_by_onnx(proto, strict=strict)
         inferred_model = ir.from_proto(inferred)
     except Exception as error:  # what onnx and onnx_ir raise for graphs of odd types has no common base
@@ -73,6 +76,29 @@ def _inferred(model: Model, *, strict: bool) -> Model:
             value.shape = value.shape if shape is None else _with_names(shape, names)
             value.type = value.type if value_type is None else value_type
     return model.with_graph(result)
+
+
+def _hide_untyped_encoders(proto: onnx.ModelProto) -> None:
+    """Has ONNX's inference pass over label encoders whose input has no known type, in place.
+
+    It reads the type without asking whether there is one (onnx 1.23), and ends the process.
+    """
+    hidden = list(_untyped_encoders(proto.graph, frozenset()))
+    for node in hidden:
+        node.domain = _UNKNOWN_DOMAIN
+    if hidden:
+        proto.opset_import.append(onnx.helper.make_opsetid(_UNKNOWN_DOMAIN, 1))
+
+
+def _untyped_encoders(graph: onnx.GraphProto, outside: frozenset[str]) -> Iterator[onnx.NodeProto]:
+    told = [*graph.input, *graph.value_info, *graph.output]
+    typed = outside | {info.name for info in told if info.type.WhichOneof("value")}
+    typed |= {tensor.name for tensor in graph.initializer}
+    for node in graph.node:
+        if node.domain == ML_DOMAIN and node.op_type == "LabelEncoder" and node.input[0] not in typed:
+            yield node
+        for attribute in node.attribute:
+            yield from _untyped_encoders(attribute.g, typed)
 
 
 def _told_by_onnx(proto: onnx.ModelProto, *, strict: bool) -> onnx.ModelProto:

@@ -51,3 +51,40 @@ def test_scores_of_a_support_vector_classifier(classes: int, kind: str) -> None:
     x = rng.random((5, FEATURES)).astype(np.float32)
     found = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
     assert [output.shape for output in outputs] == [array.shape for array in found]
+
+
+def test_a_label_encoder_behind_trees_whose_type_is_not_known_yet() -> None:
+    """ONNX's inference ends the process where it asks for the type; the trees' is told by what is known here."""
+    trees = helper.make_node(
+        "TreeEnsembleRegressor",
+        ["x"],
+        ["leaf"],
+        domain="ai.onnx.ml",
+        n_targets=1,
+        nodes_treeids=[0, 0, 0],
+        nodes_nodeids=[0, 1, 2],
+        nodes_featureids=[0, 0, 0],
+        nodes_values=[0.5, 0.0, 0.0],
+        nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"],
+        nodes_truenodeids=[1, 0, 0],
+        nodes_falsenodeids=[2, 0, 0],
+        target_treeids=[0, 0],
+        target_nodeids=[1, 2],
+        target_ids=[0, 0],
+        target_weights=[1.0, 2.0],
+    )
+    encoder = helper.make_node(
+        "LabelEncoder", ["leaf"], ["path"], domain="ai.onnx.ml", keys_floats=[1.0, 2.0], values_strings=["10", "11"]
+    )
+    graph = helper.make_graph(
+        [trees, encoder, helper.make_node("Identity", ["path"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, FEATURES])],
+        [helper.make_tensor_value_info("y", TensorProto.STRING, None)],
+    )
+    opsets = [helper.make_opsetid("", 15), helper.make_opsetid("ai.onnx.ml", 2)]
+    inferred = infer_shapes(Model(ir.from_proto(helper.make_model(graph, opset_imports=opsets))))
+    told = {value.name: (value.dtype, value.shape) for node in inferred.graph for value in node.outputs}
+    assert told["leaf"][0] is ir.DataType.FLOAT
+    assert told["path"][0] is ir.DataType.STRING
+    assert told["path"][1] == (5, 1)
