@@ -110,7 +110,7 @@ def test_an_unknown_dimension_names_the_near_ones() -> None:
     assert refusal(CACHE, dims=["bach=8"]) == (
         "--dim bach=8: no input has a dynamic dimension 'bach'\n"
         "expected: 'batch'\n"
-        "found: ids: int64 batch×sequence; mask: int64 batch×past + sequence; cache: float32 batch×past×64"
+        "found: ids: int64 batch×sequence; mask: int64 batch×(past + sequence); cache: float32 batch×past×64"
     )
 
 
