@@ -63,7 +63,7 @@ def test_a_scalar_has_no_dimensions() -> None:
         (("N", 3), "N×3", "--dim N=SIZE"),
         ((1, 3, "H", "p2o.Dynamic.1"), "1×3×H×p2o.Dynamic.1", "--dim H=SIZE --dim p2o.Dynamic.1=SIZE"),
         ((1, None), "1×?", "--shape x=1,SIZE"),
-        ((1, "N + 1", "T"), "1×N + 1×T", "--shape x=1,SIZE,SIZE"),
+        ((1, "N + 1", "T"), "1×(N + 1)×T", "--shape x=1,SIZE,SIZE"),
     ],
 )
 def test_a_dynamic_shape_is_refused_with_the_options_that_fix_it(
