@@ -273,14 +273,23 @@ def test_resize_to_a_multiple_of_the_size_that_the_program_computes(tmp_path, rn
 
 
 @pytest.mark.parametrize(
+    ("channels", "mode", "scales"), [(3, "linear", [1, 1, 1.5, 1]), ("c", "nearest", [1, 2, 1, 1])]
+)
+def test_resizing_of_open_sizes_by_gathers(tmp_path, rng, channels, mode, scales):
+    node = make_node("Resize", ["x", "", "s"], ["y"], mode=mode)
+    model = network([1, channels, "h", "w"], [node], {"s": np.array(scales, np.float32)})
+    dimensions = {name: range(2, 9) for name in ("c", "h", "w") if name in (channels, "h", "w")}
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
+    assert_agrees(model, package, [(1, 3, 2, 4), (1, 3, 7, 8)], rng)
+
+
+@pytest.mark.parametrize(
     ("channels", "attributes", "scales"),
     [
         ("c", {"mode": "cubic"}, [1, 1, 2, 2]),
         (3, {"mode": "cubic"}, [1, 1, 2, 3]),
         (3, {"mode": "cubic", "exclude_outside": 1}, [1, 1, 2, 2]),
         (3, {"mode": "cubic", "coordinate_transformation_mode": "align_corners"}, [1, 1, 2, 2]),
-        (3, {"mode": "linear"}, [1, 1, 1.5, 1]),
-        ("c", {"mode": "nearest"}, [1, 2, 1, 1]),
     ],
 )
 def test_resizing_of_open_sizes_that_core_ml_lacks_is_refused(tmp_path, channels, attributes, scales):
