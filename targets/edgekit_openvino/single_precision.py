@@ -82,8 +82,10 @@ def _narrow_input(graph: ir.Graph, value: ir.Value) -> None:
     for place, output in enumerate(graph.outputs):
         if output is value:
             graph.outputs[place] = narrowed
-    if node is not None:
-        graph.insert_before(graph[0], node) if len(graph) else graph.append(node)
+    if node is not None and len(graph):
+        graph.insert_before(graph[0], node)
+    elif node is not None:
+        graph.append(node)
 
 
 def _widen_output(graph: ir.Graph, place: int) -> None:

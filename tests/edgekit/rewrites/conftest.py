@@ -80,3 +80,23 @@ def assert_rewritten() -> Check:
         return result
 
     return check
+
+
+@pytest.fixture
+def assert_left_alone() -> Callable[[onnx.ModelProto, str, Mapping[str, int | str], str], None]:
+    """Changes attributes of the one node of an operator, and holds that no rewrite takes it, for a reason."""
+
+    def check(proto: onnx.ModelProto, op_type: str, changes: Mapping[str, int | str], why: str) -> None:
+        (node,) = (node for node in proto.graph.node if node.op_type == op_type)
+        kept = [attribute for attribute in node.attribute if attribute.name not in changes]
+        del node.attribute[:]
+        node.attribute.extend([*kept, *(onnx.helper.make_attribute(*each) for each in changes.items())])
+
+        def refusals(candidate: Model) -> set[str]:
+            return {node_name(node) for node in candidate.graph.all_nodes() if node.op_type == op_type}
+
+        result = rewritten(_model_of(proto), refusals, installed_rewrites())
+        assert not result.applied
+        assert why in next(iter(result.dropped.values()))
+
+    return check

@@ -60,7 +60,7 @@ def roi_align(
         return mb.matmul(x=mb.matmul(x=tables[0], y=images), y=tables[1], transpose_y=True)
     if mode != "max":
         raise Unsupported(f"unknown mode {mode!r}")
-    rois.static_sizes([0])
+    rois.static_sizes([0])  # images are repeated as often as there are regions
     return _largest_sample(images, axes, (output_height, output_width), sampling_ratio)
 
 
