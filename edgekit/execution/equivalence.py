@@ -22,14 +22,18 @@ from edgekit.execution.tolerance import SENSITIVE, compare
 from edgekit.execution.value_numbers import is_same_by_structure
 from edgekit.graph.cost import cost
 from edgekit.graph.shape_request import at_sizes
+from edgekit.graph.shapes import ContradictionError, infer_shapes
 from edgekit.model import Arrays, Dim, Model, ValueSpec
 
-TRIAL_SIZES = (8, 32, 64, 224, 512, 16_000, 1)
+TRIAL_SIZES = (8, 32, 64, 224, 512, 1, 16_000)
 """Sizes to try for dimensions that are dynamic, until one runs; the first axis of every input gets 1, and where that
 does not run and first axes have several names (a graph's nodes and its edges), what the others get."""
 
 TRIAL_ELEMENTS = 1 << 24
 """Elements that an input may have in a trial: a second of sound is worth it, a square picture of that side is not."""
+TRIAL_ELEMENTS_INSIDE = 1 << 26
+"""Elements that a value of the graph may have in a trial, as far as shape inference tells: attention over a second of
+sound has a number for every two of its samples."""
 
 BATTERY_MACS = 1 << 31
 """The number of multiplications that all trials of a model may take together; `LEAST_KINDS` kinds are tried anyway."""
@@ -110,7 +114,7 @@ class Equivalence:
         found = []
         try:
             for sizes in trials(self._model.open_dims):
-                specs = next(_static_specs(at_sizes(self._model.inputs, sizes), self._model.sample_shapes))
+                specs = next(_static_specs(self._model, sizes))
                 feeds = battery_inputs(specs, KINDS[0], self._limits)
                 found.append(InnerValues(self._model, feeds).shapes(names))
         except (InputError, NotRunnableError, StopIteration):  # the latter where an input has no rank
@@ -202,9 +206,7 @@ def trial_inputs(model: Model) -> Iterator[tuple[list[ValueSpec], list[ValueSpec
         Pairs: open dimensions have their default sizes in the first, their greatest in the second.
     """
     sizes = trials(model.open_dims)
-    first, last = (
-        _static_specs(at_sizes(model.inputs, chosen), model.sample_shapes) for chosen in (sizes[0], sizes[-1])
-    )
+    first, last = (_static_specs(model, chosen) for chosen in (sizes[0], sizes[-1]))
     return zip(first, last, strict=False)  # larger sizes may leave fewer ways
 
 
@@ -235,14 +237,20 @@ def _elements(value: ir.Value) -> int:
     return math.prod(dim if isinstance(dim, int) else TRIAL_SIZES[1] for dim in value.shape or TRIAL_SIZES[:3])
 
 
-def _static_specs(specs: Sequence[ValueSpec], of_sample: Mapping[str, tuple[int, ...]]) -> Iterator[list[ValueSpec]]:
-    """The inputs with numbers for all dimensions, in every way that is worth a try; as in a sample first."""
+def _static_specs(model: Model, chosen: Mapping[str, int]) -> Iterator[list[ValueSpec]]:
+    """The inputs with numbers for all dimensions, in every way that is worth a try; as in a sample first.
+
+    Args:
+        model: Its inputs are meant.
+        chosen: The sizes of its open dimensions.
+    """
+    specs = at_sizes(model.inputs, chosen)
     if all(spec.is_static for spec in specs):
         yield list(specs)
         return
     as_there = []
     for spec in specs:
-        shape = of_sample.get(spec.name)
+        shape = model.sample_shapes.get(spec.name)
         if not spec.is_static and shape is not None and spec.takes_shape(shape):
             as_there.append(replace(spec, shape=shape))
         elif spec.is_static:
@@ -259,8 +267,25 @@ def _static_specs(specs: Sequence[ValueSpec], of_sample: Mapping[str, tuple[int,
                 if isinstance(dim, str):
                     sizes[dim] = 1 if one_batch and (axis == 0 or sizes.get(dim) == 1) else size
         shapes = [_sized(spec.shape or (), size, sizes) for spec in specs]
-        if all(math.prod(shape) <= TRIAL_ELEMENTS for shape in shapes):
-            yield [replace(spec, shape=shape) for spec, shape in zip(specs, shapes, strict=True)]
+        tried = [replace(spec, shape=shape) for spec, shape in zip(specs, shapes, strict=True)]
+        if all(math.prod(shape) <= TRIAL_ELEMENTS for shape in shapes) and (
+            size == TRIAL_SIZES[0] or _most_elements_inside(model, tried) <= TRIAL_ELEMENTS_INSIDE
+        ):
+            yield tried
+
+
+def _most_elements_inside(model: Model, specs: Sequence[ValueSpec]) -> int:
+    """How many elements the largest value has that a node makes of such inputs, as far as shape inference tells."""
+    graph_model = model.graph_model.clone()
+    values = {value.name: value for value in graph_model.graph.inputs}
+    for spec in specs:
+        values[spec.name].shape = ir.Shape(spec.shape or ())
+    try:
+        inferred = infer_shapes(model.with_graph(graph_model), strict=False)
+    except ContradictionError:
+        return 0
+    made = [value.shape for node in inferred.graph.all_nodes() for value in node.outputs]
+    return max((math.prod(shape.numpy()) for shape in made if shape is not None and shape.is_static()), default=0)
 
 
 def _sized(shape: Sequence[Dim], size: int, sizes: Mapping[str, int]) -> tuple[int, ...]:

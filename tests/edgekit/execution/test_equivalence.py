@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.data.battery import KINDS, battery_inputs
-from edgekit.execution.equivalence import Equivalence
+from edgekit.execution.equivalence import Equivalence, trial_inputs
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.tolerance import compare
 from edgekit.model import Model
@@ -101,6 +101,36 @@ def test_what_no_size_fits_cannot_be_compared(model: Callable[..., Model]) -> No
             model("g (float[N, L] x) => (float[N, M] y) { [mm] y = MatMul (x, w) }", w=np.ones((13, 2), np.float32))
         )
     assert caught.value.node == "mm"
+
+
+ATTENTION = """f (float[N, "L", 4] x, float[N, "P + 1"] mask, float[N, "P", 4] past) => (float[N, L, T] y) {
+    key = Concat <axis = 1> (past, x)
+    turned = Transpose <perm = [0, 2, 1]> (key)
+    scores = MatMul (x, turned)
+    y = Add (scores, mask)
+}"""
+"""A mask for one new token: no size but 1 fits where all dimensions have the same."""
+
+
+def tried_sizes(given: Model) -> list[object]:
+    return [first[0].shape[1] for first, _ in trial_inputs(given) if first[0].shape is not None]
+
+
+def test_sizes_at_which_a_value_inside_is_huge_are_not_tried(model: Callable[..., Model]) -> None:
+    attention = model(ATTENTION)
+    assert tried_sizes(attention) == [8, 32, 64, 224, 512, 1]
+    assert {name: array.shape for name, array in Equivalence(attention).outputs.items()} == {"y": (1, 1, 2)}
+
+
+def test_a_second_of_sound_is_tried_last(model: Callable[..., Model]) -> None:
+    sound = model("f (float[N, L] x) => (float[N, L] y) { y = Relu (x) }")
+    assert tried_sizes(sound) == [8, 32, 64, 224, 512, 1, 16_000]
+
+
+def test_threads_of_the_reference_wait_without_computing(model: Callable[..., Model]) -> None:
+    reference = Reference(model("f (float[2] x) => (float[2] y) { y = Neg (x) }"))
+    options = reference._session.get_session_options()
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
 
 
 def test_an_unknown_rank_cannot_be_compared(model: Callable[..., Model]) -> None:
