@@ -27,7 +27,7 @@ from edgekit.graph.cleanup import remove_identities, store_once
 from edgekit.graph.collected_sequences import collect_sequences
 from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
 from edgekit.graph.loop_invariants import capture_constant_states
-from edgekit.graph.loop_lstms import recognize_lstms
+from edgekit.graph.loop_recurrences import recognize_recurrences
 from edgekit.graph.loop_turns import count_turns
 from edgekit.graph.picked_columns import reduce_columns_at_once
 from edgekit.graph.repeated_rows import repeat_rows_at_once
@@ -191,7 +191,7 @@ _PASSES: dict[str, Rewrite] = {
     "repeat rows at once": repeat_rows_at_once,
     "collect what loops add to sequences": _with_shapes_known(collect_sequences),
     "count the turns of loops": _with_shapes_known(count_turns),
-    "recognize LSTMs in loops": _with_shapes_known(recognize_lstms),
+    "recognize recurrent layers in loops": _with_shapes_known(recognize_recurrences),
     "compute the turns of scans at once": compute_turns_at_once,
     "reduce picked columns at once": reduce_columns_at_once,
     "keep arcs of what rounding took beyond 1 finite": keep_arcs_finite,

@@ -6,7 +6,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from edgekit.graph.loop_lstms import recognize_lstms
+from edgekit.graph.loop_recurrences import recognize_recurrences
 
 STEPS, BATCH, FEATURES, SIZE = 4, 2, 3, 5
 LOOP = """<ir_version: 9, opset_import: ["": 17]>
@@ -84,7 +84,7 @@ def computed(model: onnx.ModelProto, steps: int) -> list[np.ndarray]:
 def test_a_loop_that_is_an_lstm_becomes_one(gates, count, steps, lengths, first) -> None:
     given = model_of(gates, count=count, steps=steps, first=first)
     model = ir.from_proto(given)
-    assert recognize_lstms(model)
+    assert recognize_recurrences(model)
     operators = [node.op_type for node in model.graph]
     assert "Loop" not in operators
     assert operators.count("LSTM") == 1
@@ -110,7 +110,7 @@ def test_a_loop_that_is_an_lstm_becomes_one(gates, count, steps, lengths, first)
 )
 def test_other_loops_stay(options) -> None:
     model = ir.from_proto(model_of(**options))
-    assert not recognize_lstms(model)
+    assert not recognize_recurrences(model)
     assert "Loop" in [node.op_type for node in model.graph]
 
 
@@ -121,4 +121,4 @@ def test_a_first_state_of_another_batch_stays() -> None:
     for value in list(text.graph.value_info):
         text.graph.value_info.remove(value)
     model = ir.from_proto(onnx.shape_inference.infer_shapes(text))
-    assert not recognize_lstms(model)
+    assert not recognize_recurrences(model)
