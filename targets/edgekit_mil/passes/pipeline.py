@@ -19,6 +19,7 @@ from edgekit.processes.supervision import tell_step
 from edgekit_mil.core.exactness import compared_inputs, integers_in_floats, stays_exact
 from edgekit_mil.core.mil import PASS_REGISTRY, Function, Program, block_context_manager, ct, mb
 from edgekit_mil.passes.affine_fusion import fuse_affine_operations
+from edgekit_mil.passes.filled_tensors import filling_operations
 from edgekit_mil.passes.repeated_quantization import drop_repeated_quantization
 from edgekit_mil.passes.shared_constants import drop_output_copies, share_small_constants
 from edgekit_mil.passes.tied_weights import multiply_by_transposed
@@ -62,11 +63,11 @@ def optimize(program: Program, half: OperationFilter | None) -> None:
     multiply_by_transposed(program)
     run(program, *FUSIONS)
     if half is not None:
-        decisive = integers_in_floats(program) | compared_inputs(program)
+        kept = integers_in_floats(program) | compared_inputs(program) | filling_operations(program)
 
         def computes_in_half(operation: Any) -> bool:
-            exact = operation.name in decisive or stays_exact(operation)
-            return half(operation) and constants_fit_half(operation) and not exact
+            stays = operation.name in kept or stays_exact(operation)
+            return half(operation) and constants_fit_half(operation) and not stays
 
         ct.transform.FP16ComputePrecision(op_selector=computes_in_half).apply(program)
         for function in program.functions.values():
