@@ -9,7 +9,6 @@ from pathlib import Path
 from edgekit.data.sampled_shapes import SampledShapes
 from edgekit.data.samples_of_one_size import LeftOut, of_other_sizes
 from edgekit.errors import InputError
-from edgekit.execution.tree_tables import tabulate_trees
 from edgekit.graph.default_sizes import Holds, SampledSizes
 from edgekit.graph.joined_names import alike_by_samples
 from edgekit.graph.shape_request import ShapeRequest
@@ -78,6 +77,7 @@ def fixed_for(
     shapes: ShapeRequest,
     sampled: SampledShapes,
     walk: Walk,
+    simplify: Simplify,
 ) -> FixedShapes:
     """The model with its shapes fixed, as far as the devices need it.
 
@@ -85,6 +85,14 @@ def fixed_for(
     that it has at the sizes of the samples, from the least to the greatest, it gets these; and where these do not help
     either, or the model does not run at all of them, or the device holds one size, the one that most samples have. What
     then still depends on the value of an input, which is the same in all samples, gets that value.
+
+    Args:
+        profiles: The devices.
+        loaded: The model as it was loaded.
+        shapes: The sizes that were asked for.
+        sampled: The shapes of the samples.
+        walk: Runs the stages.
+        simplify: What the devices are asked about is simplified by this stage, which may keep what it gives.
 
     Raises:
         InputError: Shapes that were asked for do not fit, or none of this runs.
@@ -98,8 +106,8 @@ def fixed_for(
 
     def suits(fix: FixShapes, with_values: bool) -> bool:
         try:
-            model = fix_values.run(loaded).model if with_values else loaded
-            return not _lacks_operators(fix.run(model).model, profiles)
+            model = fix_values.tried(loaded).model if with_values else loaded
+            return not _lacks_operators(fix.tried(model).model, profiles, simplify)
         except InputError:
             return False
 
@@ -108,7 +116,7 @@ def fixed_for(
     try:
         fixed = walk.run_stage(first, loaded).model
         may_lack = bool(values) or _is_open(fixed)
-        if not (others and may_lack and _lacks_operators(fixed, profiles)):
+        if not (others and may_lack and _lacks_operators(fixed, profiles, simplify)):
             return FixedShapes(fixed, device, left_out)
     except InputError:
         if not others:
@@ -127,17 +135,14 @@ def _is_open(model: Model) -> bool:
     return bool(model.open_dims) or any(True for _ in dynamic_dimensions(model))
 
 
-def _lacks_operators(model: Model, profiles: Sequence[tuple[Target, Profile]]) -> bool:
+def _lacks_operators(model: Model, profiles: Sequence[tuple[Target, Profile]], simplify: Simplify) -> bool:
     """Whether a device lacks an operator at these sizes, or its runtime, which is here, cannot load the model.
 
-    Where it does not, simplification has nothing to add; else it may: it counts the turns of loops, say.
+    The model is asked about as it is to be built: simplification counts the turns of loops, say.
     """
     if needs_numbers(model, profiles):
         model = with_word_inputs(model).model
-    simpler = model.with_graph(model.graph_model.clone())
-    if tabulate_trees(simpler.graph_model):  # as simplification will: each tree takes a device seconds to judge
-        model = simpler
-    return _is_refused(model, profiles) and _is_refused(Simplify().run(model).model, profiles)
+    return _is_refused(simplify.tried(model).model, profiles)
 
 
 def _is_refused(model: Model, profiles: Sequence[tuple[Target, Profile]]) -> bool:

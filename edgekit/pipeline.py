@@ -208,7 +208,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         )
     witness = None if request.witness is None else find_witness(request.witness)
     class_names = () if request.labels is None else read_class_names(request.labels)
-    walk = Walk(progress)
+    walk, simplify = Walk(progress), Simplify()
     require_replaceable(request.output)
     with atomic_directory(request.output, what="bundle", may_replace=is_bundle) as folder:
         loaded = walk.run_stage(Load(), request.model).model
@@ -216,7 +216,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         sampled = sampled_shapes(request.data, request.verify_data)
         folders = request.data, request.verify_data
         loaded = told_by_samples(loaded, request.shapes, sampled, held_sizes(profiles), walk, *folders)
-        with_sizes = fixed_for(profiles, loaded, request.shapes, sampled, walk)
+        with_sizes = fixed_for(profiles, loaded, request.shapes, sampled, walk, simplify)
         fixed, other_sizes = with_sizes.model, with_sizes.left_out.files
         if draws_numbers(fixed):
             fixed = walk.run_stage(RandomInputs(), fixed).model
@@ -240,7 +240,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         options = BuildOptions(request.precision, own, labels=class_names, preprocessing=preprocessing)
         calibration, verification = _samples(request, fixed, preprocessing, class_names, left_out, other_sizes)
         options = replace(options, examples=tuple(_examples(original, verification)), progress=progress.step)
-        simplified = walk.run_stage(Simplify(), fixed).model
+        simplified = walk.run_stage(simplify, fixed).model
         simplified = walk.run_stage(PreCheck(target, profile), simplified).model
         quantize = Quantize(
             request.scheme,

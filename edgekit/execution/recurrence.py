@@ -118,7 +118,7 @@ def with_states(model: Model, states: Mapping[str, str]) -> Model:
         raise InputError(
             "would leave the model without outputs", subject="--state", found=", ".join(map("=".join, states.items()))
         )
-    return replace(model, states=dict(states))
+    return model if model.states == states else replace(model, states=dict(states))
 
 
 def _require_alike(before: ValueSpec, after: ValueSpec, flag: str) -> None:

@@ -66,3 +66,22 @@ def test_what_is_promised_is_checked(model: Model) -> None:
 def test_a_record_is_plain_data(model: Model, value: object) -> None:
     with pytest.raises(InternalError, match="careful: the stage broke its contract: its record is no plain data"):
         Careful({"value": value})(model)
+
+
+def test_what_was_tried_is_not_done_again(model: Model) -> None:
+    seen: list[Model] = []
+    stage = Careful({}, lambda given: seen.append(given) or model.with_graph(given.graph_model.clone()))
+    tried = stage.tried(model)
+    assert stage(model) is tried
+    assert stage.tried(model) is tried
+    assert seen == [model]
+    other = model.with_graph(model.graph_model.clone())
+    assert stage(other) is not tried
+    assert seen == [model, other]
+
+
+def test_what_was_tried_has_to_keep_the_promises(model: Model) -> None:
+    stage = Careful({}, empty)
+    stage.tried(model)
+    with pytest.raises(InternalError, match="nodes are missing"):
+        stage(model)
