@@ -56,6 +56,8 @@ RESOLUTION = 8
 """Into how many parts the program is divided where its end stays in float32."""
 NUDGE = 2.0**-22
 """Of what share numbers are changed to see how far rounding alone moves the outputs: two of float32's last places."""
+MOST_KNOWN_BYTES = 64 << 20
+"""Bytes of arrays of which is kept what was worked out, the last ones."""
 NOT_REPEATABLE = ("list_", "make_list", "read_state", "write_state", "coreml_update_state", "random_")
 """Operations, by the beginning of their names, that must not be executed a second time."""
 
@@ -98,6 +100,7 @@ def study(runner: Runner | _Told, examples: Sequence[Arrays]) -> dict[str, Opera
     """Execute a float32 program and note every operation's range and sensitivity."""
     ranges: dict[str, OperationRange] = {}
     writers: dict[int, str] = {}
+    known = _Known()
 
     def observe(step: Step, frame: Sequence[Any], results: Sequence[Any]) -> None:
         name = step.call.name
@@ -109,24 +112,72 @@ def study(runner: Runner | _Told, examples: Sequence[Arrays]) -> dict[str, Opera
             return
         inputs = step.inputs(frame)
         for array in floats([*inputs.values(), *results]):
-            finite = np.abs(array[np.isfinite(array)])
-            found.largest = max(found.largest, float(finite.max(initial=0.0)))
+            found.largest = max(found.largest, known.of(array).largest)
         for array in floats(results):
-            there = int(np.count_nonzero(array))
-            lost = there - int(np.count_nonzero(halved(array)))
-            found.vanishing = max(found.vanishing, lost / max(1, there))
+            found.vanishing = max(found.vanishing, known.of(array).vanishing)
         if step.call.op_type.startswith(NOT_REPEATABLE) or not any(True for _ in floats(results)):
             return
-        rounded = step.evaluate({key: halved(value) for key, value in inputs.items()})
+        rounded = step.evaluate({key: known.halved(value) for key, value in inputs.items()})
         for exact, rough in zip(floats(results), floats(rounded), strict=True):
             usable = np.isfinite(exact)
-            error = exact[usable].astype(np.float64) - halved(rough)[usable]
-            found.signal += float(np.square(exact[usable], dtype=np.float64).sum())
-            found.noise += float(np.square(error).sum())
+            pair = exact, halved(rough)
+            whole, half = (each.ravel() if usable.all() else each[usable] for each in pair)
+            found.signal += float(np.square(whole, dtype=np.float64).sum())
+            found.noise += float(np.square(np.subtract(whole, half, dtype=np.float64)).sum())
 
     for feeds in examples:
         runner.run(feeds, observer=observe)
     return ranges
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What is known of an array."""
+
+    array: np.ndarray
+    """Kept for its identity: the array is found again by it."""
+    half: np.ndarray
+    """As a float16 program holds it."""
+    largest: float
+    """Largest magnitude of what is finite."""
+    vanishing: float
+    """The share of its numbers that float16 holds as zeros, of those that are none."""
+
+
+class _Known:
+    """What was worked out of arrays that are read again: results, weights, and what a loop walks along."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, _Seen] = {}
+        self._bytes = 0
+
+    def of(self, array: np.ndarray) -> _Seen:
+        """What is known of an array that nobody writes to."""
+        seen = self._seen.pop(id(array), None)
+        if seen is None:
+            half = round_to_half(array)
+            there = int(np.count_nonzero(array))
+            lost = there - int(np.count_nonzero(half))
+            seen = _Seen(array, half, _largest(array), lost / max(1, there))
+            self._bytes += array.nbytes
+        self._seen[id(array)] = seen  # what was asked for last goes last
+        while self._bytes > MOST_KNOWN_BYTES:
+            self._bytes -= self._seen.pop(next(iter(self._seen))).array.nbytes
+        return seen
+
+    def halved(self, value: Any) -> Any:
+        """A value as a float16 program holds it."""
+        if isinstance(value, list):
+            return [self.halved(item) for item in value]
+        return self.of(value).half if isinstance(value, np.ndarray) and value.dtype == np.float32 else value
+
+
+def _largest(array: np.ndarray) -> float:
+    """The largest magnitude among the finite numbers of an array."""
+    low, high = float(array.min(initial=0.0)), float(array.max(initial=0.0))
+    if math.isfinite(low) and math.isfinite(high):
+        return max(-low, high)
+    return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
 
 
 def floats(values: Sequence[Any]) -> Iterator[np.ndarray]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from edgekit.errors import InternalError, OpGap, UnsupportedOpsError
-from edgekit_mlruntime.precision import HELD_TYPES, hold
+from edgekit_mlruntime.precision import HELD_TYPES, IN_PLACE_FROM, hold
 from edgekit_mlruntime.program import (
     Array,
     Binding,
@@ -89,7 +89,14 @@ class Step:
         self._function = kernel.function
         self._rounds = call.rounds_to_half and not kernel.raw
         self._constants: dict[str, Any] | None = None
-        self._variables = [argument for argument in arguments if not argument.is_constant]
+        variables = [argument for argument in arguments if not argument.is_constant]
+        self._read_at_once = [
+            (argument.name, source, argument.parameter.convert)
+            for argument in variables
+            for source in argument.sources
+            if isinstance(source, int) and not argument.parameter.variadic
+        ]
+        self._variadic = [argument for argument in variables if argument.parameter.variadic]
 
     def compute(self, frame: Sequence[Any]) -> list[Any]:
         """Run the kernel.
@@ -108,7 +115,13 @@ class Step:
             self._constants = {
                 argument.name: argument.read(frame) for argument in self.arguments if argument.is_constant
             }
-        return self._constants | {argument.name: argument.read(frame) for argument in self._variables}
+        inputs = dict(self._constants)
+        for name, slot, convert in self._read_at_once:
+            value = frame[slot]
+            inputs[name] = value if convert is None else convert(value)
+        for argument in self._variadic:
+            inputs[argument.name] = argument.read(frame)
+        return inputs
 
     def evaluate(self, inputs: Mapping[str, Any]) -> list[Any]:
         """Run the kernel on these inputs; see :meth:`compute`."""
@@ -127,15 +140,12 @@ class Step:
         """A result in the form in which it is held."""
         if not isinstance(declared, TensorType) or isinstance(value, str):
             return value
-        in_place = self._rounds and isinstance(value, np.ndarray) and _is_fresh(value, inputs)
+        is_large = self._rounds and isinstance(value, np.ndarray) and value.size > IN_PLACE_FROM
+        in_place = is_large and _is_fresh(value, inputs)
         array = hold(value, declared.dtype, rounds=self._rounds, in_place=in_place)
         shape = declared.shape
-        if shape is not None and array.shape != shape:
-            fits = len(shape) == array.ndim and all(
-                want is None or want == got for want, got in zip(shape, array.shape, strict=True)
-            )
-            if not fits:
-                raise self._mismatch(f"shape {shape}", f"shape {array.shape}")
+        if shape is not None and array.shape != shape and not _fits(array.shape, shape):
+            raise self._mismatch(f"shape {shape}", f"shape {array.shape}")
         return array
 
     def _mismatch(self, expected: object, found: object) -> InternalError:
@@ -145,6 +155,16 @@ class Step:
             expected=expected,
             found=found,
         )
+
+
+def _fits(found: Sequence[int], declared: Sequence[int | None]) -> bool:
+    """Whether a shape is as declared; a loop, which small steps of long programs spend less time in than in ``all``."""
+    if len(found) != len(declared):
+        return False
+    for got, want in zip(found, declared, strict=True):  # noqa: SIM110
+        if want is not None and want != got:
+            return False
+    return True
 
 
 def _is_fresh(array: Array, inputs: Mapping[str, Any]) -> bool:

@@ -27,6 +27,8 @@ _SMALL = 1024
 
 _CHUNK = 131_072
 """Elements converted at a time: what passes through float16 is then still in the processor's cache."""
+IN_PLACE_FROM = _CHUNK
+"""Arrays of more elements than this can be rounded in place; others are converted to new ones anyway."""
 
 
 def round_to_half(values: Array, *, in_place: bool = False) -> Array:

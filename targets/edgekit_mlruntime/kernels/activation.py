@@ -135,7 +135,8 @@ def sigmoid(call: Call, x: Array) -> Array:
 def sigmoid_hard(call: Call, x: Array, alpha: float, beta: float) -> Array:
     """``min(max(alpha * x + beta, 0), 1)``."""
     result = _affine(x, alpha, beta)
-    np.clip(result, 0, 1, out=result)
+    np.maximum(result, 0, out=result)
+    np.minimum(result, 1, out=result)
     return result
 
 

@@ -31,7 +31,7 @@ class _Positions:
             if call.opset <= _LAST_WITH_NEGATIVE_INDICES:
                 wide = np.where(wide < 0, wide + size, wide)
             wrong = (wide < 0) | (wide >= size)
-            if np.any(wrong):
+            if wrong.any():
                 if validate:
                     raise ExecutionError(
                         "an index is out of range",
@@ -153,6 +153,8 @@ def scatter(
     """Write slices ``updates[..., i, ...]`` to ``data[..., indices[i], ...]``, both along ``axis``."""
     axis %= data.ndim
     positions = _Positions(call, [indices], [data.shape[axis]], validate_indices)
+    if axis == 0:
+        return _scattered(call, data, positions, tuple(positions.indices), updates, mode)
     moved = np.moveaxis(data, axis, 0)
     slices = np.moveaxis(updates, range(axis, axis + indices.ndim), range(indices.ndim))
     return np.moveaxis(_scattered(call, moved, positions, tuple(positions.indices), slices, mode), 0, axis)

@@ -80,13 +80,18 @@ def split(
     if split_sizes is None:
         if num_splits is None:
             raise ExecutionError("split needs num_splits or split_sizes", operation=call.name)
-        return tuple(np.split(x, num_splits, axis))
+        if x.shape[axis] % num_splits:
+            raise ExecutionError(
+                "the parts are not equal", operation=call.name, expected=f"{num_splits} parts", found=x.shape[axis]
+            )
+        split_sizes = (x.shape[axis] // num_splits,) * num_splits
     ends = list(itertools.accumulate(split_sizes))
     if ends[-1] != x.shape[axis]:
         raise ExecutionError(
             "split_sizes do not add up", operation=call.name, expected=x.shape[axis], found=split_sizes
         )
-    return tuple(np.split(x, ends[:-1], axis))
+    before = (slice(None),) * (axis % x.ndim)
+    return tuple(x[(*before, slice(end - size, end))] for size, end in zip(split_sizes, ends, strict=True))
 
 
 @kernel("sliding_windows", raw=True)

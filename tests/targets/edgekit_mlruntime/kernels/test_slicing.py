@@ -74,6 +74,11 @@ def test_split_refuses_sizes_that_do_not_add_up(run_op):
         run_op("split", x=X, split_sizes=[1, 2], axis=0, dtypes=["float32"] * 2)
 
 
+def test_split_refuses_parts_that_are_not_equal(run_op):
+    with pytest.raises(ExecutionError, match="not equal"):
+        run_op("split", x=X, num_splits=4, axis=1, dtypes=["float32"] * 4)
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_sliding_windows_agree_with_unfold(run_op, axis, stride):
