@@ -211,10 +211,10 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     walk, simplify = Walk(progress), Simplify()
     require_replaceable(request.output)
     with atomic_directory(request.output, what="bundle", may_replace=is_bundle) as folder:
-        loaded = walk.run_stage(Load(), request.model).model
-        loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
-        sampled = sampled_shapes(request.data, request.verify_data)
         folders = request.data, request.verify_data
+        sampled = sampled_shapes(*folders)
+        loaded = walk.run_stage(Load(sampled.names), request.model).model
+        loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
         loaded = told_by_samples(loaded, request.shapes, sampled, held_sizes(profiles), walk, *folders)
         with_sizes = fixed_for(profiles, loaded, request.shapes, sampled, walk, simplify)
         fixed, other_sizes = with_sizes.model, with_sizes.left_out.files

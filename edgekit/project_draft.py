@@ -61,9 +61,10 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
     left_out: dict[str, str] = {}
     if not profiles:
         profiles, left_out = _first_profiles()
-    loaded = Load()(model).model
+    sampled = sampled_shapes(data)
+    loaded = Load(sampled.names)(model).model
     files = [] if data is None else sample_files(data)
-    sizes, unknown = _sizes(loaded, sampled_shapes(data))
+    sizes, unknown = _sizes(loaded, sampled)
     lines = [
         "# What this project ships. `edgekit build` builds it, `edgekit gate --update` keeps it as the baseline,",
         "# `edgekit gate` judges later builds by it. `edgekit targets` lists the targets.",

@@ -208,7 +208,7 @@ def _fixed_for_samples(
     Dimensions stay free where samples are arrays, and all that executes it takes any size. A picture or a sound becomes
     an input of one shape, and a target that has to know sizes executes candidates.
     """
-    loaded = walk.run_stage(Load(), order.model).model
+    loaded = walk.run_stage(Load(() if sampled is None else sampled.names), order.model).model
     if sampled is None:
         return walk.run_stage(FixShapes(order.shapes), loaded).model, ()
     held = Holds.ANY if order.target is None else held_sizes([find_profile(order.target)])

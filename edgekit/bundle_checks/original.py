@@ -61,7 +61,7 @@ def original_of(bundle: Bundle, model: Path) -> Model:
     for file, source in zip(files[1:], sources[1:], strict=True):
         _require_same(file, source, "the model's data file")
     options = bundle.manifest["options"]
-    loaded = Load()(model).model
+    loaded = Load(stage_record(bundle.manifest, Load.name).get("fed_initializers", ()))(model).model
     if names := stage_record(bundle.manifest, JoinDimensions.name).get("names"):
         loaded = with_own_names(loaded, recorded_names(names))
     if names := stage_record(bundle.manifest, TellApart.name).get("names"):

@@ -109,7 +109,10 @@ def _checked_headers(
     strange = sorted(headers.keys() - wanted - further - set(left_out))
     if not wanted <= headers.keys() or strange:
         named = "numpy.savez(FILE, **{INPUT: array, …}) names them"
-        others = f"leave out {', '.join(strange)}: what the file has a value for, an initializer, is no input"
+        others = (
+            f"leave out {', '.join(strange)}: what the file has a value for, an initializer, is an input only where "
+            "every sample feeds it"
+        )
         raise InputError(
             "the sample's arrays are not named as the model's inputs",
             subject=file,

@@ -40,6 +40,11 @@ class SampledShapes:
         return tuple(sample.shapes for sample in self.samples)
 
     @property
+    def names(self) -> frozenset[str]:
+        """Of the arrays that every sample has."""
+        return frozenset(self.one).intersection(*self.each)
+
+    @property
     def one(self) -> Mapping[str, tuple[int, ...]]:
         """Those of the first sample; none where there is no sample."""
         return self.samples[0].shapes if self.samples else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from edgekit.errors import InputError, RequirementError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.graph.class_labels import Classes, with_labels_as_numbers, with_labels_as_texts, without_maps
+from edgekit.graph.fed_initializers import feed_initializers
 from edgekit.graph.inlining import inline_functions
 from edgekit.graph.input_notes import read_notes
 from edgekit.graph.integer_texts import with_integers_looked_up
@@ -68,14 +69,21 @@ class Load(Stage[Path]):
 
     A classifier's maps and texts become tensors of numbers, and the model knows what the classes are called. A sequence
     that is built of a fixed number of tensors becomes as many outputs. What the metadata of a file that EdgeKit wrote
-    tell of inputs, the model knows as well.
+    tell of inputs, the model knows as well. An initializer that is an input too is a constant unless the samples feed
+    it.
 
     Afterwards the model is in operator set 9 or newer and marked with an IR version that ONNX Runtime takes, calls no
     functions of its own, its initializers are no inputs, every node has a name, and dimensions without a fixed size are
     either named or unknown.
+
+    Args:
+        fed: The names of what every sample feeds.
     """
 
     name = "load"
+
+    def __init__(self, fed: Collection[str] = ()) -> None:
+        self._fed = fed
 
     def run(self, given: Path) -> StageResult:
         """Loads the file. Its tensors stay on the disk, mapped, until they are needed.
@@ -103,9 +111,10 @@ class Load(Stage[Path]):
                 subject=given,
                 hint="export the model again; an exporter folds what does not depend on the inputs into constants",
             )
+        fed = feed_initializers(proto, self._fed)
         mended = mend(proto)
         check_texts(proto, given)
-        changed = write_out_defaults(proto) or renamed or bool(mended)
+        changed = write_out_defaults(proto) or renamed or bool(mended or fed)
         scores = without_maps(proto, given)
         model = Model(_graph_model(proto, given), source=given)
         mark_loadable(model.graph_model)
@@ -146,10 +155,11 @@ class Load(Stage[Path]):
             "opset": model.opset,
             "upgraded_from_opset": original_opset if original_opset not in (0, model.opset) else None,
             "inlined_functions": function_count,
+            "fed_initializers": fed,
             "metadata": dict(model.metadata),
             "classes": {name: list(names) for name, names in ({**classes.scores, **classes.labels}).items()},
             "sequences": {name: list(names) for name, names in sequences.items()},
-            "warnings": [*warnings, *stale, *classes.warnings(), *warnings_of(sequences)],
+            "warnings": [*_told(fed), *warnings, *stale, *classes.warnings(), *warnings_of(sequences)],
         }
         return StageResult(model, record)
 
@@ -168,6 +178,10 @@ class Load(Stage[Path]):
             raise self.broken(f"the IR version is {model.graph_model.ir_version}, in which initializers are inputs")
         if any(not node.name for node in model.graph.all_nodes()):
             raise self.broken("a node has no name")
+
+
+def _told(fed: Collection[str]) -> list[str]:
+    return [f"the file has a value for {name!r}, but the samples feed it: it is an input" for name in fed]
 
 
 def _graph_model(proto: onnx.ModelProto, path: Path) -> ir.Model:

@@ -54,6 +54,18 @@ def test_weights_that_are_inputs_too_are_weights(onnx_file: WriteOnnx) -> None:
     assert [value.name for value in model.graph.inputs] == ["x"]
 
 
+@pytest.mark.parametrize("ir_version", [3, 9])
+def test_a_value_that_samples_feed_is_a_default(onnx_file: WriteOnnx, ir_version: int) -> None:
+    graph = "g (float[1, 4] x, float t, float[4] w) => (float[1, 4] y) { z = Mul (x, t) y = Add (z, w) }"
+    values = {"t": np.array(2, np.float32), "w": np.ones(4, np.float32)}
+    result = Load(["t", "label"])(onnx_file(graph, opset=13, ir_version=ir_version, **values))
+    assert [str(spec) for spec in result.model.inputs] == ["x: float32 1×4", "t: float32 scalar"]
+    assert result.record["fed_initializers"] == ["t"]
+    assert "the file has a value for 't', but the samples feed it: it is an input" in result.warnings
+    (y,) = run(result.model.proto(), x=np.full((1, 4), 3, np.float32), t=np.array(5, np.float32))
+    assert y.tolist() == [[16, 16, 16, 16]]
+
+
 def test_weights_that_are_no_inputs_any_more_need_a_newer_format(onnx_file: WriteOnnx) -> None:
     graph = "g (float[1, 4] x, float[4, 3] w) => (float[1, 3] y) { y = MatMul(x, w) }"
     model = Load()(onnx_file(graph, opset=13, ir_version=3, w=np.eye(4, 3, dtype=np.float32))).model
