@@ -17,6 +17,8 @@ from edgekit.rewrite import InapplicableError, Rewrite
 MOST_STEPS = 512
 MOST_NODES = 6000
 """The most steps of a loop that is written out, and the most nodes in all of them."""
+MOST_NODES_OF_BOTH = 64
+"""The most nodes of two branches that are both computed."""
 SMALL = 64
 """Elements of the constants that a written-out loop computes while it is written out: counters and conditions."""
 
@@ -169,6 +171,63 @@ class ScalarCondition(Rewrite):
         )
         condition = build("Reshape", node.inputs[0], np.zeros(0, np.int64))
         return build.several(len(node.outputs), "If", condition, then_branch=yes, else_branch=no)
+
+
+class BothBranches(Rewrite):
+    """A branch that is chosen by elements: both are computed.
+
+    Fits branches of a few nodes that give something whatever they are fed, and outputs of the same sizes in both.
+    """
+
+    name: ClassVar[str] = "both branches computed"
+    op_types: ClassVar[Sequence[str]] = ("If",)
+
+    def matches(self, node: ir.Node) -> bool:
+        """Whether both may be computed."""
+        return may_compute_both(node)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Where of the outputs of both."""
+        yes, no = (_Writer(build, branch).step([]) for branch in _branches(node))
+        return [build("Where", node.inputs[0], *pair) for pair in zip(yes, no, strict=True)]
+
+
+_ARITHMETIC = {"Abs", "Add", "Ceil", "Clip", "Div", "Floor", "Max", "Min", "Mul", "Neg", "Pow", "Round", "Sub", "Sum"}
+_FUNCTIONS = {"Cos", "Erf", "Exp", "HardSigmoid", "Log", "Reciprocal", "Sigmoid", "Sin", "Softmax", "Sqrt", "Tanh"}
+_ACTIVATIONS = {"Elu", "Gelu", "HardSwish", "LeakyRelu", "LogSoftmax", "Mish", "PRelu", "Relu", "Selu", "Softplus"}
+_CHOICES = {"And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Where", "Xor"}
+_MOVEMENT = {"Cast", "Concat", "Constant", "Identity", "Squeeze", "Transpose", "Unsqueeze"}
+_LAYERS = {"BatchNormalization", "Conv", "Gemm", "GlobalAveragePool", "LayerNormalization", "MatMul", "ReduceMean"}
+_ALWAYS_GIVE = frozenset(_ARITHMETIC | _FUNCTIONS | _ACTIVATIONS | _CHOICES | _MOVEMENT | _LAYERS)
+"""Operators that no values make fail, but integers that are divided by zero."""
+
+
+def may_compute_both(node: ir.Node) -> bool:
+    """Whether both branches of an If give outputs of the same sizes, whatever they are fed, in a few nodes."""
+    branches = _branches(node)
+    nodes = [inner for branch in branches for inner in branch]
+    if len(nodes) > MOST_NODES_OF_BOTH or any(_may_fail(inner) for inner in nodes):
+        return False
+    pairs = zip(*(branch.outputs for branch in branches), strict=True)
+    return all(_sizes(yes) is not None and _sizes(yes) == _sizes(no) for yes, no in pairs)
+
+
+def _branches(node: ir.Node) -> Sequence[ir.Graph]:
+    return [node.attributes[name].as_graph() for name in ("then_branch", "else_branch")]
+
+
+def _may_fail(node: ir.Node) -> bool:
+    dtype = node.inputs[0].dtype if node.inputs and node.inputs[0] is not None else None
+    by_zero = node.op_type == "Div" and (dtype is None or not dtype.is_floating_point())
+    return by_zero or bool(node.domain) or node.op_type not in _ALWAYS_GIVE
+
+
+def _sizes(value: ir.Value) -> Sequence[int | str] | None:
+    """The sizes of a value, numbers or names; None where one is neither."""
+    if value.shape is None:
+        return None
+    sizes = [dim if isinstance(dim, int) else dim.value for dim in value.shape]
+    return [size for size in sizes if size is not None] if None not in sizes else None
 
 
 class _Writer:

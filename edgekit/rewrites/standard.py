@@ -59,6 +59,7 @@ class StandardRewrites(RewriteSet):
             ml_svm.SVMRegressor(),
             ml_svm.SVMClassifier(),
             control_flow.ScalarCondition(),
+            control_flow.BothBranches(),
             control_flow.UnrolledScan(),
             control_flow.UnrolledLoop(),
             control_flow.ExplicitStates(),

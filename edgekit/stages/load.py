@@ -18,6 +18,7 @@ from edgekit.data.stated import class_names
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.graph.branch_sizes import forget_lone_names
 from edgekit.graph.class_labels import Classes, with_labels_as_numbers, with_labels_as_texts, without_maps
 from edgekit.graph.fed_initializers import feed_initializers
 from edgekit.graph.inlining import inline_functions
@@ -133,6 +134,7 @@ class Load(Stage[Path]):
         name_values(model.graph_model)
         _normalize_dimensions(model)
         forget_first_sizes(model.graph_model)
+        forget_lone_names(model.graph_model)
         model = with_signed_norms(with_positive_axes(model))
         model, stale = read_notes(model)
         model, labels = _with_numbers(_with_integers(model))

@@ -23,6 +23,7 @@ from edgekit.operators.departures import (
     has_input,
     static_sizes,
 )
+from edgekit.rewrites.control_flow import may_compute_both
 from edgekit.rewrites.quantized_operators import MICROSOFT, QuantizedChoice, QuantizedElementwise
 
 AXES_FORGOTTEN = range(13, 18)
@@ -166,6 +167,15 @@ def _averages_equal_channels(node: ir.Node, _: int) -> bool:
     return equal_channels(node.inputs[0]) % LANES > 0
 
 
+def _gives_open_sizes_to_nodes(node: ir.Node, _: int) -> bool:
+    """Whether a branch that may be computed together with the other gives nodes a tensor whose size is open.
+
+    The tensor shares memory with others; where that grows, at the first inference of a larger size, some are lost.
+    """
+    read = [value for value in node.outputs if value.uses() and static_sizes(value) is None]
+    return bool(read) and may_compute_both(node)
+
+
 def _has_axes_that_it_forgets(node: ir.Node, opset: int) -> bool:
     return opset in AXES_FORGOTTEN and "axes" in node.attributes
 
@@ -203,6 +213,7 @@ MISREADINGS = (
     Departure(
         ("GRU", "LSTM", "RNN"), _has_other_activations, "its layers have no activations but relu, sigmoid and tanh"
     ),
+    Departure(("If",), _gives_open_sizes_to_nodes, "it loses what follows where an open size grows"),
     Departure(("LSTM",), _has_peepholes, "it ignores peepholes"),
     Departure(("LSTM",), _is_set("input_forget"), "it ignores input_forget"),
     Departure(("QLinearConv",), _has_scales, "it takes the weights' scales for those of the input's channels"),

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from edgekit.model import Model, node_name
 from edgekit.registry import installed_rewrites
 from edgekit.rewrites.application import rewritten
+from edgekit.rewrites.control_flow import may_compute_both
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 RNG = np.random.default_rng(3)
@@ -105,6 +106,32 @@ def test_a_loop_whose_body_takes_the_number_of_the_turn_as_a_vector(assert_rewri
     proto = model([node], {"x": (FLOAT, [5, 3])}, {"rows": FLOAT}, constants)
     result = assert_rewritten(proto, {"x": numbers(5, 3)}, refused=("Loop",))
     assert [each.rewrite for each in result.applied] == ["loop written out"]
+
+
+TWO_BRANCHES = """<ir_version: 9, opset_import: ["": 17]>
+g (float[N, 3] x, bool c) => (float[N, 3] y) <float two = {{2}}> {{
+    y = If (c) <
+        then_branch = yes () => (float[N, 3] a) {{ d = Div (x, two) a = Log (d) }},
+        else_branch = no () => (float[N, 3] b) {{ {other} }}
+    >
+}}"""
+
+
+@pytest.mark.parametrize("other", ["b = Identity (x)", "h = Neg (x) b = Exp (h)"])
+def test_both_branches_are_computed(assert_rewritten, other):
+    """The logarithm of what is negative is not chosen."""
+    proto = onnx.parser.parse_model(TWO_BRANCHES.format(other=other))
+    feeds = [{"x": np.abs(numbers(4, 3)), "c": np.array(True)}, {"x": numbers(2, 3), "c": np.array(False)}]
+    result = assert_rewritten(proto, *feeds)
+    assert [each.rewrite for each in result.applied if each.op_type == "If"] == ["both branches computed"]
+
+
+@pytest.mark.parametrize(
+    "other", ["i = Cast <to = 7> (x) j = Div (i, i) b = Cast <to = 1> (j)", "s = Shape (x) b = Expand (two, s)"]
+)
+def test_branches_that_may_fail_are_not_both_computed(model_of, other):
+    (node,) = model_of(onnx.parser.parse_model(TWO_BRANCHES.format(other=other))).graph
+    assert not may_compute_both(node)
 
 
 HARD = {"activation_alpha": [0.3] * 2, "activation_beta": [0.4] * 2}

@@ -222,6 +222,30 @@ def test_lengths_of_sequences_of_open_sizes(direction: str, tmp_path: Path) -> N
     assert near(runner.run(feeds)["y"], expected)
 
 
+def test_a_branch_that_gives_open_sizes(tmp_path: Path) -> None:
+    """What follows shares memory with the branch's result, and loses it where a batch is larger than those before."""
+    body = (
+        "(float[N, 13] x, bool c) => (float[N, 16] y) {"
+        " h = If (c) <then_branch = a () => (float[N, 13] p) { p = Exp (x) },"
+        " else_branch = b () => (float[N, 13] q) { q = Identity (x) }>"
+        " m = MatMul (h, w) s = Sin (m) t = Cos (m) y = Add (s, t) }"
+    )
+    model = parsed(body, 17)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(floats(13, 16), "w"))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    samples = [{"x": floats(size, 13), "c": np.array(size % 2 == 0)} for size in range(1, 6)]
+    expected = [session.run(None, feeds)[0] for feeds in samples]
+    network = openvino.Core().read_model(model.SerializeToString())
+    request = openvino.compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "f32"}).create_infer_request()
+    found = [request.infer(feeds)["y"].copy() for feeds in samples]
+    assert not all(near(got, want) for got, want in zip(found, expected, strict=True))
+    with pytest.raises(UnsupportedOpsError, match="it loses what follows where an open size grows"):
+        convert_model(Model(ir.from_proto(model)))
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+    for feeds, want in zip(samples, expected, strict=True):
+        assert near(runner.run(feeds)["y"], want)
+
+
 def test_lengths_that_follow_from_sizes_are_taken() -> None:
     """tf2onnx writes the number of steps for each sequence."""
     body = (
