@@ -117,22 +117,6 @@ def check_versions(proto: onnx.ModelProto, path: Path) -> None:
         )
 
 
-def check_features(proto: onnx.ModelProto, path: Path) -> None:
-    """Refuses what would be lost on the way: parts of ONNX that the graph representation in use leaves out.
-
-    Raises:
-        InputError: The model has such parts.
-    """
-    sparse = [initializer.values.name for graph in _graphs(proto.graph) for initializer in graph.sparse_initializer]
-    if sparse:
-        raise InputError(
-            "has sparse initializers, which are not supported",
-            subject=path,
-            found=", ".join(sparse),
-            hint="export the model with dense weights",
-        )
-
-
 def external_files(proto: onnx.ModelProto, path: Path) -> list[Path]:
     """The files that hold the model's tensors, each checked to lie in the model's folder and to be long enough.
 

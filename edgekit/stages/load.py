@@ -30,7 +30,6 @@ from edgekit.graph.loop_states import forget_first_sizes
 from edgekit.graph.mending import mend, name_standard_domain, write_out_defaults
 from edgekit.graph.negative_axes import with_positive_axes
 from edgekit.graph.onnx_file import (
-    check_features,
     check_in_memory,
     check_rules,
     check_versions,
@@ -39,6 +38,7 @@ from edgekit.graph.onnx_file import (
     sha256,
 )
 from edgekit.graph.sequence_outputs import warnings_of, without_sequences
+from edgekit.graph.sparse_tensors import write_dense
 from edgekit.graph.vetting import (
     check_depth,
     check_equations,
@@ -104,7 +104,7 @@ class Load(Stage[Path]):
         check_equations(proto, given)
         check_references(proto, given)
         check_versions(proto, given)
-        check_features(proto, given)
+        densified = write_dense(proto, given)
         data_files = external_files(proto, given)
         if not proto.graph.node:
             raise InputError(
@@ -115,7 +115,7 @@ class Load(Stage[Path]):
         fed = feed_initializers(proto, self._fed)
         mended = mend(proto)
         check_texts(proto, given)
-        changed = write_out_defaults(proto) or renamed or bool(mended or fed)
+        changed = write_out_defaults(proto) or renamed or densified or bool(mended or fed)
         scores = without_maps(proto, given)
         model = Model(_graph_model(proto, given), source=given)
         mark_loadable(model.graph_model)
