@@ -15,6 +15,8 @@ from edgekit.model import Model
 
 FLAG_LIMIT = 2
 """Below what integers stay where the graph does not tell: most such inputs are masks of zeros and ones."""
+_KEY_COUNTS = 5
+"""Which input of grouped attention tells how many keys there are."""
 _GREATEST_LIMIT = 2**31
 """A limit beyond that tells nothing: no axis is as long."""
 
@@ -49,7 +51,8 @@ def index_limits(model: Model) -> dict[str, Limit]:
     that bounds a list of numbers (the lowest pitch to look for, say) is between the least and the middle one where it
     is their lower bound, between the middle and the greatest where it is the upper one. Texts are words that it looks
     for, and numbers of words those of the vocabulary and the one for any other word. An input by whose value tensors
-    inside get their sizes has that of a sample, else ones if it is floating-point: that is a scale, or a size.
+    inside get their sizes has that of a sample, else ones if it is floating-point: that is a scale, or a size. A mask
+    whose ones are how many keys attention has is full: no fewer are there.
     """
     limits: dict[str, int] = {}
     lengths: dict[str, int] = {}
@@ -66,6 +69,7 @@ def index_limits(model: Model) -> dict[str, Limit]:
                     lengths[source.name] = min(limit, lengths.get(source.name, limit))
     numbered: dict[str, Limit] = {name: len(words) + 1 for name, words in model.vocabularies.items()}
     told: dict[str, Limit] = {**_switches(model, inputs), **_bounds_of_lists(model, inputs)}
+    told |= dict.fromkeys(_full_masks(model, inputs), (1,))
     return {**lengths, **told, **limits, **numbered, **word_limits(model), **_values_of_sizes(model)}
 
 
@@ -100,6 +104,16 @@ def _switches(model: Model, inputs: Collection[ir.Value]) -> dict[str, tuple[int
                 if source in inputs and source.name and source.shape is not None and set(source.shape) <= {1}:
                     found.setdefault(source.name, set()).add(number)
     return {name: tuple(sorted(numbers)) for name, numbers in found.items() if max(numbers) >= FLAG_LIMIT}
+
+
+def _full_masks(model: Model, inputs: Collection[ir.Value]) -> Iterator[str]:
+    """The inputs whose sums tell GroupQueryAttention of ``com.microsoft`` how many keys there are (``seqlens_k``)."""
+    for node in model.graph.all_nodes():
+        counts = node.inputs[_KEY_COUNTS] if node.op_type == "GroupQueryAttention" else None
+        for source, _ in _counted(counts, 0) if counts is not None else ():
+            summing = source.producer()
+            if summing is not None and summing.op_type == "ReduceSum" and not summing.domain:
+                yield from (value.name for value in _sources(summing.inputs[0]) if value in inputs and value.name)
 
 
 def _bounds_of_lists(model: Model, inputs: Collection[ir.Value]) -> dict[str, Interval]:

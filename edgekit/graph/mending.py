@@ -59,6 +59,7 @@ def mend(proto: onnx.ModelProto) -> list[str]:
     if sort_nodes(proto.graph):
         told.append("nodes stood before what they read: they were put into the order in which they are computed")
     told += _typed(proto)
+    told += _stated(proto.graph)
     strange = [message for message in _documented(proto) if not _is_text(message)]
     for message in strange:
         message.ClearField("doc_string")
@@ -111,6 +112,27 @@ def write_out_defaults(proto: onnx.ModelProto) -> bool:
             node.attribute.append(onnx.helper.make_attribute("onesided", 1))
             found = True
     return found
+
+
+def _stated(graph: onnx.GraphProto) -> Iterator[str]:
+    """Drops entries of constants that state another shape than the constant has: onnxruntime-genai's [1] has none."""
+    shapes = {
+        node.output[0]: tuple(attribute.t.dims)
+        for node in graph.node
+        for attribute in node.attribute
+        if node.op_type == "Constant" and attribute.name == "value" and node.output
+    }
+    wrong = [
+        place
+        for place, value in enumerate(graph.value_info)
+        if value.name in shapes
+        and value.type.tensor_type.HasField("shape")
+        and tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim) != shapes[value.name]
+    ]
+    for place in reversed(wrong):
+        del graph.value_info[place]
+    if wrong:
+        yield f"entries that state another shape than the constant's were dropped: {len(wrong)}"
 
 
 def _documented(proto: onnx.ModelProto) -> Iterator[Any]:

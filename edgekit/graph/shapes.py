@@ -15,6 +15,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from edgekit.errors import InputError
 from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
 from edgekit.graph.long_lists import leave_out_long_lists
+from edgekit.graph.microsoft_shapes import microsoft_operators_known
 from edgekit.graph.ml_shapes import ML_DOMAIN, fill_in
 from edgekit.graph.reshape_ranks import fill_in_ranks
 from edgekit.model import Model
@@ -59,7 +60,8 @@ def _inferred(model: Model, *, strict: bool) -> Model:
         result = model.graph_model.clone()
         proto = light_proto(model)
         _hide_untyped_encoders(proto)
-        inferred = _told_by_onnx(proto, strict=strict)
+        with microsoft_operators_known(proto):
+            inferred = _told_by_onnx(proto, strict=strict)
         inferred_model = ir.from_proto(inferred)
     except Exception as error:  # what onnx and onnx_ir raise for graphs of odd types has no common base
         cause: BaseException = error

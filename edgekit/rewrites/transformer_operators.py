@@ -44,7 +44,7 @@ class SummedEmbeddings(Rewrite):
             if node.attributes.get_int("mask_index_type", 0) not in (0, 1):
                 raise InapplicableError("its mask is no number of ones")
         if positions is None:
-            table = build("Slice", node.inputs[3], [0], _size(build, words, 1), [0])
+            table = build("Slice", node.inputs[3], [0], size_of(build, words, 1), [0])
         else:
             table = build("Gather", node.inputs[3], positions, axis=0)
         total = build("Add", _looked_up(build, node, 2, words), _widened(build, node, 3, table))
@@ -55,7 +55,7 @@ class SummedEmbeddings(Rewrite):
     def _lengths(self, node: ir.Node, build: NodeBuilder) -> ir.Value:
         mask = given(node, 7)
         if mask is None:
-            return build("Expand", np.array([0], np.int32), _size(build, given(node, 0), 0))
+            return build("Expand", np.array([0], np.int32), size_of(build, given(node, 0), 0))
         ones = build.cast(build("Equal", mask, np.int32(1)), ir.DataType.INT32)
         return build.reduce("ReduceSum", ones, [1], keepdims=False)
 
@@ -152,9 +152,9 @@ def _biases(node: ir.Node, build: NodeBuilder, query: ir.Value, key: ir.Value) -
         strength = np.float32(node.attributes.get_float("mask_filter_value", HIDDEN))
         hidden = build("Where", _is_seen(node, build, mask, key), np.float32(0), strength)
     if node.attributes.get_int("unidirectional", 0):
-        keys, queries = _size(build, key, 2), _size(build, query, 2)
-        last = build("Add", build.unsqueeze(_counted(build, queries), [1]), build("Sub", keys, queries))
-        later = build("Greater", _counted(build, keys), last)
+        keys, queries = size_of(build, key, 2), size_of(build, query, 2)
+        last = build("Add", build.unsqueeze(counted(build, queries), [1]), build("Sub", keys, queries))
+        later = build("Greater", counted(build, keys), last)
         hidden = build("Where", later, LATER, np.float32(0) if hidden is None else hidden)
     return [each for each in (hidden, bias) if each is not None]
 
@@ -165,7 +165,7 @@ def _is_seen(node: ir.Node, build: NodeBuilder, mask: ir.Value, key: ir.Value) -
         raise InapplicableError("the shape of its mask is not known, or has more than three dimensions")
     if mask.shape.rank() > 1:
         return build.unsqueeze(build("Greater", mask, np.int32(0)), [1, 2] if mask.shape.rank() == 2 else [1])
-    places = _counted(build, _size(build, key, 2))
+    places = counted(build, size_of(build, key, 2))
     ends, begins = _borders(node, build, mask)
     is_seen = build("Less", places, build("Cast", build.unsqueeze(ends, [1]), to=int(ir.DataType.INT64)))
     if begins is not None:
@@ -181,7 +181,7 @@ def _borders(node: ir.Node, build: NodeBuilder, mask: ir.Value) -> tuple[ir.Valu
     sequences = None if x is None or x.shape is None else x.shape[0]
     if mask.shape[0] == 1 or mask.shape[0] == sequences != ir.SymbolicDim(None):
         return mask, None
-    batch = _size(build, x, 0)
+    batch = size_of(build, x, 0)
     row = build("Concat", np.array([1]), batch, axis=0)
     rows = build("Reshape", mask, build("Concat", np.array([-1]), batch, axis=0))
     both = build("Concat", rows, build("Expand", np.int32(0), row), axis=0)
@@ -189,12 +189,12 @@ def _borders(node: ir.Node, build: NodeBuilder, mask: ir.Value) -> tuple[ir.Valu
     return ends, begins
 
 
-def _size(build: NodeBuilder, x: ir.Value | None, axis: int) -> ir.Value:
+def size_of(build: NodeBuilder, x: ir.Value | None, axis: int) -> ir.Value:
     """One of a value's sizes, [1]."""
     return build.slice(build("Shape", x), [axis], [axis + 1], [0])
 
 
-def _counted(build: NodeBuilder, size: ir.Value) -> ir.Value:
+def counted(build: NodeBuilder, size: ir.Value) -> ir.Value:
     """Numbers from 0 up to below a size [1]."""
     return build("Range", np.array(0), build.squeeze(size, [0]), np.array(1))
 
@@ -228,7 +228,7 @@ class RotatedPairs(Rewrite):
         parts = [heads] if turned == size else list(build.split(heads, 3, [turned, size - turned]))
         cosines, sines = (_at_positions(build, table, positions, heads, rank) for table in node.inputs[2:4])
         is_interleaved = node.attributes.get_int("interleaved", 0) == 1
-        parts[0] = _turned(build, parts[0], cosines, sines, turned // 2, is_interleaved=is_interleaved)
+        parts[0] = turned_pairs(build, parts[0], cosines, sines, turned // 2, is_interleaved=is_interleaved)
         result = parts[0] if len(parts) == 1 else build("Concat", *parts, axis=3)
         return [result if rank == 4 else build("Reshape", result, build("Shape", x))]
 
@@ -251,12 +251,12 @@ def _at_positions(
     assert positions.shape is not None
     if positions.shape.rank() == 2:
         return build.unsqueeze(build("Gather", table, positions, axis=0), [1 if rank == 4 else 2])
-    steps = build("Add", _counted(build, _size(build, heads, 2 if rank == 4 else 1)), positions)
+    steps = build("Add", counted(build, size_of(build, heads, 2 if rank == 4 else 1)), positions)
     rows = build("Gather", table, steps, axis=0)
     return rows if rank == 4 else build.unsqueeze(rows, [1])
 
 
-def _turned(
+def turned_pairs(
     build: NodeBuilder, x: ir.Value, cosines: ir.Value, sines: ir.Value, half: int, *, is_interleaved: bool
 ) -> ir.Value:
     """Pairs of elements turned, as many as half: those side by side where interleaved, else those of two halves."""

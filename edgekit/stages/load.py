@@ -38,6 +38,7 @@ from edgekit.graph.onnx_file import (
     sha256,
 )
 from edgekit.graph.sequence_outputs import warnings_of, without_sequences
+from edgekit.graph.simplified_norms import write_out_simplified_norms
 from edgekit.graph.sparse_tensors import write_dense
 from edgekit.graph.vetting import (
     check_depth,
@@ -115,7 +116,8 @@ class Load(Stage[Path]):
         fed = feed_initializers(proto, self._fed)
         mended = mend(proto)
         check_texts(proto, given)
-        changed = write_out_defaults(proto) or renamed or densified or bool(mended or fed)
+        changed = write_out_simplified_norms(proto) | write_out_defaults(proto)
+        changed |= renamed or densified or bool(mended or fed)
         scores = without_maps(proto, given)
         model = Model(_graph_model(proto, given), source=given)
         mark_loadable(model.graph_model)

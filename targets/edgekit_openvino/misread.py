@@ -213,6 +213,7 @@ MISREADINGS = (
     Departure(
         ("GRU", "LSTM", "RNN"), _has_other_activations, "its layers have no activations but relu, sigmoid and tanh"
     ),
+    Departure(("GroupQueryAttention",), _always, "it takes one sequence at a time", MICROSOFT),
     Departure(("If",), _gives_open_sizes_to_nodes, "it loses what follows where an open size grows"),
     Departure(("LSTM",), _has_peepholes, "it ignores peepholes"),
     Departure(("LSTM",), _is_set("input_forget"), "it ignores input_forget"),

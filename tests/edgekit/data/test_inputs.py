@@ -248,3 +248,21 @@ def test_what_no_axis_reaches_tells_nothing(onnx_model: OnnxModel, body: str) ->
     limits = index_limits(Model(ir.from_proto(model)))
     drawn = seeded_inputs([ValueSpec("x", "int64", (1,))], 0, limits)["x"]
     assert drawn in (0, 1)
+
+
+MASKED = """<ir_version: 9, opset_import: ["": 17, "com.microsoft": 1]>
+g (int64[N, T] mask, int64[N, T] other, float[N, S, 32] q, float[N, S, 32] k) => (float[N, S, 32] y)
+<int64[1] axis = {1}, int64[1] one = {1}, int64 at = {1}> {
+    counts = ReduceSum <keepdims = 0> (mask, axis)
+    last = Sub (counts, one)
+    small_last = Cast <to = 6> (last)
+    sizes = Shape (other)
+    total = Gather (sizes, at)
+    small_total = Cast <to = 6> (total)
+    y, keys, values = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 2>
+        (q, k, k, , , small_last, small_total)
+}"""
+
+
+def test_a_mask_whose_sum_counts_the_keys_of_attention_is_full() -> None:
+    assert index_limits(Model(ir.from_proto(onnx.parser.parse_model(MASKED)))) == {"mask": (1,)}

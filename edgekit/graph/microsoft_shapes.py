@@ -1,0 +1,154 @@
+"""Types and shapes of what operators of ``com.microsoft`` make, told to ONNX's inference while it infers.
+
+ONNX knows none of them, so that nothing behind one has a shape. What they are is in ONNX Runtime's document
+ContribOperators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import onnx
+from onnx.defs import OpSchema
+
+MICROSOFT_DOMAIN = "com.microsoft"
+
+Sizes = list[int | str | None]
+"""Numbers, names, and None for what is unknown."""
+_VERSION = 1
+_SUM_OUTPUT = 3
+"""Of a normalization: what it normalizes."""
+
+
+@contextmanager
+def microsoft_operators_known(model: onnx.ModelProto) -> Iterator[None]:
+    """Has ONNX know the operators meanwhile, if the model imports their domain."""
+    schemas = [_schema(*entry) for entry in _RULES.items()] if _imports(model) else []
+    known = [each for each in schemas if not onnx.defs.has(each.name, MICROSOFT_DOMAIN)]
+    for schema in known:
+        onnx.defs.register_schema(schema)
+    try:
+        yield
+    finally:
+        for schema in known:
+            onnx.defs.deregister_schema(schema.name, _VERSION, MICROSOFT_DOMAIN)
+
+
+def _imports(model: onnx.ModelProto) -> bool:
+    return any(opset.domain == MICROSOFT_DOMAIN for opset in model.opset_import)
+
+
+class _Node:
+    """A node during inference."""
+
+    def __init__(self, context: onnx.shape_inference.InferenceContext) -> None:
+        self._context = context
+
+    def dtype(self, place: int) -> int:
+        """The element type of an input; 0 where it is not known."""
+        given = self._type(place)
+        return 0 if given is None else given.elem_type
+
+    def sizes(self, place: int) -> Sizes | None:
+        """Those of an input; None where not even its rank is known."""
+        given = self._type(place)
+        if given is None or not given.HasField("shape"):
+            return None
+        return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in given.shape.dim]
+
+    def has(self, place: int) -> bool:
+        """Whether an input is given."""
+        return place < self._context.get_num_inputs() and self._context.has_input(place)
+
+    def integer(self, name: str, default: int = 0) -> int:
+        """An attribute."""
+        given = self._context.get_attribute(name)
+        return default if given is None else int(given.i)
+
+    def tell(self, place: int, dtype: int, sizes: Sizes | None) -> None:
+        """What an output is, as far as it is known."""
+        if dtype and place < self._context.get_num_outputs():
+            self._context.set_output_type(place, onnx.helper.make_tensor_type_proto(dtype, sizes))
+
+    def _type(self, place: int) -> onnx.TypeProto.Tensor | None:
+        given = self._context.get_input_type(place) if self.has(place) else None
+        return None if given is None or not given.HasField("tensor_type") else given.tensor_type
+
+
+def _like_first(node: _Node) -> None:
+    node.tell(0, node.dtype(0), node.sizes(0))
+
+
+def _skipped(node: _Node) -> None:
+    _like_first(node)
+    node.tell(_SUM_OUTPUT, node.dtype(0), node.sizes(0))
+
+
+def _of_blocks(node: _Node) -> None:
+    """MatMulNBits: [..., K] by weights of N columns."""
+    sizes = node.sizes(0)
+    node.tell(0, node.dtype(0), None if not sizes else [*sizes[:-1], node.integer("N") or None])
+
+
+def _of_rows(node: _Node) -> None:
+    """GatherBlockQuantized of a table [rows, columns], of which a byte may hold two; the scales tell the type."""
+    table, places = node.sizes(0), node.sizes(1)
+    sizes: Sizes | None = None
+    if table and places is not None and node.integer("gather_axis") == 0:
+        in_a_byte = 8 // node.integer("bits", 4) if node.dtype(0) == onnx.TensorProto.UINT8 else 1
+        last = table[-1]
+        sizes = [*places, *table[1:-1], last * in_a_byte if isinstance(last, int) else None]
+    node.tell(0, node.dtype(2), sizes)
+
+
+def _of_grouped_heads(node: _Node) -> None:
+    """GroupQueryAttention: [b, s, heads · d], and the caches [b, shared heads, t, d]."""
+    query, past, heads, shared = node.sizes(0), node.sizes(3), node.integer("num_heads"), node.integer("kv_num_heads")
+    last = query[-1] if query else None
+    parts = heads if node.has(1) else heads + 2 * shared
+    width = last // parts if isinstance(last, int) and parts else None
+    node.tell(0, node.dtype(0), None if not query else [*query[:-1], None if width is None else width * heads])
+    batch = query[0] if query else past[0] if past else None
+    for place in (1, 2):
+        node.tell(place, node.dtype(3) or node.dtype(0), [batch, shared or None, None, width or (past or [None])[-1]])
+
+
+def _of_heads(node: _Node) -> None:
+    """MultiHeadAttention: [b, s, width of the values] where these are not by heads."""
+    query, values = node.sizes(0), node.sizes(2)
+    known = bool(query and values) and len(query or ()) == len(values or ())
+    node.tell(0, node.dtype(0), [*query[:-1], values[-1]] if known and query and values else None)
+
+
+def _of_matrices(node: _Node) -> None:
+    """FusedMatMul of what is not transposed, by a matrix."""
+    left, right = node.sizes(0), node.sizes(1)
+    plain = not any(map(node.integer, ("transA", "transB", "transBatchA", "transBatchB")))
+    known = plain and left and right and len(right) == len(["rows", "columns"])
+    node.tell(0, node.dtype(0), [*left[:-1], right[-1]] if known and left and right else None)
+
+
+_RULES: dict[str, Callable[[_Node], None]] = {
+    **dict.fromkeys(["BiasGelu", "FastGelu", "Gelu", "Inverse", "QuickGelu", "RotaryEmbedding"], _like_first),
+    **dict.fromkeys(["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"], _skipped),
+    "FusedMatMul": _of_matrices,
+    "GatherBlockQuantized": _of_rows,
+    "GroupQueryAttention": _of_grouped_heads,
+    "MatMulNBits": _of_blocks,
+    "MultiHeadAttention": _of_heads,
+}
+
+
+def _schema(name: str, rule: Callable[[_Node], None]) -> OpSchema:
+    """A schema with any inputs and outputs: what ONNX Runtime refuses, it refuses itself."""
+    types = onnx.defs.get_schema("Identity").type_constraints[0].allowed_type_strs  # those of all tensors
+    variadic, inputs, outputs = OpSchema.FormalParameterOption.Variadic, "inputs", "outputs"
+    given, made = (
+        OpSchema.FormalParameter(each, each, param_option=variadic, is_homogeneous=False, min_arity=0)
+        for each in (inputs, outputs)
+    )
+    constraints = [(each, types, "") for each in (inputs, outputs)]
+    schema = OpSchema(name, MICROSOFT_DOMAIN, _VERSION, inputs=[given], outputs=[made], type_constraints=constraints)
+    schema.set_type_and_shape_inference_function(lambda context: rule(_Node(context)))
+    return schema
