@@ -8,6 +8,7 @@ from typing import ClassVar
 from edgekit.rewrite import Rewrite, RewriteSet
 from edgekit.rewrites import (
     arithmetic,
+    block_lookups,
     blocked_scales,
     control_flow,
     cropping,
@@ -104,6 +105,7 @@ class StandardRewrites(RewriteSet):
             transformer_operators.SummedEmbeddings(),
             transformer_operators.SelfAttention(),
             group_attention.GroupedAttention(),
+            block_lookups.BlockLookup(),
             transformer_operators.RotatedPairs(),
             fused_products.ActivatedGemm(),
             fused_products.TransposedProduct(),

@@ -48,6 +48,7 @@ from edgekit.graph.vetting import (
     check_texts,
     unreadable_as_input_error,
 )
+from edgekit.graph.weight_sizes import tell_sizes_by_weights
 from edgekit.model import Model, name_nodes, name_values, node_name
 from edgekit.rewrites.adaptation import in_known_opset
 from edgekit.rewrites.application import OPSET_OF_PURE_MODELS
@@ -121,6 +122,7 @@ class Load(Stage[Path]):
         scores = without_maps(proto, given)
         model = Model(_graph_model(proto, given), source=given)
         mark_loadable(model.graph_model)
+        by_weights = tell_sizes_by_weights(model)
         raised = raised_to_operators(model)
         warnings = [*mended, *_check(given, raised, as_read=raised is model and not changed)]
         original_opset, model = model.opset, raised
@@ -160,6 +162,7 @@ class Load(Stage[Path]):
             "upgraded_from_opset": original_opset if original_opset not in (0, model.opset) else None,
             "inlined_functions": function_count,
             "fed_initializers": fed,
+            "sizes_by_weights": by_weights,
             "metadata": dict(model.metadata),
             "classes": {name: list(names) for name, names in ({**classes.scores, **classes.labels}).items()},
             "sequences": {name: list(names) for name, names in sequences.items()},

@@ -1,0 +1,187 @@
+"""Open dimensions of inputs whose size the weights tell: the channels of a convolution, the columns of a product.
+
+Exporters leave them open (optimum's ``num_channels``, onnxruntime-genai's ``kv_cache_dim``), and no other size runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import onnx_ir as ir
+
+from edgekit.graph.shapes import ContradictionError, infer_shapes
+from edgekit.model import Model
+
+_SAME_SIZES = frozenset(["Cast", "Identity", "Relu", "Sigmoid", "Tanh"])
+_BY_ELEMENT = frozenset(["Add", "Div", "Mul", "Sub"])
+_CACHES = (3, 4)
+"""Inputs of grouped attention that are keys and values of the past, [b, heads, t, width]."""
+
+Told = tuple[int, int, int]
+"""An input of a node, an axis of it, and the size that it has."""
+
+
+def tell_sizes_by_weights(model: Model) -> dict[str, int]:
+    """Writes such sizes into the inputs, in place, and wherever a name that stands for one alone occurs.
+
+    Returns:
+        By the input's name and the axis, ``x[1]``, what they are.
+    """
+    inputs = [value for value in model.graph.inputs if not value.is_initializer() and value.shape is not None]
+    if not any(isinstance(dim, ir.SymbolicDim) for value in inputs for dim in value.shape or ()):
+        return {}
+    found: dict[tuple[ir.Value, int], int] = {}
+    for node in model.graph.all_nodes():
+        for place, axis, size in _told(node, model):
+            source = _source(node.inputs[place], axis)
+            if source is not None and source[0] in inputs:
+                found.setdefault(source, size)
+    return {f"{value.name}[{axis}]": size for (value, axis), size in found.items() if _write(model, value, axis, size)}
+
+
+def _write(model: Model, value: ir.Value, axis: int, size: int) -> bool:
+    """Whether the size was open; then it is written, wherever the name stands that it had."""
+    assert value.shape is not None
+    dim = value.shape[axis]
+    if isinstance(dim, int):
+        return False
+    value.shape = ir.Shape([size if place == axis else each for place, each in enumerate(value.shape)])
+    if dim.value is not None and not any(_is_called(each, dim.value) for each in _elsewhere(model, value, axis)):
+        for other in _values(model):
+            if other.shape is not None and not other.is_initializer():
+                other.shape = ir.Shape([size if _is_called(each, dim.value) else each for each in other.shape])
+    return True
+
+
+def _elsewhere(model: Model, value: ir.Value, axis: int) -> Iterator[int | ir.SymbolicDim]:
+    """The dimensions of inputs that stand at another place than an axis of inputs like one."""
+    for other in model.graph.inputs:
+        for place, each in enumerate(other.shape or ()):
+            if place != axis or len(other.shape or ()) != len(value.shape or ()):
+                yield each
+
+
+def _is_called(dim: int | ir.SymbolicDim, name: str | None) -> bool:
+    return isinstance(dim, ir.SymbolicDim) and dim.value == name
+
+
+def _values(model: Model) -> Iterator[ir.Value]:
+    yield from model.graph.inputs
+    for node in model.graph.all_nodes():
+        yield from node.outputs
+
+
+def _source(value: ir.Value | None, axis: int) -> tuple[ir.Value, int] | None:
+    """The value without a producer that an axis is taken from as it is, and which axis of it."""
+    while value is not None:
+        node = value.producer()
+        if node is None:
+            if value.shape is None or not -len(value.shape) <= axis < len(value.shape):
+                return None
+            return value, axis % len(value.shape)
+        if node.domain or not node.inputs:
+            return None
+        if node.op_type == "Transpose":
+            perm = node.attributes.get_ints("perm", ())
+            if not perm or not -len(perm) <= axis < len(perm):
+                return None
+            axis = perm[axis]
+        elif node.op_type not in _SAME_SIZES and not (node.op_type in _BY_ELEMENT and _sizes(node.inputs[1]) == ()):
+            return None
+        value = node.inputs[0]
+    return None
+
+
+def _told(node: ir.Node, model: Model) -> Iterator[Told]:
+    rule = _RULES.get(node.op_type)
+    if rule is not None and node.domain == "":
+        yield from rule(node)
+    elif node.op_type == "GroupQueryAttention":
+        yield from _of_caches(node, model)
+
+
+def _of_convolution(node: ir.Node) -> Iterator[Told]:
+    weights = _sizes(node.inputs[1])
+    if weights is not None and len(weights) > 1:
+        yield 0, 1, weights[1] * node.attributes.get_int("group", 1)
+
+
+def _of_transposed_convolution(node: ir.Node) -> Iterator[Told]:
+    weights = _sizes(node.inputs[1])
+    if weights:
+        yield 0, 1, weights[0]
+
+
+def _of_product(node: ir.Node) -> Iterator[Told]:
+    left, right = _sizes(node.inputs[0]), _sizes(node.inputs[1])
+    if right is not None and len(right) > 1:
+        yield 0, -1, right[-2]
+    if left is not None and len(left) > 1:
+        yield 1, -2, left[-1]
+
+
+def _of_matrices(node: ir.Node) -> Iterator[Told]:
+    right = _sizes(node.inputs[1])
+    if right is not None and len(right) == len(["rows", "columns"]):
+        inner = right[1] if node.attributes.get_int("transB", 0) else right[0]
+        yield 0, 0 if node.attributes.get_int("transA", 0) else 1, inner
+
+
+def _of_layer(node: ir.Node) -> Iterator[Told]:
+    weights = _sizes(node.inputs[1])
+    if weights is not None and not node.attributes.get_int("layout", 0):
+        yield 0, 2, weights[2]
+
+
+def _of_channels(node: ir.Node) -> Iterator[Told]:
+    scale = _sizes(node.inputs[1])
+    if scale:
+        yield 0, 1, scale[0]
+
+
+def _of_caches(node: ir.Node, model: Model) -> Iterator[Told]:
+    """Keys and values of a past are as wide as heads of queries."""
+    caches = [place for place in _CACHES if place < len(node.inputs) and node.inputs[place] is not None]
+    query = node.inputs[0]
+    if not caches or query is None:
+        return
+    width = None if query.shape is None else query.shape[-1]
+    if not isinstance(width, int):
+        width = _inferred_width(model, query)
+    parts = node.attributes.get_int("num_heads", 0)
+    if node.inputs[1] is None:
+        parts += 2 * node.attributes.get_int("kv_num_heads", 0)
+    if width and parts:
+        for place in caches:
+            yield place, 3, width // parts
+
+
+def _inferred_width(model: Model, value: ir.Value) -> int | None:
+    try:
+        inferred = ir.convenience.create_value_mapping(infer_shapes(model, strict=False).graph)
+    except ContradictionError:
+        return None
+    found = inferred.get(value.name or "")
+    width = None if found is None or found.shape is None else found.shape[-1]
+    return width if isinstance(width, int) else None
+
+
+def _sizes(value: ir.Value | None) -> Sequence[int] | None:
+    """Those of a constant."""
+    tensor = None if value is None else ir.convenience.get_const_tensor(value)
+    return None if tensor is None else tuple(tensor.shape.numpy())
+
+
+_RULES: dict[str, Callable[[ir.Node], Iterator[Told]]] = {
+    "BatchNormalization": _of_channels,
+    "Conv": _of_convolution,
+    "ConvInteger": _of_convolution,
+    "ConvTranspose": _of_transposed_convolution,
+    "GRU": _of_layer,
+    "Gemm": _of_matrices,
+    "InstanceNormalization": _of_channels,
+    "LSTM": _of_layer,
+    "MatMul": _of_product,
+    "MatMulInteger": _of_product,
+    "RNN": _of_layer,
+}

@@ -1,0 +1,56 @@
+"""Sizes of inputs that weights tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgekit.stages.load import Load
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("graph", "weights", "expected"),
+    [
+        ("g (float[N, C, H, W] x) => (y) { y = Conv <group = 2> (x, w) }", floats(4, 3, 1, 1), "x: float32 N×6×H×W"),
+        ("g (float[N, C, L] x) => (y) { y = ConvTranspose (x, w) }", floats(4, 3, 1), "x: float32 N×4×L"),
+        ("g (float[N, H, W, C] x) => (y) { t = Transpose <perm = [0, 3, 1, 2]> (x) s = Div (t, two) y = Conv (s, w) }",
+         floats(4, 3, 1, 1), "x: float32 N×H×W×3"),
+        ("g (float[N, K] x) => (y) { y = MatMul (x, w) }", floats(5, 3), "x: float32 N×5"),
+        ("g (float[K, N] x) => (y) { y = MatMul (w, x) }", floats(5, 3), "x: float32 3×N"),
+        ("g (float[N, K] x) => (y) { y = Gemm <transB = 1> (x, w) }", floats(5, 3), "x: float32 N×3"),
+        ("g (float[T, N, K] x) => (y) { y, h = RNN <hidden_size = 5> (x, w, r) }", floats(1, 5, 3), "x: float32 T×N×3"),
+        ("g (float[N, C, L] x) => (y) { y = InstanceNormalization (x, w, w) }", floats(7), "x: float32 N×7×L"),
+    ],
+)  # fmt: skip
+def test_what_no_other_size_runs_with(onnx_file: Callable[..., Path], graph, weights, expected) -> None:
+    more = {"two": np.array(2, np.float32), "r": floats(1, 5, 5)}
+    result = Load()(onnx_file(graph, w=weights, **{name: array for name, array in more.items() if f"{name})" in graph}))
+    assert [str(spec) for spec in result.model.inputs] == [expected]
+    assert len(result.record["sizes_by_weights"]) == 1
+
+
+def test_a_name_is_replaced_wherever_it_stands_for_the_same(onnx_file: Callable[..., Path]) -> None:
+    graph = "g (float[N, K] x, float[N, K] z) => (float[N, M] y, float[N, K] s) { y = MatMul (x, w) s = Add (x, z) }"
+    model = Load()(onnx_file(graph, w=floats(5, 3))).model
+    assert [str(spec) for spec in (*model.inputs, *model.outputs)] == [
+        "x: float32 N×5", "z: float32 N×5", "y: float32 N×M", "s: float32 N×5"
+    ]  # fmt: skip
+
+
+def test_a_name_that_stands_for_other_sizes_too_is_kept_there(onnx_file: Callable[..., Path]) -> None:
+    graph = "g (float[D, D] x, float[D] z) => (y) { m = MatMul (x, w) s = ReduceSum (z) y = Add (m, s) }"
+    model = Load()(onnx_file(graph, w=floats(5, 3))).model
+    assert [str(spec) for spec in model.inputs] == ["x: float32 D×5", "z: float32 D"]
+
+
+def test_what_is_computed_in_between_tells_nothing(onnx_file: Callable[..., Path]) -> None:
+    graph = "g (float[N, K] x) => (y) { c = Concat <axis = 1> (x, x) y = MatMul (c, w) }"
+    model = Load()(onnx_file(graph, w=floats(6, 3))).model
+    assert [str(spec) for spec in model.inputs] == ["x: float32 N×K"]
