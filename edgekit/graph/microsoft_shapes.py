@@ -86,7 +86,7 @@ def _skipped(node: _Node) -> None:
 
 
 def _of_blocks(node: _Node) -> None:
-    """MatMulNBits: [..., K] by weights of N columns."""
+    """MatMulNBits and MatMulBnb4: [..., K] by weights of N columns."""
     sizes = node.sizes(0)
     node.tell(0, node.dtype(0), None if not sizes else [*sizes[:-1], node.integer("N") or None])
 
@@ -135,6 +135,7 @@ _RULES: dict[str, Callable[[_Node], None]] = {
     "FusedMatMul": _of_matrices,
     "GatherBlockQuantized": _of_rows,
     "GroupQueryAttention": _of_grouped_heads,
+    "MatMulBnb4": _of_blocks,
     "MatMulNBits": _of_blocks,
     "MultiHeadAttention": _of_heads,
 }

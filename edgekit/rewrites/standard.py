@@ -8,6 +8,7 @@ from typing import ClassVar
 from edgekit.rewrite import Rewrite, RewriteSet
 from edgekit.rewrites import (
     arithmetic,
+    bitsandbytes_products,
     block_lookups,
     blocked_scales,
     control_flow,
@@ -106,6 +107,7 @@ class StandardRewrites(RewriteSet):
             transformer_operators.SelfAttention(),
             group_attention.GroupedAttention(),
             block_lookups.BlockLookup(),
+            bitsandbytes_products.BlockProduct(),
             transformer_operators.RotatedPairs(),
             fused_products.ActivatedGemm(),
             fused_products.TransposedProduct(),
