@@ -6,6 +6,7 @@ ContribOperators.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -17,6 +18,7 @@ MICROSOFT_DOMAIN = "com.microsoft"
 Sizes = list[int | str | None]
 """Numbers, names, and None for what is unknown."""
 _VERSION = 1
+_MATRIX = 2
 _SUM_OUTPUT = 3
 """Of a normalization: what it normalizes."""
 
@@ -122,11 +124,26 @@ def _of_heads(node: _Node) -> None:
 
 
 def _of_matrices(node: _Node) -> None:
-    """FusedMatMul of what is not transposed, by a matrix."""
+    """FusedMatMul: products of the last two axes, each factor transposed as the attributes tell."""
     left, right = node.sizes(0), node.sizes(1)
-    plain = not any(map(node.integer, ("transA", "transB", "transBatchA", "transBatchB")))
-    known = plain and left and right and len(right) == len(["rows", "columns"])
-    node.tell(0, node.dtype(0), [*left[:-1], right[-1]] if known and left and right else None)
+    moved = node.integer("transBatchA") or node.integer("transBatchB")
+    if not left or not right or min(len(left), len(right)) < _MATRIX or moved:
+        node.tell(0, node.dtype(0), None)
+        return
+    rows = left[-1] if node.integer("transA") else left[-2]
+    columns = right[-2] if node.integer("transB") else right[-1]
+    before = itertools.zip_longest(reversed(left[:-2]), reversed(right[:-2]), fillvalue=1)
+    batch = [_broadcast(*pair) for pair in before]
+    node.tell(0, node.dtype(0), [*reversed(batch), rows, columns])
+
+
+def _broadcast(one: int | str | None, other: int | str | None) -> int | str | None:
+    """The size that two axes have together; None where it is not known."""
+    if one == other or other == 1:
+        return one
+    if one == 1 or isinstance(other, int):
+        return other
+    return one if isinstance(one, int) else None
 
 
 _RULES: dict[str, Callable[[_Node], None]] = {

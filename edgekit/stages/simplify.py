@@ -25,6 +25,7 @@ from edgekit.execution.tree_tables import tabulate_trees
 from edgekit.graph.arc_edges import keep_arcs_finite
 from edgekit.graph.cleanup import remove_identities, store_once
 from edgekit.graph.collected_sequences import collect_sequences
+from edgekit.graph.flattened_softmax import compute_softmax_in_place
 from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
 from edgekit.graph.loop_invariants import capture_constant_states
 from edgekit.graph.loop_recurrences import recognize_recurrences
@@ -194,6 +195,7 @@ _PASSES: dict[str, Rewrite] = {
     "recognize recurrent layers in loops": _with_shapes_known(recognize_recurrences),
     "compute the turns of scans at once": compute_turns_at_once,
     "reduce picked columns at once": reduce_columns_at_once,
+    "compute softmax without flattening": compute_softmax_in_place,
     "keep arcs of what rounding took beyond 1 finite": keep_arcs_finite,
     "compute common subexpressions once": CommonSubexpressionEliminationPass(),
     "fuse patterns": _fuse,

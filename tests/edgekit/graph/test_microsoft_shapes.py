@@ -32,7 +32,8 @@ X = floats(B, S, D)
 CASES: Mapping[str, tuple[Sequence[np.ndarray | None], Sequence[bool], dict[str, Any]]] = {
     "BiasGelu": ([X, floats(D)], [True], {}),
     "FastGelu": ([X], [True], {}),
-    "FusedMatMul": ([X, floats(D, 5)], [True], {}),
+    "FusedMatMul": ([X, floats(1, D, 5)], [True], {}),
+    "FusedMatMul of transposed": ([floats(S, D), floats(B, 5, S)], [True], {"transA": 1, "transB": 1}),
     "GatherBlockQuantized": (
         [integers(np.uint8, 256, 7, D // 2), integers(np.int64, 7, B, S), floats(7, 1)],
         [True],
@@ -57,6 +58,7 @@ CASES: Mapping[str, tuple[Sequence[np.ndarray | None], Sequence[bool], dict[str,
 
 def model(op_type: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     arrays, made, attributes = CASES[op_type]
+    op_type = op_type.partition(" ")[0]
     feeds = {f"i{place}": array for place, array in enumerate(arrays) if array is not None}
     weights = {name: array for name, array in feeds.items() if name != "i0" or op_type == "GatherBlockQuantized"}
     if op_type in ("GroupQueryAttention", "MultiHeadAttention"):
