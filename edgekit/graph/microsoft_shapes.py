@@ -116,6 +116,12 @@ def _of_grouped_heads(node: _Node) -> None:
         node.tell(place, node.dtype(3) or node.dtype(0), [batch, shared or None, None, width or (past or [None])[-1]])
 
 
+def _of_steps(node: _Node) -> None:
+    """CausalConvWithState: [b, channels, s], and the state."""
+    node.tell(0, node.dtype(0), node.sizes(0))
+    node.tell(1, node.dtype(3), node.sizes(3))
+
+
 def _of_heads(node: _Node) -> None:
     """MultiHeadAttention: [b, s, width of the values] where these are not by heads."""
     query, values = node.sizes(0), node.sizes(2)
@@ -149,6 +155,7 @@ def _broadcast(one: int | str | None, other: int | str | None) -> int | str | No
 _RULES: dict[str, Callable[[_Node], None]] = {
     **dict.fromkeys(["BiasGelu", "FastGelu", "Gelu", "Inverse", "QuickGelu", "RotaryEmbedding"], _like_first),
     **dict.fromkeys(["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"], _skipped),
+    "CausalConvWithState": _of_steps,
     "FusedMatMul": _of_matrices,
     "GatherBlockQuantized": _of_rows,
     "GroupQueryAttention": _of_grouped_heads,

@@ -7,6 +7,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from edgekit.graph.flattened_softmax import compute_softmax_in_place
 
@@ -34,7 +35,8 @@ def test_the_last_axis_of_several(operator: str) -> None:
     proto = newer(operator, 2)
     model = read(proto)
     assert compute_softmax_in_place(model)
-    assert not {"Flatten", "Reshape"} & {node.op_type for node in model.graph if list(node.outputs[0].uses())}
+    RemoveUnusedNodesPass()(model)
+    assert [node.op_type for node in model.graph] == ["Neg", operator]
     feeds = {"x": np.random.default_rng(0).standard_normal((2, 3, 5)).astype(np.float32)}
     found, expected = (
         onnxruntime.InferenceSession(each.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)

@@ -31,6 +31,7 @@ def integers(dtype: type, most: int, *shape: int) -> np.ndarray:
 X = floats(B, S, D)
 CASES: Mapping[str, tuple[Sequence[np.ndarray | None], Sequence[bool], dict[str, Any]]] = {
     "BiasGelu": ([X, floats(D)], [True], {}),
+    "CausalConvWithState": ([X, floats(S, 1, 4), None, floats(B, S, 3)], [True, True], {"ndim": 1}),
     "FastGelu": ([X], [True], {}),
     "FusedMatMul": ([X, floats(1, D, 5)], [True], {}),
     "FusedMatMul of transposed": ([floats(S, D), floats(B, 5, S)], [True], {"transA": 1, "transB": 1}),
@@ -64,9 +65,10 @@ def model(op_type: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     if op_type in ("GroupQueryAttention", "MultiHeadAttention"):
         weights = {}
     weights.pop("i1", None) if op_type == "GatherBlockQuantized" else None
+    given = ["" if array is None else f"i{place}" for place, array in enumerate(arrays)]
     names = [f"o{place}" if given else "" for place, given in enumerate(made)]
     graph = helper.make_graph(
-        [helper.make_node(op_type, list(feeds), names, "node", domain=MICROSOFT, **attributes)],
+        [helper.make_node(op_type, given, names, "node", domain=MICROSOFT, **attributes)],
         "single",
         [
             helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
