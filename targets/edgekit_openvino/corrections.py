@@ -5,6 +5,7 @@ Found with the ONNX standard's own test cases on OpenVINO 2026.4; the tests show
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,10 @@ LEAST_OVERLAP = np.float32(1e-30)
 
 def corrected(network: Any) -> Any:
     """A converted ``openvino.Model``, put right in place; values keep their names."""
+    constants = _constants(network)
     for operation in network.get_ordered_ops():
         kind = operation.get_type_name()
-        if kind in REDUCTIONS and _is_fused_wrong(operation):
+        if kind in REDUCTIONS and _is_fused_wrong(operation) and _meets_constants(operation, constants):
             _reduce_with_two_axes(operation)
         if kind in EXTREMES and operation.get_element_type().is_real():
             if operation.input_value(0).get_node().get_type_name() not in NEVER:
@@ -71,34 +73,80 @@ def _tell_types(loop: Any) -> None:
 
 
 def _is_fused_wrong(reduction: Any) -> bool:
-    """Whether it reduces the first or the last of three axes, in a batch that is larger than one."""
+    """Whether it reduces the first or the last of three axes, in a batch that is or may be larger than one."""
     shape, axes = reduction.get_input_partial_shape(0), reduction.input_value(1).get_node()
-    if not shape.is_static or len(shape) != FUSED_WRONG_RANK or not reduction.get_element_type().is_real():
+    if shape.rank.is_dynamic or len(shape) != FUSED_WRONG_RANK or not reduction.get_element_type().is_real():
         return False
-    if axes.get_type_name() != "Constant" or axes.get_data().size != 1 or 0 in shape:
+    if axes.get_type_name() != "Constant" or axes.get_data().size != 1 or 0 in shape or shape[1].is_dynamic:
         return False
-    return shape[0].get_length() > 1 and int(axes.get_data().item()) % FUSED_WRONG_RANK != 1
+    if shape[0].is_static and shape[0].get_length() == 1:
+        return False
+    return int(axes.get_data().item()) % FUSED_WRONG_RANK != 1
+
+
+def _constants(network: Any) -> set[str]:
+    """The names of the operations that nothing but constants goes into."""
+    names: set[str] = set()
+    for operation in network.get_ordered_ops():
+        sources = [operation.input_value(place).get_node() for place in range(operation.get_input_size())]
+        is_computed = bool(sources) and all(source.get_name() in names for source in sources)
+        if is_computed or operation.get_type_name() == "Constant":
+            names.add(operation.get_name())
+    return names
+
+
+def _meets_constants(operation: Any, constants: Collection[str]) -> bool:
+    """Whether constants of several numbers are added to what it gives, or the like, which the plugin would fuse."""
+    waiting, seen = list(operation.outputs()), set()
+    while waiting:
+        for reader in waiting.pop().get_target_inputs():
+            node = reader.get_node()
+            others = [node.input_value(place) for place in range(node.get_input_size()) if place != reader.get_index()]
+            if node.get_name() in seen or not all(other.get_node().get_name() in constants for other in others):
+                continue
+            if any(_has_several(other.get_partial_shape()) for other in others):
+                return True
+            seen.add(node.get_name())
+            waiting.extend(node.outputs())
+    return False
+
+
+def _has_several(shape: Any) -> bool:
+    return bool(shape.rank.is_dynamic) or any(size.is_dynamic or size.get_length() != 1 for size in shape)
 
 
 def _reduce_with_two_axes(reduction: Any) -> None:
     """Makes one axis of the two that stay, for as long as it reduces."""
     from openvino import opset13
 
-    first, middle, last = tuple(reduction.get_input_shape(0))
+    value, result = reduction.input_value(0), reduction.output(0)
+    middle = reduction.get_input_partial_shape(0)[1].get_length()
     axis = int(reduction.input_value(1).get_node().get_data().item()) % FUSED_WRONG_RANK
-    result = reduction.output(0)
-    shape = opset13.constant(np.array(tuple(result.get_shape()), np.int64))
+    kept = [1] if reduction.get_attributes()["keep_dims"] else []
+    back_to = [*kept, middle, -1] if axis == 0 else [-1, middle, *kept]
     readers, names = result.get_target_inputs(), result.get_tensor().get_names()
-    merged = [first, middle * last] if axis == 0 else [first * middle, last]
-    flat = opset13.reshape(reduction.input_value(0), opset13.constant(np.array(merged, np.int64)), False)
+    flat = opset13.reshape(value, _merged(value, axis), special_zero=False)
     reduction.input(0).replace_source_output(flat.output(0))
     reduction.input(1).replace_source_output(opset13.constant(np.array([min(axis, 1)], np.int64)).output(0))
     reduction.constructor_validate_and_infer_types()
-    back = opset13.reshape(result, shape, False).output(0)
+    back = opset13.reshape(result, opset13.constant(np.array(back_to, np.int64)), special_zero=False).output(0)
     result.get_tensor().set_names(set())
     for reader in readers:
         reader.replace_source_output(back)
     back.get_tensor().set_names(names)
+
+
+def _merged(value: Any, axis: int) -> Any:
+    """The sizes of a tensor of three axes with the two merged that are not the given one."""
+    from openvino import opset13
+
+    zero, sizes = opset13.constant(np.array(0, np.int64)), opset13.shape_of(value)
+    merged = [place for place in range(FUSED_WRONG_RANK) if place != axis]
+    own, others = (
+        opset13.gather(sizes, opset13.constant(np.array(places, np.int64)), zero) for places in ([axis], merged)
+    )
+    product = opset13.reduce_prod(others, zero, keep_dims=True)
+    return opset13.concat([own, product] if axis == 0 else [product, own], axis=0)
 
 
 def _keep_infinite(reduction: Any, extreme: float) -> None:

@@ -156,3 +156,51 @@ def test_constants_behind_a_reduction_of_three_axes(tmp_path, body):
     expected = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, feeds)[0]
     assert np.abs(as_read(proto, feeds, tmp_path)[0] - expected).max() > 0.1  # still: along another axis
     np.testing.assert_allclose(converted(proto, feeds, tmp_path)[0], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("size", "keepdims", "axis", "constant"),
+    [
+        ("N, 3, 5", 0, 2, "float[3] c = {1, 2, 3}"),
+        ("N, 3, 5", 1, 0, "float[1, 3, 1] c = {1, 2, 3}"),
+        ("4, 3, N", 0, 2, "float[1, 3] c = {1, 2, 3}"),
+        ("4, 3, N", 1, -1, "float[1, 3, 1] c = {1, 2, 3}"),
+        ("N, 3, M", 0, 2, "float[1, 3] c = {1, 2, 3}"),
+        ("N, 3, M", 0, 0, "float[3, 1] c = {1, 2, 3}"),
+    ],
+)
+def test_constants_behind_a_reduction_of_three_axes_of_open_sizes(tmp_path, size, keepdims, axis, constant):
+    kept = size.split(", ")
+    kept[axis : axis % 3 + 1] = ["1"] * keepdims
+    proto = parsed(
+        f"(float[{size}] x) => (float[{', '.join(kept)}] y) <{constant}, int64[1] a = {{{axis}}}, float h = {{0.5}}>"
+        f" {{ r = ReduceSum <keepdims = {keepdims}> (x, a) s = Mul (r, h) y = Sub (s, c) }}"
+    )
+    added = onnx.numpy_helper.to_array(proto.graph.initializer[0])
+    runner = edgekit_openvino.load(edgekit_openvino.convert(proto, tmp_path / "model"))
+    onnx.save(proto, tmp_path / "plain.onnx")
+    plain = openvino.Core().compile_model(tmp_path / "plain.onnx", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    differences = []
+    for first, last in ((4, 5), (1, 5), (3, 2), (2, 0)):
+        sizes = {"N": last if size.endswith("N") else first, "M": last}
+        shape = [int(sizes.get(dim, dim)) for dim in size.split(", ")]
+        x = np.random.default_rng(7).standard_normal(shape).astype(np.float32)
+        expected = x.sum(axis=axis, keepdims=bool(keepdims)) / 2 - added
+        differences.append(np.abs(plain([x])[0] - expected).max(initial=0))
+        np.testing.assert_allclose(runner.run({"x": x})["y"], expected, rtol=1e-5, atol=1e-6)
+    assert max(differences) > 0.1  # still: along another axis
+
+
+def test_a_reduction_that_meets_no_constants_is_left_as_it_is(tmp_path):
+    """OpenVINO makes one operation of a written-out normalization, which a Reshape would keep it from."""
+    proto = parsed(
+        "(float[N, 3, 5] x) => (float[N, 3, 5] y) <float[5] g = {1, 2, 3, 4, 5}, int64[1] a = {-1}, float e = {0.1}> {"
+        " m = ReduceMean (x, a) d = Sub (x, m) q = Mul (d, d) v = ReduceMean (q, a)"
+        " w = Add (v, e) s = Sqrt (w) n = Div (d, s) y = Mul (n, g) }"
+    )
+    path = edgekit_openvino.convert(proto, tmp_path / "model")
+    assert 'type="Reshape"' not in path.read_text()
+    x = np.random.default_rng(7).standard_normal((2, 3, 5)).astype(np.float32)
+    centered = x - x.mean(axis=-1, keepdims=True)
+    expected = centered / np.sqrt((centered**2).mean(axis=-1, keepdims=True) + 0.1) * np.arange(1, 6)
+    np.testing.assert_allclose(edgekit_openvino.load(path).run({"x": x})["y"], expected, rtol=1e-5, atol=1e-6)
