@@ -24,6 +24,7 @@ from edgekit.operators.departures import (
     static_sizes,
 )
 from edgekit.rewrites.control_flow import may_compute_both
+from edgekit.rewrites.ml_features import Normalizer
 from edgekit.rewrites.quantized_operators import MICROSOFT, QuantizedChoice, QuantizedElementwise
 
 AXES_FORGOTTEN = range(13, 18)
@@ -184,6 +185,10 @@ def _mode_is(mode: str) -> Callable[[ir.Node, int], bool]:
     return lambda node, _: node.attributes.get_string("mode", "") == mode
 
 
+def _divides_by_maximum(node: ir.Node, _: int) -> bool:
+    return node.attributes.get_string("norm", "MAX") == "MAX"
+
+
 def _has_own_scale(node: ir.Node, _: int) -> bool:
     return node.attributes.get_float("scale", 0.0) != 0
 
@@ -217,6 +222,7 @@ MISREADINGS = (
     Departure(("If",), _gives_open_sizes_to_nodes, "it loses what follows where an open size grows"),
     Departure(("LSTM",), _has_peepholes, "it ignores peepholes"),
     Departure(("LSTM",), _is_set("input_forget"), "it ignores input_forget"),
+    Departure((*Normalizer.op_types,), _divides_by_maximum, "it divides by the greatest magnitude", Normalizer.domain),
     Departure(("QLinearConv",), _has_scales, "it takes the weights' scales for those of the input's channels"),
     Departure(("QLinearMatMul",), _has_scales, "it takes one scale for the weights"),
     Departure(ON_QUANTIZED, _always, "it cuts off what it should round, and wraps around", MICROSOFT),

@@ -433,3 +433,21 @@ def test_equals_stay_equal_in_an_average_of_channels_behind_the_last_whole_vecto
     assert [gap.node for gap in caught.value.gaps] == ["pool"]
     got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
     assert near(got, np.full((1, 1004, 1, 1), 1 / 1004))
+
+
+@pytest.mark.parametrize("shape", ["3", "4, 3"])
+def test_rows_over_their_greatest_number(shape: str, tmp_path: Path) -> None:
+    """The number counts with its sign in ONNX: rows of negative numbers become positive."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1]>'
+        f'g (float[{shape}] x) => (float[{shape}] y) {{ y = ai.onnx.ml.Normalizer <norm = "MAX"> (x) }}'
+    )
+    rows = np.array([[-1, -2, -3], [1, -4, 2], [0, 0, 0], [3, 2, 1]], np.float32)
+    x = rows if shape == "4, 3" else rows[0]
+    greatest = x.max(axis=-1, keepdims=True)
+    expected = x / np.where(greatest == 0, 1, greatest)
+    assert not near(as_openvino_reads_it(model, {"x": x}), expected)
+    with pytest.raises(UnsupportedOpsError, match="divides by the greatest magnitude"):
+        convert_model(Model(ir.from_proto(model)))
+    got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run({"x": x})["y"]
+    assert near(got, expected)
