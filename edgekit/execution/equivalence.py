@@ -22,7 +22,7 @@ from edgekit.execution.tolerance import SENSITIVE, compare
 from edgekit.execution.value_numbers import is_same_by_structure
 from edgekit.graph.cost import cost
 from edgekit.graph.shape_request import at_sizes
-from edgekit.graph.shapes import ContradictionError, infer_shapes
+from edgekit.graph.shapes import ContradictionError, fold_shapes, infer_shapes
 from edgekit.model import Arrays, Dim, Model, ValueSpec
 
 TRIAL_SIZES = (8, 32, 64, 224, 512, 1, 16_000)
@@ -281,7 +281,7 @@ def _most_elements_inside(model: Model, specs: Sequence[ValueSpec]) -> int:
     for spec in specs:
         values[spec.name].shape = ir.Shape(spec.shape or ())
     try:
-        inferred = infer_shapes(model.with_graph(graph_model), strict=False)
+        inferred = fold_shapes(infer_shapes(model.with_graph(graph_model), strict=False))
     except ContradictionError:
         return 0
     made = [value.shape for node in inferred.graph.all_nodes() for value in node.outputs]

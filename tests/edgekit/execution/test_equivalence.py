@@ -122,6 +122,23 @@ def test_sizes_at_which_a_value_inside_is_huge_are_not_tried(model: Callable[...
     assert {name: array.shape for name, array in Equivalence(attention).outputs.items()} == {"y": (1, 1, 2)}
 
 
+RAGGED = """f (int32[N, L] flat, int32[N, S] ends) => (bool[T, S] y) <int64 zero = {0}, int64 step = {1}> {
+    shape = Shape (flat)
+    one = Constant <value_int = 1> ()
+    count = Gather (shape, one)
+    places = Range (zero, count, step)
+    place = Cast <to = 6> (places)
+    axes = Constant <value_ints = [-1]> ()
+    column = Unsqueeze (place, axes)
+    y = GreaterOrEqual (column, ends)
+}"""
+"""Every place of a list is compared with every end of a row; shape inference alone does not tell how many places."""
+
+
+def test_sizes_that_are_computed_inside_count(model: Callable[..., Model]) -> None:
+    assert tried_sizes(model(RAGGED)) == [8, 32, 64, 224, 512, 1]
+
+
 def test_a_second_of_sound_is_tried_last(model: Callable[..., Model]) -> None:
     sound = model("f (float[N, L] x) => (float[N, L] y) { y = Relu (x) }")
     assert tried_sizes(sound) == [8, 32, 64, 224, 512, 1, 16_000]
