@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.graph.known_optionals import GET, HAS, NotKnownError, element_asked_for
 from edgekit.rewrite import InapplicableError, Rewrite
 
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
@@ -292,15 +293,16 @@ class HasElement(Rewrite):
     """``OptionalHasElement`` and ``OptionalGetElement`` of what is known to be there, or not."""
 
     name: ClassVar[str] = "optional value that is known"
-    op_types: ClassVar[Sequence[str]] = ("OptionalGetElement", "OptionalHasElement")
+    op_types: ClassVar[Sequence[str]] = (GET, HAS)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """A tensor is there; an input that is left out is not."""
-        value = node.inputs[0] if node.inputs else None
-        if value is not None and not isinstance(value.type, ir.TensorType):
-            raise InapplicableError("whether its input has an element shows at run time")
-        if node.op_type == "OptionalHasElement":
-            return [build("Identity", np.array(value is not None))]
-        if value is None:
+        """A tensor is there, wrapped in an optional value or not; an input that is left out is not."""
+        try:
+            element = element_asked_for(node)
+        except NotKnownError as error:
+            raise InapplicableError(str(error)) from None
+        if node.op_type == HAS:
+            return [build("Identity", np.array(element is not None))]
+        if element is None:
             raise InapplicableError("there is no element")
-        return [build("Identity", value)]
+        return [build("Identity", element)]

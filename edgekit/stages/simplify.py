@@ -27,6 +27,7 @@ from edgekit.graph.cleanup import remove_identities, store_once
 from edgekit.graph.collected_sequences import collect_sequences
 from edgekit.graph.flattened_softmax import compute_softmax_in_place
 from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
+from edgekit.graph.known_optionals import unwrap_known_optionals
 from edgekit.graph.loop_invariants import capture_constant_states
 from edgekit.graph.loop_recurrences import recognize_recurrences
 from edgekit.graph.loop_turns import count_turns
@@ -184,6 +185,7 @@ def _fuse(graph_model: ir.Model, names: Sequence[str] | None = None) -> None:
 _PASSES: dict[str, Rewrite] = {
     "remove what nothing uses": _remove_unused,
     "turn constant nodes into initializers": _lift_constants,
+    "answer what is known of optional values": unwrap_known_optionals,
     "fold constants": _fold_constants,
     "remove identities": remove_identities,
     "compute sizes in 64 bits": widen_sizes,

@@ -243,3 +243,16 @@ def test_an_einsum_that_moves_axes(assert_rewritten, equation):
     proto = model([node], {"x": (FLOAT, ["n", 3, 2, 4, 5, 2])}, {"y": FLOAT})
     result = assert_rewritten(proto, {"x": numbers(2, 3, 2, 4, 5, 2)})
     assert [each.rewrite for each in result.applied] == ["transposition without an equation"]
+
+
+def test_optional_values_of_which_the_graph_tells_whether_they_are_there(assert_rewritten):
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[2, 3] x) => (float[2, 3] y, bool there, bool missing) {
+            maybe = Optional (x)
+            y = OptionalGetElement (maybe)
+            there = OptionalHasElement (maybe)
+            missing = OptionalHasElement ()
+        }""")
+    feeds = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    rewritten = assert_rewritten(proto, feeds, refused=("OptionalGetElement", "OptionalHasElement"))
+    assert {node.op_type for node in rewritten.model.graph} == {"Identity"}
