@@ -207,6 +207,23 @@ def test_log_sum_exp(assert_rewritten, axes, keepdims):
     assert_rewritten(proto, {"x": numbers(2, 3, 4)}, {"x": 500 * numbers(2, 3, 4)})
 
 
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_log_sum_exp_of_an_unknown_rank(assert_rewritten, keepdims):
+    proto = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 15]>
+        g (float[2, 3] x, bool c) => (float y) {{
+            either = If (c) <
+                then_branch = yes () => (float a) {{ a = Neg (x) }},
+                else_branch = no () => (float b) {{ place = Constant <value_ints = [1]> () b = Unsqueeze (x, place) }}
+            >
+            y = ReduceLogSumExp <axes = [0], keepdims = {keepdims}> (either)
+        }}""")
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    for branch in proto.graph.node[0].attribute:
+        branch.g.output[0].type.tensor_type.ClearField("shape")
+    feeds = [{"x": 500 * numbers(2, 3), "c": np.array(first)} for first in (True, False)]
+    assert_rewritten(proto, *feeds, refused=("ReduceLogSumExp",))
+
+
 @pytest.mark.parametrize("op_type", ["ReduceL1", "ReduceLogSum"])
 @pytest.mark.parametrize(("axes", "keepdims"), [([1], 0), ([-1, 0], 1), (None, 0)])
 @pytest.mark.parametrize("opset", [11, 15, 18])
