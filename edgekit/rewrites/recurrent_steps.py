@@ -32,15 +32,15 @@ class SteppedLayer(Rewrite):
         return node.attributes.get_int("layout", 0) == 0
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """A Scan for each direction."""
+        """A Scan for each direction; behind a sequence's end states stay as they are, and zeros are given."""
         x = node.inputs[0]
         if x is None or x.shape is None:
             raise InapplicableError("the shape of its input is not known")
         steps, batch, _ = x.shape
         lengths = node.inputs[4] if len(node.inputs) > 4 else None
         known = constant_of(node, 4)
-        if lengths is not None and (known is None or not (known == steps).all()):
-            raise InapplicableError("sequences have lengths of their own")
+        is_whole = lengths is None or (known is not None and bool((known == steps).all()))
+        scanned = [x] if is_whole else [x, _inside(build, x, lengths)]
         size = node.attributes.get_int("hidden_size")
         direction = node.attributes.get_string("direction", "forward")
         backwards = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}[direction]
@@ -49,17 +49,17 @@ class SteppedLayer(Rewrite):
         outputs: list[list[ir.Value]] = [[], [], []]
         for number, (layer, backward) in enumerate(zip(layers, backwards, strict=True)):
             states = [
-                _zeros(build, x, size) if value is None else build("Gather", value, np.int64(number), axis=0)
+                _zeros(build, x, size) if value is None else _first(build, value, number, None if is_whole else lengths)
                 for value in initial[: layer.states]
             ]
             *finals, whole = build.several(
                 len(states) + 1,
                 "Scan",
                 *states,
-                x,
-                body=layer.body(build.inner("Scan"), batch if isinstance(batch, int) else None),
-                num_scan_inputs=1,
-                scan_input_directions=[backward],
+                *scanned,
+                body=layer.body(build.inner("Scan"), batch if isinstance(batch, int) else None, is_whole=is_whole),
+                num_scan_inputs=len(scanned),
+                scan_input_directions=[backward] * len(scanned),
                 scan_output_directions=[backward],
             )
             made = [build.unsqueeze(whole, [1]), *(build.unsqueeze(final, [0]) for final in finals)]
@@ -99,12 +99,23 @@ class _Layer:
     def states(self) -> int:
         return 2 if self.kind == "LSTM" else 1
 
-    def body(self, build: NodeBuilder, batch: int | None) -> ir.Graph:
-        """The body of a Scan: states and a step in, states and the step's output out."""
+    def body(self, build: NodeBuilder, batch: int | None, *, is_whole: bool) -> ir.Graph:
+        """The body of a Scan: states and a step in, states and the step's output out.
+
+        Args:
+            build: Makes its nodes.
+            batch: How many sequences there are; None where that is not known.
+            is_whole: Whether all sequences take all steps; else it is told with each step which of them do.
+        """
         states = [ir.val(name, ir.DataType.FLOAT, (batch, self.size)) for name in ("hidden", "cell")[: self.states]]
         x = ir.val("step", ir.DataType.FLOAT, (batch, len(self.weights)))
         results = self._next(build, x, states)
-        return build.graph([*states, x], [*results, build("Identity", results[0])])
+        if is_whole:
+            return build.graph([*states, x], [*results, build("Identity", results[0])])
+        inside = ir.val("inside", ir.DataType.BOOL, (batch, 1))
+        given = build("Where", inside, results[0], np.float32(0))
+        kept = [build("Where", inside, result, state) for result, state in zip(results, states, strict=True)]
+        return build.graph([*states, x, inside], [*kept, given])
 
     def _next(self, build: NodeBuilder, x: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
         if self.kind == "LSTM":
@@ -156,6 +167,22 @@ class _Layer:
         if self.clip:
             x = build("Clip", x, np.float32(-self.clip), np.float32(self.clip))
         return self.activations[place](build, x)
+
+
+def _inside(build: NodeBuilder, x: ir.Value, lengths: ir.Value | None) -> ir.Value:
+    """For every step, which sequences have not ended before it: [steps, batch, 1]."""
+    steps = build("Gather", build("Shape", x), np.int64(0), axis=0)
+    places = build.unsqueeze(build("Range", np.int64(0), steps, np.int64(1)), [1])
+    return build.unsqueeze(build("Less", places, build.cast(lengths, ir.DataType.INT64)), [2])
+
+
+def _first(build: NodeBuilder, states: ir.Value, number: int, lengths: ir.Value | None) -> ir.Value:
+    """The states of a direction before the first step; zeros for sequences without steps, as ONNX Runtime has it."""
+    state = build("Gather", states, np.int64(number), axis=0)
+    if lengths is None:
+        return state
+    has_steps = build("Less", np.int64(0), build.cast(lengths, ir.DataType.INT64))
+    return build("Where", build.unsqueeze(has_steps, [1]), state, np.float32(0))
 
 
 def _zeros(build: NodeBuilder, x: ir.Value, size: int) -> ir.Value:

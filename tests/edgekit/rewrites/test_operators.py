@@ -172,6 +172,27 @@ def test_recurrent_layers_step_by_step(assert_rewritten, op_type, gates, attribu
     assert_rewritten(proto, {"x": numbers(5, 2, features)}, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_the_last_cells_of_sequences_of_lengths_of_their_own(assert_rewritten, direction):
+    """With peepholes, and states before the first step."""
+    size, features, directions = 4, 3, 1 + (direction == "bidirectional")
+    constants = {
+        "w": numbers(directions, 4 * size, features),
+        "r": numbers(directions, 4 * size, size),
+        "h": numbers(directions, 3, size),
+        "c": numbers(directions, 3, size),
+        "p": numbers(directions, 3 * size),
+    }
+    names, outputs = ["x", "w", "r", "", "n", "h", "c", "p"], ["y", "yh", "yc"]
+    node = helper.make_node("LSTM", names, outputs, hidden_size=size, direction=direction)
+    inputs = {"x": (FLOAT, ["t", 3, features]), "n": (TensorProto.INT32, [3])}
+    proto = model([node], inputs, dict.fromkeys(outputs, FLOAT), constants)
+    several = ([6, 2, 4], [1, 5, 3], [3, 0, 1])
+    feeds = [{"x": numbers(6, 3, features), "n": np.array(lengths, np.int32)} for lengths in several]
+    result = assert_rewritten(proto, *feeds)
+    assert [each.rewrite for each in result.applied] == ["recurrent layer as a scan"]
+
+
 @pytest.mark.parametrize(("op_type", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 def test_sequences_of_lengths_of_their_own(model_of, run, op_type, gates, direction):
