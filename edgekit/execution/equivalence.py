@@ -14,6 +14,7 @@ from edgekit.data.battery import KINDS, battery_inputs
 from edgekit.data.limits import index_limits
 from edgekit.dimensions import trials
 from edgekit.errors import InputError
+from edgekit.execution.exact_products import with_blocks_in_floats
 from edgekit.execution.inner_values import InnerValues, returning
 from edgekit.execution.local_proof import UnprovenError, local_difference
 from edgekit.execution.reference import NotRunnableError, Reference
@@ -63,7 +64,7 @@ class Equivalence:
         self._model = model
         self._limits = index_limits(model)
         self._watched = _watched(model)
-        self._reference = Reference(returning(model, self._watched))
+        self._reference = Reference(with_blocks_in_floats(returning(model, self._watched)))
         self._expected: dict[str, Arrays | None] = {}
         self._perturbed: dict[tuple[str, bool], list[Arrays]] = {}
         self._kinds = KINDS[: max(LEAST_KINDS, BATTERY_MACS // (1 + cost(model).macs))]
@@ -157,7 +158,7 @@ class Equivalence:
         watched = [name for name in self._watched if name in in_both]
         outputs = [value.name for value in self._model.graph.outputs if value.name is not None]
         try:
-            reference = Reference(returning(changed, watched))
+            reference = Reference(with_blocks_in_floats(returning(changed, watched)))
             for kind in self._kinds:
                 expected = self._outputs(kind)
                 if expected is None:
@@ -191,7 +192,8 @@ class Equivalence:
             outcomes = self._perturbed[kind, is_proven] = []
             for seed in range(PERTURBATIONS):
                 try:
-                    reference = Reference(returning(perturbed_weights(self._model, seed), self._watched))
+                    perturbed = returning(perturbed_weights(self._model, seed), self._watched)
+                    reference = Reference(with_blocks_in_floats(perturbed))
                     outcomes.append(reference.run(perturbed_inputs(self._feeds(kind), seed, whole_too=is_proven)))
                 except NotRunnableError:
                     continue

@@ -6,9 +6,18 @@ model's operators mean does not depend on a processor.
 
 from __future__ import annotations
 
+import onnx_ir as ir
+
 from edgekit.graph.unsigned_weights import with_unsigned_weights
 from edgekit.instruction_sets import WITHOUT_VNNI, own_set
 from edgekit.model import Model
+
+BLOCK_PRODUCT = "MatMulNBits", "com.microsoft"
+"""A product with weights in blocks of a few bits, and its domain."""
+_ACCURACY = "accuracy_level"
+_IN_FLOATS = 1
+"""What that attribute is for a product in float32. It tells how little accuracy is enough: with 4, ONNX Runtime rounds
+the other factor to 8 bits, and where numbers lie between two steps the last place decides."""
 
 
 def with_exact_products(model: Model) -> Model:
@@ -18,3 +27,22 @@ def with_exact_products(model: Model) -> Model:
         model: It is not changed.
     """
     return with_unsigned_weights(model) if own_set() in WITHOUT_VNNI else model
+
+
+def with_blocks_in_floats(model: Model) -> Model:
+    """The model with products in blocks in float32, where forms of a model are compared; itself where they are so.
+
+    Args:
+        model: It is not changed.
+    """
+    if not any(_may_be_rough(node) for node in model.graph.all_nodes()):
+        return model
+    graph_model = model.graph_model.clone()
+    for node in graph_model.graph.all_nodes():
+        if _may_be_rough(node):
+            node.attributes.add(ir.AttrInt64(_ACCURACY, _IN_FLOATS))
+    return model.with_graph(graph_model)
+
+
+def _may_be_rough(node: ir.Node) -> bool:
+    return (node.op_type, node.domain) == BLOCK_PRODUCT and node.attributes.get_int(_ACCURACY, 0) > _IN_FLOATS

@@ -16,6 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from edgekit.data.battery import KINDS, numbers_like
+from edgekit.execution.exact_products import with_blocks_in_floats
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.rounding import PERTURBATIONS, is_rounding, perturbed_inputs, perturbed_weights
 from edgekit.execution.tolerance import SENSITIVE, are_steps_apart, compare
@@ -164,7 +165,7 @@ class _Trial:
         after = _extract(self.after, [claim.after for claim in claims], leaves, captured)
         found: dict[str, str | None] = dict.fromkeys((claim.name for claim in claims), None)
         try:
-            pair = Reference(before), Reference(after)
+            pair = [Reference(with_blocks_in_floats(each)) for each in (before, after)]
         except NotRunnableError as error:
             return self._one_by_one(claims, error)
         for kind in self._kinds(claims, captured):
@@ -315,7 +316,7 @@ def _perturbed(model: Model, feeds: Arrays) -> list[Arrays]:
     found = []
     for seed in range(PERTURBATIONS):
         try:
-            reference = Reference(perturbed_weights(model, seed))
+            reference = Reference(with_blocks_in_floats(perturbed_weights(model, seed)))
             found.append(reference.run(_fed(reference, perturbed_inputs(feeds, seed))))
         except NotRunnableError:
             continue

@@ -226,3 +226,26 @@ def test_a_loop_that_changed_is_executed_once_however_many_values_come_from_it(
     assert before.difference(model(graph.replace("BODY", "w = Neg (p) v = Add (r, w)"))) is None
     assert set(executed) == {1}
     assert str(before.difference(model(graph.replace("BODY", "v = Add (r, p)")))).startswith("output y differs by ")
+
+
+BLOCKS = """<ir_version: 9, opset_import: ["": 17, "com.microsoft": 1]>
+g (float[4, 32] x) => (float[4, 8] y) <uint8[8, 1, 16] w, float[8] scales> {
+    h = Mul (x, x)
+    y = com.microsoft.MatMulNBits <K = 32, N = 8, bits = 4, block_size = 32, accuracy_level = 4> (h, w, scales)
+}"""
+
+
+def test_products_in_blocks_are_compared_in_floats() -> None:
+    """ONNX Runtime rounds their other factor to 8 bits: a move of the last place would be one of a step."""
+    proto = onnx.parser.parse_model(BLOCKS)
+    rng = np.random.default_rng(0)
+    del proto.graph.initializer[:]
+    scales, packed = rng.random(8).astype(np.float32), rng.integers(0, 256, (8, 1, 16)).astype(np.uint8)
+    proto.graph.initializer.extend(
+        onnx.numpy_helper.from_array(array, name) for name, array in {"w": packed, "scales": scales}.items()
+    )
+    model = Model(ir.from_proto(proto))
+    (found,) = Equivalence(model).outputs.values()
+    (x,) = battery_inputs(model.inputs, KINDS[0]).values()
+    numbers = np.stack([packed & 0xF, packed >> 4], axis=-1).reshape(8, 32).astype(np.float64) - 8
+    np.testing.assert_allclose(found, np.float64(x) ** 2 @ (numbers * scales[:, None]).T, rtol=1e-5)
