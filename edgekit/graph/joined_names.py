@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+import onnx_ir as ir
+
 from edgekit.graph.shape_request import ShapeRequest, terms
 from edgekit.graph.shared_names import Shapes
 from edgekit.model import ValueSpec
@@ -33,6 +35,8 @@ class Alike:
     """Where the one stands whose size it has; None of a sum."""
     apart: tuple[int, int]
     """Two samples in which the size differs: the inputs that have the dimension are taken from the second of them."""
+    is_stated: bool = False
+    """Whether the file states a sum for it, which is another one than samples have."""
 
 
 def alike_by_samples(
@@ -40,7 +44,8 @@ def alike_by_samples(
 ) -> list[Alike]:
     """The names of dimensions that have several sizes in samples, in every one that of an earlier name, or of a sum.
 
-    A sum is of one other name and a constant, or of two others.
+    A sum is of one other name and a constant, or of two others. A sum of the file that is not the size in a sample,
+    ``past + 1`` of optimum where several tokens are new, counts as a name.
 
     Args:
         inputs: The model's inputs.
@@ -49,9 +54,12 @@ def alike_by_samples(
     """
     asked = request or ShapeRequest()
     places: dict[str, list[Place]] = {}
+    wrong = _contradicted(inputs, samples)
     for spec in inputs:
         for axis, dim in enumerate(spec.shape or ()):
-            if isinstance(dim, str) and terms(dim) == {dim} and dim not in asked.dims and spec.name not in asked.shapes:
+            if not isinstance(dim, str) or dim in asked.dims or spec.name in asked.shapes:
+                continue
+            if terms(dim) == {dim} or dim in wrong:
                 places.setdefault(dim, []).append((spec.name, axis))
     sizes = {dim: found for dim in places if (found := _sizes(places[dim], samples)) is not None}
     alike: list[Alike] = []
@@ -62,16 +70,34 @@ def alike_by_samples(
         pair = _pair((first,), other, sizes, places)
         if pair is not None:
             joined.add(other)
-            alike.append(Alike(first, other, tuple(places[other]), places[first][0], pair))
+            alike.append(Alike(first, other, tuple(places[other]), places[first][0], pair, other in wrong))
     free = {dim: found for dim, found in sizes.items() if dim not in joined and len(set(found)) > 1}
     for other in free:
         for parts, written in _sums(other, free):
             pair = None if joined & {*parts} else _pair(parts, other, sizes, places)
             if pair is not None:
                 joined.add(other)
-                alike.append(Alike(written, other, tuple(places[other]), None, pair))
+                alike.append(Alike(written, other, tuple(places[other]), None, pair, other in wrong))
                 break
     return alike
+
+
+def _contradicted(inputs: Sequence[ValueSpec], samples: Sequence[Shapes]) -> set[str]:
+    """The expressions that some sample has another size for than its own sizes give."""
+    found = set()
+    for shapes in samples:
+        sizes = {
+            dim: size
+            for spec in inputs
+            for dim, size in zip(spec.shape or (), shapes.get(spec.name, ()), strict=False)
+            if isinstance(dim, str)
+        }
+        for dim, size in sizes.items():
+            names = terms(dim)
+            is_known = names != {dim} and names <= sizes.keys()
+            if is_known and ir.SymbolicDim(dim).evaluate({name: sizes[name] for name in names}) != size:
+                found.add(dim)
+    return found
 
 
 def _sums(dim: str, sizes: Mapping[str, Sequence[int]]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -52,7 +52,13 @@ class JoinDimensions(Stage[Model]):
             raise self.broken(f"input {changed!r} is another")
 
     def _joined(self, model: Model, alike: Alike) -> list[OwnName]:
-        """The names that the dimension gets where it stands; none where the model runs on different sizes."""
+        """The names that the dimension gets where it stands; none where the model runs on different sizes.
+
+        A sum of the file that samples contradict gives way to theirs anyway.
+        """
+        if alike.is_stated:
+            why = f"in every sample it is {alike.size}, and in some not what the file says"
+            return [OwnName(name, axis, alike.other, alike.size, why) for name, axis in alike.places]
         one, other = (self._feeds(model, place) for place in alike.apart)
         reference = Reference(model)
         reference.run(one)

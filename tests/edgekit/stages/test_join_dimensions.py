@@ -135,3 +135,38 @@ def test_a_sum_of_two_dimensions_is_one_where_they_vary() -> None:
     assert alike.apart == (0, 1)
     shapes[3]["mask"] = (1, 7)
     assert alike_by_samples(inputs, shapes) == []
+
+
+def test_a_sum_that_samples_contradict_gives_way_to_theirs() -> None:
+    """optimum writes ``past + 1`` for a mask of all tokens, of which several may be new."""
+    inputs = [spec("ids", 1, "new"), spec("mask", 1, "old + 1"), spec("past", "old", 8)]
+    shapes = [
+        {"ids": (1, new), "mask": (1, new + old), "past": (old, 8)} for new, old in [(1, 4), (2, 4), (3, 9), (1, 5)]
+    ]
+    (alike,) = alike_by_samples(inputs, shapes)
+    assert (alike.size, alike.other, alike.is_stated) == ("new + old", "old + 1", True)
+    only_one_is_new = [{**sizes, "ids": (1, 1), "mask": (1, sizes["past"][0] + 1)} for sizes in shapes]
+    assert alike_by_samples(inputs, only_one_is_new) == []
+
+
+STATED = """g (float[n, 3] k, float[p, 3] past, float["p + 1", 3] mask) => (float[r, 3] y) {
+    both = Concat <axis = 0> (past, k)
+    y = Mul(both, mask)
+}"""
+
+
+def test_several_new_tokens_where_the_file_says_one(tmp_path: Path, onnx_file: OnnxFile) -> None:
+    (tmp_path / "data").mkdir()
+    for number, (past, new) in enumerate([(2, 1), (7, 3), (4, 2)]):
+        rng = np.random.default_rng(number)
+        sizes = {"k": new, "past": past, "mask": past + new}
+        arrays = {name: rng.standard_normal((size, 3)).astype(np.float32) for name, size in sizes.items()}
+        np.savez(tmp_path / "data" / f"{number}.npz", **arrays)
+    model = onnx_file(STATED)
+    bundle = edgekit.package(model, "ios18", tmp_path / "out", data=tmp_path / "data", quantize="none")
+    assert bundle.open_dims == {"n": range(1, 4), "p": range(2, 8)}
+    assert stage_record(bundle.manifest, "join dimensions")["warnings"] == [
+        "dimension 0 of input 'mask' is called 'n + p', in the file 'p + 1': in every sample it is n + p, and in some not "
+        "what the file says"
+    ]
+    assert edgekit.verify(bundle, data=tmp_path / "data", model=model).accuracy is not None
