@@ -79,8 +79,9 @@ def perturbed(array: np.ndarray, rng: np.random.Generator, *, whole_too: bool = 
         return array
     draw = rng.random(array.shape, dtype=np.float32)
     direction = np.where(draw < _MOVED / 2, -np.inf, np.inf).astype(array.dtype)
-    moves = (draw < _MOVED) & np.isfinite(array) & (whole_too | (2 * array != np.rint(2 * array)))
-    return np.asarray(np.where(moves, np.nextafter(array, direction), array))
+    with np.errstate(over="ignore"):  # the greatest numbers of a type
+        moves = (draw < _MOVED) & np.isfinite(array) & (whole_too | (2 * array != np.rint(2 * array)))
+        return np.asarray(np.where(moves, np.nextafter(array, direction), array))
 
 
 def is_rounding(expected: Any, found: Any, perturbed: Sequence[Any]) -> bool:
