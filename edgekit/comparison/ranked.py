@@ -15,14 +15,15 @@ by no more than that SQNR leaves of an average row.
 In a float32 build a row at the cut-off, which has the score of the list's last one, may be another candidate. It is
 left out of the comparison then, and counted: rows that are one model's alone may be :data:`FEW_LOST` of a sample's list
 and of the sum of its scores, or twice of what executions of the original lose (:mod:`edgekit.comparison.conditioning`).
-The sum of the scores sees a single object that is lost among hundreds of rows of background.
+The sum of the scores sees a single object that is lost among hundreds of rows of background. Every element of a batch
+has a list of its own.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -107,12 +108,16 @@ class RankedRows:
         rows: How each output holds the rows.
         asked_db: The SQNR that is asked of what was built.
         leaves_out: Whether other candidates at the cut-off are left out of the comparison.
+        in_batches: Whether a sample has a list for each element of a batch, along the first axis.
     """
 
-    def __init__(self, rows: Mapping[str, _Rows], asked_db: float, *, leaves_out: bool) -> None:
+    def __init__(
+        self, rows: Mapping[str, _Rows], asked_db: float, *, leaves_out: bool, in_batches: bool = False
+    ) -> None:
         self._rows = dict(rows)
         self._asked_db = asked_db
         self._leaves_out = leaves_out
+        self._in_batches = in_batches
         self._by_place = Comparison(tuple(rows))
         self._lost_rows = self._lost_scores = 0.0
         ((self._score, self._score_column),) = (
@@ -126,7 +131,7 @@ class RankedRows:
 
     def anew(self) -> RankedRows:
         """The same without samples."""
-        return RankedRows(self._rows, self._asked_db, leaves_out=self._leaves_out)
+        return RankedRows(self._rows, self._asked_db, leaves_out=self._leaves_out, in_batches=self._in_batches)
 
     def result(self) -> RankedAccuracy:
         """What the samples so far say; at least one has been added."""
@@ -144,12 +149,20 @@ class RankedRows:
 
         Outputs that cannot be compared, for want of an output or for their shapes, stay as they are.
         """
-        moved = dict(built)
         if any(
             name not in reference or name not in built or _form(built[name]) != _form(reference[name])
             for name in self._rows
         ):
-            return moved
+            return dict(built)
+        if not self._in_batches:
+            return self._of_one_list(reference, built)
+        pairs = zip(_lists(reference, self._rows), _lists(built, self._rows), strict=True)
+        lists = [self._of_one_list(*pair) for pair in pairs]
+        names = self._rows if lists else ()
+        return {**built, **{name: np.concatenate([each[name] for each in lists]) for name in names}}
+
+    def _of_one_list(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> Arrays:
+        moved = dict(built)
         self._by_place.add(reference, built)
         wanted = {name: rows.table(reference[name]) for name, rows in self._rows.items()}
         got = {name: rows.table(built[name]) for name, rows in self._rows.items()}
@@ -207,6 +220,16 @@ class RankedRows:
         return apart
 
 
+def _lists(outputs: Mapping[str, np.ndarray], names: Collection[str]) -> list[Arrays]:
+    """The outputs for each element of a batch; none where they have batches of several sizes."""
+    arrays = {name: outputs[name] for name in names if name in outputs}
+    sizes = {array.shape[:1] for array in arrays.values()}
+    if len(sizes) != 1 or () in sizes:
+        return []
+    ((size,),) = sizes
+    return [{name: array[place : place + 1] for name, array in arrays.items()} for place in range(size)]
+
+
 def _form(array: np.ndarray) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return array.shape, array.dtype
 
@@ -247,7 +270,8 @@ def ranked_rows(
     """How a model's rows are put in order; None where it gives none by falling score, as far as is seen.
 
     Rows are those of all outputs that follow from a TopK or a NonMaxSuppression and have the same number of rows in
-    every answer. The score is a column from 0 to 1 that never grows from a row to the next.
+    every answer, or in every element of a batch. The score is a column from 0 to 1 that never grows from a row to the
+    next.
 
     Args:
         answers: The original's outputs on a few samples.
@@ -255,10 +279,20 @@ def ranked_rows(
         asked_db: The SQNR that is asked of what was built.
         leaves_out: Whether other candidates at the cut-off are left out of the comparison.
     """
+    ordered = _ordered_outputs(graph)
+    rows = _rows_by_score(answers, ordered)
+    if rows is not None:
+        return RankedRows(rows, asked_db, leaves_out=leaves_out)
+    rows = _rows_by_score([one for answer in answers for one in _lists(answer, ordered)], ordered)
+    return None if rows is None else RankedRows(rows, asked_db, leaves_out=leaves_out, in_batches=True)
+
+
+def _rows_by_score(answers: Sequence[Mapping[str, np.ndarray]], ordered: Sequence[str]) -> dict[str, _Rows] | None:
+    """How outputs hold the rows of a list by falling score; None where none do."""
     if not answers:
         return None
     lists: dict[tuple[int, ...], dict[str, int]] = defaultdict(dict)
-    for name in _ordered_outputs(graph):
+    for name in ordered:
         arrays = [answer[name] for answer in answers if name in answer]
         axis = _axis_of_rows([array.shape for array in arrays])
         if axis is not None and arrays[0].dtype.kind in "fiu":
@@ -277,7 +311,7 @@ def ranked_rows(
             name: _columns(axes[name], found, score[1] if score[0] == name else None) for name, found in tables.items()
         }
         if any(each.numbers or each.names for each in rows.values()):
-            return RankedRows(rows, asked_db, leaves_out=leaves_out)
+            return rows
     return None
 
 

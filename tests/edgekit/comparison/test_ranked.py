@@ -309,6 +309,62 @@ def test_outputs_of_another_shape_stay_as_they_are() -> None:
     assert moved["rows"].shape == (5, 2)
 
 
+def batch(*lists: list[tuple[float, float, float, int]]) -> Arrays:
+    """A list for each picture."""
+    return {
+        "top": np.array([[score for score, *_ in rows] for rows in lists], np.float32),
+        "rows": np.array([[(x, y) for _, x, y, _ in rows] for rows in lists], np.float32),
+        "kinds": np.array([[kind for *_, kind in rows] for rows in lists]),
+    }
+
+
+SECOND = [(score / 2, y, x, 2 - kind) for score, x, y, kind in ROWS]
+SWAPPED = [ROWS[0], ROWS[2], ROWS[1], *ROWS[3:]]
+SECOND_SWAPPED = [SECOND[0], SECOND[2], SECOND[1], *SECOND[3:]]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "built"),
+    [([ROWS, SECOND], [SWAPPED, SECOND]), ([ROWS, SECOND, ROWS], [ROWS, SECOND_SWAPPED, SWAPPED]), ([ROWS], [SWAPPED])],
+)
+def test_every_picture_of_a_batch_has_a_list(
+    wanted: list[list[tuple[float, float, float, int]]], built: list[list[tuple[float, float, float, int]]]
+) -> None:
+    ranked = ranked_rows([batch(ROWS, SECOND), batch(ROWS), batch(SECOND, ROWS)], LIST, 50.0, leaves_out=True)
+    assert ranked is not None
+    moved = ranked.add(batch(*wanted), batch(*built))
+    for name, expected in batch(*wanted).items():
+        np.testing.assert_array_equal(moved[name], expected)
+    found = ranked.result()
+    assert (found.lost_rows, found.lost_scores) == (0, 0)
+    assert found.by_place_db["rows"] == pytest.approx(10 * np.log10(9900 / 1000))  # as of a single list
+
+
+def test_a_row_that_is_lost_from_a_list_of_a_batch_is_a_share_of_that_list() -> None:
+    ranked = ranked_rows([batch(ROWS, SECOND)] * 2, LIST, 50.0, leaves_out=True)
+    assert ranked is not None
+    other = [*SECOND[:3], (SECOND[3][0], 99.0, 99.0, 1), SECOND[4]]
+    moved = ranked.anew().add(batch(ROWS, SECOND), batch(ROWS, other))
+    np.testing.assert_array_equal(moved["rows"][1, 3], [99, 99])
+    ranked.add(batch(ROWS, SECOND), batch(ROWS, other))
+    assert ranked.result().lost_rows == pytest.approx(1 / 5)
+
+
+def test_rows_stay_in_their_list_of_a_batch() -> None:
+    ranked = ranked_rows([batch(ROWS, SECOND)] * 2, LIST, 50.0, leaves_out=True)
+    assert ranked is not None
+    moved = ranked.add(batch(ROWS, SECOND), batch(SECOND, ROWS))
+    np.testing.assert_array_equal(moved["rows"], batch(SECOND, ROWS)["rows"])
+    assert ranked.result().lost_rows == 1
+
+
+def test_a_batch_of_nothing() -> None:
+    ranked = ranked_rows([batch(ROWS, SECOND)] * 2, LIST, 50.0, leaves_out=True)
+    assert ranked is not None
+    empty = {name: array[:0] for name, array in batch(ROWS).items()}
+    assert ranked.add(empty, empty)["rows"].shape == (0, 5, 2)
+
+
 def test_the_record_holds_to_the_schema() -> None:
     schema = json.loads((Path(edgekit.__file__).parent / "manifest.schema.json").read_text())
     _, found = held_against([*ROWS[:4], (0.1, 99.0, 99.0, 1)])
