@@ -5,7 +5,8 @@ Exporters leave them open (optimum's ``num_channels``, onnxruntime-genai's ``kv_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 import onnx_ir as ir
 
@@ -31,8 +32,9 @@ def tell_sizes_by_weights(model: Model) -> dict[str, int]:
     if not any(isinstance(dim, ir.SymbolicDim) for value in inputs for dim in value.shape or ()):
         return {}
     found: dict[tuple[ir.Value, int], int] = {}
+    widths = _Widths(model)
     for node in model.graph.all_nodes():
-        for place, axis, size in _told(node, model):
+        for place, axis, size in _told(node, widths):
             source = _source(node.inputs[place], axis)
             if source is not None and source[0] in inputs:
                 found.setdefault(source, size)
@@ -92,12 +94,35 @@ def _source(value: ir.Value | None, axis: int) -> tuple[ir.Value, int] | None:
     return None
 
 
-def _told(node: ir.Node, model: Model) -> Iterator[Told]:
+class _Widths:
+    """Sizes of values along their last axis; shapes are inferred once one is asked for that the file does not tell."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def of(self, value: ir.Value) -> int | None:
+        """That of a value; None where it is not known."""
+        return _last_size(value) or _last_size(self._inferred.get(value.name or ""))
+
+    @cached_property
+    def _inferred(self) -> Mapping[str, ir.Value]:
+        try:
+            return ir.convenience.create_value_mapping(infer_shapes(self._model, strict=False).graph)
+        except ContradictionError:
+            return {}
+
+
+def _last_size(value: ir.Value | None) -> int | None:
+    size = value.shape[-1] if value is not None and value.shape else None
+    return size if isinstance(size, int) else None
+
+
+def _told(node: ir.Node, widths: _Widths) -> Iterator[Told]:
     rule = _RULES.get(node.op_type)
     if rule is not None and node.domain == "":
         yield from rule(node)
     elif node.op_type == "GroupQueryAttention":
-        yield from _of_caches(node, model)
+        yield from _of_caches(node, widths)
 
 
 def _of_convolution(node: ir.Node) -> Iterator[Told]:
@@ -139,31 +164,19 @@ def _of_channels(node: ir.Node) -> Iterator[Told]:
         yield 0, 1, scale[0]
 
 
-def _of_caches(node: ir.Node, model: Model) -> Iterator[Told]:
+def _of_caches(node: ir.Node, widths: _Widths) -> Iterator[Told]:
     """Keys and values of a past are as wide as heads of queries."""
     caches = [place for place in _CACHES if place < len(node.inputs) and node.inputs[place] is not None]
     query = node.inputs[0]
     if not caches or query is None:
         return
-    width = None if query.shape is None else query.shape[-1]
-    if not isinstance(width, int):
-        width = _inferred_width(model, query)
+    width = widths.of(query)
     parts = node.attributes.get_int("num_heads", 0)
     if node.inputs[1] is None:
         parts += 2 * node.attributes.get_int("kv_num_heads", 0)
     if width and parts:
         for place in caches:
             yield place, 3, width // parts
-
-
-def _inferred_width(model: Model, value: ir.Value) -> int | None:
-    try:
-        inferred = ir.convenience.create_value_mapping(infer_shapes(model, strict=False).graph)
-    except ContradictionError:
-        return None
-    found = inferred.get(value.name or "")
-    width = None if found is None or found.shape is None else found.shape[-1]
-    return width if isinstance(width, int) else None
 
 
 def _sizes(value: ir.Value | None) -> Sequence[int] | None:

@@ -6,8 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx_ir as ir
 import pytest
 
+from edgekit.graph.weight_sizes import tell_sizes_by_weights
+from edgekit.model import Model
 from edgekit.stages.load import Load
 
 
@@ -54,3 +58,18 @@ def test_what_is_computed_in_between_tells_nothing(onnx_file: Callable[..., Path
     graph = "g (float[N, K] x) => (y) { c = Concat <axis = 1> (x, x) y = MatMul (c, w) }"
     model = Load()(onnx_file(graph, w=floats(6, 3))).model
     assert [str(spec) for spec in model.inputs] == ["x: float32 N×K"]
+
+
+def test_caches_are_as_wide_as_heads(onnx_file: Callable[..., Path]) -> None:
+    """onnxruntime-genai leaves their last axis open; the queries' width follows from a product."""
+    graph = """<ir_version: 9, opset_import: ["": 17, "com.microsoft": 1]>
+    g (float[N, S, 8] x, int32[N] last, int32 total, float[N, 1, P, W] k, float[N, 1, P, W] v) => (y) {
+        q = MatMul (x, w)
+        y, keys, values = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 1>
+            (q, , , k, v, last, total)
+    }"""
+    proto = onnx.parser.parse_model(graph)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(floats(8, 64), "w"))
+    model = Model(ir.from_proto(proto))
+    assert tell_sizes_by_weights(model) == {"k[3]": 16}
+    assert [str(value.shape) for value in model.graph.inputs[-2:]] == ["[N,1,P,16]"] * 2
