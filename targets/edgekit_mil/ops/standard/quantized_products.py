@@ -177,13 +177,16 @@ def integer_conv(
 
 def integer_matmul(ctx: Context, a: Value, a_zero_point: Value | None, b: Value, b_zero_point: Value | None) -> Var:
     """The product in int32, with vectors as in numpy.matmul."""
-    if a.rank < 2 or b.rank < 2:
-        raise Unsupported(f"needs matrices, found ranks {a.rank} and {b.rank}")
+    vectors = [axis for axis, value in ((-2, a), (-1, b)) if value.rank == 1]
+    if len(vectors) > 1 or not a.rank or not b.rank:
+        raise Unsupported(f"needs a matrix, found ranks {a.rank} and {b.rank}")
     left, right = centred(ctx, a, a_zero_point, -2), centred(ctx, b, b_zero_point, -1)
-    factor = right.var
-    return exact_product(
-        left.var, lambda digit: mb.matmul(x=digit, y=factor, name=EXACT), largest_sum(right, [b.rank - 2])
+    rows = mb.expand_dims(x=left.var, axes=[0]) if a.rank == 1 else left.var
+    factor = mb.expand_dims(x=right.var, axes=[1]) if b.rank == 1 else right.var
+    product = exact_product(
+        rows, lambda digit: mb.matmul(x=digit, y=factor, name=EXACT), largest_sum(right, [max(b.rank - 2, 0)])
     )
+    return mb.squeeze(x=product, axes=vectors) if vectors else product
 
 
 def along_axis(scale: Value, axis: int, rank: int) -> Value:

@@ -20,6 +20,18 @@ def test_matmul_integer_agrees(agrees, rng, b_dtype, fed):
     agrees("MatMulInteger", inputs, fed=fed, outputs=["int32"], against="reference")
 
 
+@pytest.mark.parametrize("fed", [(0,), (0, 1)], ids=["constant", "computed"])
+@pytest.mark.parametrize(("a", "b"), [((40,), (40, 5)), ((40,), (2, 40, 5)), ((3, 40), (40,)), ((2, 3, 40), (40,))])
+def test_matmul_integer_of_a_vector_agrees(agrees, rng, a, b, fed):
+    inputs = [levels(rng, np.uint8, *a), levels(rng, np.int8, *b), np.uint8(7), np.int8(-3)]
+    agrees("MatMulInteger", inputs, fed=fed, outputs=["int32"])
+
+
+def test_matmul_integer_of_two_vectors_is_refused(lower):
+    with pytest.raises(UnsupportedOpsError, match="needs a matrix, found ranks 1 and 1"):
+        lower("MatMulInteger", [np.ones(4, np.uint8), np.ones(4, np.int8)], outputs=["int32"])
+
+
 def test_sums_beyond_float32_are_exact(lower):
     a, b = np.full((1, 2001), 255, np.uint8), np.full((2001, 1), -127, np.int8)
     a[0, 0] = 254  # the exact sum is odd, and so large that float32 has only multiples of 4
