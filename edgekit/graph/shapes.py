@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Collection, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -37,30 +38,35 @@ class ContradictionError(InputError):
     """The operators of a graph cannot take the shapes that they get."""
 
 
-def infer_shapes(model: Model, *, strict: bool = True) -> Model:
+def infer_shapes(model: Model, *, strict: bool = True, with_microsoft: bool = True) -> Model:
     """The model with shapes and types of all values as far as they can be worked out; the given one is not changed.
+
+    Args:
+        model: The model.
+        strict: Whether shapes that operators cannot take are an error.
+        with_microsoft: Whether operators of ``com.microsoft`` count, of which other readers of a file know nothing.
 
     Raises:
         ContradictionError: With ``strict``, where an operator gets shapes that it cannot take.
     """
-    inferred = _inferred(model, strict=strict)
+    inferred = _inferred(model, strict=strict, with_microsoft=with_microsoft)
     for _ in range(_FOLDING_ROUNDS):
         found = fill_in_ranks(inferred.graph_model)
         if ML_DOMAIN in inferred.graph_model.opset_imports:
             found = fill_in(inferred.graph_model) or found
         if not found:
             break
-        inferred = _inferred(inferred, strict=strict)
+        inferred = _inferred(inferred, strict=strict, with_microsoft=with_microsoft)
     return inferred
 
 
-def _inferred(model: Model, *, strict: bool) -> Model:
+def _inferred(model: Model, *, strict: bool, with_microsoft: bool) -> Model:
     """The model with what ONNX's inference tells; see :func:`infer_shapes`."""
     try:
         result = model.graph_model.clone()
         proto = light_proto(model)
         _hide_untyped_encoders(proto)
-        with microsoft_operators_known(proto):
+        with microsoft_operators_known(proto) if with_microsoft else nullcontext():
             inferred = _told_by_onnx(proto, strict=strict)
         inferred_model = ir.from_proto(inferred)
     except Exception as error:  # what onnx and onnx_ir raise for graphs of odd types has no common base

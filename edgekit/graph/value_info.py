@@ -20,7 +20,7 @@ def without_inferable_value_info(model: Model) -> Model:
         for value in _inner(graph).values():
             _empty(value)
     try:
-        inferred = infer_shapes(model.with_graph(bare), strict=False).graph_model
+        inferred = infer_shapes(model.with_graph(bare), strict=False, with_microsoft=False).graph_model
     except ContradictionError:
         return model
     graphs = zip(model.graph_model.graphs(), bare.graphs(), inferred.graphs(), strict=True)

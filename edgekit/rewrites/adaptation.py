@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
+
+import onnx_ir as ir
 
 from edgekit.errors import OpGap, RequirementError, UnsupportedOpsError
 from edgekit.graph.ir_version import mark_loadable, newest_opset
@@ -18,6 +20,8 @@ from edgekit.rewrites.randomness import random_gaps, with_random_refused
 from edgekit.target import NodeVerdict, Profile, Support, Target
 
 Converted = TypeVar("Converted")
+MOST_NUMBERS = 64
+"""Of a constant that tells what a node does, such as the axes of a reduction; larger ones are weights."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +38,38 @@ def adapted(model: Model, target: Target, profile: Profile, rewrites: Sequence[R
 
     def refusals(candidate: Model) -> Collection[str]:
         verdicts[:] = with_random_refused(candidate, target.check(candidate, profile))
-        return {verdict.node for verdict in verdicts if verdict.support is Support.UNSUPPORTED}
+        return _refused(candidate, verdicts)
 
     result = rewritten(model, refusals, rewrites)
     return Adaptation(result, with_origins(result.model, verdicts, result.dropped))
+
+
+def _refused(model: Model, verdicts: Sequence[NodeVerdict]) -> Collection[str]:
+    """The nodes that are refused, and those that differ from one of them in nothing that a device looks at.
+
+    Where a node is refused, what is behind it is often not looked at: of many layers alike, the first one is told.
+    """
+    refused = {verdict.node for verdict in verdicts if verdict.support is Support.UNSUPPORTED}
+    if not refused:
+        return refused
+    kinds = {_kind(node) for node in model.graph.all_nodes() if node_name(node) in refused}
+    return refused | {node_name(node) for node in model.graph.all_nodes() if _kind(node) in kinds}
+
+
+def _kind(node: ir.Node) -> Hashable:
+    """Operator and attributes of a node, and of each input its type, sizes, and numbers where it is constant."""
+    attributes = frozenset((name, str(attribute.value)) for name, attribute in node.attributes.items())
+    given = tuple(
+        None if value is None else (value.dtype, str(value.shape), _numbers(value.const_value)) for value in node.inputs
+    )
+    return node.domain, node.op_type, attributes, given
+
+
+def _numbers(constant: ir.TensorProtocol | None) -> Hashable:
+    """The numbers of a small constant, and how many a large one has."""
+    if constant is None or constant.size > MOST_NUMBERS:
+        return None if constant is None else constant.size
+    return constant.numpy().tobytes()
 
 
 def in_known_opset(model: Model) -> Model:

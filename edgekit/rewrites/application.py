@@ -88,6 +88,7 @@ def rewritten(model: Model, refusals: Refusals, rewrites: Sequence[Rewrite]) -> 
         if not plan:
             break
         proof = proof or Proof(model)
+        by_rewrites = {node_name(node) for node in current.graph.all_nodes() if ORIGIN in node.metadata_props}
         made: list[Application] = []
         new = {node: rewrite for node, rewrite in plan.items() if node not in dropped}
         again = [{node: rewrite} for node, rewrite in plan.items() if node in dropped]
@@ -100,7 +101,7 @@ def rewritten(model: Model, refusals: Refusals, rewrites: Sequence[Rewrite]) -> 
         if made:  # what did not fit may fit now that more is known of the values around it
             failed -= {(node, rewrite) for node, rewrite in failed if node in dropped}
             applied += made
-            rounds += 1
+            rounds += any(each.node in by_rewrites for each in made)
         refused = refusals(current) if made or not plan else refused
     gone = {each.node for each in applied}
     return Rewritten(current, tuple(applied), {node: why for node, why in dropped.items() if node not in gone})

@@ -109,3 +109,18 @@ def test_an_operator_with_a_graph_of_its_own_has_no_definition_that_could_be_cal
     result = rewritten(model, lambda _: {name}, installed_rewrites())
     assert not result.applied
     assert result.dropped[name].endswith("a definition cannot read what a graph of the node reads from outside")
+
+
+def test_layers_of_which_one_is_refused_at_a_time(
+    onnx_model: Callable[..., onnx.ModelProto], model_of: Callable[[onnx.ModelProto], Model]
+) -> None:
+    """What stands behind a refused node is not looked at; there is no limit but for what rewrites give themselves."""
+    layers = " ".join(f"x{number + 1} = Softsign (x{number})" for number in range(20))
+    proto = onnx_model(f"g (float[2] x0) => (float[2] x20) <float one = {{1.0}}> {{ {layers} }}")
+
+    def first(candidate: Model) -> set[str]:
+        return set([node_name(node) for node in candidate.graph if node.op_type == "Softsign"][:1])
+
+    result = rewritten(model_of(proto), first, [Softsign()])
+    assert len(result.applied) == 20
+    assert not result.dropped
