@@ -17,10 +17,11 @@ from onnx_ir.passes.common import (
 )
 
 from edgekit.graph.building import NodeBuilder
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.shapes import fold_shapes, infer_shapes
 from edgekit.model import Model, bodies, name_nodes, node_name, op_name
 from edgekit.processes import supervision
 from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.definition import Definition
 from edgekit.rewrites.proof import Proof
 from edgekit.target import NodeVerdict, Support
 
@@ -217,6 +218,8 @@ def _applied(model: Model, plan: Mapping[str, Rewrite], proof: Proof) -> _Change
     NameFixPass()(copy.graph_model)
     name_nodes(copy.graph_model)
     changed = infer_shapes(copy, strict=False)
+    if any(isinstance(plan[each.node], Definition) for each in made):  # definitions compute sizes that are known here
+        changed = fold_shapes(changed)
     difference = proof.difference(model, changed, [plan[each.node] for each in made])
     return _Changed(changed, made) if difference is None else difference
 

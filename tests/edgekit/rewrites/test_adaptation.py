@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 from edgekit.model import Model, node_name
 from edgekit.registry import find_profile, installed_rewrites
 from edgekit.rewrites import adaptation
 from edgekit.rewrites.adaptation import adapted
+from edgekit.rewrites.application import rewritten
+from edgekit.rewrites.definition import Definition
 from edgekit.target import Evidence, NodeVerdict, Support
 
 LAYERS = """g (float[2, N] x) => (float[2, N] y) {
@@ -48,3 +52,33 @@ def test_layers_like_a_refused_one_are_asked_about_no_more(
     monkeypatch.setattr(adaptation, "rewritten", recorded)
     adapted(model_of(onnx_model(LAYERS)), target, profile, installed_rewrites())
     assert asked == [{"a", "b", "c", "e"}]
+
+
+ROTATED = """<ir_version: 11, opset_import: ["": 23]>
+g (float[1, S, 64] x, int64[1, S] places) => (float[1, S, 64] y) {
+    y = RotaryEmbedding <num_heads = 2> (x, cosines, sines, places)
+}"""
+
+
+def test_sizes_that_a_definition_computes_are_known_where_they_are_fixed(
+    model_of: Callable[[onnx.ModelProto], Model],
+) -> None:
+    """The standard defines the rotation by parts whose sizes are taken from the heads' width."""
+    proto = onnx.parser.parse_model(ROTATED)
+    angles = np.outer(np.arange(8), np.arange(1, 17)).astype(np.float32)
+    tables = {"cosines": np.cos(angles), "sines": np.sin(angles)}
+    proto.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in tables.items())
+
+    def refusals(candidate: Model) -> set[str]:
+        return {node_name(node) for node in candidate.graph if node.op_type == "RotaryEmbedding"}
+
+    changed = rewritten(model_of(proto), refusals, [Definition()]).model
+    splits = [node for node in changed.graph if node.op_type == "Split"]
+    assert splits
+    assert all(value is not None and value.const_value is not None for node in splits for value in node.inputs[1:])
+    feeds = {"x": np.random.default_rng(0).standard_normal((1, 5, 64)).astype(np.float32), "places": np.arange(5)[None]}
+    found, expected = (
+        onnxruntime.InferenceSession(each.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
+        for each in (changed.proto(), proto)
+    )
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-6)
