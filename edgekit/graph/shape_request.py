@@ -82,6 +82,25 @@ class ShapeRequest:
         """The dimensions that stay open."""
         return {name: sizes for name, sizes in self.dims.items() if not isinstance(sizes, int)}
 
+    def without_known(self, known: Mapping[str, int]) -> ShapeRequest:
+        """The request without dimensions whose sizes the model's weights tell.
+
+        Args:
+            known: Those sizes, by the name that the file has for the dimension.
+
+        Raises:
+            InputError: Another size is asked for.
+        """
+        for name, size in self.dims.items():
+            if name in known and size != known[name]:
+                raise InputError(
+                    "the weights take another size",
+                    subject=f"--dim {name}={written(size)}",
+                    expected=known[name],
+                    hint="leave it out: no other size runs",
+                )
+        return replace(self, dims={name: size for name, size in self.dims.items() if name not in known})
+
     def as_record(self) -> dict[str, dict[str, Any]]:
         """What :meth:`declared` takes, as plain data."""
         return {

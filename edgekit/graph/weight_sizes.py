@@ -6,6 +6,7 @@ Exporters leave them open (optimum's ``num_channels``, onnxruntime-genai's ``kv_
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import onnx_ir as ir
@@ -22,15 +23,26 @@ Told = tuple[int, int, int]
 """An input of a node, an axis of it, and the size that it has."""
 
 
-def tell_sizes_by_weights(model: Model) -> dict[str, int]:
+@dataclass(frozen=True)
+class WeightSize:
+    """A size that was written into an input."""
+
+    input: str
+    axis: int
+    size: int
+    dimension: str | None
+    """The name that it replaced wherever that stood; None where there was none, or it stands for others too."""
+
+
+def tell_sizes_by_weights(model: Model) -> list[WeightSize]:
     """Writes such sizes into the inputs, in place, and wherever a name that stands for one alone occurs.
 
     Returns:
-        By the input's name and the axis, ``x[1]``, what they are.
+        What was written.
     """
     inputs = [value for value in model.graph.inputs if not value.is_initializer() and value.shape is not None]
     if not any(isinstance(dim, ir.SymbolicDim) for value in inputs for dim in value.shape or ()):
-        return {}
+        return []
     found: dict[tuple[ir.Value, int], int] = {}
     widths = _Widths(model)
     for node in model.graph.all_nodes():
@@ -38,21 +50,23 @@ def tell_sizes_by_weights(model: Model) -> dict[str, int]:
             source = _source(node.inputs[place], axis)
             if source is not None and source[0] in inputs:
                 found.setdefault(source, size)
-    return {f"{value.name}[{axis}]": size for (value, axis), size in found.items() if _write(model, value, axis, size)}
+    written = (_written(model, value, axis, size) for (value, axis), size in found.items())
+    return [each for each in written if each is not None]
 
 
-def _write(model: Model, value: ir.Value, axis: int, size: int) -> bool:
-    """Whether the size was open; then it is written, wherever the name stands that it had."""
+def _written(model: Model, value: ir.Value, axis: int, size: int) -> WeightSize | None:
+    """The size, written wherever the name stands that it had; None where it was not open."""
     assert value.shape is not None
     dim = value.shape[axis]
     if isinstance(dim, int):
-        return False
+        return None
     value.shape = ir.Shape([size if place == axis else each for place, each in enumerate(value.shape)])
-    if dim.value is not None and not any(_is_called(each, dim.value) for each in _elsewhere(model, value, axis)):
-        for other in _values(model):
-            if other.shape is not None and not other.is_initializer():
-                other.shape = ir.Shape([size if _is_called(each, dim.value) else each for each in other.shape])
-    return True
+    if dim.value is None or any(_is_called(each, dim.value) for each in _elsewhere(model, value, axis)):
+        return WeightSize(value.name or "", axis, size, None)
+    for other in _values(model):
+        if other.shape is not None and not other.is_initializer():
+            other.shape = ir.Shape([size if _is_called(each, dim.value) else each for each in other.shape])
+    return WeightSize(value.name or "", axis, size, dim.value)
 
 
 def _elsewhere(model: Model, value: ir.Value, axis: int) -> Iterator[int | ir.SymbolicDim]:

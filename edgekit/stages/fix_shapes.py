@@ -108,9 +108,10 @@ class FixShapes(Stage[Model]):
 
     def _request(self, given: Model) -> tuple[ShapeRequest, list[DefaultSize]]:
         """The request with what it leaves out, and that."""
+        asked = self._asked.without_known(given.weight_sizes)
         if not self._defaults:
-            return self._asked, []
-        return with_default_sizes(self._asked, given.inputs, given.metadata, self._sampled)
+            return asked, []
+        return with_default_sizes(asked, given.inputs, given.metadata, self._sampled)
 
     def _with_inputs_fixed(self, given: Model, request: ShapeRequest, sizes: FixedSizes, warnings: list[str]) -> Model:
         """The model with the shapes put in and all others worked out, not folded yet."""

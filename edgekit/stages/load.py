@@ -146,6 +146,7 @@ class Load(Stage[Path]):
         model = replace(
             model,
             class_names=classes.names or class_names(model.metadata),
+            weight_sizes={each.dimension: each.size for each in by_weights if each.dimension is not None},
             nan_inputs=missing_value_inputs(model.graph),
         )
         _check_sizes(model)
@@ -162,7 +163,7 @@ class Load(Stage[Path]):
             "upgraded_from_opset": original_opset if original_opset not in (0, model.opset) else None,
             "inlined_functions": function_count,
             "fed_initializers": fed,
-            "sizes_by_weights": by_weights,
+            "sizes_by_weights": {f"{each.input}[{each.axis}]": each.size for each in by_weights},
             "metadata": dict(model.metadata),
             "classes": {name: list(names) for name, names in ({**classes.scores, **classes.labels}).items()},
             "sequences": {name: list(names) for name, names in sequences.items()},

@@ -10,8 +10,11 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from edgekit.graph.weight_sizes import tell_sizes_by_weights
+from edgekit.errors import InputError
+from edgekit.graph.shape_request import ShapeRequest
+from edgekit.graph.weight_sizes import WeightSize, tell_sizes_by_weights
 from edgekit.model import Model
+from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load
 
 
@@ -71,5 +74,20 @@ def test_caches_are_as_wide_as_heads(onnx_file: Callable[..., Path]) -> None:
     proto = onnx.parser.parse_model(graph)
     proto.graph.initializer.append(onnx.numpy_helper.from_array(floats(8, 64), "w"))
     model = Model(ir.from_proto(proto))
-    assert tell_sizes_by_weights(model) == {"k[3]": 16}
+    assert tell_sizes_by_weights(model) == [WeightSize("k", 3, 16, "W")]
     assert [str(value.shape) for value in model.graph.inputs[-2:]] == ["[N,1,P,16]"] * 2
+
+
+CHANNELS = "g (float[N, channels, H, W] x) => (y) { y = Conv (x, w) }"
+
+
+def test_a_size_that_the_weights_tell_may_be_asked_for(onnx_file: Callable[..., Path]) -> None:
+    """Projects and bundles of the time before have it in their sizes."""
+    model = Load()(onnx_file(CHANNELS, w=floats(4, 3, 1, 1))).model
+    fixed = FixShapes(ShapeRequest({"channels": 3, "N": 1}))(model).model
+    assert [str(spec) for spec in fixed.inputs] == ["x: float32 1×3×H×W"]
+    with pytest.raises(InputError) as caught:
+        FixShapes(ShapeRequest({"channels": 4}))(model)
+    assert str(caught.value) == (
+        "--dim channels=4: the weights take another size\nexpected: 3\nhint: leave it out: no other size runs"
+    )
