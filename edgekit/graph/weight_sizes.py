@@ -45,7 +45,7 @@ def tell_sizes_by_weights(model: Model) -> list[WeightSize]:
         return []
     found: dict[tuple[ir.Value, int], int] = {}
     widths = _Widths(model)
-    for node in model.graph.all_nodes():
+    for node in model.graph:  # those in branches may be for other sizes
         for place, axis, size in _told(node, widths):
             source = _source(node.inputs[place], axis)
             if source is not None and source[0] in inputs:

@@ -187,9 +187,15 @@ class BothBranches(Rewrite):
         return may_compute_both(node)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Where of the outputs of both."""
+        """Where of the outputs of both; truth values, for which ONNX Runtime has no Where, by And and Or."""
         yes, no = (_Writer(build, branch).step([]) for branch in _branches(node))
-        return [build("Where", node.inputs[0], *pair) for pair in zip(yes, no, strict=True)]
+        condition = node.inputs[0]
+        return [
+            build("Or", build("And", condition, one), build("And", build("Not", condition), other))
+            if output.dtype == ir.DataType.BOOL
+            else build("Where", condition, one, other)
+            for output, one, other in zip(node.outputs, yes, no, strict=True)
+        ]
 
 
 _ARITHMETIC = {"Abs", "Add", "Ceil", "Clip", "Div", "Floor", "Max", "Min", "Mul", "Neg", "Pow", "Round", "Sub", "Sum"}

@@ -126,6 +126,17 @@ def test_both_branches_are_computed(assert_rewritten, other):
     assert [each.rewrite for each in result.applied if each.op_type == "If"] == ["both branches computed"]
 
 
+def test_both_branches_of_truth_values_are_computed(assert_rewritten):
+    """ONNX Runtime has no Where of them."""
+    text = TWO_BRANCHES.format(other="b = Greater (x, two)").replace("a = Log (d)", "a = Less (d, two)")
+    proto = onnx.parser.parse_model(text.replace("(float[N, 3] y)", "(bool[N, 3] y)"))
+    for attribute in proto.graph.node[0].attribute:
+        attribute.g.output[0].type.tensor_type.elem_type = BOOL
+    feeds = [{"x": numbers(4, 3) * 3, "c": np.array(chosen)} for chosen in (True, False)]
+    result = assert_rewritten(proto, *feeds, refused=("If",))
+    assert [each.rewrite for each in result.applied] == ["both branches computed"]
+
+
 @pytest.mark.parametrize(
     "other", ["i = Cast <to = 7> (x) j = Div (i, i) b = Cast <to = 1> (j)", "s = Shape (x) b = Expand (two, s)"]
 )

@@ -327,7 +327,8 @@ def test_a_shape_that_an_output_does_not_have_is_not_believed(
 def test_a_model_is_tried_at_the_shapes_of_a_sample(onnx_file: WriteOnnx) -> None:
     """Of the sizes that are tried else none fits the weights."""
     path = onnx_file(
-        "g (float[N, M] x) => (float[N, K] y) { s = Shape (x) y = MatMul (x, w) }", w=np.ones((27, 2), "f")
+        "g (float[N, M] x) => (float[N, K] y) { s = Shape (x) c = Concat <axis = 1> (x, x) y = MatMul (c, w) }",
+        w=np.ones((54, 2), "f"),
     )
     loaded = Load()(path).model
     (warning,) = FixShapes(ShapeRequest())(loaded).record["warnings"]
