@@ -19,6 +19,7 @@ Sizes = list[int | str | None]
 """Numbers, names, and None for what is unknown."""
 _VERSION = 1
 _MATRIX = 2
+_HALF_A_BYTE = 4
 _SUM_OUTPUT = 3
 """Of a normalization: what it normalizes."""
 
@@ -112,8 +113,10 @@ def _of_grouped_heads(node: _Node) -> None:
     width = last // parts if isinstance(last, int) and parts else None
     node.tell(0, node.dtype(0), None if not query else [*query[:-1], None if width is None else width * heads])
     batch = query[0] if query else past[0] if past else None
+    is_packed = node.integer("kv_cache_bit_width") == _HALF_A_BYTE
+    depth = past[-1] if past and (is_packed or width is None) else None if is_packed else width
     for place in (1, 2):
-        node.tell(place, node.dtype(3) or node.dtype(0), [batch, shared or None, None, width or (past or [None])[-1]])
+        node.tell(place, node.dtype(3) or node.dtype(0), [batch, shared or None, None, depth])
 
 
 def _of_steps(node: _Node) -> None:

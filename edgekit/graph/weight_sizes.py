@@ -14,8 +14,10 @@ import onnx_ir as ir
 from edgekit.graph.shapes import ContradictionError, infer_shapes
 from edgekit.model import Model
 
+_MATRIX = 2
 _SAME_SIZES = frozenset(["Cast", "Identity", "Relu", "Sigmoid", "Tanh"])
 _BY_ELEMENT = frozenset(["Add", "Div", "Mul", "Sub"])
+_HALF_A_BYTE = 4
 _CACHES = (3, 4)
 """Inputs of grouped attention that are keys and values of the past, [b, heads, t, width]."""
 
@@ -161,7 +163,7 @@ def _of_product(node: ir.Node) -> Iterator[Told]:
 
 def _of_matrices(node: ir.Node) -> Iterator[Told]:
     right = _sizes(node.inputs[1])
-    if right is not None and len(right) == len(["rows", "columns"]):
+    if right is not None and len(right) == _MATRIX:
         inner = right[1] if node.attributes.get_int("transB", 0) else right[0]
         yield 0, 0 if node.attributes.get_int("transA", 0) else 1, inner
 
@@ -179,7 +181,9 @@ def _of_channels(node: ir.Node) -> Iterator[Told]:
 
 
 def _of_caches(node: ir.Node, widths: _Widths) -> Iterator[Told]:
-    """Keys and values of a past are as wide as heads of queries."""
+    """Keys and values of a past are as wide as heads of queries, but where a byte holds two numbers."""
+    if node.attributes.get_int("kv_cache_bit_width", 0) == _HALF_A_BYTE:
+        return
     caches = [place for place in _CACHES if place < len(node.inputs) and node.inputs[place] is not None]
     query = node.inputs[0]
     if not caches or query is None:

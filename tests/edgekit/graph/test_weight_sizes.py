@@ -91,3 +91,12 @@ def test_a_size_that_the_weights_tell_may_be_asked_for(onnx_file: Callable[..., 
     assert str(caught.value) == (
         "--dim channels=4: the weights take another size\nexpected: 3\nhint: leave it out: no other size runs"
     )
+
+
+def test_caches_of_two_numbers_in_a_byte_are_not_as_wide_as_heads() -> None:
+    graph = """<ir_version: 9, opset_import: ["": 17, "com.microsoft": 1]>
+    g (float[N, S, 64] q, int32[N] last, int32 total, uint8[N, 1, P, W] k, uint8[N, 1, P, W] v) => (y) {
+        y, keys, values = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 1, kv_cache_bit_width = 4>
+            (q, , , k, v, last, total)
+    }"""
+    assert tell_sizes_by_weights(Model(ir.from_proto(onnx.parser.parse_model(graph)))) == []
