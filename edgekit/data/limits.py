@@ -109,7 +109,8 @@ def _switches(model: Model, inputs: Collection[ir.Value]) -> dict[str, tuple[int
 def _full_masks(model: Model, inputs: Collection[ir.Value]) -> Iterator[str]:
     """The inputs whose sums tell GroupQueryAttention of ``com.microsoft`` how many keys there are (``seqlens_k``)."""
     for node in model.graph.all_nodes():
-        counts = node.inputs[_KEY_COUNTS] if node.op_type == "GroupQueryAttention" else None
+        is_told = node.op_type == "GroupQueryAttention" and len(node.inputs) > _KEY_COUNTS
+        counts = node.inputs[_KEY_COUNTS] if is_told else None
         for source, _ in _counted(counts, 0) if counts is not None else ():
             summing = source.producer()
             if summing is not None and summing.op_type == "ReduceSum" and not summing.domain:

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from edgekit.graph.shapes import ContradictionError, infer_shapes
 from edgekit.model import Model
 
-_MATRIX = 2
+_MATRIX = _OPERANDS = 2
 _SAME_SIZES = frozenset(["Cast", "Identity", "Relu", "Sigmoid", "Tanh"])
 _BY_ELEMENT = frozenset(["Add", "Div", "Mul", "Sub"])
 _HALF_A_BYTE = 4
@@ -104,10 +104,15 @@ def _source(value: ir.Value | None, axis: int) -> tuple[ir.Value, int] | None:
             if not perm or not -len(perm) <= axis < len(perm):
                 return None
             axis = perm[axis]
-        elif node.op_type not in _SAME_SIZES and not (node.op_type in _BY_ELEMENT and _sizes(node.inputs[1]) == ()):
+        elif node.op_type not in _SAME_SIZES and not _takes_a_number(node):
             return None
         value = node.inputs[0]
     return None
+
+
+def _takes_a_number(node: ir.Node) -> bool:
+    """Whether the second operand of an operator by elements is a constant scalar."""
+    return node.op_type in _BY_ELEMENT and len(node.inputs) == _OPERANDS and _sizes(node.inputs[1]) == ()
 
 
 class _Widths:
@@ -135,6 +140,8 @@ def _last_size(value: ir.Value | None) -> int | None:
 
 def _told(node: ir.Node, widths: _Widths) -> Iterator[Told]:
     rule = _RULES.get(node.op_type)
+    if len(node.inputs) < _OPERANDS:  # a broken node, which is told of where the file is checked
+        return
     if rule is not None and node.domain == "":
         yield from rule(node)
     elif node.op_type == "GroupQueryAttention":
@@ -170,7 +177,7 @@ def _of_matrices(node: ir.Node) -> Iterator[Told]:
 
 def _of_layer(node: ir.Node) -> Iterator[Told]:
     weights = _sizes(node.inputs[1])
-    if weights is not None and not node.attributes.get_int("layout", 0):
+    if weights is not None and len(weights) > _MATRIX and not node.attributes.get_int("layout", 0):
         yield 0, 2, weights[2]
 
 

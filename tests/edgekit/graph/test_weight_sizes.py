@@ -100,3 +100,10 @@ def test_caches_of_two_numbers_in_a_byte_are_not_as_wide_as_heads() -> None:
             (q, , , k, v, last, total)
     }"""
     assert tell_sizes_by_weights(Model(ir.from_proto(onnx.parser.parse_model(graph)))) == []
+
+
+@pytest.mark.parametrize("nodes", ["y = Conv (x)", "y = MatMul (x)", "s = Div (x) y = MatMul (s, w)"])
+def test_broken_nodes_are_told_of_where_the_file_is_checked(onnx_file: Callable[..., Path], nodes: str) -> None:
+    weights = {"w": floats(5, 3)} if "w" in nodes else {}
+    with pytest.raises(InputError, match="breaks the rules of ONNX"):
+        Load()(onnx_file(f"g (float[N, K] x) => (float[N, M] y) {{ {nodes} }}", **weights))
