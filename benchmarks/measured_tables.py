@@ -28,8 +28,8 @@ from typing import Any
 
 import onnx
 
-from edgekit.graph.shape_request import ShapeRequest
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shape_request import ShapeRequest
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
 from edgekit.operators.measured import MeasuredTable, default_of
 from edgekit.registry import find_profile

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from edgekit.errors import EdgeKitError
-from edgekit.graph.shape_request import ShapeRequest
+from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.model import Model
 from edgekit.operators.support import OperatorSupport, is_about_operator, summarize
 from edgekit.progress import Progress

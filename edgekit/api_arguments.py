@@ -13,7 +13,7 @@ from edgekit.data.samples import Samples
 from edgekit.devices.instruction_set import known_sets
 from edgekit.dimensions import Sizes
 from edgekit.errors import InputError
-from edgekit.graph.shape_request import ShapeRequest
+from edgekit.graph.sizes.shape_request import ShapeRequest
 
 StrPath = str | os.PathLike[str]
 Dims = Mapping[str, int | str | Sizes]

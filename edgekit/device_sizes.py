@@ -9,11 +9,11 @@ from pathlib import Path
 from edgekit.data.sampled_shapes import SampledShapes
 from edgekit.data.samples_of_one_size import LeftOut, of_other_sizes
 from edgekit.errors import InputError
-from edgekit.graph.default_sizes import Holds, SampledSizes
-from edgekit.graph.joined_names import alike_by_samples
-from edgekit.graph.shape_request import ShapeRequest
-from edgekit.graph.shared_names import names_by_samples
-from edgekit.graph.word_inputs import with_word_inputs
+from edgekit.graph.sizes.default_sizes import Holds, SampledSizes
+from edgekit.graph.sizes.joined_names import alike_by_samples
+from edgekit.graph.sizes.shape_request import ShapeRequest
+from edgekit.graph.sizes.shared_names import names_by_samples
+from edgekit.graph.words.inputs import with_word_inputs
 from edgekit.model import Model
 from edgekit.registry import installed_rewrites
 from edgekit.rewrites.adaptation import adapted

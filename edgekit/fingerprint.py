@@ -10,7 +10,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution,
 from pathlib import Path
 from typing import Any
 
-from edgekit.graph.onnx_file import external_files, read_proto, sha256
+from edgekit.graph.reading.onnx_file import external_files, read_proto, sha256
 from edgekit.registry import KINDS
 
 _REQUIREMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -19,7 +19,7 @@ from edgekit.devices.local import open_runner
 from edgekit.dimensions import defaults, written
 from edgekit.errors import InputError
 from edgekit.execution.recurrence import restart
-from edgekit.graph.shape_request import at_sizes
+from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import Arrays, ValueSpec
 from edgekit.preprocessing import only_input, parse_preprocessing
 from edgekit.registry import canonical_of

@@ -90,11 +90,11 @@ class Model:
     :mod:`edgekit.graph.random_inputs`."""
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
     """Inputs that take the numbers of words where the model as it was loaded takes texts; see
-    :mod:`edgekit.graph.word_inputs`."""
+    :mod:`edgekit.graph.words.inputs`."""
 
     weight_sizes: Mapping[str, int] = field(default_factory=dict)
     """Dimensions by the name that the file has for them, whose sizes the weights tell; see
-    :mod:`edgekit.graph.weight_sizes`. No input has the name any more."""
+    :mod:`edgekit.graph.sizes.weight_sizes`. No input has the name any more."""
     sample_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Shapes of the inputs in one of the samples: a model with free dimensions is tried at them first."""
     sample_values: Mapping[str, np.ndarray] = field(default_factory=dict)

@@ -11,10 +11,10 @@ from typing import Any
 from edgekit.errors import InputError
 from edgekit.graph.cost import cost, parameter_count
 from edgekit.graph.extraction import extract_part
-from edgekit.graph.onnx_file import write_model
 from edgekit.graph.random_inputs import draws_numbers
-from edgekit.graph.shape_request import ShapeRequest
-from edgekit.graph.shapes import fold_shapes, infer_shapes
+from edgekit.graph.reading.onnx_file import write_model
+from edgekit.graph.sizes.shape_request import ShapeRequest
+from edgekit.graph.sizes.shapes import fold_shapes, infer_shapes
 from edgekit.model import Dim, Model, ValueSpec, op_name
 from edgekit.operators.support import OperatorSupport, summarize
 from edgekit.progress import Progress

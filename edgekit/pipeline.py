@@ -29,9 +29,9 @@ from edgekit.execution.reference import Reference
 from edgekit.fingerprint import data_files, fingerprint, model_files
 from edgekit.float_form import AUTO, FLOAT32
 from edgekit.forms import Forms, HeldTo
-from edgekit.graph.default_sizes import Holds
 from edgekit.graph.random_inputs import draws_numbers
-from edgekit.graph.shape_request import ShapeRequest, at_sizes
+from edgekit.graph.sizes.default_sizes import Holds
+from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress

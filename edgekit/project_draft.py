@@ -18,8 +18,8 @@ from edgekit.data import stated
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import sample_files
 from edgekit.errors import InputError
-from edgekit.graph.default_sizes import Holds, SampledSizes, with_default_sizes
-from edgekit.graph.shape_request import ShapeRequest, at_sizes
+from edgekit.graph.sizes.default_sizes import Holds, SampledSizes, with_default_sizes
+from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model, ValueSpec
 from edgekit.registry import find_profile, installed_targets
 from edgekit.regular_file import SAMPLE_BYTES, open_regular, real_path

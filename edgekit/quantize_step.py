@@ -19,10 +19,10 @@ from edgekit.devices.instruction_set import require_executable
 from edgekit.dimensions import defaults
 from edgekit.errors import InputError
 from edgekit.fingerprint import model_files
-from edgekit.graph.default_sizes import Holds
-from edgekit.graph.onnx_file import write_model
 from edgekit.graph.random_inputs import draws_numbers
-from edgekit.graph.shape_request import ShapeRequest, at_sizes
+from edgekit.graph.reading.onnx_file import write_model
+from edgekit.graph.sizes.default_sizes import Holds
+from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress

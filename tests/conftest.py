@@ -22,7 +22,7 @@ import pytest
 from edgekit.bundle import Bundle
 from edgekit.cli import main
 from edgekit.config import read_config
-from edgekit.graph.shape_request import ShapeRequest
+from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
 

@@ -24,9 +24,9 @@ from edgekit.errors import InputError
 from edgekit.execution.recurrence import reference_of, with_states
 from edgekit.execution.reference import Reference
 from edgekit.fingerprint import model_files
-from edgekit.graph.onnx_file import sha256
-from edgekit.graph.shape_request import ShapeRequest
-from edgekit.graph.shared_names import with_own_names
+from edgekit.graph.reading.onnx_file import sha256
+from edgekit.graph.sizes.shape_request import ShapeRequest
+from edgekit.graph.sizes.shared_names import with_own_names
 from edgekit.model import Model
 from edgekit.reporting.summary import stage_record
 from edgekit.stages.fix_shapes import FixShapes

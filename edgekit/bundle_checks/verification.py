@@ -26,7 +26,7 @@ from edgekit.diagnosis.testimony import Testimony, refuted, testify
 from edgekit.dimensions import defaults
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.recurrence import reference_of, restart
-from edgekit.graph.shape_request import at_sizes
+from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, parse_preprocessing, resolve_preprocessing
 from edgekit.progress import Step

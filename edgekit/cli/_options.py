@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from edgekit.graph.shape_request import ShapeRequest
+    from edgekit.graph.sizes.shape_request import ShapeRequest
 
 LabelsOption = Annotated[
     Path | None,
@@ -63,7 +63,7 @@ class ShapeOptions:
         Raises:
             InputError: An option has another form.
         """
-        from edgekit.graph.shape_request import ShapeRequest
+        from edgekit.graph.sizes.shape_request import ShapeRequest
 
         return ShapeRequest.parse(self.dim, self.shape)
 

@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from edgekit.comparison.metrics import OutputComparison
 from edgekit.execution.reference import Reference
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
 
 MOST_BYTES = 2**28

@@ -14,7 +14,7 @@ from edgekit.data.limits import FLAG_LIMIT, Given, Interval, Limit, Limits
 from edgekit.data.natural import natural_values
 from edgekit.data.words import ANY_WORDS, Words
 from edgekit.errors import InputError
-from edgekit.graph.shape_request import at_sizes
+from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import Arrays, ValueSpec
 
 MOST_ELEMENTS = 1 << 27

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.data.words import KEEPS_VALUES, Words, word_limits
-from edgekit.graph.size_inputs import inputs_of_sizes
+from edgekit.graph.sizes.size_inputs import inputs_of_sizes
 from edgekit.model import Model
 
 FLAG_LIMIT = 2

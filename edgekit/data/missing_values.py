@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from edgekit.data.words import KEEPS_VALUES
-from edgekit.graph.ml_shapes import ML_DOMAIN
+from edgekit.graph.sizes.ml_shapes import ML_DOMAIN
 
 _TREES = {"TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"}
 _HAND_ON: Mapping[str, frozenset[str]] = {

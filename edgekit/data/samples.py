@@ -30,7 +30,7 @@ from edgekit.data.natural import picture
 from edgekit.data.npz import LABEL_ARRAY, OUTPUT_PREFIX, hold_labels, read_headers, read_npz
 from edgekit.dimensions import OpenDims, defaults
 from edgekit.errors import InputError
-from edgekit.graph.shape_request import at_sizes
+from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import Model, ValueSpec
 from edgekit.processes import supervision
 from edgekit.vocabularies import Vocabulary, as_numbers

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 
 from edgekit.data.samples import Sample, Samples
-from edgekit.graph.shape_request import at_sizes
+from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import ValueSpec
 
 MOST_PARTS = 8

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.graph.shapes import ContradictionError, infer_shapes
+from edgekit.graph.sizes.shapes import ContradictionError, infer_shapes
 from edgekit.model import Model
 
 LONGEST_LINE = 8

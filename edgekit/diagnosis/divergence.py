@@ -37,7 +37,7 @@ from edgekit.device import Device, Session
 from edgekit.diagnosis.rebuilding import shown_by_rebuilding
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.reference import Reference
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Arrays, Model, node_name, op_name
 
 LAYER_FLOOR_DB = {Kind.FLOAT32: 50.0, Kind.FLOAT16: 25.0, Kind.QUANTIZED: 10.0}

@@ -22,8 +22,8 @@ from edgekit.execution.rounding import PERTURBATIONS, is_rounding, perturbed_inp
 from edgekit.execution.tolerance import SENSITIVE, compare
 from edgekit.execution.value_numbers import is_same_by_structure
 from edgekit.graph.cost import cost
-from edgekit.graph.shape_request import at_sizes
-from edgekit.graph.shapes import ContradictionError, fold_shapes, infer_shapes
+from edgekit.graph.sizes.shape_request import at_sizes
+from edgekit.graph.sizes.shapes import ContradictionError, fold_shapes, infer_shapes
 from edgekit.model import Arrays, Dim, Model, ValueSpec
 
 TRIAL_SIZES = (8, 32, 64, 224, 512, 1, 16_000)

@@ -11,7 +11,7 @@ from edgekit.data.battery import KINDS, battery_inputs
 from edgekit.data.limits import index_limits
 from edgekit.errors import InputError
 from edgekit.execution.reference import NotRunnableError, Reference
-from edgekit.graph.shape_request import at_sizes, independent_dims
+from edgekit.graph.sizes.shape_request import at_sizes, independent_dims
 from edgekit.model import Arrays, Model
 
 _SHAPE_OF = "/edgekit/shape"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import onnx
 import onnx_ir as ir
 
-from edgekit.graph.cleanup import digest
+from edgekit.graph.simplification.cleanup import digest
 from edgekit.model import Model, bodies
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import onnx_ir as ir
 
 from edgekit.errors import InputError
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model, node_name
 from edgekit.suggestions import near_names
 

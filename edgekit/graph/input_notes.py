@@ -1,8 +1,8 @@
 """What the graph does not tell of a model's inputs, kept in the metadata of its file: draws and vocabularies.
 
-The graph of a file that was written after :mod:`edgekit.graph.random_inputs` or :mod:`edgekit.graph.word_inputs` has an
-input of floats where a node drew random numbers, and one of integers where it took texts. One key of ONNX's
-``metadata_props`` holds, as JSON, what the manifest of a bundle says of such inputs::
+The graph of a file that was written after :mod:`edgekit.graph.random_inputs` or
+:mod:`edgekit.graph.words.inputs` has an input of floats where a node drew random numbers, and one of integers where it
+took texts. One key of ONNX's ``metadata_props`` holds, as JSON, what the manifest of a bundle says of such inputs::
 
     {"random_numbers": {"drawn": {"distribution": "normal", "first": 0.0, "second": 1.0}},
      "color": {"vocabulary": ["blue", "green", "red"]}}

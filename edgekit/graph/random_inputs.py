@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from edgekit.draws import Draw
 from edgekit.graph.building import NodeBuilder
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model, node_name, value_spec
 
 NAME = "random_numbers"

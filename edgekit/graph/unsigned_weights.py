@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
-from edgekit.graph.cleanup import drop_unused_initializers
+from edgekit.graph.simplification.cleanup import drop_unused_initializers
 from edgekit.model import Model
 
 MICROSOFT = "com.microsoft"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from edgekit.graph.shapes import ContradictionError, infer_shapes
+from edgekit.graph.sizes.shapes import ContradictionError, infer_shapes
 from edgekit.model import Model
 
 

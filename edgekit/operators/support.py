@@ -15,7 +15,7 @@ from typing import Any
 import onnx_ir as ir
 
 from edgekit.graph.cost import node_macs
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model, bodies, node_name
 from edgekit.target import Evidence, NodeVerdict, Profile, Support
 

@@ -13,7 +13,7 @@ from edgekit.devices import LOCAL
 from edgekit.devices.opening import open_device
 from edgekit.errors import EdgeKitError, InputError, RequirementError
 from edgekit.faults import as_edgekit_error
-from edgekit.graph.onnx_file import sha256
+from edgekit.graph.reading.onnx_file import sha256
 from edgekit.progress import Progress
 from edgekit.quality_gate.baseline import Figures, kept_bundle
 from edgekit.quality_gate.instruction_sets import judge_instruction_sets

@@ -9,8 +9,8 @@ from typing import TypeVar
 import onnx_ir as ir
 
 from edgekit.errors import OpGap, RequirementError, UnsupportedOpsError
-from edgekit.graph.ir_version import mark_loadable, newest_opset
-from edgekit.graph.shapes import ContradictionError, fold_shapes, infer_shapes
+from edgekit.graph.reading.ir_version import mark_loadable, newest_opset
+from edgekit.graph.sizes.shapes import ContradictionError, fold_shapes, infer_shapes
 from edgekit.model import Model, name_nodes, node_name
 from edgekit.rewrite import Rewrite
 from edgekit.rewrites.application import Rewritten, origin_of, rewritten, with_origins

@@ -17,7 +17,7 @@ from onnx_ir.passes.common import (
 )
 
 from edgekit.graph.building import NodeBuilder
-from edgekit.graph.shapes import fold_shapes, infer_shapes
+from edgekit.graph.sizes.shapes import fold_shapes, infer_shapes
 from edgekit.model import Model, bodies, name_nodes, node_name, op_name
 from edgekit.processes import supervision
 from edgekit.rewrite import InapplicableError, Rewrite

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
-from edgekit.graph.known_optionals import GET, HAS, NotKnownError, element_asked_for
+from edgekit.graph.simplification.known_optionals import GET, HAS, NotKnownError, element_asked_for
 from edgekit.rewrite import InapplicableError, Rewrite
 
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)

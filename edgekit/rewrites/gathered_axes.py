@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
-from edgekit.graph.loop_values import Size, source
-from edgekit.graph.vector_elements import Element, elements_of
+from edgekit.graph.loops.values import Size, source
+from edgekit.graph.loops.vector_elements import Element, elements_of
 from edgekit.rewrite import InapplicableError
 
 FLOAT = ir.DataType.FLOAT

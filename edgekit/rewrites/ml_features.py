@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
-from edgekit.graph.label_tables import default, entries
 from edgekit.graph.number_lookup import equal, looked_up
+from edgekit.graph.words.label_tables import default, entries
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import typed
 from edgekit.rewrites.ml_scores import DOMAIN, F, width

@@ -25,7 +25,7 @@ from edgekit.data.samples import Samples
 from edgekit.device_check.golden import write_golden
 from edgekit.dimensions import as_record
 from edgekit.fingerprint import model_files
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.measurements import MEASUREMENTS, split
 from edgekit.preprocessing import Preprocessing
 from edgekit.regular_file import real_path

@@ -17,11 +17,11 @@ from edgekit.dimensions import as_record, trials
 from edgekit.errors import InputError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
-from edgekit.graph.default_sizes import DefaultSize, SampledSizes, with_default_sizes
 from edgekit.graph.random_inputs import draws_numbers, with_random_inputs
-from edgekit.graph.shape_request import FixedSizes, ShapeRequest, at_sizes, terms
-from edgekit.graph.shapes import ContradictionError, fold_shapes, infer_shapes
-from edgekit.graph.squeezed_axes import with_squeezed_axes
+from edgekit.graph.simplification.squeezed_axes import with_squeezed_axes
+from edgekit.graph.sizes.default_sizes import DefaultSize, SampledSizes, with_default_sizes
+from edgekit.graph.sizes.shape_request import FixedSizes, ShapeRequest, at_sizes, terms
+from edgekit.graph.sizes.shapes import ContradictionError, fold_shapes, infer_shapes
 from edgekit.model import Arrays, Dim, Model, ValueSpec
 from edgekit.rewrites.infeasible import without_infeasible_branch
 from edgekit.stages import Stage, StageResult
@@ -38,7 +38,7 @@ class FixShapes(Stage[Model]):
     Args:
         request: The sizes; an empty request fixes nothing, and still folds what is constant.
         defaults: Whether free dimensions that the request leaves out get the sizes of
-            :mod:`edgekit.graph.default_sizes`.
+            :mod:`edgekit.graph.sizes.default_sizes`.
         sampled: The sizes that samples have, which are defaults too.
         left_out: Samples that do not count, for they have other sizes.
     """

@@ -13,7 +13,7 @@ import numpy as np
 from edgekit.data.npz import read_npz
 from edgekit.data.sampled_shapes import SampledShapes
 from edgekit.graph.constant_inputs import with_constant_inputs
-from edgekit.graph.size_inputs import inputs_of_sizes
+from edgekit.graph.sizes.size_inputs import inputs_of_sizes
 from edgekit.model import Model
 from edgekit.stages import Stage, StageResult
 

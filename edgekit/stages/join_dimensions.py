@@ -12,8 +12,8 @@ import numpy as np
 from edgekit.data.samples import open_samples
 from edgekit.errors import InputError
 from edgekit.execution.reference import NotRunnableError, Reference
-from edgekit.graph.joined_names import Alike
-from edgekit.graph.shared_names import OwnName, with_own_names
+from edgekit.graph.sizes.joined_names import Alike
+from edgekit.graph.sizes.shared_names import OwnName, with_own_names
 from edgekit.model import Model
 from edgekit.stages import Stage, StageResult
 from edgekit.stages.tell_apart import changed_input
@@ -26,7 +26,7 @@ class JoinDimensions(Stage[Model]):
     samples of different sizes. Where it runs, or the joined dimensions contradict its operators, they stay as they are.
 
     Args:
-        alike: The dimensions, by :func:`edgekit.graph.joined_names.alike_by_samples`.
+        alike: The dimensions, by :func:`edgekit.graph.sizes.joined_names.alike_by_samples`.
         folders: The samples, in the order in which their shapes were read.
     """
 

@@ -18,18 +18,14 @@ from edgekit.data.stated import class_names
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
-from edgekit.graph.branch_sizes import forget_lone_names
-from edgekit.graph.class_labels import Classes, with_labels_as_numbers, with_labels_as_texts, without_maps
-from edgekit.graph.fed_initializers import feed_initializers
-from edgekit.graph.inlining import inline_functions
 from edgekit.graph.input_notes import read_notes
-from edgekit.graph.integer_texts import with_integers_looked_up
-from edgekit.graph.ir_version import INITIALIZERS_ALONE, mark_loadable, newest_ir_version
 from edgekit.graph.long_lists import put_back, take_long_lists
-from edgekit.graph.loop_states import forget_first_sizes
-from edgekit.graph.mending import mend, name_standard_domain, write_out_defaults
-from edgekit.graph.negative_axes import with_positive_axes
-from edgekit.graph.onnx_file import (
+from edgekit.graph.reading.fed_initializers import feed_initializers
+from edgekit.graph.reading.inlining import inline_functions
+from edgekit.graph.reading.ir_version import INITIALIZERS_ALONE, mark_loadable, newest_ir_version
+from edgekit.graph.reading.mending import mend, name_standard_domain, write_out_defaults
+from edgekit.graph.reading.negative_axes import with_positive_axes
+from edgekit.graph.reading.onnx_file import (
     check_in_memory,
     check_rules,
     check_versions,
@@ -37,10 +33,9 @@ from edgekit.graph.onnx_file import (
     read_proto,
     sha256,
 )
-from edgekit.graph.sequence_outputs import warnings_of, without_sequences
-from edgekit.graph.simplified_norms import write_out_simplified_norms
-from edgekit.graph.sparse_tensors import write_dense
-from edgekit.graph.vetting import (
+from edgekit.graph.reading.simplified_norms import write_out_simplified_norms
+from edgekit.graph.reading.sparse_tensors import write_dense
+from edgekit.graph.reading.vetting import (
     check_depth,
     check_equations,
     check_expansion,
@@ -48,7 +43,12 @@ from edgekit.graph.vetting import (
     check_texts,
     unreadable_as_input_error,
 )
-from edgekit.graph.weight_sizes import tell_sizes_by_weights
+from edgekit.graph.sequence_outputs import warnings_of, without_sequences
+from edgekit.graph.sizes.branch_sizes import forget_lone_names
+from edgekit.graph.sizes.loop_states import forget_first_sizes
+from edgekit.graph.sizes.weight_sizes import tell_sizes_by_weights
+from edgekit.graph.words.class_labels import Classes, with_labels_as_numbers, with_labels_as_texts, without_maps
+from edgekit.graph.words.integer_texts import with_integers_looked_up
 from edgekit.model import Model, name_nodes, name_values, node_name
 from edgekit.rewrites.adaptation import in_known_opset
 from edgekit.rewrites.application import OPSET_OF_PURE_MODELS

@@ -21,7 +21,7 @@ from edgekit.devices.instruction_set import held_here
 from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.graph.integer_products import multiplies_integers
-from edgekit.graph.shapes import topology_digest
+from edgekit.graph.sizes.shapes import topology_digest
 from edgekit.model import Arrays, Model, ValueSpec
 from edgekit.processes.crashes import guarded
 from edgekit.processes.memory import free_unused

@@ -22,20 +22,20 @@ from onnx_ir.passes.common import (
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError
 from edgekit.execution.tree_tables import tabulate_trees
-from edgekit.graph.arc_edges import keep_arcs_finite
-from edgekit.graph.cleanup import remove_identities, store_once
-from edgekit.graph.collected_sequences import collect_sequences
-from edgekit.graph.flattened_softmax import compute_softmax_in_place
 from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
-from edgekit.graph.known_optionals import unwrap_known_optionals
-from edgekit.graph.loop_invariants import capture_constant_states
-from edgekit.graph.loop_recurrences import recognize_recurrences
-from edgekit.graph.loop_turns import count_turns
-from edgekit.graph.picked_columns import reduce_columns_at_once
-from edgekit.graph.repeated_rows import repeat_rows_at_once
-from edgekit.graph.scans import compute_turns_at_once
-from edgekit.graph.shapes import fold_constants, infer_shapes
-from edgekit.graph.size_arithmetic import widen_sizes
+from edgekit.graph.loops.collected_sequences import collect_sequences
+from edgekit.graph.loops.invariants import capture_constant_states
+from edgekit.graph.loops.recurrences import recognize_recurrences
+from edgekit.graph.loops.repeated_rows import repeat_rows_at_once
+from edgekit.graph.loops.scans import compute_turns_at_once
+from edgekit.graph.loops.turns import count_turns
+from edgekit.graph.simplification.arc_edges import keep_arcs_finite
+from edgekit.graph.simplification.cleanup import remove_identities, store_once
+from edgekit.graph.simplification.flattened_softmax import compute_softmax_in_place
+from edgekit.graph.simplification.known_optionals import unwrap_known_optionals
+from edgekit.graph.simplification.picked_columns import reduce_columns_at_once
+from edgekit.graph.simplification.size_arithmetic import widen_sizes
+from edgekit.graph.sizes.shapes import fold_constants, infer_shapes
 from edgekit.model import Model, name_nodes
 from edgekit.stages import Stage, StageResult
 
@@ -177,7 +177,9 @@ def _clean_up(graph_model: ir.Model) -> None:
 
 
 def _fuse(graph_model: ir.Model, names: Sequence[str] | None = None) -> None:
-    from edgekit.graph.patterns import fuse  # imports onnxscript, an eighth of the time that a command takes to start
+    from edgekit.graph.simplification.patterns import (
+        fuse,  # imports onnxscript, an eighth of the time that a command takes to start
+    )
 
     fuse(graph_model, names)
 
@@ -211,7 +213,7 @@ def _parts(name: str) -> Mapping[str, Rewrite]:
     """What can be done of a pass without the rest of it."""
     if name != "fuse patterns":
         return {}
-    from edgekit.graph.patterns import PATTERNS
+    from edgekit.graph.simplification.patterns import PATTERNS
 
     return {pattern: partial(_fuse, names=[pattern]) for pattern in PATTERNS}
 

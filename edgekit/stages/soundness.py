@@ -16,8 +16,8 @@ from edgekit.data.limits import index_limits
 from edgekit.dimensions import defaults
 from edgekit.errors import EdgeKitError, InputError, InternalError
 from edgekit.execution.reference import Reference
-from edgekit.graph.shape_request import at_sizes
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shape_request import at_sizes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model, ValueSpec
 from edgekit.stages.load import Load
 

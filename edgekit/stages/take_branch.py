@@ -20,7 +20,7 @@ from edgekit.errors import InputError, RequirementError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError
 from edgekit.graph.constant_inputs import with_constant_inputs
-from edgekit.graph.shapes import fold_shapes
+from edgekit.graph.sizes.shapes import fold_shapes
 from edgekit.model import Model, node_name
 from edgekit.stages import Stage, StageResult
 from edgekit.target import Profile, Target

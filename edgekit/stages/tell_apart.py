@@ -10,7 +10,7 @@ from typing import Any
 from edgekit.data.samples import open_samples
 from edgekit.errors import InputError
 from edgekit.execution.reference import NotRunnableError, Reference
-from edgekit.graph.shared_names import OwnName, check_sizes, with_own_names
+from edgekit.graph.sizes.shared_names import OwnName, check_sizes, with_own_names
 from edgekit.model import Model
 from edgekit.stages import Stage, StageResult
 
@@ -21,7 +21,7 @@ class TellApart(Stage[Model]):
     Where they do not, or the samples cannot be read for it, the model stays as it is, and a warning says why.
 
     Args:
-        names: The dimensions, by :func:`edgekit.graph.shared_names.names_by_samples`.
+        names: The dimensions, by :func:`edgekit.graph.sizes.shared_names.names_by_samples`.
         folders: The samples; none where the names were confirmed before.
     """
 

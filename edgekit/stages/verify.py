@@ -34,7 +34,7 @@ from edgekit.errors import InputError, RequirementError
 from edgekit.execution.recurrence import Original, reference_of
 from edgekit.execution.reference import NotRunnableError
 from edgekit.graph.integer_products import multiplies_integers
-from edgekit.graph.shapes import topology_digest
+from edgekit.graph.sizes.shapes import topology_digest
 from edgekit.model import Model
 from edgekit.processes.crashes import guarded
 from edgekit.progress import Step

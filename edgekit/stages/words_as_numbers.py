@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from edgekit.execution.reference import NotRunnableError
 from edgekit.execution.word_proof import difference_on_words
-from edgekit.graph.word_inputs import WordInputs, takes_texts, with_word_inputs
+from edgekit.graph.words.inputs import WordInputs, takes_texts, with_word_inputs
 from edgekit.model import Model
 from edgekit.stages import Stage, StageResult
 from edgekit.target import Profile, Target

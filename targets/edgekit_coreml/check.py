@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
 from edgekit.operators.hints import replacement_hint
 from edgekit.target import Evidence, NodeVerdict, Profile, Support

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from edgekit.atomic import atomic_directory, temporary_folder
 from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError, UnsupportedOpsError
-from edgekit.graph.loop_states import forget_first_sizes
+from edgekit.graph.sizes.loop_states import forget_first_sizes
 from edgekit.model import Model
 from edgekit.progress import Step
 from edgekit.registry import installed_rewrites

@@ -34,8 +34,8 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     import onnx_ir as ir
 
     from edgekit.atomic import atomic_file, temporary_folder
-    from edgekit.graph.ir_version import mark_loadable
-    from edgekit.graph.shapes import infer_shapes
+    from edgekit.graph.reading.ir_version import mark_loadable
+    from edgekit.graph.sizes.shapes import infer_shapes
     from edgekit.model import Model
     from edgekit.registry import installed_rewrites
     from edgekit.rewrites.adaptation import converted

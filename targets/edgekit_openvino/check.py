@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from edgekit.errors import OpGap, UnsupportedOpsError
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model, node_name, op_name
 from edgekit.operators.hints import replacement_hint
 from edgekit.operators.measured import MeasuredTable

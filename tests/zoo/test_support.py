@@ -15,7 +15,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.data.inputs import seeded_inputs
-from edgekit.graph.shape_request import ShapeRequest
+from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.model import Model
 from edgekit.operators.support import OperatorSupport, summarize
 from edgekit.pipeline import Walk

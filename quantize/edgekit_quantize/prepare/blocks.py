@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.graph.cleanup import drop_unused_initializers
+from edgekit.graph.simplification.cleanup import drop_unused_initializers
 from edgekit_quantize.graph.nodes import (
     Names,
     add_initializer,

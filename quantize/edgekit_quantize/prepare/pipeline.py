@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass, RemoveInitializersFromInputsPass
 
-from edgekit.graph.cleanup import drop_unused_initializers
-from edgekit.graph.shapes import ContradictionError, infer_shapes
+from edgekit.graph.simplification.cleanup import drop_unused_initializers
+from edgekit.graph.sizes.shapes import ContradictionError, infer_shapes
 from edgekit.model import Model, name_nodes
 from edgekit_quantize.graph.nodes import bypass, is_standard
 from edgekit_quantize.prepare.affine import fold_backward, fold_forward, shifts_to_convolutions

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.graph.cleanup import drop_unused_initializers
+from edgekit.graph.simplification.cleanup import drop_unused_initializers
 from edgekit.model import node_name
 from edgekit_quantize.accounts.account import DYNAMIC, FLOAT, INTEGERS, STORED, LayerAccount
 from edgekit_quantize.calibration.activations import activation_params

@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from edgekit.dimensions import OpenDims
-from edgekit.graph.shape_request import terms
+from edgekit.graph.sizes.shape_request import terms
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from edgekit.comparison.layers import with_outputs
 from edgekit.device import Session, Timing
 from edgekit.errors import InputError, RequirementError
 from edgekit.fingerprint import model_files
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Arrays, Model
 from edgekit_onnxruntime.browser.chromium import Chromium
 from edgekit_onnxruntime.browser.server import Exchange, PageGoneError, PageServer

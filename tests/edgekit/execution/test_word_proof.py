@@ -7,8 +7,8 @@ from onnx import TensorProto, helper
 
 from edgekit.execution.reference import NotRunnableError
 from edgekit.execution.word_proof import difference_on_words
-from edgekit.graph.shapes import infer_shapes
-from edgekit.graph.word_inputs import WordInputs, with_word_inputs
+from edgekit.graph.sizes.shapes import infer_shapes
+from edgekit.graph.words.inputs import WordInputs, with_word_inputs
 from edgekit.model import Model
 
 ML = "ai.onnx.ml"

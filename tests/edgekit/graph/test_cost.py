@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.graph.cost import cost, parameter_count
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
 
 OnnxModel = Callable[..., onnx.ModelProto]

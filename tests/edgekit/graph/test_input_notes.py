@@ -15,7 +15,7 @@ import edgekit
 from edgekit.draws import Draw
 from edgekit.errors import InputError
 from edgekit.graph.input_notes import KEY
-from edgekit.graph.onnx_file import write_model
+from edgekit.graph.reading.onnx_file import write_model
 from edgekit.model import Model
 from edgekit.stages.load import Load
 

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 from edgekit.execution.equivalence import Equivalence
 from edgekit.graph.long_lists import leave_out_long_lists, light_message, put_back, take_long_lists
-from edgekit.graph.shapes import infer_shapes, light_proto
+from edgekit.graph.sizes.shapes import infer_shapes, light_proto
 from edgekit.model import Model
 
 STUMPS = 600

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 from edgekit.graph.random_inputs import with_random_inputs
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
 
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model, name_nodes, node_name, op_name
 from edgekit.registry import installed_rewrites
 from edgekit.rewrites.application import Rewritten, rewritten

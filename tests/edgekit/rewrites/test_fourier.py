@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from edgekit.graph.fourier_tables import two_steps
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model, node_name
 from edgekit.rewrites.application import rewritten
 from edgekit.rewrites.fourier import TabledTransform, TwoStepTransform, WholeTransform

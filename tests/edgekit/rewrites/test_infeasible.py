@@ -11,8 +11,8 @@ from onnx.reference import ReferenceEvaluator
 
 from edgekit.errors import InputError
 from edgekit.execution.reference import Reference
-from edgekit.graph.shape_request import ShapeRequest
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shape_request import ShapeRequest
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
 from edgekit.rewrites.infeasible import without_infeasible_branch
 from edgekit.stages.fix_shapes import FixShapes

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.stages.load import Load
 
 X = np.array([[3, -4, 0], [-1, 2, -2], [0, 0, 0]], np.float32)

@@ -9,7 +9,7 @@ import edgekit_coreml
 import edgekit_onnxruntime
 import edgekit_openvino
 from edgekit.errors import UnsupportedOpsError
-from edgekit.graph.shape_request import ShapeRequest
+from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
 

@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.errors import UnsupportedOpsError
-from edgekit.graph.shape_request import ShapeRequest
+from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.model import Model
 from edgekit.registry import find_profile
 from edgekit.stages.check import CheckOperators, group_verdicts

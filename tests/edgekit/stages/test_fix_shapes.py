@@ -11,7 +11,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from edgekit.errors import InputError
-from edgekit.graph.shape_request import ShapeRequest
+from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.model import Model
 from edgekit.stages import StageResult
 from edgekit.stages.fix_shapes import FixShapes

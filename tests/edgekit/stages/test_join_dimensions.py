@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import edgekit
-from edgekit.graph.joined_names import alike_by_samples
-from edgekit.graph.shape_request import ShapeRequest
+from edgekit.graph.sizes.joined_names import alike_by_samples
+from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.model import ValueSpec
 from edgekit.reporting.summary import stage_record
 

@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 from edgekit.errors import InputError, RequirementError
-from edgekit.graph.shape_request import ShapeRequest
+from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load
 

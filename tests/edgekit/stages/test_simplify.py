@@ -10,7 +10,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 from onnxscript.rewriter.rules import common
 
-from edgekit.graph.patterns import PATTERNS
+from edgekit.graph.simplification.patterns import PATTERNS
 from edgekit.model import Model
 from edgekit.stages import StageResult
 from edgekit.stages import simplify as simplify_module
@@ -190,7 +190,7 @@ def test_a_pattern_that_is_wrong_is_dropped_without_the_others(
     onnx_file: WriteOnnx, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patterns = {name: rules for name, rules in PATTERNS.items() if name != "add 0"}
-    monkeypatch.setattr("edgekit.graph.patterns.PATTERNS", {"add 0": [common.add_0_rule], **patterns})
+    monkeypatch.setattr("edgekit.graph.simplification.patterns.PATTERNS", {"add 0": [common.add_0_rule], **patterns})
     graph = """g (float[1, 3, 8, 8] x) => (float[1, 4, 6, 6] y, float[1, 3, 8, 8] z) {
         c = Conv (x, w)
         y = BatchNormalization (c, scale, bias, mean, var)

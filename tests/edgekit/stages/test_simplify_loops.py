@@ -8,7 +8,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from edgekit.graph.shape_request import ShapeRequest
+from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.stages import StageResult
 from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 from edgekit.api import package, verify
 from edgekit.errors import InputError
-from edgekit.graph.shape_request import ShapeRequest
+from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.model import Model
 from edgekit.stages import StageResult
 from edgekit.stages.fix_shapes import FixShapes

@@ -13,8 +13,8 @@ import pytest
 import edgekit
 from edgekit.dimensions import SizeRange
 from edgekit.errors import InputError
-from edgekit.graph.shape_request import ShapeRequest
-from edgekit.graph.shared_names import names_by_samples
+from edgekit.graph.sizes.shape_request import ShapeRequest
+from edgekit.graph.sizes.shared_names import names_by_samples
 from edgekit.model import ValueSpec
 from edgekit.progress import Progress
 from edgekit.reporting.summary import stage_record

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 import edgekit
 from edgekit.errors import EdgeKitError, InputError
-from edgekit.graph import word_lists
+from edgekit.graph.words import lists
 from edgekit.reporting.summary import stage_record
 from edgekit.stages.load import Load
 from edgekit.stages.words_as_numbers import WordsAsNumbers
@@ -234,12 +234,12 @@ def test_texts_that_are_not_looked_up_stay_and_the_reason_is_told(tmp_path: Path
 
 
 def test_texts_stay_where_numbers_do_not_compute_the_same(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    change = word_lists._list_numbers
+    change = lists._list_numbers
 
     def with_a_fault(node: Any, texts: str, ints: str, numbers: dict[str, int]) -> None:
         change(node, texts, ints, {word: len(numbers) - number for word, number in numbers.items()})
 
-    monkeypatch.setattr(word_lists, "_list_numbers", with_a_fault)
+    monkeypatch.setattr(lists, "_list_numbers", with_a_fault)
     result = WordsAsNumbers()(Load()(model).model)
     assert result.record["inputs"] == {}
     assert result.record["warnings"] == [

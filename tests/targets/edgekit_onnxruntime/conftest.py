@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from edgekit.errors import EdgeKitError
-from edgekit.graph.shape_request import ShapeRequest
+from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.pipeline import PackageRequest, package
 from edgekit.progress import Progress
 

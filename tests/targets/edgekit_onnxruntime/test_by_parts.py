@@ -8,7 +8,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
 from edgekit_onnxruntime.assignment import Assignment, CompilerError, SilentCompilerError
 from edgekit_onnxruntime.by_parts import MOST_COMPILATIONS, MOST_IN_VAIN, in_parts

@@ -4,7 +4,7 @@ import onnx.parser
 import onnx_ir as ir
 import pytest
 
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
 from edgekit_onnxruntime.conditions import Unmet, unmet_conditions
 from edgekit_onnxruntime.devices import Operator, Table

@@ -12,7 +12,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, R
 
 import edgekit_onnxruntime
 from edgekit.errors import UnsupportedOpsError
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
 from edgekit_onnxruntime.departures import departing_nodes
 

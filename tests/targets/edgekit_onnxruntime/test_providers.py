@@ -238,7 +238,7 @@ def test_nodes_that_qualcomms_provider_leaves_are_told(bundle_for: BundleFor, ru
 PLACED = """
 import json, sys
 import onnx_ir as ir
-from edgekit.graph.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
 from edgekit_onnxruntime.by_table import measured_verdicts
 from edgekit_onnxruntime.check import cpu_verdicts, verdicts

@@ -14,7 +14,7 @@ import pytest
 
 import edgekit_coreml
 from edgekit.errors import UnsupportedOpsError
-from edgekit.graph.loop_turns import count_turns
+from edgekit.graph.loops.turns import count_turns
 
 X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
 

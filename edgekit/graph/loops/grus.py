@@ -1,0 +1,128 @@
+"""Steps of gated recurrent units in loops: ``h' = z h + (1 - z) tanh(…)``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.graph.loops.recurrent_cells import (
+    GATES,
+    Activated,
+    Function,
+    Rows,
+    Weights,
+    activated,
+    beside,
+    in_a_row,
+    is_one,
+    operands,
+)
+from edgekit.graph.loops.values import BEFORE_STATES, CONDITION, LoopValues, source
+
+_MOST_NODES = 64
+"""Of a step, how many are looked at for the product with the reset gate."""
+
+
+@dataclass(frozen=True)
+class GruCell:
+    """A step of a GRU."""
+
+    hidden: int
+    """Number of the state."""
+    gate: Function
+    """Of the update and the reset gate."""
+    update: ir.Value
+    """Argument of the update gate's function."""
+    reset: ir.Value
+    """Argument of the reset gate's function."""
+    product: ir.Value
+    """What the reset gate and something made of the state give together."""
+    passed: ir.Value
+    """What the reset gate is multiplied with: the state, or its product with weights."""
+    fresh: Activated
+    """What the state is moved to."""
+    operator: str = "GRU"
+
+    @property
+    def states(self) -> Sequence[int]:
+        """The only one."""
+        return (self.hidden,)
+
+    @property
+    def functions(self) -> Sequence[Function]:
+        """Of the gates, and of what the state is moved to."""
+        return self.gate, self.fresh.function
+
+    def weights(self, rows: Rows) -> Weights | None:
+        """Those of the three sums, by where the reset gate stands; None where one of them is something else."""
+        forms, with_product = rows.forms(), rows.forms(self.product)
+        found = [forms.form(self.update), forms.form(self.reset), with_product.form(self.fresh.argument)]
+        sums = [form for form in found if form is not None and form.columns == rows.size]
+        passed = forms.form(self.passed)
+        if len(sums) < len(found) or passed is None or rows.step in passed.weights:
+            return None
+        fresh, nothing = sums[-1], np.zeros(rows.size)
+        of_product = fresh.weights.get(self.product)
+        if rows.state in fresh.weights or of_product is None or rows.state not in passed.weights:
+            return None
+        of_input = beside(sums, rows.step, rows.features)
+        input_bias = in_a_row([form.bias for form in sums], rows.size)
+        if _is_identity(passed.weights[rows.state]) and not passed.bias.any():
+            recurrent, bias, resets_product = of_product, nothing, False
+        elif _is_identity(of_product):
+            recurrent, bias, resets_product = passed.weights[rows.state], passed.bias, True
+        else:
+            return None
+        of_state = np.concatenate([beside(sums[:2], rows.state, rows.size), recurrent], axis=1)
+        state_bias = in_a_row([nothing, nothing, bias], rows.size)
+        return Weights(of_input, of_state, input_bias, state_bias, resets_product)
+
+
+def gru_cells(values: LoopValues) -> Iterator[GruCell]:
+    """States that are made as a GRU makes its own."""
+    made = [source(value) for value in values.body.outputs[CONDITION : CONDITION + values.states]]
+    for number, output in enumerate(made):
+        state = values.body.inputs[BEFORE_STATES + number]
+        for gate, content in _mixed(output, state, values):
+            for update in activated(gate, values):
+                for fresh in activated(content, values):
+                    if update.function.name in GATES and fresh.function.name == "Tanh":
+                        for reset, product, passed in _reset(fresh.argument, values):
+                            if reset.function == update.function:
+                                yield GruCell(
+                                    number, update.function, update.argument, reset.argument, product, passed, fresh
+                                )
+
+
+def _mixed(output: ir.Value, state: ir.Value, values: LoopValues) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """The gate z, and what is mixed with the state: ``z h + (1 - z) n``, or ``n + z (h - n)``."""
+    for one, other in operands(output, "Add"):
+        for gate, kept in operands(one, "Mul"):
+            if kept is state:
+                for rest, content in operands(other, "Mul"):
+                    if any(is_one(whole, values) and part is gate for whole, part in operands(rest, "Sub")):
+                        yield gate, content
+            elif any(before is state and content is other for before, content in operands(kept, "Sub")):
+                yield gate, other
+
+
+def _reset(argument: ir.Value, values: LoopValues) -> Iterator[tuple[Activated, ir.Value, ir.Value]]:
+    """Products of a gate and something else that a value is made of: the gate, the product, and what it multiplies."""
+    waiting, seen = [source(argument)], 0
+    while waiting and seen < _MOST_NODES:
+        value = waiting.pop(0)
+        node, seen = value.producer(), seen + 1
+        if node is None or node.graph is not values.body:
+            continue
+        for gate, passed in operands(value, "Mul"):
+            for found in activated(gate, values):
+                if found.function.name in GATES:
+                    yield found, value, passed
+        waiting += [source(each) for each in node.inputs if each is not None]
+
+
+def _is_identity(matrix: np.ndarray) -> bool:
+    return matrix.shape[0] == matrix.shape[1] and bool(np.array_equal(matrix, np.eye(len(matrix))))

@@ -1,0 +1,60 @@
+"""Constants that loops carry along as states: the bodies capture them instead."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from edgekit.graph.loops.values import BEFORE_STATES, CONDITION, source
+from edgekit.model import bodies
+
+
+def capture_constant_states(model: ir.Model) -> None:
+    """Let the bodies of loops read constants from outside where each round hands them on unchanged, in place.
+
+    Exporters of TensorFlow's ``while_loop`` (tf2onnx) carry the weights of a recurrence as states. A weight is known to
+    be constant only where it is captured, and only then stored in a narrower type.
+    """
+    _capture(model.graph)
+
+
+def _capture(graph: ir.Graph) -> None:
+    for node in list(graph):
+        loop = node
+        if node.op_type == "Loop" and not node.domain and (constant := _constant_states(node)):
+            loop = _without_states(node, graph, constant)
+        for body in bodies(loop):  # what a loop captures is constant for those in it too
+            _capture(body)
+
+
+def _constant_states(loop: ir.Node) -> list[int]:
+    """The states, by number, that start as a constant and stay what they are; none where that leaves no output."""
+    body = loop.attributes["body"].as_graph()
+    found = []
+    for number, first in enumerate(loop.inputs[BEFORE_STATES:]):
+        state, handed_on = body.inputs[BEFORE_STATES + number], body.outputs[CONDITION + number]
+        stays = _is_constant(first) and source(handed_on) is state
+        is_collected = body.outputs.count(state) > (state is handed_on)
+        if stays and not is_collected and not loop.outputs[number].is_graph_output():
+            found.append(number)
+    return found if len(found) < len(loop.outputs) else []
+
+
+def _is_constant(value: ir.Value | None) -> bool:
+    return value is not None and not value.is_graph_input() and ir.convenience.get_const_tensor(value) is not None
+
+
+def _without_states(loop: ir.Node, graph: ir.Graph, states: list[int]) -> ir.Node:
+    """Replace a loop by one whose body captures the first values of some states."""
+    body = loop.attributes["body"].as_graph()
+    inputs, outputs = list(loop.inputs), list(loop.outputs)
+    for number in reversed(states):
+        first = inputs.pop(BEFORE_STATES + number)
+        if first is None:
+            raise ValueError(f"state {number} of {loop.name!r} has no first value")
+        body.outputs.pop(CONDITION + number)
+        body.inputs.pop(BEFORE_STATES + number).replace_all_uses_with(first)
+        outputs.pop(number).replace_all_uses_with(first)
+    attributes = loop.attributes.values()
+    shorter = ir.Node(loop.domain, loop.op_type, inputs, attributes, num_outputs=len(outputs), name=loop.name)
+    ir.convenience.replace_nodes_and_values(graph, loop, [loop], [shorter], outputs, shorter.outputs)
+    return shorter

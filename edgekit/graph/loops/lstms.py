@@ -1,0 +1,89 @@
+"""Steps of a long short-term memory in loops: ``c' = f c + i g`` and ``h' = o tanh(c')``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.graph.loops.recurrent_cells import (
+    GATES,
+    Activated,
+    Function,
+    Rows,
+    Weights,
+    activated,
+    beside,
+    in_a_row,
+    operands,
+)
+from edgekit.graph.loops.values import BEFORE_STATES, CONDITION, LoopValues, source
+
+_TANH = Function("Tanh")
+
+
+@dataclass(frozen=True)
+class LstmCell:
+    """A step of an LSTM."""
+
+    hidden: int
+    """Number of the state that is the output of a step."""
+    memory: int
+    """Number of the state that is the memory cell."""
+    gate: Function
+    """Of the input, output and forget gate."""
+    arguments: tuple[ir.Value, ir.Value, ir.Value, ir.Value]
+    """Of the functions of the input, output and forget gate, and of what is taken in: ONNX's order."""
+    operator: str = "LSTM"
+
+    @property
+    def states(self) -> Sequence[int]:
+        """The output and the memory."""
+        return self.hidden, self.memory
+
+    @property
+    def functions(self) -> Sequence[Function]:
+        """Of the gates, of what is taken in, of the memory that is put out."""
+        return self.gate, _TANH, _TANH
+
+    def weights(self, rows: Rows) -> Weights | None:
+        """Those of the four sums; None where one of them is something else."""
+        forms = rows.forms()
+        found = [forms.form(argument) for argument in self.arguments]
+        sums = [form for form in found if form is not None and form.columns == rows.size]
+        if len(sums) < len(found):
+            return None
+        bias = in_a_row([form.bias for form in sums], rows.size)
+        of_input, of_state = (
+            beside(sums, row, columns) for row, columns in ((rows.step, rows.features), (rows.state, rows.size))
+        )
+        return Weights(of_input, of_state, bias, np.zeros_like(bias))
+
+
+def lstm_cells(values: LoopValues) -> Iterator[LstmCell]:
+    """Pairs of states that are made as an LSTM makes them."""
+    made = [source(value) for value in values.body.outputs[CONDITION : CONDITION + values.states]]
+    before = values.body.inputs[BEFORE_STATES:]
+    for hidden, output in enumerate(made):
+        for o, put_out in _gated(output, values):
+            for memory, new in enumerate(made):
+                if source(put_out.argument) is not new or memory == hidden:
+                    continue
+                for kept, taken in operands(new, "Add"):
+                    forgets = [f for f, state in operands(kept, "Mul") if state is before[memory]]
+                    for f in (each for forget in forgets for each in activated(forget, values)):
+                        for i, g in _gated(taken, values):
+                            if o.function == f.function == i.function:
+                                arguments = (i.argument, o.argument, f.argument, g.argument)
+                                yield LstmCell(hidden, memory, i.function, arguments)
+
+
+def _gated(value: ir.Value, values: LoopValues) -> Iterator[tuple[Activated, Activated]]:
+    """A gate, and the hyperbolic tangent that it is multiplied with."""
+    for one, other in operands(value, "Mul"):
+        for gate in activated(one, values):
+            for content in activated(other, values):
+                if gate.function.name in GATES and content.function == _TANH:
+                    yield gate, content

@@ -1,0 +1,184 @@
+"""Mends breaches of ONNX's rules that do no harm: ONNX Runtime runs such files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import onnx
+
+from edgekit.graph.reading.ir_version import INITIALIZERS_ALONE
+from edgekit.graph.reading.node_order import read_names, sort_nodes
+from edgekit.graph.reading.onnx_file import STANDARD_DOMAINS
+from edgekit.graph.reading.vetting import nodes_inside, written_nodes
+
+GRAPH_NAME = "graph"
+
+
+def name_standard_domain(proto: onnx.ModelProto) -> bool:
+    """Writes the domain ``ai.onnx`` as the empty name, which means the same and is all that ONNX's checker knows.
+
+    Of several versions the last one counts, as in ONNX Runtime.
+
+    Returns:
+        Whether there was such a domain, or more than one version.
+    """
+    changed = False
+    for imports in (proto.opset_import, *(function.opset_import for function in proto.functions)):
+        standard = [opset for opset in imports if opset.domain in STANDARD_DOMAINS]
+        for opset in standard[:-1]:
+            imports.remove(opset)
+        changed |= len(standard) > 1 or any(opset.domain for opset in standard)
+        for opset in standard[-1:]:
+            opset.domain = ""
+    for node in nodes_inside(written_nodes(proto)):
+        if node.domain in STANDARD_DOMAINS:
+            node.domain = ""
+    return changed
+
+
+def mend(proto: onnx.ModelProto) -> list[str]:
+    """Names the graph, sorts its nodes, drops doc strings that are no text and odd unused tensors, in place.
+
+    A file of an old version that has initializers which are no inputs becomes one of the version that allows it.
+    Outputs without a type get the one that ONNX's inference finds, and what else has none is dropped.
+
+    Returns:
+        What was mended, in words.
+    """
+    told = []
+    if not proto.graph.name:
+        proto.graph.name = GRAPH_NAME
+        told.append(f"the graph had no name: it is called {GRAPH_NAME!r}")
+    if lone := _lone_initializers(proto):
+        proto.ir_version = INITIALIZERS_ALONE
+        told.append(
+            f"{lone} of its initializers are no inputs, which its IR version asks for: it is read as a newer one"
+        )
+    if sort_nodes(proto.graph):
+        told.append("nodes stood before what they read: they were put into the order in which they are computed")
+    told += _typed(proto)
+    told += _stated(proto.graph)
+    strange = [message for message in _documented(proto) if not _is_text(message)]
+    for message in strange:
+        message.ClearField("doc_string")
+    if strange:
+        told.append(f"{len(strange)} doc strings that are no text were dropped")
+    return told + [
+        f"initializer {name!r} is used by nothing and has another size than it says: it was dropped"
+        for name in _odd_unused(proto.graph)
+    ]
+
+
+def _lone_initializers(proto: onnx.ModelProto) -> int:
+    """How many initializers are no inputs in a file whose version asks for that."""
+    if proto.ir_version >= INITIALIZERS_ALONE:
+        return 0
+    inputs = {value.name for value in proto.graph.input}
+    return sum(initializer.name not in inputs for initializer in proto.graph.initializer)
+
+
+def _typed(proto: onnx.ModelProto) -> Iterator[str]:
+    """Gives outputs a type that have none, and drops entries of values inside that tell none."""
+    inside = proto.graph.value_info
+    empty = [place for place, value in enumerate(inside) if not value.type.WhichOneof("value")]
+    for place in reversed(empty):
+        del inside[place]
+    if empty:
+        yield f"{len(empty)} values had an entry without a type: it was dropped"
+    untyped = [value for value in proto.graph.output if not value.type.WhichOneof("value")]
+    if not untyped:
+        return
+    inferred = {value.name: value.type for value in onnx.shape_inference.infer_shapes(proto).graph.output}
+    for value in untyped:
+        if value.name in inferred and inferred[value.name].WhichOneof("value"):
+            value.type.CopyFrom(inferred[value.name])
+            yield f"output {value.name!r} had no type: it has the one that its node makes"
+
+
+def write_out_defaults(proto: onnx.ModelProto) -> bool:
+    """Writes out, in place, defaults that ONNX's shape inference takes for others.
+
+    STFT is one-sided where it does not say; onnx 1.23 infers the shape of a two-sided one, and every product behind it
+    seems to contradict itself.
+
+    Returns:
+        Whether there was one.
+    """
+    found = False
+    for node in nodes_inside(written_nodes(proto)):
+        if node.op_type == "STFT" and not node.domain and all(given.name != "onesided" for given in node.attribute):
+            node.attribute.append(onnx.helper.make_attribute("onesided", 1))
+            found = True
+    return found
+
+
+def _stated(graph: onnx.GraphProto) -> Iterator[str]:
+    """Drops entries of constants that state another shape than the constant has: onnxruntime-genai's [1] has none."""
+    shapes = {
+        node.output[0]: tuple(attribute.t.dims)
+        for node in graph.node
+        for attribute in node.attribute
+        if node.op_type == "Constant" and attribute.name == "value" and node.output
+    }
+    wrong = [
+        place
+        for place, value in enumerate(graph.value_info)
+        if value.name in shapes
+        and value.type.tensor_type.HasField("shape")
+        and tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim) != shapes[value.name]
+    ]
+    for place in reversed(wrong):
+        del graph.value_info[place]
+    if wrong:
+        yield f"entries that state another shape than the constant's were dropped: {len(wrong)}"
+
+
+def _documented(proto: onnx.ModelProto) -> Iterator[Any]:
+    """Every message that may have a doc string."""
+    yield proto
+    yield from proto.functions
+    for function in proto.functions:
+        yield from function.node
+    waiting = [proto.graph]
+    while waiting:
+        graph = waiting.pop()
+        yield graph
+        yield from (*graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer)
+        for node in graph.node:
+            for attribute in node.attribute:
+                yield attribute
+                waiting += [attribute.g] if attribute.HasField("g") else list(attribute.graphs)
+
+
+def _is_text(message: Any) -> bool:
+    """Whether protobuf could read the doc string as text: it hands out bytes, or fails, where it cannot."""
+    try:
+        return isinstance(message.doc_string, str)
+    except UnicodeError:
+        return False
+
+
+def _odd_unused(graph: onnx.GraphProto) -> Iterator[str]:
+    """Removes unused initializers of the main graph whose data are too short or too long; gives their names."""
+    used = {name for node in graph.node for name in read_names(node)} | {value.name for value in graph.output}
+    for position in range(len(graph.initializer) - 1, -1, -1):
+        tensor = graph.initializer[position]
+        if tensor.name in used or not tensor.HasField("raw_data"):
+            continue
+        try:
+            width = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+        except KeyError:
+            continue
+        if tensor.data_type not in _PACKED and len(tensor.raw_data) != width * math.prod(tensor.dims):
+            name = tensor.name
+            del graph.initializer[position]
+            for place in range(len(graph.input) - 1, -1, -1):
+                if graph.input[place].name == name:
+                    del graph.input[place]
+            yield name
+
+
+_PACKED = {number for name, number in onnx.TensorProto.DataType.items() if name.endswith(("INT4", "INT2", "4E2M1"))}
+"""Types of which several elements share a byte."""

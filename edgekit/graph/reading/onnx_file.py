@@ -1,0 +1,300 @@
+"""Reads an ONNX file, and says clearly what is wrong with a file that is none."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+
+from edgekit.atomic import atomic_file
+from edgekit.errors import InputError, InternalError
+from edgekit.graph.input_notes import with_notes
+from edgekit.graph.sizes.shapes import light_proto
+from edgekit.model import PROTOBUF_LIMIT, Model
+from edgekit.regular_file import real_path
+
+_OTHER_FORMATS = (
+    # offset of the magic bytes, the bytes, what such a file is, what to do
+    (0, b"version https://git-lfs", "a Git LFS pointer", "fetch the file itself with `git lfs pull`"),
+    (0, b"PK\x03\x04", "a ZIP archive, such as a PyTorch checkpoint", "export the model with torch.onnx.export"),
+    (0, b"\x80", "a Python pickle, such as a PyTorch checkpoint", "export the model with torch.onnx.export"),
+    (0, b"\x89HDF", "an HDF5 file, such as a Keras model", "convert it with tf2onnx"),
+    (4, b"TFL3", "a TensorFlow Lite model", "convert it with tf2onnx"),
+    (4, b"ORTM", "a model in the .ort format", "give the .onnx file that it was made from"),
+    (0, b"<", "a web page or an XML file", "download the model again"),
+)
+_IR_VERSION_TAG = 0x08
+"""First byte of nearly every ONNX file: field 1 of ModelProto, a number."""
+
+_NAME_BYTES, _PATH_BYTES = 255, 4096
+"""What Linux, macOS and Windows allow at most, or less."""
+STANDARD_DOMAINS = ("", "ai.onnx")
+"""Names of the domain of the standard operators; both mean the same."""
+
+
+def read_proto(path: Path) -> onnx.ModelProto:
+    """The file's message, without the tensors that it keeps in other files.
+
+    Raises:
+        InputError: The file is missing, is no ONNX model, or is damaged.
+    """
+    if not os.path.lexists(path) or (path.is_symlink() and not path.exists()):
+        raise InputError("there is no such file", subject=path)
+    if not path.is_file():
+        raise InputError("is not a file", subject=path, hint="give the .onnx file itself")
+    size = path.stat().st_size
+    if size == 0:
+        raise InputError("is not an ONNX model: the file is empty", subject=path)
+    if size > PROTOBUF_LIMIT:
+        raise InputError(
+            "cannot be read: an ONNX file of 2 GiB or more breaks protobuf's limit",
+            subject=path,
+            found=f"{size} bytes",
+            hint="save it with onnx.save(model, path, save_as_external_data=True)",
+        )
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {(error.strerror or str(error)).lower()}", subject=path) from error
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except DecodeError as error:
+        raise _not_a_model(path, data) from error
+    if proto.ir_version < 1 or not proto.HasField("graph"):
+        raise _not_a_model(path, data)
+    return proto
+
+
+def _not_a_model(path: Path, data: bytes) -> InputError:
+    for offset, magic, what, hint in _OTHER_FORMATS:
+        if data[offset : offset + len(magic)] == magic:
+            return InputError(f"is not an ONNX model but {what}", subject=path, hint=hint)
+    if data[0] == _IR_VERSION_TAG and len(data) > 1 and 0 < data[1] <= onnx.IR_VERSION:
+        return InputError(
+            "is an ONNX model that is damaged or cut short",
+            subject=path,
+            found=f"{len(data)} bytes",
+            hint="copy or download it again",
+        )
+    return InputError("is not an ONNX model", subject=path, hint="export the model with torch.onnx.export or tf2onnx")
+
+
+def check_versions(proto: onnx.ModelProto, path: Path) -> None:
+    """Checks that the file format and the standard operators are of a version that is known here.
+
+    Raises:
+        InputError: They are newer, or the model does not tell.
+    """
+    if proto.ir_version > onnx.IR_VERSION:
+        raise InputError(
+            "is written in a newer version of the ONNX format",
+            subject=path,
+            expected=f"IR version 1 to {onnx.IR_VERSION}",
+            found=f"IR version {proto.ir_version}",
+            hint="update the onnx package",
+        )
+    newest = onnx.defs.onnx_opset_version()
+    version = next((opset.version for opset in proto.opset_import if opset.domain in STANDARD_DOMAINS), None)
+    if version is None and any(node.domain in STANDARD_DOMAINS for node in proto.graph.node):
+        raise InputError(
+            "does not say which version of the standard operators it uses",
+            subject=path,
+            hint="the file may be cut short; copy it or export the model again",
+        )
+    if version is not None and not 1 <= version <= newest:
+        raise InputError(
+            "uses an unknown version of the standard operators",
+            subject=path,
+            expected=f"opset 1 to {newest}",
+            found=f"opset {version}",
+            hint="export the model with a known opset_version, or update the onnx package",
+        )
+
+
+def external_files(proto: onnx.ModelProto, path: Path) -> list[Path]:
+    """The files that hold the model's tensors, each checked to lie in the model's folder and to be long enough.
+
+    Raises:
+        InputError: A file is missing or cut short, or the model points outside its folder.
+    """
+    needed: dict[str, int] = {}
+    for tensor in _tensors(proto):
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            continue
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        location = entries.get("location", "")
+        try:
+            offset, length = int(entries.get("offset", 0)), int(entries.get("length", 0))
+        except ValueError as error:
+            raise InputError(f"tensor {tensor.name!r} has no valid place in its file", subject=path) from error
+        if offset < 0 or length < 0:
+            raise InputError(f"tensor {tensor.name!r} has no valid place in its file", subject=path, found=entries)
+        end = offset + length
+        needed[location] = max(end, needed.get(location, 0))
+    return [_checked_location(location, size, path) for location, size in needed.items()]
+
+
+def _checked_location(location: str, size: int, model: Path) -> Path:
+    parts = PurePosixPath(location.replace("\\", "/")).parts
+    outside = ".." in parts or PurePosixPath(location).is_absolute() or PureWindowsPath(location).anchor != ""
+    file = model.parent / location
+    if (
+        "\0" in location
+        or max(map(len, map(os.fsencode, parts)), default=0) > _NAME_BYTES
+        or len(location) > _PATH_BYTES
+    ):
+        raise InputError(
+            "keeps tensors in a file that no file system can hold",
+            subject=model,
+            expected=f"a name of {_NAME_BYTES} bytes at most, without NUL",
+            found=f"{location[:80]!r}",
+        )
+    if not location or outside or not real_path(file).is_relative_to(real_path(model.parent)):
+        raise InputError(
+            "keeps tensors outside its own folder, which is refused",
+            subject=model,
+            found=repr(location),
+            hint="put the data file beside the model, and save the model with that location",
+        )
+    if not file.is_file():
+        raise InputError(
+            f"its tensors are in {location!r}, which is missing",
+            subject=model,
+            expected=file,
+            hint="copy the data file together with the model",
+        )
+    if file.is_symlink() or file.stat().st_nlink > 1:
+        raise InputError(
+            f"its tensors are in {location!r}, which is a link to another file; that is refused",
+            subject=model,
+            hint="put a copy of the data file in the link's place",
+        )
+    found = file.stat().st_size
+    if found < size:
+        raise InputError(
+            f"its tensors are in {location!r}, which is cut short",
+            subject=model,
+            expected=f"{size} bytes",
+            found=f"{found} bytes",
+            hint="copy the data file again",
+        )
+    return file
+
+
+def _tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Every tensor of a model, wherever it stands: initializers and attributes, in subgraphs and functions too."""
+    for graph in _graphs(proto.graph):
+        yield from graph.initializer
+        yield from _attribute_tensors(graph.node)
+    for function in proto.functions:
+        yield from _attribute_tensors(function.node)
+        for graph in _subgraphs(function.node):
+            yield from graph.initializer
+            yield from _attribute_tensors(graph.node)
+
+
+def _attribute_tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """The graph and all graphs inside its nodes."""
+    yield graph
+    yield from _subgraphs(graph.node)
+
+
+def _subgraphs(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _graphs(attribute.g)
+            for graph in attribute.graphs:
+                yield from _graphs(graph)
+
+
+def sha256(path: Path) -> str:
+    """The file's SHA-256, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_rules(path: Path, model: Model, *, with_shapes: bool = True) -> None:
+    """Holds a file against the rules of ONNX.
+
+    Args:
+        path: The file.
+        model: What was read from it or written to it.
+        with_shapes: Whether the shapes have to agree with one another, too.
+
+    Raises:
+        onnx.checker.ValidationError: It breaks a rule.
+        onnx.shape_inference.InferenceError: Only its shapes contradict one another.
+    """
+    if _has_ranks(model):
+        onnx.checker.check_model(str(path), full_check=with_shapes)
+    else:
+        check_in_memory(model)
+
+
+def check_in_memory(model: Model) -> None:
+    """Holds a model that is in no file against the rules of ONNX.
+
+    Raises:
+        onnx.checker.ValidationError: It breaks a rule.
+        onnx.shape_inference.InferenceError: Only its shapes contradict one another.
+    """
+    if _has_ranks(model):
+        onnx.checker.check_model(light_proto(model), full_check=True)
+        return
+    # The checker takes no input or output of unknown rank, which runtimes do take. It gets a rank to look past it.
+    copy = model.with_graph(model.graph_model.clone())
+    for value in (*copy.graph.inputs, *copy.graph.outputs):
+        value.shape = value.shape if value.shape is not None else ir.Shape([])
+    onnx.checker.check_model(light_proto(copy))
+
+
+def _has_ranks(model: Model) -> bool:
+    return all(value.shape is not None for value in (*model.graph.inputs, *model.graph.outputs))
+
+
+def _spare_data_files(model: Model, path: Path) -> None:
+    """Refuses to write over a file that the model, or the one that it was loaded from, keeps its tensors in.
+
+    Raises:
+        InputError: ``path`` is such a file.
+    """
+    used = {Path(tensor.path) for tensor in model.tensors() if isinstance(tensor, ir.ExternalTensor)}
+    if model.source is not None and model.source.is_file() and model.source.stat().st_size <= PROTOBUF_LIMIT:
+        used.update(external_files(read_proto(model.source), model.source))
+    if path.exists() and any(file.exists() and file.samefile(path) for file in used):
+        raise InputError("holds tensors of the model itself", subject=path, hint="choose another name with -o")
+
+
+def write_model(model: Model, path: Path) -> None:
+    """Writes the model as an ONNX file, whole or not at all, after holding it against the rules of ONNX.
+
+    Its metadata tell what is known of inputs that take random numbers, or numbers in place of texts
+    (:mod:`edgekit.graph.input_notes`).
+
+    Raises:
+        InputError: The file cannot be written.
+        InternalError: What would be written breaks the rules.
+    """
+    _spare_data_files(model, path)
+    with atomic_file(path) as draft:
+        with_notes(model).save(draft)
+        try:
+            check_rules(draft, model, with_shapes=False)
+        except onnx.checker.ValidationError as error:
+            text = " ".join(str(error).split())
+            raise InternalError(f"would be written as a model that breaks the rules: {text}", subject=path) from error

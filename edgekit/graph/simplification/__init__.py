@@ -1,0 +1,1 @@
+"""What simplification replaces, takes out and works out ahead."""

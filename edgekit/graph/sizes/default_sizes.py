@@ -1,0 +1,210 @@
+"""Sizes of free dimensions that nobody asked about: those of samples, a batch of one, what the file states."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from edgekit.dimensions import SizeRange, Sizes, written
+from edgekit.graph.sizes.shape_request import ShapeRequest, independent_dims, terms
+from edgekit.model import Dim, ValueSpec
+
+BATCH = re.compile(r"n|b|bs|n?batch([_ ]?(size|dim|dimension|axis|n|no|num|count))?", re.IGNORECASE)
+"""What exporters and people call the dimension that counts samples."""
+COUNTS_STEPS = re.compile(
+    r"seq|time|frame|len|step|token|word|char|sample|chunk|window|point|row|past|^t$", re.IGNORECASE
+)
+"""What names of dimensions have in them that count steps of one sample."""
+ANY_NUMBER = re.compile(r"n|b", re.IGNORECASE)
+"""Of these names, what people call other numbers too."""
+PLAIN_RANK = 2
+PICTURE_RANK = 4
+STATED_SIZE = "imgsz"
+"""Ultralytics' entry of a file's metadata: height and width, ``[640, 640]``."""
+
+
+@dataclass(frozen=True)
+class DefaultSize:
+    """What a free dimension gets: a size, or several that it stays open for."""
+
+    input: str
+    axis: int
+    dimension: str | None
+    """Its name; None where it has none."""
+    size: int | Sizes
+    why: str
+
+    def __str__(self) -> str:
+        called = "" if self.dimension is None else f" ({self.dimension})"
+        other = f"--shape {self.input}=SIZE,…" if self.dimension is None else f"--dim {self.dimension}=SIZE"
+        place = f"dimension {self.axis}{called} of input {self.input!r}"
+        return f"{place} is {written(self.size)}, {self.why}; {other} makes it another"
+
+
+class Holds(StrEnum):
+    """Which sizes a device takes in one dimension of a built model."""
+
+    ONE = "one"
+    RANGE = "range"
+    """All of a range, which is known when the model is built."""
+    ANY = "any"
+
+
+@dataclass(frozen=True)
+class SampledSizes:
+    """The sizes that samples have, and what the device can make of them."""
+
+    ranges: Mapping[str, Sequence[SizeRange]]
+    """By the input's name, for each dimension."""
+    count: int
+    """How many samples there are."""
+    device: Holds
+
+
+def with_default_sizes(
+    request: ShapeRequest,
+    inputs: Sequence[ValueSpec],
+    metadata: Mapping[str, str],
+    sampled: SampledSizes | None = None,
+) -> tuple[ShapeRequest, list[DefaultSize]]:
+    """A request completed by the sizes of free dimensions that it leaves out.
+
+    Of an input the first dimension that is called as batches are is 1, unless several samples are there that all have
+    one other size, or several. 1 is also one that stands first of two or more and is free, unless its name says that it
+    counts steps, another dimension of the input is called as batches are, or several samples are there of which one has
+    more. Height and width of a picture are what the file states, unless samples have others. Others are what the
+    samples have where the device does not take any size: one size where all samples have the same, else the range of
+    them if the device takes ranges and the dimension has a name.
+
+    Args:
+        request: What was asked for, which always wins.
+        inputs: The model's inputs.
+        metadata: What the file states, by key.
+        sampled: The sizes that samples have; None without samples.
+
+    Returns:
+        The completed request, and what it got, each dimension once.
+    """
+    found: list[DefaultSize] = []
+    sizes: dict[str, int | Sizes] = {}
+    shapes: dict[str, list[int | None]] = {}
+    known = _ranges(inputs, sampled)
+    for spec in inputs:
+        if spec.name in request.shapes or spec.shape is None:
+            continue
+        for axis, (size, why) in sorted(_defaults(spec, inputs, metadata, sampled, known).items()):
+            dim = spec.shape[axis]
+            if isinstance(dim, str):
+                if dim in request.dims or dim in sizes:
+                    continue
+                sizes[dim] = size
+            elif isinstance(size, int):
+                shapes.setdefault(spec.name, [None] * len(spec.shape))[axis] = size
+            found.append(DefaultSize(spec.name, axis, dim if isinstance(dim, str) else None, size, why))
+    return replace(request, dims={**request.dims, **sizes}, shapes={**request.shapes, **shapes}), found
+
+
+Ranges = Mapping[tuple[str, int], SizeRange]
+"""By the input's name and the axis."""
+
+
+def _defaults(
+    spec: ValueSpec,
+    inputs: Sequence[ValueSpec],
+    metadata: Mapping[str, str],
+    sampled: SampledSizes | None,
+    known: Ranges,
+) -> dict[int, tuple[int | Sizes, str]]:
+    """The sizes of an input's free dimensions, by axis, each with the reason."""
+    shape = spec.shape or ()
+    found: dict[int, tuple[int | Sizes, str]] = {}
+    for axis, dim in enumerate(shape):
+        one = known.get((spec.name, axis))
+        if one is None or sampled is None or sampled.device is Holds.ANY:
+            continue
+        has_name = isinstance(dim, str) and terms(dim) == {dim}
+        if one.agreed is not None or (has_name and sampled.device is Holds.RANGE):
+            found[axis] = (one.sizes, "as in the samples")
+    stated = _stated_size(metadata)
+    if stated is not None and len(inputs) == 1 and len(shape) == PICTURE_RANK and isinstance(shape[1], int):
+        for axis, size in zip((2, 3), stated, strict=True):
+            one = known.get((spec.name, axis))
+            if one is not None and one.agreed is None:
+                continue  # samples of several sizes
+            if one is not None and one.agreed != size:
+                found[axis] = (one.sizes, f"as in the samples; the file states {size} ({STATED_SIZE})")
+            elif not isinstance(shape[axis], int):
+                found[axis] = (size, f"which the file states ({STATED_SIZE})")
+    batch = _batch_axis(shape)
+    if batch is not None:
+        one = known.get((spec.name, batch))
+        if one is None or one.agreed is not None:
+            found[batch] = _batch_size(one, sampled)
+    elif len(shape) > 1 and not isinstance(shape[0], int) and _may_count_samples(shape[0], inputs):
+        several = sampled is not None and sampled.count > 1
+        if not (several and (spec.name, 0) in known and known[spec.name, 0].greatest > 1):
+            found[0] = (1, "one sample")
+    return found
+
+
+def _batch_size(one: SizeRange | None, sampled: SampledSizes | None) -> tuple[int, str]:
+    """One, or the size that several samples agree on; a single array of more may hold all samples there are."""
+    if one is None or one.agreed in (None, 0, 1) or sampled is None or sampled.count == 1:
+        return 1, "one sample"
+    return one.least, "as in every sample"
+
+
+def _ranges(inputs: Sequence[ValueSpec], sampled: SampledSizes | None) -> Ranges:
+    """The sizes that samples have in free dimensions; those of one name are taken together."""
+    found: dict[tuple[str, int], SizeRange] = {}
+    by_name: dict[str, SizeRange] = {}
+    named: dict[tuple[str, int], str] = {}
+    if sampled is None:
+        return found
+    independent = independent_dims(inputs)
+    for spec in inputs:
+        ranges = sampled.ranges.get(spec.name, ())
+        if spec.shape is None or len(spec.shape) != len(ranges):
+            continue
+        for axis, (dim, one) in enumerate(zip(spec.shape, ranges, strict=True)):
+            if dim is None:
+                found[spec.name, axis] = one
+            elif isinstance(dim, str) and dim in independent:
+                named[spec.name, axis] = dim
+                by_name[dim] = one.joined(by_name.get(dim, one))
+    return found | {place: by_name[dim] for place, dim in named.items()}
+
+
+def _batch_axis(shape: Sequence[Dim]) -> int | None:
+    """Where a dimension stands that is called as batches are, and may be one.
+
+    ``N`` is what people call any number: behind a batch it is none, nor behind a 1 or alone, as a sound's samples are.
+    """
+    axis = next((axis for axis, dim in enumerate(shape) if isinstance(dim, str) and BATCH.fullmatch(dim)), None)
+    if axis is None:
+        return None
+    alone = len(shape) == 1 or (len(shape) == PLAIN_RANK and shape[0] == 1)
+    return None if alone and ANY_NUMBER.fullmatch(str(shape[axis])) else axis
+
+
+def _may_count_samples(dim: str | None, inputs: Sequence[ValueSpec]) -> bool:
+    """Whether the name of a dimension that stands first says nothing else, here or where it stands elsewhere."""
+    if dim is None:
+        return True
+    elsewhere = any(dim in (spec.shape or ())[1:] for spec in inputs)
+    return not elsewhere and terms(dim) == {dim} and COUNTS_STEPS.search(dim) is None
+
+
+def _stated_size(metadata: Mapping[str, str]) -> tuple[int, int] | None:
+    """Height and width of the pictures that the model is for; None where the file does not state them."""
+    try:
+        stated = ast.literal_eval(metadata.get(STATED_SIZE, ""))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    sizes = (stated, stated) if isinstance(stated, int) else tuple(stated) if isinstance(stated, list | tuple) else ()
+    if len(sizes) != 2 or not all(isinstance(size, int) and size > 0 for size in sizes):
+        return None
+    return sizes

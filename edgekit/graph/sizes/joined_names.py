@@ -1,0 +1,160 @@
+"""Dimensions that a file gives names of their own, and that follow from others.
+
+tf2onnx calls the dimensions of every input anew; a decoder's mask is as long as its past and what is new together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import onnx_ir as ir
+
+from edgekit.graph.sizes.shape_request import ShapeRequest, terms
+from edgekit.graph.sizes.shared_names import Shapes
+from edgekit.model import ValueSpec
+
+MOST_SAMPLES = 64
+"""How many samples are looked at for two that differ in one size alone."""
+
+Place = tuple[str, int]
+"""An input's name, and the axis."""
+
+
+@dataclass(frozen=True)
+class Alike:
+    """A dimension that has the size of others in every sample, or of their sum, and how to see whether it needs it."""
+
+    size: str
+    """The name of the other dimension, or a sum, ``past + 1``."""
+    other: str
+    places: tuple[Place, ...]
+    """Where the dimension stands."""
+    first_place: Place | None
+    """Where the one stands whose size it has; None of a sum."""
+    apart: tuple[int, int]
+    """Two samples in which the size differs: the inputs that have the dimension are taken from the second of them."""
+    is_stated: bool = False
+    """Whether the file states a sum for it, which is another one than samples have."""
+
+
+def alike_by_samples(
+    inputs: Sequence[ValueSpec], samples: Sequence[Shapes], request: ShapeRequest | None = None
+) -> list[Alike]:
+    """The names of dimensions that have several sizes in samples, in every one that of an earlier name, or of a sum.
+
+    A sum is of one other name and a constant, or of two others. A sum of the file that is not the size in a sample,
+    ``past + 1`` of optimum where several tokens are new, counts as a name.
+
+    Args:
+        inputs: The model's inputs.
+        samples: The shapes of each sample's arrays.
+        request: The sizes that were asked for: a name that is in it stays.
+    """
+    asked = request or ShapeRequest()
+    places: dict[str, list[Place]] = {}
+    wrong = _contradicted(inputs, samples)
+    for spec in inputs:
+        for axis, dim in enumerate(spec.shape or ()):
+            if not isinstance(dim, str) or dim in asked.dims or spec.name in asked.shapes:
+                continue
+            if terms(dim) == {dim} or dim in wrong:
+                places.setdefault(dim, []).append((spec.name, axis))
+    sizes = {dim: found for dim in places if (found := _sizes(places[dim], samples)) is not None}
+    alike: list[Alike] = []
+    joined: set[str] = set()
+    for first, other in combinations(sizes, 2):
+        if first in joined or other in joined or sizes[first] != sizes[other] or len(set(sizes[first])) < 2:
+            continue
+        pair = _pair((first,), other, sizes, places)
+        if pair is not None:
+            joined.add(other)
+            alike.append(Alike(first, other, tuple(places[other]), places[first][0], pair, other in wrong))
+    free = {dim: found for dim, found in sizes.items() if dim not in joined and len(set(found)) > 1}
+    for other in free:
+        for parts, written in _sums(other, free):
+            pair = None if joined & {*parts} else _pair(parts, other, sizes, places)
+            if pair is not None:
+                joined.add(other)
+                alike.append(Alike(written, other, tuple(places[other]), None, pair, other in wrong))
+                break
+    return alike
+
+
+def _contradicted(inputs: Sequence[ValueSpec], samples: Sequence[Shapes]) -> set[str]:
+    """The expressions that some sample has another size for than its own sizes give."""
+    found = set()
+    for shapes in samples:
+        sizes = {
+            dim: size
+            for spec in inputs
+            for dim, size in zip(spec.shape or (), shapes.get(spec.name, ()), strict=False)
+            if isinstance(dim, str)
+        }
+        for dim, size in sizes.items():
+            names = terms(dim)
+            is_known = names != {dim} and names <= sizes.keys()
+            if is_known and ir.SymbolicDim(dim).evaluate({name: sizes[name] for name in names}) != size:
+                found.add(dim)
+    return found
+
+
+def _sums(dim: str, sizes: Mapping[str, Sequence[int]]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The sums that a dimension is in every sample: of which names, and written as the file would write it."""
+    others = [other for other in sizes if other != dim]
+    for other in others:
+        more = {one - two for one, two in zip(sizes[dim], sizes[other], strict=True)}
+        if len(more) == 1 and min(more) > 0 and terms(written := f"{other} + {min(more)}") == {other}:
+            yield (other,), written
+    for pair in combinations(others, 2):
+        sums = [one + two for one, two in zip(*(sizes[name] for name in pair), strict=True)]
+        if sums == list(sizes[dim]) and terms(written := " + ".join(pair)) == {*pair}:
+            yield pair, written
+
+
+def _sizes(places: Sequence[Place], samples: Sequence[Shapes]) -> tuple[int, ...] | None:
+    """The size of a dimension in each sample; None where one lacks it, or has several."""
+    found = []
+    for shapes in samples:
+        here = {shapes[name][axis] for name, axis in places if axis < len(shapes.get(name, ()))}
+        if len(here) != 1 or any(name not in shapes for name, _ in places):
+            return None
+        found.append(here.pop())
+    return tuple(found)
+
+
+def _pair(
+    parts: tuple[str, ...], other: str, sizes: Mapping[str, Sequence[int]], places: Mapping[str, Sequence[Place]]
+) -> tuple[int, int] | None:
+    """Two samples, the inputs of one of which have another size than those of the other in nothing but these names.
+
+    None where an input has the other name and one of the parts, or no two samples are so. Of several, sizes of 1 come
+    last: they broadcast.
+    """
+    moved = {name for name, _ in places[other]}
+    if moved & {name for part in parts for name, _ in places[part]}:
+        return None
+    tied = [
+        dim
+        for dim, found in places.items()
+        if dim not in (*parts, other)
+        and (dim not in sizes or ({name for name, _ in found} & moved and {name for name, _ in found} - moved))
+    ]
+    pairs = [
+        pair
+        for pair in _differing(sizes[other][:MOST_SAMPLES])
+        if all(dim in sizes and sizes[dim][pair[0]] == sizes[dim][pair[1]] for dim in tied)
+    ]
+    free = [dim for dim in sizes if dim not in (*parts, other)]
+
+    def others_that_differ(pair: tuple[int, int]) -> tuple[bool, int]:
+        one, two = pair
+        return 1 in (sizes[other][one], sizes[other][two]), sum(sizes[dim][one] != sizes[dim][two] for dim in free)
+
+    return min(pairs, key=others_that_differ, default=None)
+
+
+def _differing(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Pairs of samples whose sizes differ."""
+    yield from (pair for pair in combinations(range(len(sizes)), 2) if sizes[pair[0]] != sizes[pair[1]])

@@ -1,0 +1,224 @@
+"""Works out the shapes inside a graph from those of its inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Collection, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from edgekit.errors import InputError
+from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
+from edgekit.graph.long_lists import leave_out_long_lists
+from edgekit.graph.sizes.microsoft_shapes import microsoft_operators_known
+from edgekit.graph.sizes.ml_shapes import ML_DOMAIN, fill_in
+from edgekit.graph.sizes.reshape_ranks import fill_in_ranks
+from edgekit.model import Model
+
+SHAPE_ELEMENTS = 1024
+"""Largest tensor that counts as part of a shape's computation: inference sees its values, and folding may store it."""
+
+_FOLDING_ROUNDS = 4
+"""Folding makes shapes known, which lets more be folded; models that nest deeper than this are not known."""
+
+
+_UNKNOWN_DOMAIN = "edgekit.untyped"
+"""A domain that ONNX knows nothing of."""
+_LONGEST_TEXT = 1000
+"""Characters that are kept of what a library says: some print the whole graph."""
+
+
+class ContradictionError(InputError):
+    """The operators of a graph cannot take the shapes that they get."""
+
+
+def infer_shapes(model: Model, *, strict: bool = True, with_microsoft: bool = True) -> Model:
+    """The model with shapes and types of all values as far as they can be worked out; the given one is not changed.
+
+    Args:
+        model: The model.
+        strict: Whether shapes that operators cannot take are an error.
+        with_microsoft: Whether operators of ``com.microsoft`` count, of which other readers of a file know nothing.
+
+    Raises:
+        ContradictionError: With ``strict``, where an operator gets shapes that it cannot take.
+    """
+    inferred = _inferred(model, strict=strict, with_microsoft=with_microsoft)
+    for _ in range(_FOLDING_ROUNDS):
+        found = fill_in_ranks(inferred.graph_model)
+        if ML_DOMAIN in inferred.graph_model.opset_imports:
+            found = fill_in(inferred.graph_model) or found
+        if not found:
+            break
+        inferred = _inferred(inferred, strict=strict, with_microsoft=with_microsoft)
+    return inferred
+
+
+def _inferred(model: Model, *, strict: bool, with_microsoft: bool) -> Model:
+    """The model with what ONNX's inference tells; see :func:`infer_shapes`."""
+    try:
+        result = model.graph_model.clone()
+        proto = light_proto(model)
+        _hide_untyped_encoders(proto)
+        with microsoft_operators_known(proto) if with_microsoft else nullcontext():
+            inferred = _told_by_onnx(proto, strict=strict)
+        inferred_model = ir.from_proto(inferred)
+    except Exception as error:  # what onnx and onnx_ir raise for graphs of odd types has no common base
+        cause: BaseException = error
+        while cause.__cause__ is not None:  # onnx_ir wraps what it raises into errors that print the whole graph
+            cause = cause.__cause__
+        raise ContradictionError(" ".join(str(cause).split())[:_LONGEST_TEXT]) from error
+    names = {dim.value for value in _values(result) for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)}
+    for graph, inferred_graph in zip(result.graphs(), inferred_model.graphs(), strict=True):
+        found = ir.convenience.create_value_mapping(inferred_graph)
+        for name, value in ir.convenience.create_value_mapping(graph).items():
+            if name not in found or value.is_initializer():
+                continue
+            shape, value_type = found[name].shape, found[name].type
+            value.shape = value.shape if shape is None else _with_names(shape, names)
+            value.type = value.type if value_type is None else value_type
+    return model.with_graph(result)
+
+
+def _hide_untyped_encoders(proto: onnx.ModelProto) -> None:
+    """Has ONNX's inference pass over label encoders whose input has no known type, in place.
+
+    It reads the type without asking whether there is one (onnx 1.23), and ends the process.
+    """
+    hidden = list(_untyped_encoders(proto.graph, frozenset()))
+    for node in hidden:
+        node.domain = _UNKNOWN_DOMAIN
+    if hidden:
+        proto.opset_import.append(onnx.helper.make_opsetid(_UNKNOWN_DOMAIN, 1))
+
+
+def _untyped_encoders(graph: onnx.GraphProto, outside: frozenset[str]) -> Iterator[onnx.NodeProto]:
+    told = [*graph.input, *graph.value_info, *graph.output]
+    typed = outside | {info.name for info in told if info.type.WhichOneof("value")}
+    typed |= {tensor.name for tensor in graph.initializer}
+    for node in graph.node:
+        if node.domain == ML_DOMAIN and node.op_type == "LabelEncoder" and node.input[0] not in typed:
+            yield node
+        for attribute in node.attribute:
+            yield from _untyped_encoders(attribute.g, typed)
+
+
+def _told_by_onnx(proto: onnx.ModelProto, *, strict: bool) -> onnx.ModelProto:
+    """What ONNX's inference tells, with what it knows of numbers that sizes may depend on.
+
+    Of numbers it forgets the rank: integers of 2×1 and 200 are to it as many as do not broadcast, an error with
+    ``strict`` (onnx 1.23). An error that is gone where numbers are not looked at is none.
+    """
+    try:
+        return onnx.shape_inference.infer_shapes(proto, check_type=strict, strict_mode=strict, data_prop=True)
+    except onnx.shape_inference.InferenceError:
+        if not strict:
+            raise
+        try:
+            onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=False)
+        except onnx.shape_inference.InferenceError as error:
+            raise error from None
+        return onnx.shape_inference.infer_shapes(proto, data_prop=True)
+
+
+def _with_names(shape: ir.Shape, names: Collection[str | None]) -> ir.Shape:
+    """The shape with unknown dimensions in place of those whose name the inference has made up."""
+    return ir.Shape([dim if isinstance(dim, int) or dim.value in names else None for dim in shape])
+
+
+def _values(graph_model: ir.Model) -> Iterator[ir.Value]:
+    for graph in graph_model.graphs():
+        yield from ir.convenience.create_value_mapping(graph).values()
+
+
+def fold_constants(graph_model: ir.Model, **limits: Any) -> bool:
+    """Compute what is constant, in place; NumPy does not warn of divisions by zero and the like, which models contain.
+
+    Args:
+        graph_model: The model.
+        limits: Options of onnxscript's ``fold_constants_ir``.
+
+    Returns:
+        Whether anything changed.
+    """
+    from onnxscript.optimizer import fold_constants_ir  # an eighth of the time that a command takes to start
+
+    with np.errstate(all="ignore"):
+        return bool(fold_constants_ir(graph_model, onnx_shape_inference=True, **limits))
+
+
+def fold_shapes(model: Model) -> Model:
+    """The model with what it computes from shapes turned into constants, where the shapes are known.
+
+    Only small tensors are folded, smaller ones where the model would grow by it. The given model is not changed.
+    """
+    *limits, last = ELEMENTS
+    for most in limits:
+        folded = _with_shapes_folded(model, most)
+        if folded.weight_bytes - model.weight_bytes <= growth_allowed(model.weight_bytes):
+            return folded
+    return _with_shapes_folded(model, last)
+
+
+def _with_shapes_folded(model: Model, most: int) -> Model:
+    """The model with tensors of up to N elements folded."""
+    for _ in range(_FOLDING_ROUNDS):
+        graph_model = model.graph_model.clone()
+        changed = fold_constants(
+            graph_model,
+            input_size_limit=SHAPE_ELEMENTS,
+            output_size_limit=most,
+            should_fold=FoldingBudget(_should_fold),
+        )
+        RemoveUnusedNodesPass()(graph_model)
+        if not changed and len(graph_model.graph) == len(model.graph):
+            break
+        model = infer_shapes(model.with_graph(graph_model), strict=False)
+    return model
+
+
+def _should_fold(node: ir.Node) -> bool | None:
+    """Whether to fold a node whose inputs are constant; None leaves it to the folder's own rules.
+
+    The folder keeps every ConstantOfShape lest the file grow; exporters compute paddings and axes with small ones.
+    """
+    if node.op_type != "ConstantOfShape" or node.domain or node.inputs[0] is None:
+        return None
+    shape = ir.convenience.get_const_tensor(node.inputs[0])
+    return True if shape is not None and math.prod(shape.numpy().tolist()) <= SHAPE_ELEMENTS else None
+
+
+def light_proto(model: Model) -> onnx.ModelProto:
+    """The model for whatever looks at shapes and not at weights: large initializers are inputs in it.
+
+    Long lists of what trees have learned are left out.
+    """
+    graph_model = model.graph_model.clone()
+    leave_out_long_lists(graph_model)
+    graph = graph_model.graph
+    for name, value in list(graph.initializers.items()):
+        tensor = value.const_value
+        if tensor is None:
+            continue
+        if tensor.size <= SHAPE_ELEMENTS:
+            if isinstance(tensor, ir.ExternalTensor):
+                value.const_value = ir.Tensor(tensor.numpy(), dtype=tensor.dtype, name=name)
+            continue
+        value.shape, value.dtype = ir.Shape(tensor.shape.numpy()), tensor.dtype
+        value.const_value = None
+        del graph.initializers[name]
+        if not value.is_graph_input():  # before IR version 4 every initializer is one
+            graph.inputs.append(value)
+    return ir.to_proto(graph_model)
+
+
+def topology_digest(model: Model) -> str:
+    """A digest of the nodes, how they are joined, and what small constants hold; the weights' values are left out."""
+    proto = light_proto(model)
+    return hashlib.blake2b(proto.SerializeToString(deterministic=True), digest_size=16).hexdigest()

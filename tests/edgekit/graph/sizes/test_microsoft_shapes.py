@@ -1,0 +1,103 @@
+"""Shapes and types of what ``com.microsoft`` makes, against those that ONNX Runtime gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+from edgekit.graph.sizes.shapes import infer_shapes
+from edgekit.model import Model
+
+MICROSOFT = "com.microsoft"
+B, S, D, H, W = 2, 3, 32, 2, 16
+RNG = np.random.default_rng(4)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def integers(dtype: type, most: int, *shape: int) -> np.ndarray:
+    return RNG.integers(0, most, shape).astype(dtype)
+
+
+X = floats(B, S, D)
+CASES: Mapping[str, tuple[Sequence[np.ndarray | None], Sequence[bool], dict[str, Any]]] = {
+    "BiasGelu": ([X, floats(D)], [True], {}),
+    "CausalConvWithState": ([X, floats(S, 1, 4), None, floats(B, S, 3)], [True, True], {"ndim": 1}),
+    "FastGelu": ([X], [True], {}),
+    "FusedMatMul": ([X, floats(1, D, 5)], [True], {}),
+    "FusedMatMul of transposed": ([floats(S, D), floats(B, 5, S)], [True], {"transA": 1, "transB": 1}),
+    "GatherBlockQuantized": (
+        [integers(np.uint8, 256, 7, D // 2), integers(np.int64, 7, B, S), floats(7, 1)],
+        [True],
+        {"block_size": 32, "bits": 4, "gather_axis": 0, "quantize_axis": 1},
+    ),
+    "GroupQueryAttention": (
+        [X[:1], *floats(2, 1, S, W), *floats(2, 1, 1, 4, W), np.array([S + 3], np.int32), np.array(S + 4, np.int32)],
+        [True, True, True],
+        {"num_heads": H, "kv_num_heads": 1},
+    ),
+    "MatMulNBits": (
+        [X, integers(np.uint8, 256, 5, 1, 16), floats(5)],
+        [True],
+        {"K": D, "N": 5, "bits": 4, "block_size": 32},
+    ),
+    "MultiHeadAttention": ([X, X, floats(B, S, 4 * H)], [True], {"num_heads": H}),
+    "QuickGelu": ([X], [True], {}),
+    "SkipLayerNormalization": ([X, X, floats(D)], [True, False, False, True], {}),
+    "SkipSimplifiedLayerNormalization": ([X, X, floats(D)], [True, False, False, True], {}),
+}
+
+
+def model(op_type: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    arrays, made, attributes = CASES[op_type]
+    op_type = op_type.partition(" ")[0]
+    feeds = {f"i{place}": array for place, array in enumerate(arrays) if array is not None}
+    weights = {name: array for name, array in feeds.items() if name != "i0" or op_type == "GatherBlockQuantized"}
+    if op_type in ("GroupQueryAttention", "MultiHeadAttention"):
+        weights = {}
+    weights.pop("i1", None) if op_type == "GatherBlockQuantized" else None
+    given = ["" if array is None else f"i{place}" for place, array in enumerate(arrays)]
+    names = [f"o{place}" if given else "" for place, given in enumerate(made)]
+    graph = helper.make_graph(
+        [helper.make_node(op_type, given, names, "node", domain=MICROSOFT, **attributes)],
+        "single",
+        [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for name, array in feeds.items()
+            if name not in weights
+        ],
+        [onnx.ValueInfoProto(name=name) for name in names if name],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid(MICROSOFT, 1)]
+    proto = helper.make_model(graph, opset_imports=imports, ir_version=9)
+    return proto, {name: array for name, array in feeds.items() if name not in weights}
+
+
+@pytest.mark.parametrize("op_type", CASES)
+def test_sizes_and_types_are_those_of_onnx_runtime(op_type: str) -> None:
+    proto, feeds = model(op_type)
+    inferred = infer_shapes(Model(ir.from_proto(proto)), strict=True)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    for value, array in zip(inferred.graph.outputs, session.run(None, feeds), strict=True):
+        assert value.dtype is not None
+        assert value.dtype.numpy() == array.dtype
+        assert value.shape is not None
+        sizes = [size if isinstance(dim, int) else None for dim, size in zip(value.shape, array.shape, strict=True)]
+        assert [dim for dim in value.shape if isinstance(dim, int)] == [size for size in sizes if size is not None]
+        assert isinstance(value.shape[-1], int)
+
+
+def test_the_operators_are_unknown_again_afterwards() -> None:
+    proto, _ = model("MatMulNBits")
+    infer_shapes(Model(ir.from_proto(proto)))
+    assert not onnx.defs.has("MatMulNBits", MICROSOFT)
