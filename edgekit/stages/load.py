@@ -52,7 +52,7 @@ from edgekit.graph.words.integer_texts import with_integers_looked_up
 from edgekit.model import Model, name_nodes, name_values, node_name
 from edgekit.rewrites.adaptation import in_known_opset
 from edgekit.rewrites.application import OPSET_OF_PURE_MODELS
-from edgekit.rewrites.norms import with_signed_norms
+from edgekit.rewrites.ml.norms import with_signed_norms
 from edgekit.rewrites.opset import OLDEST_OPSET, raised_to_operators
 from edgekit.stages import Stage, StageResult
 

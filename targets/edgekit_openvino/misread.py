@@ -24,7 +24,7 @@ from edgekit.operators.departures import (
     static_sizes,
 )
 from edgekit.rewrites.control_flow import may_compute_both
-from edgekit.rewrites.ml_features import Normalizer
+from edgekit.rewrites.ml.features import Normalizer
 from edgekit.rewrites.quantized_operators import MICROSOFT, QuantizedChoice, QuantizedElementwise
 
 AXES_FORGOTTEN = range(13, 18)

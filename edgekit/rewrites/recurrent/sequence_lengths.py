@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.recurrent import LAYERS
+from edgekit.rewrites.recurrent.layers import LAYERS
 
 LENGTHS = 4
 """Which input of a layer they are."""

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
-from edgekit.rewrites.tree_nodes import COMPARISONS, KINDS, LEAF, Trees, Weights
+from edgekit.rewrites.ml.tree_nodes import COMPARISONS, KINDS, LEAF, Trees, Weights
 
 INDEX = np.int32
 """The type of nodes' places: of millions of nodes, half the bytes of int64."""

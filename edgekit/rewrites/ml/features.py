@@ -13,7 +13,7 @@ from edgekit.graph.number_lookup import equal, looked_up
 from edgekit.graph.words.label_tables import default, entries
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import typed
-from edgekit.rewrites.ml_scores import DOMAIN, F, width
+from edgekit.rewrites.ml.scores import DOMAIN, F, width
 
 
 class Scaler(Rewrite):

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.ml_scores import (
+from edgekit.rewrites.ml.scores import (
     DOMAIN,
     both,
     label_of_sign,

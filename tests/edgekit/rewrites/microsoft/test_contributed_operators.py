@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edgekit.rewrites.fused_products import ACTIVATIONS
+from edgekit.rewrites.microsoft.fused_products import ACTIVATIONS
 
 RNG = np.random.default_rng(9)
 MICROSOFT = "com.microsoft"

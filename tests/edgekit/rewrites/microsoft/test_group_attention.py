@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edgekit.rewrites.group_attention import GroupedAttention
+from edgekit.rewrites.microsoft.group_attention import GroupedAttention
 
 MICROSOFT = "com.microsoft"
 ATTENTION = ("GroupQueryAttention",)

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import typed
-from edgekit.rewrites.gathered_axes import (
+from edgekit.rewrites.resizing.gathered_axes import (
     FLOAT,
     HALF,
     GatheredAxis,

@@ -11,8 +11,8 @@ import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.ml_linear import products
-from edgekit.rewrites.ml_scores import DOMAIN, F, labelled, labels_of, matrix, transformed, width, with_base
+from edgekit.rewrites.ml.linear import products
+from edgekit.rewrites.ml.scores import DOMAIN, F, labelled, labels_of, matrix, transformed, width, with_base
 
 LEAST_PROBABILITY = 1e-7
 """What libsvm cuts probabilities of pairs off at, on both sides."""

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import constant_of
-from edgekit.rewrites.recurrent import LAYERS
+from edgekit.rewrites.recurrent.layers import LAYERS
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 DEFAULT_ACTIVATIONS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}

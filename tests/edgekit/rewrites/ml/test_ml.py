@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError
-from edgekit.rewrites.ml_trees import TreeEnsembleRegressor
+from edgekit.rewrites.ml.trees import TreeEnsembleRegressor
 
 FLOAT, INT64, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
 RNG = np.random.default_rng(0)

@@ -11,8 +11,8 @@ import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.decision_trees import leaf_weights
-from edgekit.rewrites.ml_scores import (
+from edgekit.rewrites.ml.decision_trees import leaf_weights
+from edgekit.rewrites.ml.scores import (
     DOMAIN,
     both,
     floats,
@@ -23,7 +23,7 @@ from edgekit.rewrites.ml_scores import (
     transformed,
     with_base,
 )
-from edgekit.rewrites.tree_nodes import KINDS, LEAF, MEMBER, Places, Trees, Weights, kinds_of, without_memberships
+from edgekit.rewrites.ml.tree_nodes import KINDS, LEAF, MEMBER, Places, Trees, Weights, kinds_of, without_memberships
 
 AGGREGATE_FUNCTIONS = ("AVERAGE", "SUM", "MIN", "MAX")
 POST_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")

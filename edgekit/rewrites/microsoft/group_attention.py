@@ -16,8 +16,8 @@ import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.microsoft.transformer_operators import LATER, counted, size_of, turned_pairs
 from edgekit.rewrites.quantized_operators import MICROSOFT, given
-from edgekit.rewrites.transformer_operators import LATER, counted, size_of, turned_pairs
 
 SINCE = 13
 """The opset from which Softmax is along one axis, and its steps take computed axes."""

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
 from edgekit.model import Model, node_name
-from edgekit.rewrites.ml_features import Normalizer
+from edgekit.rewrites.ml.features import Normalizer
 
 
 def with_signed_norms(model: Model) -> Model:

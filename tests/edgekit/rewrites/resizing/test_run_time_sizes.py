@@ -9,7 +9,7 @@ import onnx.parser
 import pytest
 
 from edgekit.model import node_name
-from edgekit.rewrites.run_time_resizing import GatheredResize
+from edgekit.rewrites.resizing.run_time_sizes import GatheredResize
 
 RNG = np.random.default_rng(7)
 NAME = "resize by gathers"

@@ -1,0 +1,1 @@
+"""Operators of ``com.microsoft`` in standard ones, with the results that ONNX Runtime gives."""
