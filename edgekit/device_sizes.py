@@ -15,8 +15,7 @@ from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.graph.sizes.shared_names import names_by_samples
 from edgekit.graph.words.inputs import with_word_inputs
 from edgekit.model import Model
-from edgekit.registry import installed_rewrites
-from edgekit.rewrites.adaptation import adapted
+from edgekit.rewrites.adaptation import Adapter
 from edgekit.stages.fix_shapes import FixShapes, dynamic_dimensions
 from edgekit.stages.fix_values import FixValues, first_values, sampled_values
 from edgekit.stages.join_dimensions import JoinDimensions
@@ -78,6 +77,7 @@ def fixed_for(
     sampled: SampledShapes,
     walk: Walk,
     simplify: Simplify,
+    adapter: Adapter,
 ) -> FixedShapes:
     """The model with its shapes fixed, as far as the devices need it.
 
@@ -93,6 +93,7 @@ def fixed_for(
         sampled: The shapes of the samples.
         walk: Runs the stages.
         simplify: What the devices are asked about is simplified by this stage, which may keep what it gives.
+        adapter: Rewrites for each device what it refuses, and may keep what it gives.
 
     Raises:
         InputError: Shapes that were asked for do not fit, or none of this runs.
@@ -107,7 +108,7 @@ def fixed_for(
     def suits(fix: FixShapes, with_values: bool) -> bool:
         try:
             model = fix_values.tried(loaded).model if with_values else loaded
-            return not _lacks_operators(fix.tried(model).model, profiles, simplify)
+            return not _lacks_operators(fix.tried(model).model, profiles, simplify, adapter)
         except InputError:
             return False
 
@@ -116,7 +117,7 @@ def fixed_for(
     try:
         fixed = walk.run_stage(first, loaded).model
         may_lack = bool(values) or _is_open(fixed)
-        if not (others and may_lack and _lacks_operators(fixed, profiles, simplify)):
+        if not (others and may_lack and _lacks_operators(fixed, profiles, simplify, adapter)):
             return FixedShapes(fixed, device, left_out)
     except InputError:
         if not others:
@@ -135,21 +136,20 @@ def _is_open(model: Model) -> bool:
     return bool(model.open_dims) or any(True for _ in dynamic_dimensions(model))
 
 
-def _lacks_operators(model: Model, profiles: Sequence[tuple[Target, Profile]], simplify: Simplify) -> bool:
+def _lacks_operators(
+    model: Model, profiles: Sequence[tuple[Target, Profile]], simplify: Simplify, adapter: Adapter
+) -> bool:
     """Whether a device lacks an operator at these sizes, or its runtime, which is here, cannot load the model.
 
     The model is asked about as it is to be built: simplification counts the turns of loops, say.
     """
     if needs_numbers(model, profiles):
         model = with_word_inputs(model).model
-    return _is_refused(simplify.tried(model).model, profiles)
-
-
-def _is_refused(model: Model, profiles: Sequence[tuple[Target, Profile]]) -> bool:
+    simplified = simplify.tried(model).model
     return any(
         verdict.support is Support.UNSUPPORTED or (verdict.support is Support.UNKNOWN and profile.runs_here)
         for target, profile in profiles
-        for verdict in adapted(model, target, profile, installed_rewrites()).verdicts
+        for verdict in adapter.adapted(simplified, target, profile).verdicts
     )
 
 

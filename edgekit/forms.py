@@ -15,6 +15,8 @@ from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import Samples
 from edgekit.float_form import AUTO, FLOAT16, FLOAT32, FloatForm
 from edgekit.model import Model
+from edgekit.registry import installed_rewrites
+from edgekit.rewrites.adaptation import Adapter
 from edgekit.stages.build import Build, Built
 from edgekit.stages.check import CheckOperators
 from edgekit.stages.instruction_sets import VerifyInstructionSets
@@ -199,8 +201,9 @@ class Forms:
                 self._walk.keep(Quantize.name, form.record)
             self._first_build = self._first_of_form
             self._tried.append(form)
-            ask = PreCheck if self._others else CheckOperators
-            self._model = self._walk.run_stage(ask(self._target, self._profile), form.model).model
+            device = self._target, self._profile
+            ask = PreCheck(*device, Adapter(installed_rewrites())) if self._others else CheckOperators(*device)
+            self._model = self._walk.run_stage(ask, form.model).model
         return self._model
 
     def _fall_back(self, before: Candidate, form: Candidate, why: str) -> Sequence[str]:

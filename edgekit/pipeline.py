@@ -35,7 +35,8 @@ from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
-from edgekit.registry import find_profile, find_witness
+from edgekit.registry import find_profile, find_witness, installed_rewrites
+from edgekit.rewrites.adaptation import Adapter
 from edgekit.stages.bench import Bench, Measured
 from edgekit.stages.bundle import Facts, FurtherBuild, WriteBundle
 from edgekit.stages.layers import MeasureLayers
@@ -208,7 +209,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         )
     witness = None if request.witness is None else find_witness(request.witness)
     class_names = () if request.labels is None else read_class_names(request.labels)
-    walk, simplify = Walk(progress), Simplify()
+    walk, simplify, adapter = Walk(progress), Simplify(), Adapter(installed_rewrites())
     require_replaceable(request.output)
     with atomic_directory(request.output, what="bundle", may_replace=is_bundle) as folder:
         folders = request.data, request.verify_data
@@ -216,7 +217,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         loaded = walk.run_stage(Load(sampled.names), request.model).model
         loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
         loaded = told_by_samples(loaded, request.shapes, sampled, held_sizes(profiles), walk, *folders)
-        with_sizes = fixed_for(profiles, loaded, request.shapes, sampled, walk, simplify)
+        with_sizes = fixed_for(profiles, loaded, request.shapes, sampled, walk, simplify, adapter)
         fixed, other_sizes = with_sizes.model, with_sizes.left_out.files
         if draws_numbers(fixed):
             fixed = walk.run_stage(RandomInputs(), fixed).model
@@ -241,7 +242,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         calibration, verification = _samples(request, fixed, preprocessing, class_names, left_out, other_sizes)
         options = replace(options, examples=tuple(_examples(original, verification)), progress=progress.step)
         simplified = walk.run_stage(simplify, fixed).model
-        simplified = walk.run_stage(PreCheck(target, profile), simplified).model
+        simplified = walk.run_stage(PreCheck(target, profile, adapter), simplified).model
         quantize = Quantize(
             request.scheme,
             target,

@@ -44,6 +44,24 @@ def adapted(model: Model, target: Target, profile: Profile, rewrites: Sequence[R
     return Adaptation(result, with_origins(result.model, verdicts, result.dropped))
 
 
+class Adapter:
+    """Adapts models by the rewrites that are given, and keeps the last result for each device.
+
+    What suits a device is found by trial: the model that was tried last is mostly the one that is built.
+    """
+
+    def __init__(self, rewrites: Sequence[Rewrite]) -> None:
+        self._rewrites = rewrites
+        self._last: dict[str, tuple[Model, Adaptation]] = {}
+
+    def adapted(self, model: Model, target: Target, profile: Profile) -> Adaptation:
+        """The model with the nodes replaced that the device refuses, as far as there are rewrites for them."""
+        last = self._last.get(profile.name)
+        if last is None or last[0] is not model:
+            last = self._last[profile.name] = model, adapted(model, target, profile, self._rewrites)
+        return last[1]
+
+
 def _refused(model: Model, verdicts: Sequence[NodeVerdict]) -> Collection[str]:
     """The nodes that are refused, and those that differ from one of them in nothing that a device looks at.
 

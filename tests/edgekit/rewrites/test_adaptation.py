@@ -12,7 +12,7 @@ import pytest
 from edgekit.model import Model, node_name
 from edgekit.registry import find_profile, installed_rewrites
 from edgekit.rewrites import adaptation
-from edgekit.rewrites.adaptation import adapted
+from edgekit.rewrites.adaptation import Adapter, adapted
 from edgekit.rewrites.application import rewritten
 from edgekit.rewrites.definition import Definition
 from edgekit.target import Evidence, NodeVerdict, Support
@@ -52,6 +52,30 @@ def test_layers_like_a_refused_one_are_asked_about_no_more(
     monkeypatch.setattr(adaptation, "rewritten", recorded)
     adapted(model_of(onnx_model(LAYERS)), target, profile, installed_rewrites())
     assert asked == [{"a", "b", "c", "e"}]
+
+
+def test_the_model_that_a_device_was_tried_with_last_is_adapted_once(
+    onnx_model: Callable[..., onnx.ModelProto],
+    model_of: Callable[[onnx.ModelProto], Model],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def recorded(model: Model, refusals: Callable[[Model], set[str]], rewrites: object) -> object:
+        asked.append(model.name)
+        return original(model, refusals, rewrites)
+
+    original = adaptation.rewritten
+    monkeypatch.setattr(adaptation, "rewritten", recorded)
+    adapter = Adapter(installed_rewrites())
+    first, second = (model_of(onnx_model(LAYERS)) for _ in range(2))
+    here, there = find_profile("onnxruntime"), find_profile("intel-cpu")
+    results = [adapter.adapted(first, *device) for device in (here, there, here, there)]
+    assert len(asked) == 2
+    assert results[0] is results[2]
+    assert results[1] is results[3]
+    assert adapter.adapted(second, *here) is not results[0]
+    assert len(asked) == 3
 
 
 ROTATED = """<ir_version: 11, opset_import: ["": 23]>
