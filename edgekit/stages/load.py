@@ -64,6 +64,8 @@ _WEIGHTED = {"Conv", "ConvTranspose", "ConvInteger", "Gemm", "MatMul", "LSTM", "
 _UNKNOWN_OPERATOR = re.compile(r"No Op registered for (?P<operator>\S+) with domain_version of (?P<version>\d+)")
 _CHOOSES = "Where"
 """What a number is where its condition does not hold may be NaN: a variance of nothing, say."""
+_MOVES = {"Cast", "Expand", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+"""What a number may pass on the way to such a condition: ``torch.full_like`` expands it."""
 _ASKS_FOR_NAN = "IsNaN"
 
 
@@ -311,7 +313,7 @@ def _check_numbers(model: Model) -> None:
     """
     checked: set[tuple[ir.Value, bool]] = set()
     for node in model.graph.all_nodes():
-        if node.op_type == _CHOOSES and not node.domain:
+        if _may_hold_nan(node):
             continue
         weighted = node.op_type in _WEIGHTED
         for value in node.inputs:
@@ -331,6 +333,18 @@ def _check_numbers(model: Model) -> None:
                     found=f"{value.name!r}: {flaw}",
                     hint="the training diverged or the export went wrong; check the checkpoint that it was made from",
                 )
+
+
+def _may_hold_nan(node: ir.Node) -> bool:
+    """Whether a condition chooses between what the node reads and something else, at once or after it was moved."""
+    if node.domain:
+        return False
+    if node.op_type == _CHOOSES:
+        return True
+    if node.op_type not in _MOVES:
+        return False
+    readers = [reader for reader, _ in node.outputs[0].uses()]
+    return bool(readers) and not node.outputs[0].is_graph_output() and all(map(_may_hold_nan, readers))
 
 
 def _flaw(array: np.ndarray, *, infinity_allowed: bool) -> str | None:

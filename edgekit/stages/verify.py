@@ -271,7 +271,7 @@ class Verify(Stage[Built]):
         """The accuracy at each size that is tried of the open dimensions, if it is enough; what could not be tried."""
         found, untried = [], []
         for sizes in trials(given.model.open_dims) if given.model.open_dims else ():
-            samples = SizedSamples(self._samples, self._original.fed_inputs, sizes, SAMPLES_A_SIZE)
+            samples = SizedSamples(self._samples, given.model.fed_inputs, sizes, SAMPLES_A_SIZE)
             place = ", ".join(f"{name}={size}" for name, size in sizes.items())
             try:
                 accuracy = self.accepted(given, samples, reference, runner, f"{self._original.name} at {place}")

@@ -360,6 +360,18 @@ def test_nan_that_a_condition_chooses(onnx_file: WriteOnnx) -> None:
     assert Load()(path).warnings == ()
 
 
+def test_nan_that_is_expanded_before_a_condition_chooses(onnx_file: WriteOnnx) -> None:
+    """``torch.where(gray, torch.full_like(x, nan), x)``; what is read elsewhere too is refused."""
+    graph = """g (float[2, 3] x, bool[2, 3] some) => ({outputs}) {{
+        size = Shape (x)  many = Expand (nothing, size)  y = Where (some, x, many) {rest} }}"""
+    nothing = np.full(1, np.nan, np.float32)
+    chosen = onnx_file(graph.format(outputs="float[2, 3] y", rest=""), nothing=nothing)
+    assert Load()(chosen).warnings == ()
+    for outputs, rest in (("y, float[2, 3] many", ""), ("y, float[2, 3] z", "z = Add (x, many)")):
+        used = onnx_file(graph.format(outputs=f"float[2, 3] {outputs}", rest=rest), nothing=nothing)
+        assert "node 'many' (Expand) are broken" in refusal(used, RequirementError)
+
+
 def test_nan_in_a_table_that_the_model_asks_for_nan(onnx_file: WriteOnnx) -> None:
     """An imputer of missing values has the rows of its neighbors, some of whose values are missing too."""
     graph = "g (float[3] x) => (float[3] y) { m = IsNaN (rows) z = Where (m, x, rows) y = Add (z, x) }"
