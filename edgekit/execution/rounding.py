@@ -24,6 +24,11 @@ _EXACT = {"Resize", "Upsample", "Range", "NonMaxSuppression"}
 """Operators whose inputs after the first say how much there is to compute: those numbers are meant exactly."""
 
 
+_LINEAR = {"LinearClassifier", "LinearRegressor", "SVMClassifier", "SVMRegressor"}
+_IN_ATTRIBUTES = ("coefficients", "intercepts", "prob_a", "prob_b", "rho", "support_vectors")
+"""Where these operators of ``ai.onnx.ml`` hold what they multiply with and add."""
+
+
 def perturbed_inputs(arrays: Arrays, seed: int, *, whole_too: bool = False) -> Arrays:
     """The arrays, half of their floating-point numbers moved to the next one up or down.
 
@@ -37,7 +42,9 @@ def perturbed_inputs(arrays: Arrays, seed: int, *, whole_too: bool = False) -> A
 
 
 def perturbed_weights(model: Model, seed: int) -> Model:
-    """The model, half of the floating-point numbers in its initializers and Constant nodes moved in the same way.
+    """The model, half of the floating-point numbers among its weights moved in the same way.
+
+    Weights are initializers, Constant nodes, and the attributes of linear models and support vector machines.
 
     Args:
         model: It is not changed.
@@ -58,6 +65,10 @@ def perturbed_weights(model: Model, seed: int) -> Model:
             if tensor is not None and tensor.dtype.is_floating_point() and value.name not in exact:
                 value.const_value = ir.Tensor(perturbed(tensor.numpy(), rng), dtype=tensor.dtype, name=tensor.name)
     for node in graph_model.graph.all_nodes():
+        for name in _IN_ATTRIBUTES if node.domain == "ai.onnx.ml" and node.op_type in _LINEAR else ():
+            numbers = np.asarray(node.attributes.get_floats(name, ()), np.float32)
+            if numbers.size:
+                node.attributes.add(ir.AttrFloat32s(name, perturbed(numbers, rng).tolist()))
         if node.op_type != "Constant" or node.domain or node.outputs[0].name in exact:
             continue
         tensor = ir.convenience.get_const_tensor(node.outputs[0])

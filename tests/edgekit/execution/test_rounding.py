@@ -35,6 +35,21 @@ def test_half_of_the_weights_move_to_a_neighbour_however_they_are_stored(onnx_mo
     np.testing.assert_array_equal(Reference(model).run(zeros)["y"], WEIGHTS)
 
 
+def test_half_of_the_numbers_of_a_linear_model_move_to_a_neighbour() -> None:
+    nodes = [
+        onnx.helper.make_node("LinearRegressor", ["x"], ["y"], domain="ai.onnx.ml", coefficients=WEIGHTS, targets=1),
+        onnx.helper.make_node("SVMRegressor", ["x"], ["z"], domain="ai.onnx.ml", coefficients=WEIGHTS, n_supports=0),
+    ]
+    values = [onnx.helper.make_tensor_value_info(name, 1, (1, size)) for name, size in (("x", 400), ("y", 1), ("z", 1))]
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
+    proto = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", values[:1], values[1:]), opset_imports=opsets)
+    for node in perturbed_weights(Model(ir.from_proto(proto)), 0).graph:
+        moved = np.asarray(node.attributes.get_floats("coefficients"), np.float32)
+        steps = np.abs(moved.view(np.int32).astype(np.int64) - WEIGHTS.view(np.int32))
+        assert set(steps) == {0, 1}
+        assert 150 < steps.sum() < 250
+
+
 def test_numbers_that_say_how_much_there_is_to_compute_stay(onnx_model: OnnxModel) -> None:
     proto = onnx_model("g (float[1, 1, 3, 3] x) => (float[1, 1, 9, 9] y) { y = Resize (x, , scales) }")
     proto.graph.node.insert(0, constant("scales", np.array([1, 1, 3.1, 3.1], np.float32)))
