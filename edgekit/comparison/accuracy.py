@@ -27,14 +27,14 @@ Some outputs are not determined to 50 dB on some inputs: a score of 1e-7, say, t
 of larger numbers. ONNX Runtime itself gives another one as soon as it optimizes the graph, or once inputs and weights
 are moved by half a unit in the last place (:mod:`edgekit.comparison.conditioning`). What executions of the original
 agree on, less :data:`SELF_MARGIN_DB`, is all that is asked of such an output, on each sample of a float32 build and
-over all samples of others, and never less than 10 dB. Only where all samples of a float32 build together reach the
-20 dB that are asked of other builds may a single one be below that: one logit near zero may be as far off as a large
-one. A file that multiplies integers rounds at every layer, and a heat map of 8 bits has several greatest values: where
-its executions agree over all samples on less, that less :data:`SELF_MARGIN_DB` takes the place of the 20 dB, and never
-less than 10; of pictures and quantized numbers of 8 bits that is asked, too, and 20 dB at least. Of integers twice the
-share that differs between executions of the original may differ in a float32 build, and 5 % at most: what is cut to an
-integer changes by one where rounding does. Rows by falling score are compared wherever they stand
-(:mod:`edgekit.comparison.ranked`).
+over all samples of others, and never less than 10 dB. Only where all samples of a float32 build together reach the 20
+dB that are asked of other builds may a single one be below that: one logit near zero may be as far off as a large one.
+A file that multiplies integers rounds at every layer, and a heat map of 8 bits has several greatest values: where its
+executions agree over all samples on less, that less :data:`SELF_MARGIN_DB` takes the place of the 20 dB, and never less
+than 10; of pictures and quantized numbers of 8 bits that is asked, too, and 20 dB at least. Of integers twice the share
+that differs between executions of the original may differ in a float32 build, and 25 % at most: what is cut to an
+integer changes by one where rounding does, and a code that stands for a sound's remainder changes all that follow it.
+Rows by falling score are compared wherever they stand (:mod:`edgekit.comparison.ranked`).
 """
 
 from __future__ import annotations
@@ -97,6 +97,8 @@ SELF_MARGIN_DB = 6.0
 error."""
 SELF_MARGIN = 2
 """The same of shares of unequal elements."""
+MOST_UNDETERMINED = 0.25
+"""The share of unequal elements that is never taken, however many differ between the original's own executions."""
 MAX_DROP = 0.01
 MAX_DISAGREEMENT = 0.05
 
@@ -399,7 +401,7 @@ class Accuracy:
     def integer_floor(self, output: OutputAccuracy) -> float:
         """The share of a float32 build's elements, of other than floats, that may differ."""
         own = (
-            0.0 if self.floors.asked else min(SELF_MARGIN * self.self_mismatch.get(output.name, 0.0), MAX_DISAGREEMENT)
+            0.0 if self.floors.asked else min(SELF_MARGIN * self.self_mismatch.get(output.name, 0.0), MOST_UNDETERMINED)
         )
         return max(own, 0.0 if output.picture_db is None else ONE_COUNT_SHARE)
 
