@@ -22,6 +22,7 @@ from edgekit.data.samples import Samples, SeededSamples, open_samples
 from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.device_sizes import fixed_for, held_sizes, require_one_size, told_by_samples
 from edgekit.devices.instruction_set import require_executable
+from edgekit.diagnosis.scattered_twice import scattered_twice
 from edgekit.dimensions import defaults, written
 from edgekit.errors import InputError
 from edgekit.execution.recurrence import SEEDED_STEPS, FedBack, with_states
@@ -241,6 +242,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         options = BuildOptions(request.precision, own, labels=class_names, preprocessing=preprocessing)
         calibration, verification = _samples(request, fixed, preprocessing, class_names, left_out, other_sizes)
         options = replace(options, examples=tuple(_examples(original, verification)), progress=progress.step)
+        for warning in scattered_twice(original, options.examples if folders != (None, None) else ()):
+            walk.warn(warning)
         simplified = walk.run_stage(simplify, fixed).model
         simplified = walk.run_stage(PreCheck(target, profile, adapter), simplified).model
         quantize = Quantize(

@@ -198,6 +198,23 @@ def test_a_request_that_cannot_be_met_is_refused_at_once(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_sums_that_an_exporter_lost_are_told(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    """torch.Tensor.index_add, as the exporter of TorchScript writes it; random indices tell nothing."""
+    model = onnx_file(
+        """g (float[3] x, int64[3] at) => (float[4] y) {
+            zeros = Constant <value = float[4] {0, 0, 0, 0}> ()  y = ScatterElements <axis = 0> (zeros, at, x) }"""
+    )
+    data = tmp_path / "data"
+    data.mkdir()
+    for number in range(2):
+        np.savez(data / f"{number}.npz", x=np.float32([1, 2, number + 3]), at=np.array([2, 1, 2]))
+    bundle = packaged(tmp_path / "out", model, "onnxruntime", data=data, quantize="none")
+    (told,) = [text for text in bundle.manifest["stages"][1]["record"]["warnings"] if "ScatterElements" in text]
+    assert told.startswith("node 'y' (ScatterElements) writes several values to one place, 1 of a sample's: ")
+    without = packaged(tmp_path / "without", model, "onnxruntime", quantize="none")
+    assert "ScatterElements) writes" not in json.dumps(without.manifest)
+
+
 def test_what_the_file_states_is_used_and_kept(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
     graph = """g (float[batch, 3, height, width] images) => (float[batch, 2] scores) {
         m = GlobalAveragePool (images) f = Flatten (m) scores = Gemm (f, w) }"""

@@ -1,0 +1,65 @@
+"""Scatters that write several values to one place: ONNX leaves open which of them stays, and runtimes differ.
+
+The specification of ScatterElements and ScatterND asks for indices without duplicates where ``reduction`` is ``none``.
+PyTorch's exporter writes ``index_add`` so, whose sum is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.execution.inner_values import InnerValues
+from edgekit.execution.reference import NotRunnableError
+from edgekit.model import Arrays, Model, node_name
+
+_SCATTERS = ("Scatter", "ScatterElements", "ScatterND")
+
+
+def scattered_twice(model: Model, examples: Sequence[Mapping[str, np.ndarray]]) -> list[str]:
+    """Warnings of the nodes of the main graph that write several values to one place on one of the examples.
+
+    Args:
+        model: The model as its inputs are fed.
+        examples: What to execute it on, one array an input.
+    """
+    nodes = [node for node in model.graph if node.op_type in _SCATTERS and not node.domain and _overwrites(node)]
+    names = {value.name or "" for node in nodes for value in node.inputs[1:3] if value is not None}
+    warnings: dict[str, str] = {}
+    for feeds in examples if nodes else ():
+        try:
+            found = InnerValues(model, dict(feeds)).numbers(names)
+        except NotRunnableError:
+            continue  # verification tells of it
+        for node in nodes:
+            lost = _lost_values(node, found)
+            if lost and node_name(node) not in warnings:
+                warnings[node_name(node)] = (
+                    f"node {node_name(node)!r} ({node.op_type}) writes several values to one place, "
+                    f"{lost} of a sample's: ONNX leaves open which one stays, and runtimes differ; where a sum is "
+                    "meant, as of PyTorch's index_add, export it with dynamo=True, or as scatter_add"
+                )
+    return list(warnings.values())
+
+
+def _overwrites(node: ir.Node) -> bool:
+    return node.attributes.get_string("reduction", "none") == "none"
+
+
+def _lost_values(node: ir.Node, found: Arrays) -> int:
+    """How many values a node writes to a place that another one of its values is written to, an unequal one."""
+    indices, updates = (found[value.name or ""] for value in node.inputs[1:3] if value is not None)
+    if node.op_type == "ScatterND":
+        places = indices.reshape(-1, indices.shape[-1]) if indices.size else indices.reshape(0, 1)
+        values = updates.reshape(len(places), -1) if len(places) else updates.reshape(0, 1)
+    else:
+        axis = node.attributes.get_int("axis", 0) % indices.ndim
+        places = np.indices(indices.shape).reshape(indices.ndim, -1).T
+        places[:, axis] = indices.ravel()
+        values = updates.reshape(-1, 1)
+    order = np.lexsort(places.T)
+    same = (places[order][1:] == places[order][:-1]).all(1)
+    other = (values[order][1:] != values[order][:-1]).any(1)
+    return int(np.count_nonzero(same & other))
