@@ -24,18 +24,19 @@ def reshape_target(source: Sequence[Any], sizes: Sequence[Any]) -> list[Any]:
         Numbers where one size is open at most; else what the sizes stand for, numbers, symbols and -1 once at most.
     """
     kept = [source[place] if is_number(size) and size == 0 else size for place, size in enumerate(sizes)]
-    lacking = [place for place, size in enumerate(kept) if is_number(size) and size == -1]
-    if lacking:
-        # What is open on both sides cancels out.
-        rest = list(source)
-        for size in kept:
-            if not is_number(size) and size in rest:
-                rest.remove(size)
-        if all(map(is_number, rest)):
-            others = [size for size in kept if is_number(size) and size > 0]
-            kept[lacking[0]] = math.prod(rest) // math.prod(others)
+    filled = with_rest(source, kept)
+    kept = [rest if is_number(rest) else size for rest, size in zip(filled, kept, strict=True)]
     target = [int(size) if is_number(size) else -1 for size in kept]
     return target if target.count(-1) < 2 else kept
+
+
+def with_rest(source: Sequence[Any], target: Sequence[Any]) -> list[Any]:
+    """A target with what is left in place of -1: what is open on both sides cancels out, also as a factor."""
+    total, known = math.prod(source), math.prod(size for size in target if not is_number(size) or size > 0)
+    rest = total // known if is_number(total) and is_number(known) else total / known
+    if not is_number(rest) and rest.is_Integer:
+        rest = int(rest)
+    return [rest if is_number(size) and size == -1 else size for size in target]
 
 
 def vector_of(target: Sequence[Any], x: Value, shape: Value) -> Var:

@@ -7,7 +7,7 @@ from onnx.helper import make_node
 
 from edgekit_mil.core.mil import get_new_symbol
 from edgekit_mil.core.values import Unsupported
-from edgekit_mil.support.runtime_shapes import most_of, note_greater_limit, note_limit
+from edgekit_mil.support.runtime_shapes import most_of, note_greater_limit, note_limit, reshape_target
 
 SCORES = np.array([[0.1, 0.9, 0.4], [0.8, 0.2, 0.7]], np.float32)
 ONE = np.array(1, np.float32)
@@ -92,3 +92,9 @@ def test_limits_of_sums_and_of_what_is_no_sum():
     for size in (sympy.floor(first / 2), first * second, first + get_new_symbol()):
         with pytest.raises(Unsupported, match="no known limit"):
             most_of(size)
+
+
+def test_what_is_open_on_both_sides_cancels_out_as_a_factor_too():
+    batch, length = get_new_symbol(), get_new_symbol()
+    assert reshape_target([batch, 4, 12, 16], [4 * batch, -1, 16]) == [-1, 12, 16]
+    assert reshape_target([4 * batch, length, 16], [batch, 4, -1, 16]) == [batch, 4, -1, 16]
