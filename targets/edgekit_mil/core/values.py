@@ -119,8 +119,8 @@ class Value:
     Beside a constant: the compressed form of it that the program should hold.
     """
 
-    wide_shape: tuple[int, ...] | None = None
-    """Sizes of a tensor of a higher rank than Core ML has, whose elements the variable holds in a row."""
+    wide_shape: tuple[Any, ...] | None = None
+    """Sizes of a tensor of a higher rank than Core ML has, which the variable holds with fixed neighbours merged."""
 
     elements: np.ndarray | None = None
     """Of a vector of sizes that the program computes, what each stands for: a number, or an open dimension's symbol."""

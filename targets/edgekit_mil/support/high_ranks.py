@@ -1,45 +1,113 @@
-"""Tensors of more dimensions than Core ML has: they are kept flat, and computed with dimensions merged.
+"""Tensors of more dimensions than Core ML has: they are held and computed with dimensions merged.
 
 Most such tensors live between a Reshape and the next one, around a Transpose that moves blocks of dimensions as a
-whole. Neighbouring dimensions that a computation treats alike are one dimension to it.
+whole. Neighbouring dimensions that a computation treats alike are one dimension to it. Open sizes are symbols.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from edgekit_mil.core.mil import Var, mb
-from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed, constant
+from edgekit_mil.core.values import FIX_SIZES, HIGHEST_RANK, Unsupported, Value, computed, constant
+from edgekit_mil.support import runtime_shapes
 from edgekit_mil.support.movement import reshaped
+from edgekit_mil.support.runtime_shapes import is_number
 
 
-def of_shape(x: Value, shape: Sequence[int]) -> Value:
-    """The elements in another shape, of any rank on either side."""
+def of_shape(x: Value, shape: Sequence[Any], *tellers: Value) -> Value:
+    """The elements in another shape, of any rank on either side.
+
+    Args:
+        x: The tensor.
+        shape: Numbers and symbols.
+        tellers: Tensors, or vectors of sizes, that tell a run the open sizes, of which one alone needs no telling.
+
+    Raises:
+        Unsupported: Too many sizes are open, or nothing tells one of them.
+    """
     if len(shape) > HIGHEST_RANK:
-        flat = flattened(x)
-        return replace(computed(flat, x.dtype), wide_shape=tuple(int(size) for size in shape))
-    if x.rank > HIGHEST_RANK:
-        flat_value = computed(flattened(x), x.dtype)
-        return computed(reshaped(flat_value, shape), x.dtype)
-    return computed(reshaped(x, shape), x.dtype)
+        in_few = of_shape(x, held_shape(shape), *tellers)
+        return replace(in_few, wide_shape=tuple(int(size) if is_number(size) else size for size in shape))
+    x = held(x)
+    is_open = [not is_number(size) for size in shape]
+    if sum(is_open) <= 1:
+        return computed(
+            reshaped(x, [-1 if open_ else size for open_, size in zip(is_open, shape, strict=True)]), x.dtype
+        )
+    sizes = runtime_shapes.vector([told_size(size, tellers) for size in shape])
+    return computed(runtime_shapes.of_sizes(mb.reshape(x=x.var, shape=sizes), shape), x.dtype)
 
 
-def flattened(x: Value) -> Var:
-    """All elements in a row."""
+def held_shape(shape: Sequence[Any]) -> list[Any]:
+    """The shape in which a tensor of more dimensions is held: open ones apart, so that it tells them, others merged.
+
+    Raises:
+        Unsupported: More than five dimensions remain.
+    """
+    merged: list[Any] = []
+    for size in shape:
+        if merged and is_number(size) and is_number(merged[-1]):
+            merged[-1] *= int(size)
+        else:
+            merged.append(size)
+    if len(merged) > HIGHEST_RANK:
+        raise Unsupported(
+            f"{len(merged)} open sizes and sizes between them, Core ML has {HIGHEST_RANK} dimensions", FIX_SIZES
+        )
+    return merged
+
+
+def held(x: Value) -> Value:
+    """The tensor as it is held, in as many dimensions as Core ML has."""
+    if x.rank <= HIGHEST_RANK:
+        return x
     if x.constant is not None:
-        return constant(x.constant.reshape(-1), x.dtype).var
-    if x.wide_shape is not None:
-        return replace(x, wide_shape=None).var
-    return reshaped(x, [math.prod(x.static_shape)])
+        return constant(x.constant.reshape(-1), x.dtype)
+    return replace(x, wide_shape=None)
+
+
+def told_size(size: Any, tellers: Sequence[Value]) -> Any:
+    """A size: a number, or a vector of one element that the program computes.
+
+    Args:
+        size: A number, a symbol, or a product.
+        tellers: Tensors that have it, or vectors of sizes.
+
+    Raises:
+        Unsupported: Nothing tells it.
+    """
+    if is_number(size):
+        return int(size)
+    for teller in map(held, tellers):
+        elements = [] if teller.elements is None or teller.elements.ndim != 1 else list(teller.elements)
+        if size in elements:
+            place = elements.index(size)
+            return mb.slice_by_index(x=teller.var, begin=[place], end=[place + 1])
+        if size in teller.shape:
+            return runtime_shapes.size_of(teller.var, teller.shape.index(size))
+    if not size.is_Mul:
+        raise Unsupported("needs fixed sizes: of several open ones, nothing tells one", FIX_SIZES)
+    factors = [told_size(int(factor) if factor.is_Integer else factor, tellers) for factor in size.args]
+    return functools.reduce(lambda one, other: mb.mul(x=one, y=other), factors)
+
+
+def sizes_of(x: Value) -> Var:
+    """All sizes as a vector that the program computes."""
+    if x.rank <= HIGHEST_RANK:
+        return mb.shape(x=x.var)
+    return runtime_shapes.vector([told_size(size, [x]) for size in x.shape])
 
 
 def transposed(x: Value, order: Sequence[int]) -> Value:
     """Dimensions in another order: those that stay side by side move as one, those of size 1 not at all."""
-    shape = x.static_shape
+    shape = x.shape
     kept = [axis for axis in order if shape[axis] != 1]
     # An axis goes on with its block where the axis before it in the input is the one before it in the output.
     sized = sorted(kept)
@@ -52,52 +120,52 @@ def transposed(x: Value, order: Sequence[int]) -> Value:
             blocks.append([axis])
     target = [shape[axis] for axis in order]
     if len(blocks) <= 1:
-        return of_shape(x, target)
+        return of_shape(x, target, x)
     in_order = sorted(blocks)
     sizes = [math.prod(shape[axis] for axis in block) for block in in_order]
     places = [in_order.index(block) for block in blocks]
     if len(blocks) > HIGHEST_RANK:
-        return of_shape(computed(moved_in_steps(x, sizes, places), x.dtype), target)
-    moved = mb.transpose(x=of_shape(x, sizes).var, perm=places)
-    return of_shape(computed(moved, x.dtype), target)
+        return of_shape(moved_in_steps(x, sizes, places), target, x)
+    moved = mb.transpose(x=of_shape(x, sizes, x).var, perm=places)
+    return of_shape(computed(moved, x.dtype), target, x)
 
 
-def moved_in_steps(x: Value, sizes: Sequence[int], places: Sequence[int]) -> Var:
-    """All elements in a row after blocks of dimensions were moved, one at a time, to where they belong.
+def moved_in_steps(x: Value, sizes: Sequence[Any], places: Sequence[int]) -> Value:
+    """All elements after blocks of dimensions were moved, one at a time, to where they belong.
 
     Moving one block swaps it with those between its place and where it belongs: four dimensions are enough.
     """
-    var = flattened(x)
+    moved = x
     current = list(range(len(sizes)))
     for position, block in enumerate(places):
         found = current.index(block)
         if found == position:
             continue
         parts = [current[:position], current[position:found], [block], current[found + 1 :]]
-        apart = mb.reshape(x=var, shape=[math.prod(sizes[place] for place in part) for part in parts])
-        var = mb.reshape(x=mb.transpose(x=apart, perm=[0, 2, 1, 3]), shape=[math.prod(sizes)])
+        apart = of_shape(moved, [math.prod(sizes[place] for place in part) for part in parts], x)
+        moved = computed(mb.transpose(x=apart.var, perm=[0, 2, 1, 3]), x.dtype)
         current = [*parts[0], block, *parts[1], *parts[3]]
-    return var
+    return moved
 
 
 def around(x: Value, axis: int) -> Value:
     """A tensor of rank 3: what is before an axis, the axis, and what is after it."""
-    shape = x.static_shape
-    return of_shape(x, [math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])])
+    shape = x.shape
+    return of_shape(x, [math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])], x)
 
 
-def broadcast_merged(inputs: Sequence[Value | None]) -> tuple[list[Value | None], tuple[int, ...]]:
+def broadcast_merged(inputs: Sequence[Value | None]) -> tuple[list[Value | None], tuple[Any, ...]]:
     """Operands of an elementwise computation with as few dimensions as broadcasting them takes.
 
     Returns:
         The operands in their merged shapes, and the shape of the result.
 
     Raises:
-        Unsupported: More than five dimensions remain.
+        Unsupported: More than five dimensions remain, or open sizes may differ.
     """
-    full = np.broadcast_shapes(*(value.static_shape for value in inputs if value is not None))
+    full = broadcast_shape([value for value in inputs if value is not None])
     rank = len(full)
-    shapes = [None if value is None else (1,) * (rank - value.rank) + value.static_shape for value in inputs]
+    shapes = [None if value is None else (1,) * (rank - value.rank) + value.shape for value in inputs]
 
     def pattern(axis: int) -> tuple[bool, ...]:
         return tuple(shape is not None and shape[axis] == 1 for shape in shapes)
@@ -113,7 +181,25 @@ def broadcast_merged(inputs: Sequence[Value | None]) -> tuple[list[Value | None]
     merged: list[Value | None] = [
         value
         if value is None or shape is None
-        else of_shape(value, [math.prod(shape[axis] for axis in block) for block in blocks])
+        else of_shape(value, [math.prod(shape[axis] for axis in block) for block in blocks], value)
         for value, shape in zip(inputs, shapes, strict=True)
     ]
     return merged, full
+
+
+def broadcast_shape(values: Sequence[Value]) -> tuple[Any, ...]:
+    """The shape that tensors broadcast to.
+
+    Raises:
+        Unsupported: An open size meets another one than 1, and may be 1 itself.
+    """
+    if all(value.is_static for value in values):
+        return np.broadcast_shapes(*(value.static_shape for value in values))
+    rank = max(value.rank for value in values)
+    full: list[Any] = []
+    for sizes in zip(*((1,) * (rank - value.rank) + value.shape for value in values), strict=True):
+        others = {size for size in sizes if size != 1}
+        if len(others) > 1:
+            raise Unsupported(f"needs fixed sizes, found {', '.join(value.shape_text for value in values)}", FIX_SIZES)
+        full.append(others.pop() if others else 1)
+    return tuple(full)

@@ -215,7 +215,8 @@ class GraphLowering:
         if entry.elementwise and any(value is not None and value.rank > HIGHEST_RANK for value in inputs):
             merged, shape = high_ranks.broadcast_merged(inputs)
             results = self._apply(entry, node, schema, merged, attributes, scope, version)
-            return [None if result is None else high_ranks.of_shape(result, shape) for result in results]
+            tellers = [value for value in inputs if value is not None]
+            return [None if result is None else high_ranks.of_shape(result, shape, *tellers) for result in results]
 
         ctx = Context(
             op_type=node.op_type,

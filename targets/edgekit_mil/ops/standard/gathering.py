@@ -27,6 +27,11 @@ def gather(ctx: Context, x: Value, indices: Value, *, axis: int = 0) -> Var | Va
     axis = normalized_axis(axis, x.rank)
     if indices.is_static and 0 in indices.static_shape:
         return empty(x.dtype, (*x.static_shape[:axis], *indices.static_shape, *x.static_shape[axis + 1 :]))
+    if max(x.rank, x.rank + indices.rank - 1) > HIGHEST_RANK:
+        shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
+        row = of_shape(indices, [math.prod(indices.shape)]) if indices.rank > 1 else indices
+        found = gather(ctx, around(x, axis), row, axis=1)
+        return of_shape(found if isinstance(found, Value) else computed(found, x.dtype), shape, x, indices)
     if indices.constant is not None and indices.constant.ndim == 0 and x.rank > 1:
         place = int(indices.constant)
         begin = [place if dim == axis else 0 for dim in range(x.rank)]
@@ -40,10 +45,6 @@ def gather(ctx: Context, x: Value, indices: Value, *, axis: int = 0) -> Var | Va
             end_mask=[other or place == -1 for other in others],
             squeeze_mask=[not other for other in others],
         )
-    if x.rank + indices.rank - 1 > HIGHEST_RANK:
-        shape = [*x.static_shape[:axis], *indices.static_shape, *x.static_shape[axis + 1 :]]
-        row = of_shape(indices, [math.prod(indices.static_shape)])
-        return of_shape(computed(gathered(around(x, axis), row, 1), x.dtype), shape)
     if x.constant is not None and x.dtype in EIGHT_BITS and ctx.at_least(ct.target.iOS17):
         # A quantized table stays one: in its carrier's type it would be four times as large.
         places = nonnegative(indices, x.static_sizes([axis])[0])

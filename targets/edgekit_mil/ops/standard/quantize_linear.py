@@ -38,10 +38,10 @@ def quantize_linear(
         raise Unsupported(f"quantizes to {dtype.name.lower()}, which ML Programs do not have")
     if precision not in (0, onnx.TensorProto.FLOAT):
         raise Unsupported(f"divides in {ir.DataType(precision).name.lower()}", "divide in float")
-    shape, x, axis = x.shape, *_of_low_rank(x, axis, block_size)
+    whole, (x, axis) = x, _of_low_rank(x, axis, block_size)
     granularity = Granularity.of(x, y_scale, axis, block_size)
     found = quantized(ctx, x, y_scale, zero_point_or_zero(y_zero_point, y_scale, dtype), granularity)
-    return found if len(shape) <= HIGHEST_RANK else of_shape(found, shape)
+    return found if whole.rank <= HIGHEST_RANK else of_shape(found, whole.shape, whole)
 
 
 @lowering("DequantizeLinear", versions=[10, 13, 19, 21, 23, 24, 25, 28], note="of integers of 4 to 32 bits")
@@ -62,9 +62,9 @@ def dequantize_linear(
     zero_point = zero_point_or_zero(x_zero_point, x_scale, x.dtype)
     if x.is_constant and x_scale.is_constant and zero_point.is_constant:
         return compressed(ctx, x, x_scale, zero_point, Granularity.of(x, x_scale, axis, block_size), dtype)
-    shape, x, axis = x.shape, *_of_low_rank(x, axis, block_size)
+    whole, (x, axis) = x, _of_low_rank(x, axis, block_size)
     found = dequantized(ctx, x, x_scale, zero_point, Granularity.of(x, x_scale, axis, block_size), dtype)
-    return found if len(shape) <= HIGHEST_RANK else of_shape(found, shape)
+    return found if whole.rank <= HIGHEST_RANK else of_shape(found, whole.shape, whole)
 
 
 def _of_low_rank(x: Value, axis: int, block_size: int) -> tuple[Value, int]:

@@ -121,13 +121,13 @@ def reduced(op_type: str, x: Value, axes: list[int], keep: bool) -> Var | Value:
 
 def of_higher_rank(op_type: str, x: Value, axes: list[int], keep: bool) -> Value:
     """The reduction with neighbouring dimensions merged where all of them are reduced, or none is."""
-    shape = x.static_shape
+    shape = x.shape
     blocks = [list(block) for _, block in itertools.groupby(range(x.rank), lambda axis: axis in axes)]
-    merged = of_shape(x, [math.prod(shape[axis] for axis in block) for block in blocks])
+    merged = of_shape(x, [math.prod(shape[axis] for axis in block) for block in blocks], x)
     reduced_blocks = [place for place, block in enumerate(blocks) if block[0] in axes]
     result = computed(over(op_type, x, merged.var, reduced_blocks, True), x.dtype)
     sizes = [1 if axis in axes else size for axis, size in enumerate(shape) if keep or axis not in axes]
-    return of_shape(result, sizes)
+    return of_shape(result, sizes, x)
 
 
 def of_nothing(op_type: str, x: Value, axes: Iterable[int], keep: bool) -> Value:

@@ -13,7 +13,7 @@ from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed, constant
 from edgekit_mil.support import runtime_shapes
-from edgekit_mil.support.high_ranks import broadcast_merged, of_shape, transposed
+from edgekit_mil.support.high_ranks import broadcast_merged, of_shape, sizes_of, transposed
 from edgekit_mil.support.movement import broadcast, empty, normalized_axis
 
 CONSTANT_SHAPE = "the shape constant"
@@ -35,6 +35,8 @@ def reshape(ctx: Context, x: Value, shape: Value, *, allowzero: int = 0) -> Var 
         if allowzero and 0 in sizes:
             raise Unsupported("a size of 0 with a dynamic input")
         target = runtime_shapes.reshape_target(x.shape, sizes)
+        if max(x.rank, len(target)) > HIGHEST_RANK:
+            return of_shape(x, runtime_shapes.with_rest(x.shape, target), x, shape)
         is_fixed = all(map(runtime_shapes.is_number, target))
         return mb.reshape(x=x.var, shape=target if is_fixed else runtime_shapes.vector_of(target, x, shape))
     source = x.static_shape
@@ -76,7 +78,7 @@ def squeezed(x: Value, axes: Sequence[int] | None) -> Var | Value:
         axes = [axis for axis, size in enumerate(x.static_shape) if size == 1]
     axes = sorted(normalized_axis(axis, x.rank) for axis in axes)
     if x.rank > HIGHEST_RANK:
-        return of_shape(x, [size for axis, size in enumerate(x.static_shape) if axis not in axes])
+        return of_shape(x, [size for axis, size in enumerate(x.shape) if axis not in axes], x)
     if not axes:
         return mb.identity(x=x.var)
     if all(runtime_shapes.is_number(x.shape[axis]) for axis in axes):
@@ -107,8 +109,8 @@ def unsqueezed(x: Value, axes: Sequence[int]) -> Var | Value:
     rank = x.rank + len(axes)
     if rank > HIGHEST_RANK:
         places = {normalized_axis(axis, rank) for axis in axes}
-        sizes = iter(x.static_shape)
-        return of_shape(x, [1 if axis in places else next(sizes) for axis in range(rank)])
+        sizes = iter(x.shape)
+        return of_shape(x, [1 if axis in places else next(sizes) for axis in range(rank)], x)
     return mb.expand_dims(x=x.var, axes=sorted(normalized_axis(axis, rank) for axis in axes))
 
 
@@ -117,7 +119,7 @@ def shape_of(ctx: Context, x: Value, *, start: int = 0, end: int | None = None) 
     """Sizes, known now unless a dimension is runtime_shapes."""
     if x.is_static:
         return constant(np.array(x.static_shape[start:end], np.int64))
-    sizes = through_shape(x)
+    sizes = sizes_of(x)
     first, last, _ = slice(start, end).indices(x.rank)
     part = mb.slice_by_index(x=sizes, begin=[first], end=[last])
     return Value(ir.DataType.INT64, variable=part, elements=np.array(x.shape[start:end], object))
@@ -128,12 +130,7 @@ def size_of(ctx: Context, x: Value) -> Value | Var:
     """The number of elements."""
     if x.is_static:
         return constant(np.array(math.prod(x.static_shape), np.int64))
-    return mb.reduce_prod(x=through_shape(x), axes=[0], keep_dims=False)
-
-
-def through_shape(x: Value) -> Var:
-    """Sizes as the program computes them."""
-    return mb.shape(x=x.var)
+    return mb.reduce_prod(x=sizes_of(x), axes=[0], keep_dims=False)
 
 
 @lowering("Transpose", versions=[1, 13, 21, 23, 24, 25])

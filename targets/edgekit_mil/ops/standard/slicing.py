@@ -88,10 +88,10 @@ def sliced(
 
 def sliced_axis(x: Value, axis: int, first: int, last: int, step: int) -> Value:
     """A range of one axis, those before and after it merged."""
-    shape = list(x.static_shape)
-    shape[axis] = len(range(*slice(first, last, step).indices(shape[axis])))
+    shape = list(x.shape)
+    shape[axis] = len(range(*slice(first, last, step).indices(*x.static_sizes([axis]))))
     result = sliced(around(x, axis), [first], [last], [1], [step])
-    return of_shape(result if isinstance(result, Value) else computed(result, x.dtype), shape)
+    return of_shape(result if isinstance(result, Value) else computed(result, x.dtype), shape, x)
 
 
 def reversed_range(x: Value, axis: int, first: int, last: int, step: int) -> tuple[Value, int, int, int]:
@@ -174,10 +174,10 @@ def joined(xs: Sequence[Value], axis: int) -> Value:
     """Tensors one after the other along an axis."""
     axis = normalized_axis(axis, xs[0].rank)
     if xs[0].rank > HIGHEST_RANK:
-        shape = list(xs[0].static_shape)
-        shape[axis] = sum(x.static_shape[axis] for x in xs)
+        shape = list(xs[0].shape)
+        shape[axis] = sum(x.static_sizes([axis])[0] for x in xs)
         blocks = [around(x, axis) for x in xs]
-        return of_shape(computed(mb.concat(values=[block.var for block in blocks], axis=1), xs[0].dtype), shape)
+        return of_shape(computed(mb.concat(values=[block.var for block in blocks], axis=1), xs[0].dtype), shape, *xs)
     if len(xs) == 1:
         return computed(mb.identity(x=xs[0].var), xs[0].dtype)
     return computed(mb.concat(values=[x.var for x in xs], axis=axis), xs[0].dtype)

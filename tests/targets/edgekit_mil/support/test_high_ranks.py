@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
+import onnxruntime
 import pytest
+from onnx import parser
 from onnx.helper import make_node
 
+import edgekit_coreml
 from edgekit.errors import UnsupportedOpsError
 
 
@@ -81,3 +84,63 @@ def test_quantization_of_rank_six_agrees(graph_agrees, scale, zero_point, axis):
     ]
     constants = {"apart": np.array([1, 2, 3, 2, 2, 2]), "together": np.array([-1]), "scale": np.array(scale)}
     graph_agrees(nodes, {"x": tensor(4, 12) * 0.9}, {"y": "float32"}, {**constants, "zero_point": np.array(zero_point)})
+
+
+@pytest.mark.parametrize("index", [0, -1])
+def test_one_place_of_rank_six_agrees(agrees, index):
+    agrees("Gather", [tensor(2, 2, 3, 2, 2, 2), np.array(index)], axis=2)
+
+
+def test_a_place_that_a_run_tells_of_rank_six_agrees(agrees):
+    agrees("Gather", [tensor(2, 2, 3, 2, 2, 2), np.array(1)], axis=2, fed=[0, 1])
+
+
+def deformable_attention():
+    """Where Deformable DETR samples: offsets from reference points, by heads, levels and points."""
+    return parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[batch, queries, 48] offsets, float[batch, queries, 4] references)
+            => (float[a, b, c, 2] y, float[d, e, 48] flat, int64[6] sizes, float[i, j, k, l, m] swapped)
+        <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] most = {9223372036854775807},
+         int64[1] coordinate = {5}, int64[3] single = {2, 3, 4}, int64 level = {1}, int64[4] apart = {3, 4, 2, 2},
+         int64[4] by_head = {0, -1, 2, 2}, int64[3] kept = {0, 0, 48}, float eighth = {0.125}>
+        {
+            shape = Shape (offsets)
+            outer = Slice (shape, zero, two)
+            by_level = Concat <axis = 0> (outer, apart)
+            shifts = Reshape (offsets, by_level)
+            boxes_of_levels = Unsqueeze (references, single)
+            centers = Slice (boxes_of_levels, zero, two, coordinate)
+            extents = Slice (boxes_of_levels, two, most, coordinate)
+            small = Mul (shifts, eighth)
+            scaled = Mul (small, extents)
+            locations = Add (centers, scaled)
+            flat = Reshape (locations, kept)
+            sizes = Shape (locations)
+            of_level = Gather <axis = 3> (locations, level)
+            turned = Transpose <perm = [0, 2, 1, 3, 4]> (of_level)
+            y = Reshape (turned, by_head)
+            blocks = Transpose <perm = [3, 0, 1, 2, 4, 5]> (shifts)
+            swapped = ReduceMax <axes = [5], keepdims = 0> (blocks)
+        }
+    """)
+
+
+@pytest.mark.parametrize("is_open", [{"batch"}, {"batch", "queries"}])
+def test_open_sizes_of_rank_six_agree(tmp_path, is_open):
+    model = deformable_attention()
+    sizes = {"batch": 2, "queries": 5}
+    for value in model.graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param in sizes.keys() - is_open:
+                dim.dim_value = sizes[dim.dim_param]
+    dimensions = {name: range(1, size + 1) for name, size in sizes.items() if name in is_open}
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
+    runner = edgekit_coreml.load(package)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for least in (False, True):
+        batch, queries = (1 if least and name in is_open else size for name, size in sizes.items())
+        feeds = {"offsets": tensor(batch, queries, 48), "references": tensor(batch, queries, 4)[..., ::-1] / 7}
+        found = runner.run(feeds)
+        for name, expected in zip(found, session.run(list(found), feeds), strict=True):
+            np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=1e-5)
