@@ -180,7 +180,9 @@ def joined(xs: Sequence[Value], axis: int) -> Value:
         return of_shape(computed(mb.concat(values=[block.var for block in blocks], axis=1), xs[0].dtype), shape, *xs)
     if len(xs) == 1:
         return computed(mb.identity(x=xs[0].var), xs[0].dtype)
-    return computed(mb.concat(values=[x.var for x in xs], axis=axis), xs[0].dtype)
+    together = mb.concat(values=[x.var for x in xs], axis=axis)
+    note_limit(together.shape[axis], sum(x.shape[axis] for x in xs))
+    return computed(together, xs[0].dtype)
 
 
 @lowering("Split", versions=[2, 11])

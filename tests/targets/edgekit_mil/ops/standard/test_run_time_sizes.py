@@ -31,6 +31,14 @@ CASES = {
     "suppression of selected boxes": SELECTED
     + "b3 = Unsqueeze(rows_b, zero) s3 = Unsqueeze(rows_s, both) kept = NonMaxSuppression(b3, s3, all, overlap) "
     "r = Gather<axis = 1>(kept, two) q = Squeeze(r, one) y = Gather(rows_b, q) v = Gather(rows_s, q)",
+    "suppression of the best of two classes": SELECTED
+    + "n = Shape(rows_s) k = Min(n, few) best, p = TopK(rows_s, k) near = Gather(rows_b, p) "
+    "t = Mul(s, s) over_t = Greater(t, threshold) found_t = NonZero(over_t) i_t = Squeeze(found_t, zero) "
+    "rows_t = Gather(t, i_t) n_t = Shape(rows_t) k_t = Min(n_t, few) best_t, p_t = TopK(rows_t, k_t) "
+    "b_t = Gather(b, i_t) near_t = Gather(b_t, p_t) apart_t = Add(near_t, threshold) "
+    "all_b = Concat<axis = 0>(near, apart_t) all_s = Concat<axis = 0>(best, best_t) "
+    "b3 = Unsqueeze(all_b, zero) s3 = Unsqueeze(all_s, both) kept = NonMaxSuppression(b3, s3, all, overlap) "
+    "r = Gather<axis = 1>(kept, two) q = Squeeze(r, one) y = Gather(all_b, q) v = Gather(all_s, q)",
     "top of all": SELECTED
     + "n = Shape(rows_s) k = Min(n, few) y, p = TopK<largest = 0>(rows_s, k) v = Cast<to = 1>(p)",
     "slice to a computed end": SELECTED
