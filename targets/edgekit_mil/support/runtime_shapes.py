@@ -191,6 +191,29 @@ def most_of(size: Any) -> int:
     return sum(int(factor) * (1 if part == 1 else most_of(part)) for part, factor in parts.items() if factor > 0)
 
 
+HANDS_ON = frozenset({"cast", "expand_dims", "identity", "reshape", "squeeze"})
+"""Operations whose result has the values of their ``x``."""
+
+
+def most_computed(var: Var) -> int | None:
+    """A number that nothing in an integer tensor exceeds; None where the program takes no minimum with a constant."""
+    if var.val is not None:
+        return int(np.max(var.val)) if np.size(var.val) and np.all(np.isfinite(var.val)) else None
+    operation = var.op
+    if operation is None:
+        return None
+    if operation.op_type in HANDS_ON:
+        return most_computed(operation.x)
+    compared: Sequence[Var] = ()
+    if operation.op_type == "minimum":
+        compared = (operation.x, operation.y)
+    elif operation.op_type == "reduce_min" and operation.x.rank == 1:
+        parts = operation.x.op
+        compared = parts.values if parts is not None and parts.op_type == "concat" else ()
+    limits = [limit for limit in map(most_computed, compared) if limit is not None]
+    return min(limits, default=None)
+
+
 def is_number(size: Any) -> bool:
     """Whether a size is a number, not a symbol."""
     return isinstance(size, int | np.integer)

@@ -14,7 +14,7 @@ from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value, computed, constant
 from edgekit_mil.ops.standard.slicing import sliced_at_run_time
 from edgekit_mil.support.movement import empty, normalized_axis
-from edgekit_mil.support.runtime_shapes import is_number, positions_of, size_of
+from edgekit_mil.support.runtime_shapes import is_number, most_computed, note_limit, positions_of, size_of
 
 PAIRS_LIMIT = 1 << 24
 """The most comparisons of Unique, which compares every element with every other one."""
@@ -55,12 +55,23 @@ def largest_of_any_number(x: Value, k: Value, axis: int, *, largest: bool) -> li
     if not is_number(x.shape[axis]):
         order = computed(mb.argsort(x=x.var, axis=axis, ascending=not largest), ir.DataType.INT64)
         places = sliced_at_run_time(order, constant(np.array([0])), k, [axis])
+        note_most(places, axis, k)
         values = mb.gather_along_axis(x=x.var, indices=places, axis=axis)
         return [computed(values, x.dtype), computed(places, ir.DataType.INT64)]
     if k.constant is not None:
         return largest_elements(x, int(k.constant.reshape(-1)[0]), axis, largest=largest)
     ordered = largest_elements(x, x.static_sizes([axis])[0], axis, largest=largest)
-    return [computed(sliced_at_run_time(part, constant(np.array([0])), k, [axis]), part.dtype) for part in ordered]
+    taken = [sliced_at_run_time(part, constant(np.array([0])), k, [axis]) for part in ordered]
+    for var in taken:
+        note_most(var, axis, k)
+    return [computed(var, part.dtype) for var, part in zip(taken, ordered, strict=True)]
+
+
+def note_most(taken: Var, axis: int, k: Value) -> None:
+    """Takes note that there are at most as many as the program lets ``k`` be."""
+    most = most_computed(k.var)
+    if most is not None:
+        note_limit(taken.shape[axis], most)
 
 
 def largest_elements(x: Value, k: int, axis: int, *, largest: bool) -> list[Value]:

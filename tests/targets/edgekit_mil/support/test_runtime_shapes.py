@@ -5,9 +5,15 @@ import pytest
 import sympy
 from onnx.helper import make_node
 
-from edgekit_mil.core.mil import get_new_symbol
+from edgekit_mil.core.mil import Function, ct, get_new_symbol, mb, types
 from edgekit_mil.core.values import Unsupported
-from edgekit_mil.support.runtime_shapes import most_of, note_greater_limit, note_limit, reshape_target
+from edgekit_mil.support.runtime_shapes import (
+    most_computed,
+    most_of,
+    note_greater_limit,
+    note_limit,
+    reshape_target,
+)
 
 SCORES = np.array([[0.1, 0.9, 0.4], [0.8, 0.2, 0.7]], np.float32)
 ONE = np.array(1, np.float32)
@@ -98,3 +104,17 @@ def test_what_is_open_on_both_sides_cancels_out_as_a_factor_too():
     batch, length = get_new_symbol(), get_new_symbol()
     assert reshape_target([batch, 4, 12, 16], [4 * batch, -1, 16]) == [-1, 12, 16]
     assert reshape_target([4 * batch, length, 16], [batch, 4, -1, 16]) == [batch, 4, -1, 16]
+
+
+def test_what_a_program_computes_is_at_most_the_least_constant_that_it_is_compared_with():
+    with Function({"x": mb.placeholder(shape=(2,), dtype=types.int32)}, ct.target.iOS18) as function:
+        x = function.inputs["x"]
+        least = mb.reduce_min(x=mb.concat(values=[np.int32([3]), x], axis=0), keep_dims=False)
+        limits = {
+            most_computed(mb.minimum(x=x, y=np.int32(5))): 5,
+            most_computed(mb.expand_dims(x=mb.minimum(x=mb.minimum(x=np.int32(4), y=x), y=7), axes=[0])): 4,
+            most_computed(mb.reshape(x=least, shape=[1])): 3,
+        }
+        assert list(limits) == list(limits.values())
+        for unknown in (x, mb.maximum(x=x, y=np.int32(5)), mb.reduce_min(x=x), mb.sub(x=np.int32(5), y=x)):
+            assert most_computed(unknown) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import coremltools as ct
 import numpy as np
 import onnx
 import onnxruntime
@@ -115,6 +116,18 @@ def test_agrees_with_onnx_runtime(case: str, target: str, tmp_path: Path) -> Non
         for output, expected in zip(session.get_outputs(), session.run(None, feeds), strict=True):
             assert results[output.name].shape == expected.shape
             np.testing.assert_allclose(results[output.name], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_no_more_boxes_are_chosen_than_are_taken_of_both_classes(tmp_path: Path) -> None:
+    model = model_of(CASES["suppression of the best of two classes"])
+    package = edgekit_coreml.convert(model, tmp_path / "model", precision="float32", deployment_target="iOS18")
+    (function,) = ct.utils.load_spec(str(package)).mlProgram.functions.values()
+    (block,) = function.block_specializations.values()
+    (suppression,) = (op for op in block.operations if op.type == "non_maximum_suppression")
+    (limit,) = suppression.inputs["max_boxes"].arguments
+    constants = {op.outputs[0].name: op.attributes["val"] for op in block.operations if op.type == "const"}
+    value = constants[limit.name] if limit.name else limit.value
+    assert list(value.immediateValue.tensor.ints.values) == [2 * CONSTANTS["few"].item()]
 
 
 def test_a_size_that_inputs_of_fixed_shape_leave_open_is_not_asked_for(tmp_path: Path) -> None:
