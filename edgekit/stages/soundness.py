@@ -7,7 +7,7 @@ that there are: ONNX's own inference with every contradiction an error, and a ru
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from edgekit.data.inputs import seeded_inputs
 from edgekit.data.limits import index_limits
 from edgekit.dimensions import defaults
 from edgekit.errors import EdgeKitError, InputError, InternalError
+from edgekit.execution.equivalence import trial_inputs
 from edgekit.execution.reference import Reference
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.graph.sizes.shapes import infer_shapes
@@ -22,21 +23,27 @@ from edgekit.model import Model, ValueSpec
 from edgekit.stages.load import Load
 
 _TRIAL_SIZE = 2
-"""What dynamic dimensions are set to for the run."""
+"""What dynamic dimensions are set to for the first run."""
 
 
 def find_unsoundness(model: Model) -> str | None:
     """Why a model is not sound: its shapes or types contradict one another, or it cannot be run; None if it is."""
     try:
         infer_shapes(model)
-        reference = Reference(model)
-        specs = at_sizes(model.inputs, defaults(model.open_dims))
-        reference.run(seeded_inputs([_static(spec) for spec in specs], 0, index_limits(model)))
+        reference, limits = Reference(model), index_limits(model)
+        failure: EdgeKitError | None = None
+        for specs in _trials(model):
+            try:
+                reference.run(seeded_inputs(specs, 0, limits))
+            except EdgeKitError as error:
+                failure = failure or error
+            else:
+                return None
+        return None if failure is None else " ".join(failure.message.split())
     except EdgeKitError as error:
         return " ".join(error.message.split())
     except Exception as error:  # libraries that cannot even look at it
         return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-    return None
 
 
 def fault_of_model(path: Path, failure: Exception) -> InputError | None:
@@ -87,6 +94,13 @@ def blamed_on_model(path: Path) -> Iterator[None]:
         if fault is None:
             raise
         raise fault from error
+
+
+def _trials(model: Model) -> Iterator[Sequence[ValueSpec]]:
+    """The inputs with sizes that the model may run at: a mask, say, has to be as long as a past and what is new."""
+    yield [_static(spec) for spec in at_sizes(model.inputs, defaults(model.open_dims))]
+    if not all(spec.is_static for spec in model.inputs):
+        yield from (specs for specs, _ in trial_inputs(model))
 
 
 def _static(spec: ValueSpec) -> ValueSpec:
