@@ -15,7 +15,7 @@ ROOT = Path(edgekit.__file__).parent
 NAMES = re.compile(r"core ?ml|openvino|onnx[ _]?runtime|coremltools|chromium|browser|xcode|core ?ai", re.IGNORECASE)
 REFERENCE = {
     "execution": "executes original models, with ONNX Runtime on the CPU",
-    "graph/ir_version.py": "the IR version that this reference reads",
+    "graph/reading/ir_version.py": "the IR version that this reference reads",
 }
 """Folders and files of the CPU reference, which is ONNX Runtime whatever the targets are, and what they do."""
 
