@@ -26,11 +26,13 @@ def scattered_twice(model: Model, examples: Sequence[Mapping[str, np.ndarray]]) 
         examples: What to execute it on, one array an input.
     """
     nodes = [node for node in model.graph if node.op_type in _SCATTERS and not node.domain and _overwrites(node)]
-    names = {value.name or "" for node in nodes for value in node.inputs[1:3] if value is not None}
+    read = [value for node in nodes for value in node.inputs[1:3] if value is not None]
+    stored = {value.name or "": value.const_value.numpy() for value in read if value.const_value is not None}
+    names = {value.name or "" for value in read} - stored.keys()
     warnings: dict[str, str] = {}
     for feeds in examples if nodes else ():
         try:
-            found = InnerValues(model, dict(feeds)).numbers(names)
+            found = stored | InnerValues(model, dict(feeds)).numbers(names)
         except NotRunnableError:
             continue  # verification tells of it
         for node in nodes:

@@ -47,3 +47,13 @@ def test_sums_are_determined(onnx_model: Callable[..., onnx.ModelProto], graph: 
     summed = graph.replace("axis = 0", 'axis = 0, reduction = "add"').replace("ND (", 'ND <reduction = "add"> (')
     assert len(warnings(onnx_model, graph, at)) == 1
     assert warnings(onnx_model, summed, at) == []
+
+
+def test_indices_and_values_that_the_file_holds(onnx_model: Callable[..., onnx.ModelProto]) -> None:
+    graph = """g (float[4] x) => (float[4] y) {
+        places = Constant <value = int64[2] {2, 2}> ()
+        z = ScatterND (x, at, new)  y = ScatterElements <axis = -1> (z, places, new) }"""
+    stored = {"at": np.array([[1], [3]]), "new": np.float32([3, 4])}
+    model = Model(ir.from_proto(onnx_model(graph, **stored)))
+    (told,) = scattered_twice(model, [{"x": np.zeros(4, np.float32)}])
+    assert told.startswith("node 'y' (ScatterElements) writes several values to one place, 1 of a sample's")
