@@ -16,6 +16,8 @@ from edgekit.model import Model
 
 ALLOWED_SINCE = 11
 """The operator set whose operators count negative axes from the end."""
+SAME_RANK = {"Concat", "Hardmax", "LogSoftmax", "LpNormalization", "Softmax", "Split", "TopK"}
+"""Operators whose results have the rank of their first operand, whatever the axis is."""
 
 
 def with_positive_axes(model: Model) -> Model:
@@ -27,7 +29,10 @@ def with_positive_axes(model: Model) -> Model:
     if not 0 < model.opset < ALLOWED_SINCE or not any(True for _ in _negative(model.graph)):
         return model
     copy = model.with_graph(model.graph_model.clone())
-    while True:  # a wrong shape makes those behind it wrong, so these wait for the next turn
+    sizes_tell_ranks = any(
+        node.op_type == "Squeeze" and "axes" not in node.attributes for node in copy.graph.all_nodes()
+    )
+    while True:  # a wrong rank makes those behind it wrong, so these wait for the next turn
         ranks = _ranks(infer_shapes(copy, strict=False))
         doubtful: set[ir.Value] = set()
         changed = False
@@ -37,7 +42,8 @@ def with_positive_axes(model: Model) -> Model:
             if rank is not None:
                 _count_from_start(node, rank)
                 changed = True
-            if is_negative or doubtful.intersection(node.inputs):
+            may_differ = is_negative and (sizes_tell_ranks or rank is None or not _keeps(node, rank, ranks))
+            if may_differ or doubtful.intersection(node.inputs):
                 doubtful.update(node.outputs)
         if not changed:
             return copy
@@ -74,6 +80,14 @@ def _rank(node: ir.Node, ranks: dict[str, int]) -> int | None:
     if found is None or node.op_type != "Unsqueeze":
         return found
     return found + len(_axes(node) or ())
+
+
+def _keeps(node: ir.Node, rank: int, ranks: dict[str, int]) -> bool:
+    """Whether the results have the rank of the operand with any axis, and are known to."""
+    keepdims = node.attributes.get("keepdims")
+    reduces = node.op_type.startswith("Reduce") or node.op_type in {"ArgMax", "ArgMin"}
+    same = node.op_type in SAME_RANK or (reduces and (keepdims is None or keepdims.as_int() == 1))
+    return same and all(value.name is not None and ranks.get(value.name) == rank for value in node.outputs)
 
 
 def _count_from_start(node: ir.Node, rank: int) -> None:

@@ -91,6 +91,8 @@ def _hide_untyped_encoders(proto: onnx.ModelProto) -> None:
 
     It reads the type without asking whether there is one (onnx 1.23), and ends the process.
     """
+    if all(opset.domain != ML_DOMAIN for opset in proto.opset_import):
+        return
     hidden = list(_untyped_encoders(proto.graph, frozenset()))
     for node in hidden:
         node.domain = _UNKNOWN_DOMAIN

@@ -6,6 +6,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
+from edgekit.graph.reading import negative_axes
 from edgekit.graph.reading.negative_axes import with_positive_axes
 from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
@@ -49,6 +50,34 @@ def test_the_shape_is_what_onnx_runtime_makes(body: str, opset: int) -> None:
     output = infer_shapes(changed).graph.outputs[0]
     assert output.shape is not None
     assert tuple(output.shape) == of_given.shape
+
+
+@pytest.mark.parametrize(
+    ("squeeze", "rounds"),
+    [("", 3), ("s = Squeeze (x)", 5)],
+)
+def test_axes_that_leave_the_rank_as_it_is_count_from_the_start_at_once(
+    squeeze: str, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 0
+
+    def counted(model: Model, **options: bool) -> Model:
+        nonlocal count
+        count += 1
+        return infer_shapes(model, **options)
+
+    monkeypatch.setattr(negative_axes, "infer_shapes", counted)
+    body = f"{squeeze} a = Softmax <axis = -1> (x) b = ReduceMax <axes = [-2]> (a) c = Concat <axis = -2> (b, x) "
+    model = _model(body + "y = Split <axis = -1> (c)", 10)
+    changed = with_positive_axes(model)
+    assert not any(axes is not None and min(axes) < 0 for axes in map(_axes_of, changed.graph))
+    np.testing.assert_array_equal(_run(changed), _run(model))
+    assert count == rounds
+
+
+def _axes_of(node: ir.Node) -> list[int] | None:
+    axes, axis = node.attributes.get("axes"), node.attributes.get("axis")
+    return list(axes.as_ints()) if axes is not None else [axis.as_int()] if axis is not None else None
 
 
 def test_what_has_no_known_rank_stays() -> None:
