@@ -198,7 +198,8 @@ HANDS_ON = frozenset({"cast", "expand_dims", "identity", "reshape", "squeeze"})
 def most_computed(var: Var) -> int | None:
     """A number that nothing in an integer tensor exceeds; None where the program takes no minimum with a constant."""
     if var.val is not None:
-        return int(np.max(var.val)) if np.size(var.val) and np.all(np.isfinite(var.val)) else None
+        numbers = np.ravel(var.val).tolist()  # sizes taken from a shape with open ones have no type of their own
+        return int(max(numbers)) if numbers and all(map(math.isfinite, numbers)) else None
     operation = var.op
     if operation is None:
         return None

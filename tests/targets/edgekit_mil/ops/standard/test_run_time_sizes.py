@@ -42,6 +42,8 @@ CASES = {
     "r = Gather<axis = 1>(kept, two) q = Squeeze(r, one) y = Gather(all_b, q) v = Gather(all_s, q)",
     "top of all": SELECTED
     + "n = Shape(rows_s) k = Min(n, few) y, p = TopK<largest = 0>(rows_s, k) v = Cast<to = 1>(p)",
+    "all of a size that is known, taken from a shape of which the other is not": SELECTED
+    + "n = Shape(rows_b) k = Gather(n, one) y, p = TopK(rows_b, k) v = Cast<to = 1>(p)",
     "slice to a computed end": SELECTED
     + "n = Shape(rows_s) k = Min(n, few) y = Slice(rows_b, zero, k, zero) v = Neg(y)",
     "slice from the end": SELECTED + "n = Shape(rows_s) y = Slice(rows_b, last, n, zero) v = Slice(rows_s, zero, last)",
