@@ -73,20 +73,52 @@ class TreeEnsembleClassifier(Rewrite):
         one_sided = len(labels) == 2 and len(np.unique(weights.ids)) == 1
         base = floats(node, "base_values")
         _require_all(trees, weights, range(len(labels) if len(labels) > 1 and not one_sided else 0))
-        if one_sided and base.size == 2:
-            base = base[1:]
         if one_sided:
-            weights = replace(weights, ids=np.zeros_like(weights.ids), targets=1)
+            of_first = replace(weights, ids=np.zeros_like(weights.ids), targets=1)
+            score = _aggregated(build, trees, x, of_first, "SUM")
+            return _of_one_side(build, score, weights, base, labels, transform)
         scores = with_base(build, _aggregated(build, trees, x, weights, "SUM"), base)
-        if not one_sided and len(labels) == 2:  # ONNX Runtime asks for the sign of the second score
+        if len(labels) == 2:  # ONNX Runtime asks for the sign of the second score
             second = build.slice(scores, [1], [2], [1])
             return [label_of_sign(build, second, 0.0, labels), transformed(build, scores, transform)]
-        if not one_sided:
-            label = labelled(build, build.places_of_greatest(scores, 1), labels)
-            return [label, transformed(build, scores, transform)]
-        is_probability = not (weights.weights < 0).any()
-        label = label_of_sign(build, scores, 0.5 if is_probability else 0.0, labels)
-        return [label, both(build, scores, transform, is_probability=is_probability)]
+        label = labelled(build, build.places_of_greatest(scores, 1), labels)
+        return [label, transformed(build, scores, transform)]
+
+
+def _of_one_side(
+    build: NodeBuilder, score: ir.Value, weights: Weights, base: np.ndarray, labels: np.ndarray, transform: str
+) -> Sequence[ir.Value]:
+    """The label and the scores of two classes of which leaves have weights for one only.
+
+    Where that is the second, or where both have a base value, ONNX Runtime takes the other's score for 0: of the first
+    class it adds the base value, of the second it gives the base value alone.
+
+    Args:
+        build: Makes nodes.
+        score: What the leaves weigh [n, 1].
+        weights: The leaves' weights.
+        base: Base values: none, one or two.
+        labels: Of the two classes.
+        transform: The ``post_transform``.
+
+    Raises:
+        InapplicableError: ONNX Runtime leaves a score undefined.
+    """
+    is_probability = not (weights.weights < 0).any()
+    over = 0.5 if is_probability else 0.0
+    of_second = weights.ids[0] == 1
+    if not of_second and base.size < 2:
+        if transform == "PROBIT":
+            raise InapplicableError(
+                "ONNX Runtime gives one score of the two where a lone one gets the transform PROBIT"
+            )
+        score = with_base(build, score, base)
+        return [label_of_sign(build, score, over, labels), both(build, score, transform, is_probability=is_probability)]
+    nothing = build("Mul", score, np.float32(0))
+    if base.size == 2:
+        score = with_base(build, nothing if of_second else score, base[int(of_second)][None])
+    pair = build("Concat", *((nothing, score) if of_second else (score, nothing)), axis=1)
+    return [label_of_sign(build, score, over, labels), transformed(build, pair, transform)]
 
 
 class TreeEnsemble(Rewrite):

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError
-from edgekit.rewrites.ml.trees import TreeEnsembleRegressor
+from edgekit.rewrites.ml.trees import TreeEnsembleClassifier, TreeEnsembleRegressor
 
 FLOAT, INT64, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
 RNG = np.random.default_rng(0)
@@ -227,6 +227,35 @@ def test_tree_classifier(assert_rewritten, opset, transform, ids, sign, labels):
         **attributes,
     )
     assert_rewritten(model, {"x": samples_at_thresholds(20, 5, missing=True)})
+
+
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"])
+@pytest.mark.parametrize("base", [[], [0.25], [0.25, 0.25], [0.5, -0.25]])
+@pytest.mark.parametrize("sign", [1, -1], ids=["probability", "score"])
+@pytest.mark.parametrize("of", [0, 1])
+def test_tree_classifier_with_weights_of_one_class_and_base_values(
+    assert_rewritten, model_of, transform, base, sign, of
+):
+    """Gradient boosting's exporters write one base value, or the same for both classes."""
+    attributes = trees(6, 7, 5, "BRANCH_LEQ", prefix="class", ids=[of], tracks=True)
+    attributes["class_weights"] = [
+        0.01 * w * (sign if place % 2 else 1) for place, w in enumerate(attributes["class_weights"])
+    ]
+    model = ml_model(
+        "TreeEnsembleClassifier",
+        {"x": (FLOAT, [20, 5])},
+        {"label": INT64, "scores": FLOAT},
+        post_transform=transform,
+        classlabels_int64s=[0, 1],
+        **({"base_values": base} if base else {}),
+        **attributes,
+    )
+    if transform == "PROBIT" and of == 0 and len(base) < 2:
+        node = model_of(model).graph[0]
+        with pytest.raises(InapplicableError, match="one score of the two where a lone one gets the transform PROBIT"):
+            TreeEnsembleClassifier().replacement(node, NodeBuilder(17, "it"))
+    else:
+        assert_rewritten(model, {"x": samples_at_thresholds(20, 5, missing=True)})
 
 
 @pytest.mark.parametrize("transform", ["NONE", "SOFTMAX"])
