@@ -224,6 +224,31 @@ class GreatestOfNothing(Rewrite):
         return [build("Identity", np.full(made, least, dtype))]
 
 
+class ProductOfFourDimensions(Rewrite):
+    """``MatMul`` with a batch of matrices, as one of four dimensions."""
+
+    name: ClassVar[str] = "product of four dimensions"
+    op_types: ClassVar[Sequence[str]] = ("MatMul",)
+
+    def matches(self, node: ir.Node) -> bool:
+        """The second operand has three dimensions, and the first two or three."""
+        ranks = [None if value is None or value.shape is None else value.shape.rank() for value in node.inputs]
+        return ranks in ([2, 3], [3, 3])
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """A dimension of 1 comes first, and is taken off; a constant stays one."""
+        x, matrices = node.inputs
+        assert x is not None
+        assert x.shape is not None
+        constant = constant_of(node, 1)
+        product = build(
+            "MatMul",
+            build.unsqueeze(x, [*range(4 - x.shape.rank())]),
+            build.unsqueeze(matrices, [0]) if constant is None else np.ascontiguousarray(constant[None]),
+        )
+        return [build.squeeze(product, [0])]
+
+
 class WholeVectorAverage(Rewrite):
     """``GlobalAveragePool`` of a multiple of :data:`VECTOR` channels, so that a kernel adds up all of them alike."""
 

@@ -71,6 +71,7 @@ class StandardRewrites(RewriteSet):
             arithmetic.StableLogSumExp(),
             arithmetic.SummedReduction(),
             arithmetic.GreatestOfNothing(),
+            arithmetic.ProductOfFourDimensions(),
             arithmetic.WholeVectorAverage(),
             arithmetic.NoDropout(),
             arithmetic.Determinant(),

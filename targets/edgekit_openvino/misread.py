@@ -177,6 +177,30 @@ def _gives_open_sizes_to_nodes(node: ir.Node, _: int) -> bool:
     return bool(read) and may_compute_both(node)
 
 
+def _multiplies_with_several(node: ir.Node, _: int) -> bool:
+    """Whether the second operand are several constant matrices [n, k, m], and the first has open sizes and n may be 1.
+
+    Its fully connected layer then counts on the batch of the first operand alone; with four dimensions it does not.
+    """
+    x, weights = node.inputs
+    rank = _rank(x)
+    if rank not in (2, 3) or _rank(weights) != 3 or static_sizes(x) is not None or not _is_constant(weights):
+        return False
+    assert x is not None
+    assert x.shape is not None
+    sizes = static_sizes(weights)
+    count = 1 if sizes is None else int(sizes[0])
+    return count > 1 and (rank == 2 or x.shape[0] != count)
+
+
+def _is_constant(value: ir.Value | None) -> bool:
+    """Whether a value is stored, as it is or as integers with a scale."""
+    producer = None if value is None else value.producer()
+    if producer is not None and producer.op_type == "DequantizeLinear":
+        value = producer.inputs[0]
+    return value is not None and ir.convenience.get_const_tensor(value) is not None
+
+
 def _has_axes_that_it_forgets(node: ir.Node, opset: int) -> bool:
     return opset in AXES_FORGOTTEN and "axes" in node.attributes
 
@@ -223,6 +247,7 @@ MISREADINGS = (
     Departure(("LSTM",), _has_peepholes, "it ignores peepholes"),
     Departure(("LSTM",), _is_set("input_forget"), "it ignores input_forget"),
     Departure((*Normalizer.op_types,), _divides_by_maximum, "it divides by the greatest magnitude", Normalizer.domain),
+    Departure(("MatMul",), _multiplies_with_several, "it loses the batch of several constant matrices"),
     Departure(("QLinearConv",), _has_scales, "it takes the weights' scales for those of the input's channels"),
     Departure(("QLinearMatMul",), _has_scales, "it takes one scale for the weights"),
     Departure(ON_QUANTIZED, _always, "it cuts off what it should round, and wraps around", MICROSOFT),

@@ -246,6 +246,23 @@ def test_a_branch_that_gives_open_sizes(tmp_path: Path) -> None:
         assert near(runner.run(feeds)["y"], want)
 
 
+@pytest.mark.parametrize("shape", ["N, 4", "1, N, 4", "B, N, 4"])
+def test_several_constant_matrices(shape: str, tmp_path: Path) -> None:
+    """Experts, and stacks of graph convolutions."""
+    model = parsed(f"(float[{shape}] x) => (float[C, N, 5] y) {{ m = MatMul (x, w) y = Relu (m) }}", 17)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(floats(2, 4, 5), "w"))
+    feeds = {"x": floats(*(1,) * shape.count("B"), *(1,) * shape.count("1,"), 6, 4)}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    expected = session.run(None, feeds)[0]
+    assert expected.shape == (2, 6, 5)
+    with pytest.raises(RuntimeError, match=r"incompatible|ranks are not equal"):
+        as_openvino_reads_it(model, feeds)
+    with pytest.raises(UnsupportedOpsError, match="it loses the batch of several constant matrices"):
+        convert_model(Model(ir.from_proto(model)))
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+    assert near(runner.run(feeds)["y"], expected)
+
+
 def test_lengths_that_follow_from_sizes_are_taken() -> None:
     """tf2onnx writes the number of steps for each sequence."""
     body = (
