@@ -82,8 +82,17 @@ def gather_elements(ctx: Context, x: Value, indices: Value, *, axis: int = 0) ->
 
 
 @lowering("GatherND", versions=[11, 12, 13])
-def gather_nd(ctx: Context, x: Value, indices: Value, *, batch_dims: int = 0) -> Var:
+def gather_nd(ctx: Context, x: Value, indices: Value, *, batch_dims: int = 0) -> Var | Value:
     """Slices at index tuples."""
+    depth = indices.shape[-1]
+    last = batch_dims + int(depth) if runtime_shapes.is_number(depth) else x.rank
+    shape = [*indices.shape[:-1], *x.shape[last:]]
+    if max(x.rank, indices.rank, len(shape)) > HIGHEST_RANK:
+        batch = [math.prod(x.shape[:batch_dims])] if batch_dims else []
+        slices = of_shape(x, [*batch, *x.shape[batch_dims:last], math.prod(x.shape[last:])], x)
+        tuples = of_shape(indices, [*batch, math.prod(indices.shape[batch_dims:-1]), depth], indices)
+        found = gather_nd(ctx, slices, tuples, batch_dims=len(batch))
+        return of_shape(found if isinstance(found, Value) else computed(found, x.dtype), shape, x, indices)
     places = nonnegative_tuples(indices, x, batch_dims)
     return through_int32(x, lambda var: mb.gather_nd(x=var, indices=places, batch_dims=batch_dims))
 

@@ -49,6 +49,10 @@ def test_reduction_of_rank_seven_agrees(agrees, keepdims):
 def test_other_movements_of_rank_six_agree(agrees):
     x = tensor(2, 2, 3, 2, 2, 2)
     agrees("Gather", [x, np.array([2, 0])], axis=2)
+    agrees("GatherND", [x, np.array([[[0, 1], [1, -1]]])])
+    agrees("GatherND", [x[0], np.ones((3, 2, 1, 2, 2, 1), np.int64)], fed=[0, 1])
+    agrees("GatherND", [x, np.array([[[1], [0]], [[-1], [0]]])], batch_dims=1)
+    agrees("GatherND", [x, np.zeros((2, 2, 3, 2), np.int64)], batch_dims=2)
     agrees("GatherElements", [x, np.zeros((2, 2, 1, 2, 2, 2), np.int64)], axis=2)
     agrees("Slice", [x, np.array([1, -1]), np.array([3, -3]), np.array([2, 5]), np.array([1, -1])])
     agrees("Concat", [x, x], fed=[0, 1], axis=2)
