@@ -18,26 +18,31 @@ from edgekit.rewrites.arithmetic import shape_of
 HALF_PIXEL_SINCE = 16
 """The opset in which RoiAlign got ``coordinate_transformation_mode``, with another default than what it did before."""
 MOST_SAMPLES = 1 << 22
+SHARPNESS = -0.75
+"""The coefficient of the cubic kernel, which the ONNX specification takes from PyTorch (Keys 1981 has -0.5)."""
 
 
 class GatheredGrid(Rewrite):
-    """``GridSample`` of any number of dimensions, nearest and linear."""
+    """``GridSample`` of any number of dimensions: nearest, linear and cubic."""
 
     name: ClassVar[str] = "grid by gathers"
     op_types: ClassVar[Sequence[str]] = ("GridSample",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Formulas of the ONNX specification; for inputs of known sizes."""
+        """Formulas of the ONNX specification; for inputs of known sizes, of which the batch alone may be open.
+
+        Of a cubic kernel the elements are put inside, not the place between them, as PyTorch and ONNX Runtime do it.
+        """
         x, grid = node.inputs
-        (batch, channels, *sizes), (_, *outs, rank) = shape_of(x), shape_of(grid)
+        (batch, channels, *sizes), (_, *outs, rank) = _sizes_but_batch(x), _sizes_but_batch(grid)
         mode = node.attributes.get_string("mode", "linear")
-        if mode not in ("nearest", "linear", "bilinear"):
+        if mode not in ("nearest", "linear", "bilinear", "cubic", "bicubic"):
             raise InapplicableError(f"mode {mode!r}")
         aligned = node.attributes.get_int("align_corners", 0) == 1
         padding = node.attributes.get_string("padding_mode", "zeros")
         count = math.prod(outs)
-        if batch * count * rank > MOST_SAMPLES:
-            raise InapplicableError(f"{batch * count} samples are too many to be written out")
+        if abs(batch) * count * rank > MOST_SAMPLES:
+            raise InapplicableError(f"{abs(batch) * count} samples are too many to be written out")
         assert x is not None
         dtype = _float_type(x)
         points = build("Reshape", grid, [batch, count, rank])
@@ -45,13 +50,16 @@ class GatheredGrid(Rewrite):
         neighbours = []
         for axis, edge in enumerate(edges):
             given = build.squeeze(build.slice(points, [rank - 1 - axis], [rank - axis], [2]), [2])
-            place = edge.inside(edge.place(given))
-            neighbours.append(edge.nearest(place) if mode == "nearest" else edge.two(place))
+            place = edge.place(given)
+            if mode.endswith("cubic"):
+                neighbours.append(edge.four(place))
+            else:
+                neighbours.append((edge.nearest if mode == "nearest" else edge.two)(edge.inside(place)))
         rows = _rows(build, x, batch, channels, sizes)
-        first = np.arange(batch, dtype=np.int64).reshape(batch, 1) * math.prod(sizes)
+        first = _first_places(build, x, batch, math.prod(sizes))
         total: ir.Value | None = None
         for corner in itertools.product(*neighbours):
-            flat: ir.Value | np.ndarray = first
+            flat = first
             weight: ir.Value | None = None
             for (place, share), size_behind in zip(corner, _strides(sizes), strict=True):
                 flat = build("Add", build("Mul", place, np.asarray(size_behind)), flat)
@@ -115,6 +123,34 @@ class _Edge:
         rest = self.build("Sub", self.number(1), share)
         above = self.build("Add", below, self.number(1))
         return [self._element(below, rest), self._element(above, share)]
+
+    def four(self, place: ir.Value) -> list[tuple[ir.Value, ir.Value | None]]:
+        """Two elements on each side, and what a cubic kernel weighs them with."""
+        build = self.build
+        if self.padding != "reflection":
+            place = build("Max", build("Min", place, self.number(self.size + 2)), self.number(-3))
+        below = build("Floor", place)
+        share = build("Sub", place, below)
+        rest = build("Sub", self.number(1), share)
+        offsets = (-1, 0, 1, 2)
+        weights = (self._far(share), self._near(share), self._near(rest), self._far(rest))
+        found = []
+        for offset, weight in zip(offsets, weights, strict=True):
+            element = build("Add", below, self.number(offset))
+            found.append(self._element(element if self.padding == "zeros" else self.inside(element), weight))
+        return found
+
+    def _near(self, distance: ir.Value) -> ir.Value:
+        """The cubic kernel up to 1 away: (a + 2) d³ - (a + 3) d² + 1."""
+        build = self.build
+        slope = build("Sub", build("Mul", distance, self.number(SHARPNESS + 2)), self.number(SHARPNESS + 3))
+        return build("Add", build("Mul", build("Mul", distance, distance), slope), self.number(1))
+
+    def _far(self, beyond: ir.Value) -> ir.Value:
+        """The cubic kernel between 1 and 2 away, by what is beyond 1: a d (1 - d)²."""
+        build = self.build
+        rest = build("Sub", self.number(1), beyond)
+        return build("Mul", build("Mul", beyond, self.number(SHARPNESS)), build("Mul", rest, rest))
 
     def _element(self, place: ir.Value, share: ir.Value | None) -> tuple[ir.Value, ir.Value | None]:
         """An element's index, inside, and its share, which is zero where the place is outside."""
@@ -197,9 +233,30 @@ def _sides(build: NodeBuilder, place: ir.Value, size: int, dtype: np.dtype) -> l
 
 
 def _rows(build: NodeBuilder, x: ir.Value, batch: int, channels: int, sizes: Sequence[int]) -> ir.Value:
-    """The tensor's elements as rows of channels: [batch * places, channels]."""
+    """The tensor's elements as rows of channels: [batch * places, channels]; a batch of -1 is open."""
     flat = build("Reshape", x, [batch, channels, math.prod(sizes)])
-    return build("Reshape", build("Transpose", flat, perm=[0, 2, 1]), [batch * math.prod(sizes), channels])
+    return build("Reshape", build("Transpose", flat, perm=[0, 2, 1]), [max(batch * math.prod(sizes), -1), channels])
+
+
+def _first_places(build: NodeBuilder, x: ir.Value, batch: int, places: int) -> ir.Value | np.ndarray:
+    """Which of the rows each picture starts with: [batch, 1]."""
+    if batch >= 0:
+        return np.arange(batch, dtype=np.int64).reshape(batch, 1) * places
+    count = build.squeeze(build.slice(build("Shape", x), [0], [1], [0]), [0])
+    numbers = build("Range", np.asarray(0), count, np.asarray(1))
+    return build("Mul", build("Reshape", numbers, [-1, 1]), np.asarray(places))
+
+
+def _sizes_but_batch(value: ir.Value | None) -> tuple[int, ...]:
+    """A value's sizes, -1 for the first where it is open.
+
+    Raises:
+        InapplicableError: Others are not fixed.
+    """
+    if value is None or value.shape is None or not all(isinstance(size, int) for size in value.shape[1:]):
+        raise InapplicableError("the shape of its input is not fixed")
+    first, *others = value.shape
+    return (first if isinstance(first, int) else -1, *(int(size) for size in others if isinstance(size, int)))
 
 
 def _strides(sizes: Sequence[int]) -> list[int]:

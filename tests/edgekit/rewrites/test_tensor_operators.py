@@ -117,10 +117,19 @@ def test_the_standard_decides_where_a_kernel_of_onnx_runtime_departs_from_it(mod
 
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("aligned", [0, 1])
-@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
 def test_grid(assert_rewritten, mode, aligned, padding):
     feeds = {"x": floats(2, 3, 5, 6), "grid": (1.4 * floats(2, 4, 3, 2)).astype(np.float32)}
     proto = single("GridSample", feeds, opset=20, mode=mode, align_corners=aligned, padding_mode=padding)
+    assert_rewritten(proto, feeds, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_grid_of_an_open_batch(assert_rewritten, batch):
+    feeds = {"x": floats(batch, 3, 5, 6), "grid": (1.4 * floats(batch, 4, 3, 2)).astype(np.float32)}
+    proto = single("GridSample", feeds, opset=16, mode="bicubic", padding_mode="border")
+    for value in proto.graph.input:
+        value.type.tensor_type.shape.dim[0].dim_param = "n"
     assert_rewritten(proto, feeds, atol=1e-5)
 
 
