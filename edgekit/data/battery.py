@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from edgekit.data.columns import Columns
 from edgekit.data.inputs import seeded_inputs
 from edgekit.data.limits import FLAG_LIMIT, Given, Interval, Limit, Limits
 from edgekit.data.words import Words
@@ -121,15 +122,16 @@ def _of_kind(kind: str, name: str, seeded: np.ndarray, limit: Limit | None) -> n
         return numbers(kind, name, seeded.shape, seeded.dtype)
     if isinstance(limit, tuple | Interval | Words):
         return seeded
-    low, high = _bounds(seeded.dtype, limit)
+    low, high = _bounds(seeded, limit)
     if kind == "zeros":
         return np.zeros_like(seeded)
     if kind == "constant":
-        return np.full_like(seeded, min(1, high))
+        return np.where(high < 1, np.zeros_like(seeded), np.ones_like(seeded))
     if kind == "saturated":
         return np.where(seeded > (low + high) / 2, high, low).astype(seeded.dtype)
     if kind == "steps":
-        return (low + np.arange(seeded.size) // 3 % (high - low + 1)).reshape(seeded.shape).astype(seeded.dtype)
+        steps = np.arange(seeded.size).reshape(seeded.shape) // 3
+        return (low + steps % (high - low + 1)).astype(seeded.dtype)
     if kind == "sparse":
         return np.where(numbers("sparse", name, seeded.shape, np.dtype(np.float32)) != 0, seeded, 0).astype(
             seeded.dtype
@@ -137,8 +139,11 @@ def _of_kind(kind: str, name: str, seeded: np.ndarray, limit: Limit | None) -> n
     return seeded
 
 
-def _bounds(dtype: np.dtype, limit: int | None) -> tuple[int, int]:
-    """The least and the greatest integer."""
+def _bounds(seeded: np.ndarray, limit: int | Columns | None) -> tuple[int, int | np.ndarray]:
+    """The least and the greatest integer, of all or by column."""
+    dtype = seeded.dtype
+    if isinstance(limit, Columns):
+        return 0, limit.of(seeded.shape[-1]) - 1 if seeded.ndim else limit.others - 1
     if limit is not None:
         return 0, limit - 1
     if dtype != np.bool_ and dtype.itemsize == 1:

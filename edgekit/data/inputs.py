@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from edgekit.data.columns import Columns
 from edgekit.data.limits import FLAG_LIMIT, Given, Interval, Limit, Limits
 from edgekit.data.natural import natural_values
 from edgekit.data.words import ANY_WORDS, Words
@@ -113,6 +114,8 @@ def _draw(spec: ValueSpec, seed: int, limit: Limit | None, natural: bool) -> np.
         return rng.uniform(limit.low, limit.high, shape).astype(dtype)
     if isinstance(limit, tuple):
         return rng.choice(limit, shape).astype(dtype)
+    if isinstance(limit, Columns) and shape:
+        return rng.integers(0, limit.of(shape[-1]), shape).astype(dtype)
     if isinstance(limit, int):
         return rng.integers(0, limit, shape).astype(dtype)
     if np.issubdtype(dtype, np.integer):

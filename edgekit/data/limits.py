@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.data.columns import Columns, picked_columns
 from edgekit.data.words import KEEPS_VALUES, Words, word_limits
 from edgekit.graph.sizes.size_inputs import inputs_of_sizes
 from edgekit.model import Model
@@ -36,16 +37,17 @@ class Given:
     values: np.ndarray
 
 
-Limit = int | tuple[int, ...] | Interval | Words | Given
+Limit = int | Columns | tuple[int, ...] | Interval | Words | Given
 Limits = Mapping[str, Limit]
-"""By input: what its numbers stay below, the numbers to choose from, those between two, the words of its texts, or the
-only numbers that it takes."""
+"""By input: what its numbers stay below, all of them or by column, the numbers to choose from, those between two, the
+words of its texts, or the only numbers that it takes."""
 
 
 def index_limits(model: Model) -> dict[str, Limit]:
     """What the graph tells of the values that its inputs take, for the inputs of which it tells something.
 
-    An input that holds token ids must stay below the number of rows of the smallest embedding that it feeds. Integers
+    An input that holds token ids must stay below the number of rows of the smallest embedding that it feeds; where its
+    columns are picked for embeddings of their own, each column below the rows of its own. Integers
     that places along an axis are compared with are lengths or places themselves, and stay within the axis. A single
     integer that the model compares with numbers (a sampling rate, say) is one of these. A single floating-point number
     that bounds a list of numbers (the lowest pitch to look for, say) is between the least and the middle one where it
@@ -55,6 +57,7 @@ def index_limits(model: Model) -> dict[str, Limit]:
     whose ones are how many keys attention has is full: no fewer are there.
     """
     limits: dict[str, int] = {}
+    columns: dict[str, dict[int, int]] = {}
     lengths: dict[str, int] = {}
     inputs = {value for value in model.graph.inputs if value.name not in model.graph.initializers}
     for node in model.graph.all_nodes():
@@ -62,6 +65,9 @@ def index_limits(model: Model) -> dict[str, Limit]:
             for source, limit in _counted(indices, size):
                 if source in inputs and source.name and limit > 0:
                     limits[source.name] = min(limit, limits.get(source.name, limit))
+                for table, place in picked_columns(source, inputs) if limit > 0 else ():
+                    of_table = columns.setdefault(str(table.name), {})
+                    of_table[place] = min(limit, of_table.get(place, limit))
         for counts, size in _masks(node):
             for source, limit in _counted(counts, size):
                 is_integer = source.dtype is not None and source.dtype.is_integer()
@@ -70,7 +76,14 @@ def index_limits(model: Model) -> dict[str, Limit]:
     numbered: dict[str, Limit] = {name: len(words) + 1 for name, words in model.vocabularies.items()}
     told: dict[str, Limit] = {**_switches(model, inputs), **_bounds_of_lists(model, inputs)}
     told |= dict.fromkeys(_full_masks(model, inputs), (1,))
-    return {**lengths, **told, **limits, **numbered, **word_limits(model), **_values_of_sizes(model)}
+    by_column = {name: _with_columns(below, limits.get(name)) for name, below in columns.items()}
+    return {**lengths, **told, **limits, **by_column, **numbered, **word_limits(model), **_values_of_sizes(model)}
+
+
+def _with_columns(below: Mapping[int, int], of_all: int | None) -> Columns:
+    """The limits of some columns, and of the others."""
+    most = math.inf if of_all is None else of_all
+    return Columns({place: int(min(limit, most)) for place, limit in below.items()}, of_all or FLAG_LIMIT)
 
 
 def _values_of_sizes(model: Model) -> dict[str, Limit]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgekit.data.columns import Columns
 from edgekit.data.inputs import seeded_inputs
 from edgekit.data.limits import Interval, Limits, index_limits
 from edgekit.dimensions import OpenDims, defaults
@@ -52,7 +53,7 @@ def random_trials(model: Model, dimensions: OpenDims) -> list[TrialInputs]:
     few = limits | {
         spec.name: FEW_SYMBOLS
         for spec in inputs
-        if np.dtype(spec.dtype).kind in "iu" and not isinstance(limits.get(spec.name), tuple)
+        if np.dtype(spec.dtype).kind in "iu" and not isinstance(limits.get(spec.name), tuple | Columns)
     }
     has_floats = any(np.dtype(spec.dtype).kind == "f" for spec in inputs)
     trials = []

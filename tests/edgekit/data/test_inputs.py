@@ -7,6 +7,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from edgekit.data.battery import KINDS, battery_inputs
 from edgekit.data.inputs import seeded_inputs
 from edgekit.data.limits import Interval, index_limits
 from edgekit.data.words import ANY_WORDS
@@ -164,6 +165,43 @@ def test_lengths_stay_within_the_axis_whose_places_they_are_compared_with(
     )
     model = Model(ir.from_proto(onnx.shape_inference.infer_shapes(proto, data_prop=True)))
     assert index_limits(model) == ({} if limit is None else {"x": limit})
+
+
+COLUMNS = """
+    p = Gather <axis = {axis}> (c, first) q = Gather <axis = {axis}> (c, last)
+    u = Gather (small, p) v = Gather (large, q) s = ReduceSum (u) t = ReduceSum (v) y = Add (s, t)
+"""
+
+
+@pytest.mark.parametrize(
+    ("inputs", "body"),
+    [
+        ("int64[2, 6, 3] x", COLUMNS.format(axis=-1).replace("(c,", "(x,")),
+        ("int64[2, 6, 3] x", "i = Identity (x) c = Cast <to = 7> (i) " + COLUMNS.format(axis=2)),
+        ("int64[2, 6, 3] x, int64[2, 4, 3] z", "c = Concat <axis = 1> (x, z) " + COLUMNS.format(axis=2)),
+    ],
+)
+def test_columns_stay_below_the_rows_of_the_tables_that_each_is_picked_for(
+    onnx_model: OnnxModel, inputs: str, body: str
+) -> None:
+    tables = {"small": np.zeros((1, 3), np.float32), "large": np.zeros((24, 3), np.float32)}
+    proto = onnx_model(f"g ({inputs}) => (float y) {{ {body} }}", **tables, first=np.array(0), last=np.array(-1))
+    model = Model(ir.from_proto(proto))
+    limits = index_limits(model)
+    for kind in KINDS:
+        for drawn in (battery_inputs(model.inputs, kind, limits), seeded_inputs(model.inputs, 5, limits)):
+            for array in drawn.values():
+                assert (array[..., 0] == 0).all()
+                assert array[..., 1].max() < 2
+                assert array.min() == 0
+    assert max(battery_inputs(model.inputs, kind, limits)["x"][..., 2].max() for kind in KINDS) == 23
+
+
+@pytest.mark.parametrize("body", ["c = Concat <axis = -1> (x, x) ", "c = Neg (x) "])
+def test_columns_that_are_moved_have_no_limit(onnx_model: OnnxModel, body: str) -> None:
+    tables = {"small": np.zeros((1, 3), np.float32), "large": np.zeros((24, 3), np.float32)}
+    graph = f"g (int64[2, 6, 3] x) => (float y) {{ {body} {COLUMNS.format(axis=-1)} }}"
+    assert index_limits(Model(ir.from_proto(onnx_model(graph, **tables, first=np.array(0), last=np.array(5))))) == {}
 
 
 def test_what_is_computed_with_has_no_limit(onnx_model: OnnxModel) -> None:
