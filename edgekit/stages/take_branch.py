@@ -1,6 +1,7 @@
-"""A branch is taken where two give tensors of different shapes, for devices that hold fixed shapes only.
+"""A branch is taken where two cannot both be built: for devices of fixed shapes, and where one draws random numbers.
 
 optimum merges a decoder's first step and its later steps into one If, whose condition is an input of the model.
+TensorFlow 1 has dropout behind an input that tells whether the model is being trained.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from edgekit.execution.reference import NotRunnableError
 from edgekit.graph.constant_inputs import with_constant_inputs
 from edgekit.graph.sizes.shapes import fold_shapes
 from edgekit.model import Model, node_name
+from edgekit.rewrites.randomness import draws
 from edgekit.stages import Stage, StageResult
 from edgekit.target import Profile, Target
 
@@ -32,11 +34,17 @@ _BRANCHES = {True: "then_branch", False: "else_branch"}
 
 @dataclass(frozen=True)
 class Fork:
-    """An If with branches of different shapes, whose condition is an input."""
+    """An If with branches of different shapes, or of which one draws random numbers, whose condition is an input."""
 
     node: ir.Node
     input: ir.Value
     """Of one element."""
+
+    @property
+    def drawing(self) -> bool | None:
+        """The condition of the branch that draws random numbers, where the other draws none."""
+        yes, no = (_draws(self.node.attributes[name].as_graph()) for name in _BRANCHES.values())
+        return None if yes == no else yes
 
     def reads(self, condition: bool) -> set[ir.Value]:
         """The model's inputs that a branch reads."""
@@ -46,7 +54,9 @@ class Fork:
 
     @property
     def choice(self) -> bool:
-        """The condition of the branch that reads more of the model's inputs, or fewer where one is empty."""
+        """The condition of the branch that draws no numbers, or reads more inputs, or fewer where one is empty."""
+        if self.drawing is not None:
+            return not self.drawing
         yes, no = (len(self.reads(condition)) for condition in (True, False))
         if any(_element_count(value) == 0 for value in _graph_inputs(self.node)):
             return yes < no
@@ -55,28 +65,35 @@ class Fork:
 
 def needs_branch(model: Model, profiles: Iterable[tuple[Target, Profile]]) -> bool:
     """Whether a branch has to be taken for one of the devices."""
-    return any(forks(model)) and not all(target.takes_differing_branches(profile) for target, profile in profiles)
+    found = list(forks(model))
+    if any(fork.drawing is not None for fork in found):
+        return True
+    return bool(found) and not all(target.takes_differing_branches(profile) for target, profile in profiles)
 
 
 def forks(model: Model) -> Iterator[Fork]:
-    """The branches of a model between which a device of fixed shapes cannot choose, and an input does.
+    """The branches of a model between which a device of fixed shapes, or a proof, cannot choose, and an input does.
 
     Args:
         model: Its shapes fixed and worked out.
     """
     for node in model.graph:
-        if node.op_type == "If" and not node.domain and _differ(node):
+        if node.op_type == "If" and not node.domain:
             source = _source(node.inputs[0])
-            if source is not None and source in model.graph.inputs and _element_count(source) == 1:
-                yield Fork(node, source)
+            if source is None or source not in model.graph.inputs or _element_count(source) != 1:
+                continue
+            fork = Fork(node, source)
+            if _differ(node) or fork.drawing is not None:
+                yield fork
 
 
 class TakeBranch(Stage[Model]):
-    """The model with one branch for good, where two give different shapes and an input chooses between them.
+    """The model with one branch for good, where an input chooses between two that cannot both be built.
 
-    That input is left out, and so are other ones that nothing reads any more, and outputs without elements. Of two
-    branches the one is taken that reads more of the inputs; where an input has no elements, the one that reads fewer:
-    an empty past asks for the branch without.
+    They give different shapes, or one of them draws random numbers, which no two runtimes draw alike. That input is
+    left out, and so are other ones that nothing reads any more, and outputs without elements. Of two branches the one
+    is taken that draws no numbers, else the one that reads more of the inputs; where an input has no elements, the one
+    that reads fewer: an empty past asks for the branch without.
 
     Args:
         choices: The conditions to take instead, by the input's name; see :func:`sampled_choices`.
@@ -113,7 +130,7 @@ class TakeBranch(Stage[Model]):
         if not expected or [spec.name for spec in result.model.outputs] != expected:
             raise self.broken("the outputs have other names")
         if any(forks(result.model)):
-            raise self.broken("branches of different shapes are left")
+            raise self.broken("branches that cannot both be built are left")
 
 
 def sampled_choices(model: Model, *folders: Path | None) -> dict[str, bool]:
@@ -127,7 +144,8 @@ def sampled_choices(model: Model, *folders: Path | None) -> dict[str, bool]:
         InputError: The samples ask for both branches.
     """
     files = [file for folder in folders if folder is not None for file in sample_files(folder)]
-    counts = {str(fork.input.name): Counter[bool]() for fork in forks(model)}
+    found = {str(fork.input.name): fork for fork in forks(model)}
+    counts = {name: Counter[bool]() for name in found}
     for file in files:
         arrays = read_npz(file, model.nan_inputs) if counts and file.suffix.casefold() == ".npz" else {}
         for name in counts.keys() & arrays.keys():
@@ -135,7 +153,7 @@ def sampled_choices(model: Model, *folders: Path | None) -> dict[str, bool]:
     for name, count in counts.items():
         if len(count) > 1:
             raise InputError(
-                "the samples ask for both branches, which give different shapes, and the device holds fixed ones",
+                f"the samples ask for both branches, {_why_not_both(found[name])}",
                 subject=f"input {name!r}",
                 expected="one value in all samples",
                 found=f"true in {count[True]} of {count.total()} samples",
@@ -149,12 +167,28 @@ def _graph_inputs(node: ir.Node) -> list[ir.Value]:
     return list(graph.inputs) if isinstance(graph, ir.Graph) else []
 
 
+def _draws(branch: ir.Graph) -> bool:
+    return any(draws(node) for node in branch.all_nodes())
+
+
+def _why_not_both(fork: Fork) -> str:
+    if fork.drawing is not None:
+        return f"and the one for {str(fork.drawing).lower()} draws random numbers, which no two runtimes draw alike"
+    return "which give different shapes, and the device holds fixed ones"
+
+
 def _warning(fork: Fork, choice: bool, *, asked: bool) -> str:
     name = fork.input.name
     there, other = str(choice).lower(), str(not choice).lower()
     only = sorted(str(value.name) for value in fork.reads(choice) - fork.reads(not choice))
     how = f"; with {only[0]!r} without elements it is the one for {other}" if only and not asked else ""
     there += ", as in the samples" if asked else ""
+    if fork.drawing is not None:
+        which = "it" if fork.drawing == choice else "the other one"
+        return (
+            f"a branch of If {node_name(fork.node)!r} draws random numbers, which no two runtimes draw alike: "
+            f"the bundle is the branch for {name} = {there}, and {name!r} is left out; {which} draws"
+        )
     return (
         f"the branches of If {node_name(fork.node)!r} give different shapes, and the device holds fixed ones: "
         f"the bundle is the branch for {name} = {there}, and {name!r} is left out{how}"

@@ -255,3 +255,44 @@ def test_it_is_asked_for_by_devices_of_fixed_shapes_alone(tmp_path: Path) -> Non
     model = FixShapes(ShapeRequest(shapes=SHAPES))(Load()(merged(tmp_path / "model.onnx")).model).model
     assert not needs_branch(model, [find_profile("onnxruntime")])
     assert needs_branch(model, [find_profile("onnxruntime"), find_profile("ios18")])
+
+
+@pytest.fixture
+def with_dropout(onnx_file: Callable[..., Path]) -> Path:
+    """As TensorFlow 1 has it: dropout by a rate that is fed, where the model is being trained."""
+    return onnx_file(
+        """g (float[1, 64] x, bool is_training, float rate) => (float[1, 64] y) {
+            d = If (is_training) <
+                then_branch = t () => (float[1, 64] a) {
+                    u = RandomUniformLike (x) k = GreaterOrEqual (u, rate) f = CastLike (k, x) a = Mul (x, f)
+                },
+                else_branch = e () => (float[1, 64] b) { b = Identity (x) }
+            >
+            y = Exp (d)
+        }"""
+    )
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "ios18", "intel-cpu"])
+def test_a_branch_that_draws_is_not_taken(with_dropout: Path, target: str, tmp_path: Path) -> None:
+    bundle = package(with_dropout, target, tmp_path / "bundle")
+    assert [feature.name for feature in bundle.inputs] == ["x"]
+    (taken,) = (stage["record"] for stage in bundle.manifest["stages"] if stage["name"] == "take branch")
+    assert taken["left_out"] == ["is_training", "rate"]
+    assert taken["warnings"] == [
+        "a branch of If 'd' draws random numbers, which no two runtimes draw alike: the bundle is the branch for "
+        "is_training = false, and 'is_training' is left out; the other one draws"
+    ]
+
+
+def test_samples_that_ask_for_the_branch_that_draws_as_well_are_refused(with_dropout: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for number in range(2):
+        feeds = {"x": np.ones((1, 64), np.float32), "rate": np.array(0.5, np.float32)}
+        np.savez(data / f"{number}.npz", **feeds, is_training=np.array(number == 0))
+    with pytest.raises(
+        InputError, match="both branches, and the one for true draws random numbers, which no two"
+    ) as it:
+        package(with_dropout, "ios18", tmp_path / "bundle", data=data)
+    assert it.value.found == "true in 1 of 2 samples"

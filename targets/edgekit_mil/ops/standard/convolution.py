@@ -180,14 +180,13 @@ def _crop(
     if output_shape is None and not same:
         padding = explicit_padding(pads if auto_pad == "NOTSET" else None, count)
         return tuple((before, after - more) for (before, after), more in zip(padding, added, strict=True))
-    spatial = x.static_shape[2:]
-    wanted = (
-        [size * stride for size, stride in zip(spatial, windows.strides, strict=True)]
-        if output_shape is None
-        else list(output_shape)[-count:]
-    )
+    totals = [extent - stride for stride, extent in zip(windows.strides, windows.extents, strict=True)]
+    if output_shape is not None:
+        sizes = x.static_sizes(range(2, x.rank))
+        wanted = zip(sizes, windows.strides, list(output_shape)[-count:], strict=True)
+        totals = [total + size * stride - want for total, (size, stride, want) in zip(totals, wanted, strict=True)]
     crop = []
-    for size, stride, extent, more, want in zip(spatial, windows.strides, windows.extents, added, wanted, strict=True):
-        before, after = halves((size - 1) * stride + extent + more - want, extra_at_end=auto_pad == "SAME_UPPER")
+    for total, more in zip(totals, added, strict=True):
+        before, after = halves(total + more, extra_at_end=auto_pad == "SAME_UPPER")
         crop.append((before, after - more))
     return tuple(crop)

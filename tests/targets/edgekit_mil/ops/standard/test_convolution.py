@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
+from onnx import numpy_helper, parser
 from torch.nn import functional
 
+import edgekit_coreml
 from edgekit.errors import UnsupportedOpsError
 
 
@@ -72,6 +75,23 @@ def test_conv_transpose_agrees(agrees, rng, attributes, fed):
     group = attributes.get("group", 1)
     inputs = [normal(rng, 2, 4, 5, 6), normal(rng, 4, 6 // group, 3, 3), normal(rng, 6)]
     agrees("ConvTranspose", inputs, fed=fed, atol=1e-4, **attributes)
+
+
+@pytest.mark.parametrize(
+    ("shape", "attributes"), [("N, 4, 5, 6", "output_shape = [11, 13]"), ("1, 4, N, 6", 'auto_pad = "SAME_LOWER"')]
+)
+def test_conv_transpose_of_open_sizes_agrees(rng, shape, attributes, tmp_path):
+    model = parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 17]> g (float[{shape}] x) => (float[A, B, C, D] y) '
+        f"{{ y = ConvTranspose <strides = [2, 2], {attributes}> (x, w) }}"
+    )
+    model.graph.initializer.append(numpy_helper.from_array(normal(rng, 4, 3, 3, 3), "w"))
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"N": range(1, 4)})
+    runner = edgekit_coreml.load(package)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for size in (1, 3):
+        feeds = {"x": normal(rng, *(int(each) for each in shape.replace("N", str(size)).split(",")))}
+        np.testing.assert_allclose(runner.run(feeds)["y"], session.run(None, feeds)[0], rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("spatial", [(7,), (3, 4, 5)])
