@@ -97,7 +97,7 @@ class QuantizedElementwise(Rewrite):
             return [stored(build, node, build(operator, real(build, node, 0), real(build, node, 3)), 6)]
         x = channels_second(build, node, real(build, node, 0))
         if operator == "Softmax" and int(attributes.pop("opset", 13)) < ALONG_AN_AXIS:
-            rank = len(shape_of(node.inputs[0]))
+            rank = _rank(node.inputs[0])
             if int(attributes.get("axis", 1)) % rank != rank - 1:
                 raise InapplicableError("it normalizes several axes at once")
         return [stored(build, node, channels_back(build, node, build(operator, x, **attributes)), 3)]

@@ -20,6 +20,8 @@ Sizes = list[int | str | None]
 _VERSION = 1
 _MATRIX = 2
 _HALF_A_BYTE = 4
+_RESULTS_SCALE = 7
+"""Which input of QGemm is the result's scale."""
 _SUM_OUTPUT = 3
 """Of a normalization: what it normalizes."""
 
@@ -134,16 +136,39 @@ def _of_heads(node: _Node) -> None:
 
 def _of_matrices(node: _Node) -> None:
     """FusedMatMul: products of the last two axes, each factor transposed as the attributes tell."""
-    left, right = node.sizes(0), node.sizes(1)
+    node.tell(0, node.dtype(0), _product(node, 1))
+
+
+def _of_quantized_matrices(node: _Node) -> None:
+    """QGemm: integers where the result's scale is given, else float32."""
+    node.tell(0, node.dtype(0) if node.has(_RESULTS_SCALE) else onnx.TensorProto.FLOAT, _product(node, 3))
+
+
+def _of_integers(node: _Node) -> None:
+    """MatMulIntegerToFloat and DynamicQuantizeMatMul: a product in float32."""
+    node.tell(0, onnx.TensorProto.FLOAT, _product(node, 1))
+
+
+def _of_both(node: _Node) -> None:
+    """QLinearAdd and QLinearMul: what the two broadcast to."""
+    one, other = node.sizes(0), node.sizes(3)
+    node.tell(0, node.dtype(0), None if one is None or other is None else _broadcast_sizes(one, other))
+
+
+def _product(node: _Node, place: int) -> Sizes | None:
+    """The sizes of the product of the first input with another one."""
+    left, right = node.sizes(0), node.sizes(place)
     moved = node.integer("transBatchA") or node.integer("transBatchB")
     if not left or not right or min(len(left), len(right)) < _MATRIX or moved:
-        node.tell(0, node.dtype(0), None)
-        return
+        return None
     rows = left[-1] if node.integer("transA") else left[-2]
     columns = right[-2] if node.integer("transB") else right[-1]
-    before = itertools.zip_longest(reversed(left[:-2]), reversed(right[:-2]), fillvalue=1)
-    batch = [_broadcast(*pair) for pair in before]
-    node.tell(0, node.dtype(0), [*reversed(batch), rows, columns])
+    return [*_broadcast_sizes(left[:-2], right[:-2]), rows, columns]
+
+
+def _broadcast_sizes(one: Sizes, other: Sizes) -> Sizes:
+    pairs = itertools.zip_longest(reversed(one), reversed(other), fillvalue=1)
+    return [_broadcast(*pair) for pair in pairs][::-1]
 
 
 def _broadcast(one: int | str | None, other: int | str | None) -> int | str | None:
@@ -157,6 +182,9 @@ def _broadcast(one: int | str | None, other: int | str | None) -> int | str | No
 
 _RULES: dict[str, Callable[[_Node], None]] = {
     **dict.fromkeys(["BiasGelu", "FastGelu", "Gelu", "Inverse", "QuickGelu", "RotaryEmbedding"], _like_first),
+    **dict.fromkeys(["DynamicQuantizeMatMul", "MatMulIntegerToFloat"], _of_integers),
+    **dict.fromkeys(["QLinearAdd", "QLinearMul"], _of_both),
+    **dict.fromkeys(["QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax"], _like_first),
     **dict.fromkeys(["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"], _skipped),
     "CausalConvWithState": _of_steps,
     "FusedMatMul": _of_matrices,
@@ -165,6 +193,7 @@ _RULES: dict[str, Callable[[_Node], None]] = {
     "MatMulBnb4": _of_blocks,
     "MatMulNBits": _of_blocks,
     "MultiHeadAttention": _of_heads,
+    "QGemm": _of_quantized_matrices,
 }
 
 

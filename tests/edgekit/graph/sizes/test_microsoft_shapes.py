@@ -29,9 +29,13 @@ def integers(dtype: type, most: int, *shape: int) -> np.ndarray:
 
 
 X = floats(B, S, D)
+SCALE, ZERO = np.float32(0.02), np.uint8(120)
+SCALED = [SCALE, ZERO]
+MATRIX = [integers(np.uint8, 256, B, D), *SCALED, integers(np.uint8, 256, 5, D), *SCALED]
 CASES: Mapping[str, tuple[Sequence[np.ndarray | None], Sequence[bool], dict[str, Any]]] = {
     "BiasGelu": ([X, floats(D)], [True], {}),
     "CausalConvWithState": ([X, floats(S, 1, 4), None, floats(B, S, 3)], [True, True], {"ndim": 1}),
+    "DynamicQuantizeMatMul": ([X, integers(np.uint8, 256, D, 5), SCALE], [True], {}),
     "FastGelu": ([X], [True], {}),
     "FusedMatMul": ([X, floats(1, D, 5)], [True], {}),
     "FusedMatMul of transposed": ([floats(S, D), floats(B, 5, S)], [True], {"transA": 1, "transB": 1}),
@@ -50,7 +54,16 @@ CASES: Mapping[str, tuple[Sequence[np.ndarray | None], Sequence[bool], dict[str,
         [True],
         {"K": D, "N": 5, "bits": 4, "block_size": 32},
     ),
+    "MatMulIntegerToFloat": (
+        [integers(np.uint8, 256, B, S, D), integers(np.uint8, 256, D, 5), SCALE, SCALE],
+        [True],
+        {},
+    ),
     "MultiHeadAttention": ([X, X, floats(B, S, 4 * H)], [True], {"num_heads": H}),
+    "QGemm": ([*MATRIX, integers(np.int32, 99, 5), *SCALED], [True], {"transB": 1}),
+    "QGemm in float": (MATRIX, [True], {"transB": 1}),
+    "QLinearAdd": ([*MATRIX[:3], integers(np.uint8, 256, S, 1, D), *SCALED, *SCALED], [True], {}),
+    "QLinearSoftmax": ([*MATRIX[:3], *SCALED], [True], {"opset": 13}),
     "QuickGelu": ([X], [True], {}),
     "SkipLayerNormalization": ([X, X, floats(D)], [True, False, False, True], {}),
     "SkipSimplifiedLayerNormalization": ([X, X, floats(D)], [True, False, False, True], {}),
