@@ -229,15 +229,14 @@ def test_tree_classifier(assert_rewritten, opset, transform, ids, sign, labels):
     assert_rewritten(model, {"x": samples_at_thresholds(20, 5, missing=True)})
 
 
-@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"])
-@pytest.mark.parametrize("base", [[], [0.25], [0.25, 0.25], [0.5, -0.25]])
-@pytest.mark.parametrize("sign", [1, -1], ids=["probability", "score"])
-@pytest.mark.parametrize("of", [0, 1])
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "PROBIT"])
+@pytest.mark.parametrize("base", [[], [0.25], [0.5, -0.25]])
+@pytest.mark.parametrize(("of", "sign"), [(0, 1), (0, -1), (1, -1)], ids=["probability", "score", "score of second"])
 def test_tree_classifier_with_weights_of_one_class_and_base_values(
     assert_rewritten, model_of, transform, base, sign, of
 ):
     """Gradient boosting's exporters write one base value, or the same for both classes."""
-    attributes = trees(6, 7, 5, "BRANCH_LEQ", prefix="class", ids=[of], tracks=True)
+    attributes = trees(3, 2, 5, "BRANCH_LEQ", prefix="class", ids=[of], tracks=True)
     attributes["class_weights"] = [
         0.01 * w * (sign if place % 2 else 1) for place, w in enumerate(attributes["class_weights"])
     ]
