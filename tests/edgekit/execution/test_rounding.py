@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.execution.reference import Reference
-from edgekit.execution.rounding import perturbed_weights
+from edgekit.execution.rounding import perturbed, perturbed_weights
 from edgekit.model import Model
 
 OnnxModel = Callable[..., onnx.ModelProto]
@@ -56,3 +56,27 @@ def test_numbers_that_say_how_much_there_is_to_compute_stay(onnx_model: OnnxMode
     for seed in range(10):
         (node, _) = perturbed_weights(Model(ir.from_proto(proto)), seed).graph
         np.testing.assert_array_equal(node.attributes["value"].as_tensor().numpy(), np.float32([1, 1, 3.1, 3.1]))
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in nextafter")
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_numbers_move_to_the_next_one_in_either_direction(dtype: type[np.floating]) -> None:
+    edges = [0, -0.0, 1, -1, np.finfo(dtype).smallest_subnormal, np.finfo(dtype).tiny, np.finfo(dtype).max, np.inf]
+    array = np.array([edges, [-number for number in edges]] * 50, dtype).T
+    found = perturbed(array, np.random.default_rng(0), whole_too=True)
+    up, down = (np.nextafter(array, dtype(direction)) for direction in (np.inf, -np.inf))
+    stays, rises, falls = found == array, found == up, found == down
+    assert (stays | rises | falls).all()
+    finite = np.isfinite(array)
+    assert stays[~finite].all()
+    for each, share in ((stays, 1 / 2), (rises, 1 / 4), (falls, 1 / 4)):
+        assert abs(each[finite].mean() - share) < 0.05
+
+
+def test_whole_numbers_and_halves_stay_unless_asked_for() -> None:
+    array = np.array([0, 1, -2, 0.5, -1.5] * 9, np.float32).reshape(3, 15)
+    np.testing.assert_array_equal(perturbed(array, np.random.default_rng(0)), array)
+    assert (perturbed(array, np.random.default_rng(0), whole_too=True) != array).any()
+    scalar = perturbed(np.array(0.3, np.float32), np.random.default_rng(3))
+    assert scalar.shape == ()
+    assert scalar.dtype == np.float32
