@@ -29,6 +29,7 @@ from edgekit.graph.loops.recurrences import recognize_recurrences
 from edgekit.graph.loops.repeated_rows import repeat_rows_at_once
 from edgekit.graph.loops.scans import compute_turns_at_once
 from edgekit.graph.loops.turns import count_turns
+from edgekit.graph.loops.unread import drop_unread_states
 from edgekit.graph.simplification.arc_edges import keep_arcs_finite
 from edgekit.graph.simplification.cleanup import remove_identities, store_once
 from edgekit.graph.simplification.flattened_softmax import compute_softmax_in_place
@@ -192,6 +193,7 @@ _PASSES: dict[str, Rewrite] = {
     "compute sizes in 64 bits": widen_sizes,
     "compute once what follows from a tree's leaf": tabulate_trees,
     "capture what loops carry along unchanged": capture_constant_states,
+    "drop what loops carry along unread": drop_unread_states,
     "repeat rows at once": repeat_rows_at_once,
     "collect what loops add to sequences": _with_shapes_known(collect_sequences),
     "count the turns of loops": _with_shapes_known(count_turns),

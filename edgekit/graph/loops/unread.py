@@ -1,0 +1,90 @@
+"""States of loops that nothing reads, and what loops collect for nobody: the loops go without them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from edgekit.graph.loops.values import BEFORE_STATES, CONDITION
+from edgekit.model import bodies
+
+
+def drop_unread_states(model: ir.Model) -> None:
+    """Take out of loops the states and collected values on which no output and no condition depends, in place.
+
+    Exporters carry along all that a loop's body assigns (Paddle's ``while_loop``); such a state may start in another
+    shape than it goes on in, which no target takes.
+    """
+    if _drop(model.graph):
+        RemoveUnusedNodesPass()(model)
+
+
+def _drop(graph: ir.Graph) -> bool:
+    changed = False
+    for node in list(graph):
+        loop = node
+        if node.op_type == "Loop" and not node.domain and (unread := _unread(node)):
+            loop, changed = _without(node, graph, unread), True
+        for body in bodies(loop):
+            changed |= _drop(body)
+    return changed
+
+
+def _unread(loop: ir.Node) -> list[int]:
+    """The outputs, by number, that can go with the states they are of; none where that leaves no output."""
+    body = loop.attributes["body"].as_graph()
+    states = body.inputs[BEFORE_STATES:]
+    read = {place for place, value in enumerate(loop.outputs) if value.uses() or value.is_graph_output()}
+    while True:
+        needed = _needed([body.outputs[CONDITION - 1], *(body.outputs[CONDITION + place] for place in read)])
+        found = read | {place for place, state in enumerate(states) if state in needed}
+        if found == read:
+            break
+        read = found
+    return [place for place in range(len(loop.outputs)) if place not in read] if read else []
+
+
+def _needed(values: Iterable[ir.Value]) -> set[ir.Value]:
+    """The values that others follow from, and these themselves."""
+    waiting, seen = list(values), set[ir.Value]()
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        node = value.producer()
+        inner = [] if node is None else [inside for body in bodies(node) for inside in body.all_nodes()]
+        results = [] if node is None else [output for body in bodies(node) for output in body.outputs]
+        readers = [] if node is None else [node, *inner]
+        waiting.extend(operand for reader in readers for operand in reader.inputs if operand is not None)
+        waiting.extend(results)
+    return seen
+
+
+def _without(loop: ir.Node, graph: ir.Graph, unread: list[int]) -> ir.Node:
+    """Replace a loop by one without some of its outputs, and without the states that they are of."""
+    body = loop.attributes["body"].as_graph()
+    inputs, outputs = list(loop.inputs), list(loop.outputs)
+    states = len(body.inputs) - BEFORE_STATES
+    own = [body.inputs[BEFORE_STATES + place] for place in unread if place < states]
+    for place in reversed(unread):
+        outputs.pop(place)
+        body.outputs.pop(CONDITION + place)
+        if place < states:
+            inputs.pop(BEFORE_STATES + place)
+    _clear(body)
+    for state in own:
+        body.inputs.remove(state)
+    attributes = loop.attributes.values()
+    shorter = ir.Node(loop.domain, loop.op_type, inputs, attributes, num_outputs=len(outputs), name=loop.name)
+    ir.convenience.replace_nodes_and_values(graph, loop, [loop], [shorter], outputs, shorter.outputs)
+    return shorter
+
+
+def _clear(body: ir.Graph) -> None:
+    """Remove the nodes whose results nothing reads, the last ones first."""
+    for node in reversed(list(body)):
+        if not any(value.uses() or value.is_graph_output() for value in node.outputs):
+            body.remove(node, safe=True)
