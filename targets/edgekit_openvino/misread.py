@@ -236,6 +236,8 @@ MISREADINGS = (
     Departure(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
     Departure(("DFT",), _is_set("onesided"), "it gives the one-sided transform another shape"),
     Departure(("FusedGemm",), _ends_otherwise, "it ends with a rectifier whatever the activation", MICROSOFT),
+    Departure(("FusedMatMul",), _is_set("transBatchA"), "it ignores that the rows come before the batch", MICROSOFT),
+    Departure(("FusedMatMul",), _is_set("transBatchB"), "it ignores that the rows come before the batch", MICROSOFT),
     Departure(("GlobalAveragePool",), _averages_equal_channels, "it gives the averages of equal channels an order"),
     Departure(("GRU", "LSTM", "RNN"), _has_lengths_of_open_sizes, "it ignores lengths of sequences of open sizes"),
     Departure(("GRU", "LSTM", "RNN"), _has_batch_first, "it ignores that the batch comes first (layout 1)"),

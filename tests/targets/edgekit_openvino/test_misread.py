@@ -153,6 +153,13 @@ def as_openvino_reads_it(model: onnx.ModelProto, feeds: Arrays) -> np.ndarray:
     return np.array(compiled(known)[0])
 
 
+def is_read_right(model: onnx.ModelProto, feeds: Arrays, expected: np.ndarray) -> bool:
+    try:
+        return near(as_openvino_reads_it(model, feeds), expected)
+    except RuntimeError:  # the shapes do not fit
+        return False
+
+
 def right(model: onnx.ModelProto, feeds: Arrays) -> np.ndarray:
     return np.array(ReferenceEvaluator(model).run(None, feeds)[0])
 
@@ -258,6 +265,27 @@ def test_several_constant_matrices(shape: str, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"incompatible|ranks are not equal"):
         as_openvino_reads_it(model, feeds)
     with pytest.raises(UnsupportedOpsError, match="it loses the batch of several constant matrices"):
+        convert_model(Model(ir.from_proto(model)))
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+    assert near(runner.run(feeds)["y"], expected)
+
+
+@pytest.mark.parametrize("sizes", ["5, 2, 4", "L, B, 4"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_products_whose_rows_come_before_the_batch(first: int, sizes: str, tmp_path: Path) -> None:
+    """What ONNX Runtime's optimizer makes of torch's attention."""
+    shape = sizes if first else "2, 5, 4"
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>'
+        f"g (float[{shape}] a, float[{sizes}] b) => (float[M, N, K] y)"
+        f"{{ y = com.microsoft.FusedMatMul <transBatchA = {first}, transBatchB = 1, transB = 1, alpha = 0.5> (a, b) }}"
+    )
+    feeds = {"a": floats(5, 2, 4) if first else floats(2, 5, 4), "b": floats(5, 2, 4)}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    expected = session.run(None, feeds)[0]
+    assert expected.shape == (2, 5, 5)
+    assert not is_read_right(model, feeds, expected)
+    with pytest.raises(UnsupportedOpsError, match="it ignores that the rows come before the batch"):
         convert_model(Model(ir.from_proto(model)))
     runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
     assert near(runner.run(feeds)["y"], expected)
