@@ -13,6 +13,7 @@ from edgekit.candidates import Candidate, Fates, candidates, first_that_holds, r
 from edgekit.comparison.conditioning import KnownConditioning
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import Samples
+from edgekit.execution.known_answers import KnownAnswers
 from edgekit.float_form import AUTO, FLOAT16, FLOAT32, FloatForm
 from edgekit.model import Model
 from edgekit.registry import installed_rewrites
@@ -87,6 +88,7 @@ class Forms:
         self._scheme = scheme
         self._others = others
         self._conditioning = KnownConditioning()
+        self._answers = KnownAnswers()
         self._tried: list[Quantized] = []
         self._model: Model | None = None
         quantized_here = bool(walk.records) and walk.records[-1]["name"] == Quantize.name
@@ -169,6 +171,7 @@ class Forms:
             accept=held_to.accept,
             sizes_of_samples=held_to.sizes_of_samples,
             conditioning=self._conditioning,
+            answers=self._answers,
         )
         verified = self._walk.run_stage(verify, built, Verified)
         sets = VerifyInstructionSets(

@@ -25,7 +25,8 @@ from edgekit.diagnosis.divergence import DivergedError, Divergence, compare_laye
 from edgekit.diagnosis.testimony import Testimony, refuted, testify
 from edgekit.dimensions import defaults
 from edgekit.errors import InputError, RequirementError
-from edgekit.execution.recurrence import reference_of, restart
+from edgekit.execution.known_answers import KnownAnswers
+from edgekit.execution.recurrence import restart
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, parse_preprocessing, resolve_preprocessing
@@ -252,7 +253,7 @@ def _golden_flaw(floor: Mapping[str, Any], result: OutputAccuracy) -> str | None
 
 
 def _against_original(bundle: Bundle, runner: Runner, samples: Samples, original: Model, step: Step | None) -> Accuracy:
-    reference, kind = reference_of(original), Kind(bundle.manifest["model"]["kind"])
+    reference, kind = KnownAnswers().reference_of(original), Kind(bundle.manifest["model"]["kind"])
     export = check_export(original, reference, samples)
     names = tuple(spec.name for spec in original.returned_outputs)
     meaning = meaning_on(samples, reference, original)

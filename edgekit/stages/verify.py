@@ -12,6 +12,7 @@ from edgekit.comparison.accuracy import (
     MAX_DROP,
     SELF_MARGIN_DB,
     Accuracy,
+    Executor,
     Floors,
     Kind,
     SizeAccuracy,
@@ -31,7 +32,8 @@ from edgekit.data.samples import Samples, SeededSamples
 from edgekit.data.sized_samples import SizedSamples
 from edgekit.dimensions import trials
 from edgekit.errors import InputError, RequirementError
-from edgekit.execution.recurrence import Original, reference_of
+from edgekit.execution.known_answers import KnownAnswers, Remembering
+from edgekit.execution.recurrence import Original
 from edgekit.execution.reference import NotRunnableError
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.graph.sizes.shapes import topology_digest
@@ -54,7 +56,7 @@ class Verified(Built):
     accuracy: Accuracy
     runner: Runner
     """What executed it."""
-    reference: Original
+    reference: Original | Remembering
     """What executed the original."""
 
 
@@ -76,6 +78,7 @@ class Verify(Stage[Built]):
         sizes_of_samples: Whether open dimensions have the sizes of the samples, and nobody asked for others. Then a
             combination of sizes at which the original does not run is a warning.
         conditioning: What is known of the original from other verifications.
+        answers: What it answered in these.
     """
 
     name: ClassVar[str] = "verify"
@@ -95,9 +98,11 @@ class Verify(Stage[Built]):
         accept: bool = False,
         sizes_of_samples: bool = False,
         conditioning: KnownConditioning | None = None,
+        answers: KnownAnswers | None = None,
     ) -> None:
         self._original = original
         self._conditioning = KnownConditioning() if conditioning is None else conditioning
+        self._answers = KnownAnswers() if answers is None else answers
         self._target = target
         self._profile = profile
         self._samples = samples
@@ -118,7 +123,7 @@ class Verify(Stage[Built]):
         tried = f"{self._profile.name}, {given.artifact.precision}: {topology_digest(given.model)}"
         with guarded(tried):
             runner = self._target.load(given.artifact.main, self._profile)
-        reference = reference_of(self._original)
+        reference = self._answers.reference_of(self._original)
         export: ExportCheck | None = None
         try:
             export = check_export(self._original, reference, self._samples)
@@ -183,7 +188,7 @@ class Verify(Stage[Built]):
     def _seeded(self) -> bool:
         return isinstance(self._samples, SeededSamples)
 
-    def accepted(self, given: Built, samples: Samples, reference: Original, runner: Runner, subject: str) -> Accuracy:
+    def accepted(self, given: Built, samples: Samples, reference: Executor, runner: Runner, subject: str) -> Accuracy:
         """The accuracy on samples, if it is enough.
 
         Args:
@@ -242,7 +247,7 @@ class Verify(Stage[Built]):
         require_accuracy(accuracy, given.kind, given.artifact.precision, subject)
         return accuracy
 
-    def evaluated(self, given: Built, reference: Original, runner: Runner) -> dict[str, Any] | None:
+    def evaluated(self, given: Built, reference: Executor, runner: Runner) -> dict[str, Any] | None:
         """What the project's evaluation function finds, if it is enough; None without one.
 
         Raises:
@@ -266,7 +271,7 @@ class Verify(Stage[Built]):
         return {"metric": evaluation.name, "reference": original, "built": built, "drop": drop}
 
     def _at_sizes(
-        self, given: Built, reference: Original, runner: Runner
+        self, given: Built, reference: Executor, runner: Runner
     ) -> tuple[tuple[SizeAccuracy, ...], list[str]]:
         """The accuracy at each size that is tried of the open dimensions, if it is enough; what could not be tried."""
         found, untried = [], []
