@@ -7,11 +7,14 @@ from dataclasses import replace
 
 from edgekit.execution.reference import NotRunnableError
 from edgekit.execution.word_proof import difference_on_words
-from edgekit.graph.words.inputs import WordInputs, takes_texts, with_word_inputs
+from edgekit.graph.words.inputs import WordInputs, first_numbers, takes_texts, with_word_inputs
 from edgekit.model import Model
 from edgekit.stages import Stage, StageResult
 from edgekit.target import Profile, Target
 from edgekit.vocabularies import listed
+
+MOST_NAMED = 6
+"""Between how many values at most advice is given to cut a model."""
 
 
 def needs_numbers(model: Model, profiles: Iterable[tuple[Target, Profile]]) -> bool:
@@ -32,7 +35,8 @@ class WordsAsNumbers(Stage[Model]):
     def run(self, given: Model) -> StageResult:
         """Makes the inputs."""
         found = with_word_inputs(given)
-        reasons = [f"input {name!r} stays one of texts: {obstacle}" for name, obstacle in found.obstacles.items()]
+        cut = _where_to_cut(given) if found.obstacles else ""
+        reasons = [f"input {name!r} stays one of texts: {obstacle}{cut}" for name, obstacle in found.obstacles.items()]
         flaw = _flaw(given, found) if found.vocabularies else None
         if flaw is not None:
             reasons += [f"input {name!r} stays one of texts: {flaw}" for name in found.vocabularies]
@@ -53,6 +57,15 @@ class WordsAsNumbers(Stage[Model]):
             raise self.broken("the inputs are others")
         if result.model.outputs != given.outputs:
             raise self.broken("the outputs are others")
+
+
+def _where_to_cut(given: Model) -> str:
+    """How to get the part of a model that computes with numbers."""
+    starts, ends = first_numbers(given), [spec.name for spec in given.outputs]
+    if not starts or len(starts) + len(ends) > MOST_NAMED:
+        return ""
+    cut = f"--inputs {','.join(starts)} --outputs {','.join(ends)}"
+    return f"; `edgekit extract MODEL {cut} -o PART` leaves what computes with numbers"
 
 
 def _flaw(given: Model, found: WordInputs) -> str | None:

@@ -40,6 +40,22 @@ def takes_texts(model: Model) -> bool:
     return any(spec.dtype == "str" for spec in model.inputs)
 
 
+def first_numbers(model: Model) -> list[str]:
+    """The values behind which a model computes with numbers alone: what is read of those that nodes make of texts."""
+    graph = infer_shapes(model, strict=False).graph
+    texts = {value for value in graph.inputs if value.dtype == ir.DataType.STRING}
+    found = []
+    for node in graph:
+        if texts.isdisjoint(node.inputs):
+            continue
+        for value in node.outputs:
+            if value.dtype in (None, ir.DataType.STRING):
+                texts.add(value)
+            elif value.uses():
+                found.append(str(value.name))
+    return found
+
+
 def with_word_inputs(model: Model) -> WordInputs:
     """The model with numbers in place of texts at the inputs whose texts it only moves and looks up in lists.
 

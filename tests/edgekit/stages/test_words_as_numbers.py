@@ -218,17 +218,32 @@ def test_quantized_on_samples_of_texts(tmp_path: Path) -> None:
 def test_texts_that_are_not_looked_up_stay_and_the_reason_is_told(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("StringNormalizer", ["word"], ["lower"], name="lower_case", case_change_action="LOWER"),
-        helper.make_node("LabelEncoder", ["lower"], ["y"], domain=ML, classes_strings=["a", "b"]),
+        helper.make_node(
+            "TfIdfVectorizer",
+            ["lower"],
+            ["counts"],
+            mode="TF",
+            min_gram_length=1,
+            max_gram_length=1,
+            max_skip_count=0,
+            ngram_counts=[0],
+            ngram_indexes=[0, 1],
+            pool_strings=["a", "b"],
+        ),
+        helper.make_node("Neg", ["counts"], ["y"]),
     ]
-    path = _save(tmp_path / "net.onnx", nodes, {"word": (TensorProto.STRING, [2])}, {"y": (TensorProto.INT64, [2])})
+    path = _save(tmp_path / "net.onnx", nodes, {"word": (TensorProto.STRING, [2])}, {"y": (TensorProto.FLOAT, [2])})
     result = WordsAsNumbers()(Load()(path).model)
     assert result.record == {
         "inputs": {},
         "warnings": [
             "input 'word' stays one of texts: node 'lower_case' (StringNormalizer) reads them otherwise than by "
-            "looking them up in a list"
+            "looking them up in a list; "
+            "`edgekit extract MODEL --inputs counts --outputs y -o PART` leaves what computes with numbers"
         ],
     }
+    part = edgekit.extract(path, tmp_path / "part.onnx", inputs=["counts"], outputs=["y"])
+    assert [(spec.name, spec.dtype) for spec in part.inputs] == [("counts", "float32")]
     with pytest.raises(EdgeKitError):
         edgekit.package(path, "ios18", tmp_path / "out")
 
