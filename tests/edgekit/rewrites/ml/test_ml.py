@@ -251,7 +251,9 @@ def test_tree_classifier_with_weights_of_one_class_and_base_values(
     )
     if transform == "PROBIT" and of == 0 and len(base) < 2:
         node = model_of(model).graph[0]
-        with pytest.raises(InapplicableError, match="one score of the two where a lone one gets the transform PROBIT"):
+        with pytest.raises(
+            InapplicableError, match="one score of the two is undefined where a lone one gets the transform PROBIT"
+        ):
             TreeEnsembleClassifier().replacement(node, NodeBuilder(17, "it"))
     else:
         assert_rewritten(model, {"x": samples_at_thresholds(20, 5, missing=True)})
