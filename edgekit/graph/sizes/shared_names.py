@@ -47,7 +47,8 @@ def names_by_samples(
     """The dimensions that need a name of their own, because in every sample their size is another one.
 
     Those of one name that have the same size in every sample keep one name. Where two are equal in some samples and
-    differ in others, all of that name stay as they are.
+    differ in others, all of that name stay as they are, unless they are of one input: exporters that trace with a
+    square picture call both sides by one name.
 
     Args:
         inputs: The model's inputs.
@@ -78,9 +79,10 @@ def names_by_samples(
         taken |= {*names}
         (first, *_), first_sizes = groups[0]
         for name, (members, sizes) in zip(names, groups[1:], strict=True):
+            apart = all(_size_at(first, sample) != _size_at(members[0], sample) for sample in samples)
             why = (
-                f"in every sample its size ({written(sizes.sizes)}) is another than that of dimension {first[1]} of "
-                f"input {first[0]!r} ({written(first_sizes.sizes)})"
+                f"in {'every sample' if apart else 'some samples'} its size ({written(sizes.sizes)}) is another than "
+                f"that of dimension {first[1]} of input {first[0]!r} ({written(first_sizes.sizes)})"
             )
             found += [OwnName(place, axis, dim, name, why) for place, axis in members]
     return found + (_unnamed(inputs, samples, asked, taken) if unnamed else [])
@@ -119,7 +121,8 @@ def _groups(
 ) -> list[tuple[list[tuple[str, int]], SizeRange]]:
     """The places whose sizes are equal in every sample, each group with its range of sizes; none where it is not clear.
 
-    It is clear where every sample has all of the places, and sizes of different groups are equal in none.
+    It is clear where every sample has all of the places, and sizes of different groups are equal in none, or both have
+    places of one input: no broadcasting explains that these differ.
     """
     groups: dict[tuple[int, ...], list[tuple[str, int]]] = {}
     for name, axis in places:
@@ -127,9 +130,16 @@ def _groups(
         if len(shapes) != len(samples) or any(axis >= len(shape) for shape in shapes):
             return []
         groups.setdefault(tuple(shape[axis] for shape in shapes), []).append((name, axis))
-    if any(not all(map(int.__ne__, *pair)) for pair in itertools.combinations(groups, 2)):
-        return []
+    for one, other in itertools.combinations(groups, 2):
+        in_one_input = {name for name, _ in groups[one]} & {name for name, _ in groups[other]}
+        if not in_one_input and not all(map(int.__ne__, one, other)):
+            return []
     return [(members, SizeRange(min(sizes), max(sizes))) for sizes, members in groups.items() if sizes]
+
+
+def _size_at(place: tuple[str, int], sample: Shapes) -> int:
+    name, axis = place
+    return sample[name][axis]
 
 
 def _free_names(dim: str, count: int, taken: Collection[str]) -> list[str]:

@@ -159,6 +159,10 @@ def samples(*rows: tuple[tuple[int, ...], ...]) -> list[dict[str, tuple[int, ...
         (named(("N",), ("N",)), samples(((4,), (4,)), ((5,), (5,))), {}, []),
         (named(("N",), ("N",)), samples(((3,), (3,)), ((5,), (3,))), {}, []),
         (named(("N",), ("N",)), [], {}, []),
+        # in some samples, but of one input
+        (named(("N", "N")), samples(((3, 3),), ((5, 3),)), {}, ["a1=N_2"]),
+        (named(("N", "N"), ("N",)), samples(((3, 3), (3,)), ((5, 3), (3,))), {}, ["a1=N_2", "b0=N_2"]),
+        (named(("N", "N"), ("N",)), samples(((3, 4), (3,)), ((5, 3), (4,))), {}, []),
         # a sample lacks one; its rank is another; part of a sum is the name too
         (named(("N",), ("N",)), samples(((4,), (3,)), ((4,),)), {}, []),
         (named(("N",), ("N",)), samples(((4,), ())), {}, []),
