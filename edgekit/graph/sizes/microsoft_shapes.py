@@ -134,6 +134,12 @@ def _of_heads(node: _Node) -> None:
     node.tell(0, node.dtype(0), [*query[:-1], values[-1]] if known and query and values else None)
 
 
+def _of_tokens(node: _Node) -> None:
+    """Tokenizer: texts, of each as many as the longest has."""
+    sizes = node.sizes(0)
+    node.tell(0, onnx.TensorProto.STRING, None if sizes is None else [*sizes, None])
+
+
 def _of_matrices(node: _Node) -> None:
     """FusedMatMul: products of the last two axes, each factor transposed as the attributes tell."""
     node.tell(0, node.dtype(0), _product(node, 1))
@@ -194,6 +200,7 @@ _RULES: dict[str, Callable[[_Node], None]] = {
     "MatMulNBits": _of_blocks,
     "MultiHeadAttention": _of_heads,
     "QGemm": _of_quantized_matrices,
+    "Tokenizer": _of_tokens,
 }
 
 

@@ -110,6 +110,21 @@ def test_sizes_and_types_are_those_of_onnx_runtime(op_type: str) -> None:
         assert isinstance(value.shape[-1], int)
 
 
+def test_a_tokenizer_gives_texts_along_one_more_axis() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> g (string[2] x) => (float[N, M] y) {
+        t = com.microsoft.Tokenizer <mark = 0, mincharnum = 1, pad_value = "#", separators = [" "]> (x)
+        y = TfIdfVectorizer <max_gram_length = 1, max_skip_count = 0, min_gram_length = 1, mode = "TF",
+            ngram_counts = [0], ngram_indexes = [0, 1, 2], pool_strings = ["a", "b", "c"]> (t)
+    }"""
+    proto = onnx.parser.parse_model(text)
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    (y,) = infer_shapes(Model(ir.from_proto(proto)), strict=True).graph.outputs
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"x": np.array(["a b c b", "c"])})
+    assert y.shape is not None
+    assert tuple(y.shape) == found.shape == (2, 3)
+
+
 def test_the_operators_are_unknown_again_afterwards() -> None:
     proto, _ = model("MatMulNBits")
     infer_shapes(Model(ir.from_proto(proto)))
