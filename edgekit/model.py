@@ -265,6 +265,18 @@ def bodies(node: ir.Node) -> Iterator[ir.Graph]:
             yield from attribute.as_graphs()
 
 
+def read_by(node: ir.Node) -> Iterator[ir.Value]:
+    """The values of the node's own graph that it reads, in its subgraphs too."""
+    yield from (value for value in node.inputs if value is not None)
+    for body in bodies(node):
+        inside = list(body.all_nodes())
+        read = [value for inner in inside for value in inner.inputs]
+        read += [
+            value for graph in (body, *(each for inner in inside for each in bodies(inner))) for value in graph.outputs
+        ]
+        yield from (value for value in read if value is not None and value.graph is node.graph)
+
+
 def name_nodes(graph_model: ir.Model) -> None:
     """Gives every node a name of its own, in subgraphs too: the one that :func:`node_name` calls it by, if it is free.
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from edgekit.errors import InputError
 from edgekit.graph.sizes.shapes import infer_shapes
-from edgekit.model import Model, node_name
+from edgekit.model import Model, node_name, read_by
 from edgekit.suggestions import near_names
 
 
@@ -101,17 +101,6 @@ def _needed_inputs(wanted: Iterable[ir.Value], starts: set[ir.Value]) -> list[ir
         elif producer is not None:
             open_values.extend(read_by(producer))
     return list(needed)
-
-
-def read_by(node: ir.Node) -> Iterator[ir.Value]:
-    """The values of the node's own graph that it reads, in its subgraphs too."""
-    yield from (value for value in node.inputs if value is not None)
-    bodies = [
-        attribute.as_graph() for attribute in node.attributes.values() if attribute.type == ir.AttributeType.GRAPH
-    ]
-    for body in bodies:
-        for inner in body.all_nodes():
-            yield from (value for value in inner.inputs if value is not None and value.graph is node.graph)
 
 
 def _listed(values: Iterable[ir.Value]) -> str:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from edgekit.errors import EdgeKitError
-from edgekit.graph.extraction import extract_part, read_by
-from edgekit.model import Model
+from edgekit.graph.extraction import extract_part
+from edgekit.model import Model, read_by
 from edgekit_onnxruntime.assignment import Assignment, CompilerError, SilentCompilerError
 
 MOST_COMPILATIONS = 48

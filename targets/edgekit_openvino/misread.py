@@ -177,6 +177,10 @@ def _gives_open_sizes_to_nodes(node: ir.Node, _: int) -> bool:
     return bool(read) and may_compute_both(node)
 
 
+def _rows_come_first(node: ir.Node, _: int) -> bool:
+    return any(node.attributes.get_int(f"transBatch{factor}", 0) == 1 for factor in "AB")
+
+
 def _multiplies_with_several(node: ir.Node, _: int) -> bool:
     """Whether the second operand are several constant matrices [n, k, m], and the first has open sizes and n may be 1.
 
@@ -236,8 +240,7 @@ MISREADINGS = (
     Departure(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
     Departure(("DFT",), _is_set("onesided"), "it gives the one-sided transform another shape"),
     Departure(("FusedGemm",), _ends_otherwise, "it ends with a rectifier whatever the activation", MICROSOFT),
-    Departure(("FusedMatMul",), _is_set("transBatchA"), "it ignores that the rows come before the batch", MICROSOFT),
-    Departure(("FusedMatMul",), _is_set("transBatchB"), "it ignores that the rows come before the batch", MICROSOFT),
+    Departure(("FusedMatMul",), _rows_come_first, "it ignores that the rows come before the batch", MICROSOFT),
     Departure(("GlobalAveragePool",), _averages_equal_channels, "it gives the averages of equal channels an order"),
     Departure(("GRU", "LSTM", "RNN"), _has_lengths_of_open_sizes, "it ignores lengths of sequences of open sizes"),
     Departure(("GRU", "LSTM", "RNN"), _has_batch_first, "it ignores that the batch comes first (layout 1)"),

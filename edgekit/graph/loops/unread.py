@@ -8,7 +8,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from edgekit.graph.loops.values import BEFORE_STATES, CONDITION
-from edgekit.model import bodies
+from edgekit.model import bodies, read_by
 
 
 def drop_unread_states(model: ir.Model) -> None:
@@ -55,11 +55,7 @@ def _needed(values: Iterable[ir.Value]) -> set[ir.Value]:
             continue
         seen.add(value)
         node = value.producer()
-        inner = [] if node is None else [inside for body in bodies(node) for inside in body.all_nodes()]
-        results = [] if node is None else [output for body in bodies(node) for output in body.outputs]
-        readers = [] if node is None else [node, *inner]
-        waiting.extend(operand for reader in readers for operand in reader.inputs if operand is not None)
-        waiting.extend(results)
+        waiting.extend(() if node is None else read_by(node))
     return seen
 
 
