@@ -21,13 +21,13 @@ from edgekit.errors import EdgeKitError
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.model import Model
 from edgekit.operators.support import OperatorSupport, is_about_operator, summarize
+from edgekit.packaging.walk import Walk
 from edgekit.progress import Progress
 from edgekit.registry import find_profile
 from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load
 from edgekit.stages.simplify import Simplify
 from edgekit.target import NodeVerdict, Support
-from edgekit.walk import Walk
 
 ROOT = Path(__file__).parents[1]
 TARGETS = ("ios18", "intel-cpu", "android-qnn", "web", "onnxruntime")

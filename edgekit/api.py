@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from edgekit import project
 from edgekit.api_arguments import (
     Dims,
     Metric,
@@ -36,13 +35,13 @@ from edgekit.bundle import Bundle
 from edgekit.bundle_checks.benchmark import Candidate
 from edgekit.bundle_checks.throughput import ThroughputCandidate
 from edgekit.bundle_checks.verification import Verification
-from edgekit.candidates import Choice
 from edgekit.config import Declared, declared_for, find_config, read_config
 from edgekit.data.recording import record
 from edgekit.errors import InputError
 from edgekit.faults import as_edgekit_error
 from edgekit.loading import LoadedBundle, Prediction
-from edgekit.model_steps import (
+from edgekit.packaging.candidates import Choice
+from edgekit.packaging.model_steps import (
     ExtractedModel,
     FixedModel,
     Inspection,
@@ -52,14 +51,15 @@ from edgekit.model_steps import (
     fix_model,
     inspect_model,
 )
-from edgekit.pipeline import PackageRequest
-from edgekit.pipeline import package as run_pipeline
+from edgekit.packaging.pipeline import PackageRequest
+from edgekit.packaging.pipeline import package as run_pipeline
+from edgekit.packaging.quantize_step import QuantizedModel, QuantizeOrder, quantize_model
 from edgekit.processes.executors import open_executor
 from edgekit.progress import Progress
-from edgekit.project import ProjectBundle
-from edgekit.project_draft import Draft, draft_project
+from edgekit.project import building
+from edgekit.project.building import ProjectBundle
+from edgekit.project.draft import Draft, draft_project
 from edgekit.quality_gate.gating import GateResult
-from edgekit.quantize_step import QuantizedModel, QuantizeOrder, quantize_model
 from edgekit.registry import InstalledTargets, find_profile, installed_targets
 from edgekit.terminal.board import Board
 
@@ -220,7 +220,7 @@ def build(
     found = optional_path(config) or find_config(Path.cwd())
     if found is None:
         raise InputError("there is no edgekit.toml here or in a folder above", hint="`--config FILE` names one")
-    return project.build_project(read_config(found), board or Board(), as_edgekit_error, jobs=jobs, force=force)
+    return building.build_project(read_config(found), board or Board(), as_edgekit_error, jobs=jobs, force=force)
 
 
 def inspect(

@@ -11,8 +11,8 @@ from edgekit.comparison.custom_metric import Evaluation, Run
 from edgekit.config import parse_bytes, parse_max_drop
 from edgekit.data.samples import Samples
 from edgekit.devices.instruction_set import known_sets
-from edgekit.dimensions import Sizes
 from edgekit.errors import InputError
+from edgekit.features.dimensions import Sizes
 from edgekit.graph.sizes.shape_request import ShapeRequest
 
 StrPath = str | os.PathLike[str]

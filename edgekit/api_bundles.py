@@ -11,7 +11,6 @@ from edgekit.api_arguments import (
     instruction_set_names,
     optional_path,
 )
-from edgekit.atomic import atomic_file
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.benchmark import Candidate, bench_bundle
 from edgekit.bundle_checks.throughput import ThroughputCandidate, bench_throughput
@@ -20,6 +19,7 @@ from edgekit.config import Declared, declared_for, find_config
 from edgekit.devices import LOCAL
 from edgekit.devices.opening import open_device
 from edgekit.errors import InputError
+from edgekit.files.atomic import atomic_file
 from edgekit.loading import LoadedBundle
 from edgekit.progress import Progress
 from edgekit.quality_gate.gating import GateOrder, GateResult, judge_bundles

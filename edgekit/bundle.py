@@ -24,12 +24,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from edgekit.data.npy import read_npy
-from edgekit.dimensions import OpenDims, from_record
-from edgekit.draws import Draw
 from edgekit.errors import InputError, InternalError, RequirementError
+from edgekit.features.dimensions import OpenDims, from_record
+from edgekit.features.draws import Draw
+from edgekit.files.regular_file import read_json
 from edgekit.measurements import MEASUREMENTS, join
 from edgekit.model import Arrays
-from edgekit.regular_file import read_json
 from edgekit.schema import find_flaw, not_finite
 from edgekit.target import Feature
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from edgekit.data.labels import CONFIG_FILE
-from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.errors import InputError
+from edgekit.features.declared_outputs import DeclaredOutputs
+from edgekit.files.regular_file import read_text, real_path
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.preprocessing import Preprocessing, parse_preprocessing
-from edgekit.regular_file import read_text, real_path
 from edgekit.schema import find_flaw, not_finite
 
 BUNDLES_FOLDER = "bundles"

@@ -16,14 +16,14 @@ from edgekit.comparison.metrics import class_output
 from edgekit.data.inputs import random_numbers
 from edgekit.data.npz import LABEL_ARRAY, read_npz
 from edgekit.devices.local import open_runner
-from edgekit.dimensions import defaults, written
 from edgekit.errors import InputError
 from edgekit.execution.recurrence import restart
+from edgekit.features.dimensions import defaults, written
+from edgekit.features.vocabularies import are_texts, as_numbers, numbers_of
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import Arrays, ValueSpec
 from edgekit.preprocessing import only_input, parse_preprocessing
 from edgekit.registry import canonical_of
-from edgekit.vocabularies import are_texts, as_numbers, numbers_of
 
 _SEED_BITS = 64
 

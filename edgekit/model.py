@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.declared_outputs import DeclaredOutputs
-from edgekit.dimensions import shape_text
-from edgekit.draws import Draw
-from edgekit.vocabularies import Vocabulary
+from edgekit.features.declared_outputs import DeclaredOutputs
+from edgekit.features.dimensions import shape_text
+from edgekit.features.draws import Draw
+from edgekit.features.vocabularies import Vocabulary
 
 if TYPE_CHECKING:
     import onnx
 
-    from edgekit.dimensions import OpenDims
+    from edgekit.features.dimensions import OpenDims
 
 Arrays = dict[str, np.ndarray]
 """Arrays by name: a model's inputs or outputs."""

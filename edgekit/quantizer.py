@@ -16,12 +16,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from edgekit.comparison.custom_metric import Evaluation
+from edgekit.comparison.trade_off import curve_lines
 from edgekit.data.samples import Samples
 from edgekit.errors import RequirementError
 from edgekit.model import Arrays, Model
 from edgekit.progress import Step
 from edgekit.target import Runner
-from edgekit.trade_off import curve_lines
 
 CONTRACT_VERSION = 1
 """Raised when a quantizer has to be changed to work with this file."""

@@ -10,10 +10,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from edgekit.atomic import atomic_file
 from edgekit.bundle import MANIFEST, SIGNATURE, Bundle, check_integrity
 from edgekit.errors import InputError, RequirementError
-from edgekit.regular_file import TEXT_BYTES, read_regular
+from edgekit.files.atomic import atomic_file
+from edgekit.files.regular_file import TEXT_BYTES, read_regular
 
 NAMESPACE = "edgekit-bundle"
 """What keeps a signature of something else by the same key from being taken for one of a bundle."""

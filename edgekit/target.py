@@ -17,12 +17,12 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from edgekit.dimensions import OpenDims
-from edgekit.draws import Draw
+from edgekit.features.dimensions import OpenDims
+from edgekit.features.draws import Draw
+from edgekit.features.vocabularies import Vocabulary
 from edgekit.model import Arrays, Model, ValueSpec
 from edgekit.preprocessing import Preprocessing
 from edgekit.progress import Step
-from edgekit.vocabularies import Vocabulary
 
 CONTRACT_VERSION = 1
 """Raised when a target has to be changed to work with this file."""

@@ -13,10 +13,10 @@ from edgekit.bundle_checks.original import open_original
 from edgekit.device import Device, Session, Timing
 from edgekit.devices.local import LocalDevice
 from edgekit.errors import InputError
+from edgekit.files.regular_file import real_path
 from edgekit.model import Arrays
 from edgekit.progress import Step
 from edgekit.registry import canonical_of
-from edgekit.regular_file import real_path
 from edgekit.timing.latency import (
     MOST_SECONDS,
     STAND_IN_SECONDS,

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from edgekit.bundle import Bundle, read_bundle
-from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.device import SILENCE_SECONDS, Session
 from edgekit.device_check.check_service import OpenModel, serve
 from edgekit.devices.channel import Channel
@@ -23,6 +22,7 @@ from edgekit.devices.service_session import ServiceSession
 from edgekit.errors import InputError
 from edgekit.execution.recurrence import reference_of, with_states
 from edgekit.execution.reference import Reference
+from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.fingerprint import model_files
 from edgekit.graph.reading.onnx_file import sha256
 from edgekit.graph.sizes.shape_request import ShapeRequest

@@ -15,6 +15,7 @@ from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare, meaning
 from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, class_output
 from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.recorded import Recording, check_export
+from edgekit.comparison.trade_off import loss_text
 from edgekit.comparison.yes_or_no import yes_or_no_outputs
 from edgekit.data.sampled_shapes import sampled_shapes
 from edgekit.data.samples import Samples, open_samples
@@ -23,10 +24,10 @@ from edgekit.device import Device, Session
 from edgekit.devices.local import LocalDevice
 from edgekit.diagnosis.divergence import DivergedError, Divergence, compare_layers, shipped_graph
 from edgekit.diagnosis.testimony import Testimony, refuted, testify
-from edgekit.dimensions import defaults
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.known_answers import KnownAnswers
 from edgekit.execution.recurrence import restart
+from edgekit.features.dimensions import defaults
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import Model
 from edgekit.preprocessing import Preprocessing, parse_preprocessing, resolve_preprocessing
@@ -38,7 +39,6 @@ from edgekit.stages.fix_values import FixValues
 from edgekit.stages.take_branch import TakeBranch
 from edgekit.stages.verify import blame_target, require_accuracy, with_self_agreement
 from edgekit.target import Runner
-from edgekit.trade_off import loss_text
 from edgekit.witness import Witness
 
 

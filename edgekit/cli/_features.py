@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgekit.cli._bundle_view import show_table
-from edgekit.dimensions import shape_text
+from edgekit.features.dimensions import shape_text
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole

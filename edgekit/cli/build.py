@@ -15,7 +15,7 @@ from edgekit.cli._console import Console
 from edgekit.cli._errors import TRACEBACK_VARIABLE, InterruptedByUserError
 
 if TYPE_CHECKING:
-    from edgekit.project import ProjectBundle
+    from edgekit.project.building import ProjectBundle
     from edgekit.terminal.board import Board
 
 ForceOption = Annotated[bool, typer.Option("--force", help="Build bundles that are up to date as well.")]

@@ -134,7 +134,7 @@ class ReportOptions:
         Raises:
             InputError: A file cannot be written.
         """
-        from edgekit.atomic import atomic_file
+        from edgekit.files.atomic import atomic_file
 
         if self.junit is not None:
             with atomic_file(self.junit) as place:

@@ -121,7 +121,7 @@ def quantize(
 def _render(record: Mapping[str, Any], out: RichConsole, *, explain: bool) -> None:
     from rich.filesize import decimal
 
-    from edgekit.trade_off import curve_lines
+    from edgekit.comparison.trade_off import curve_lines
 
     if explain:
         print_layers(record, out)
@@ -143,7 +143,7 @@ def _render(record: Mapping[str, Any], out: RichConsole, *, explain: bool) -> No
 
 def _measured(record: Mapping[str, Any]) -> str:
     """What the quantizer measured of the candidate that it chose."""
-    from edgekit.trade_off import value_text
+    from edgekit.comparison.trade_off import value_text
 
     trial = next((trial for trial in record.get("curve", ()) if trial["candidate"] == record.get("chosen")), None)
     if trial is None:

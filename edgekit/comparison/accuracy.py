@@ -68,11 +68,11 @@ from edgekit.comparison.metrics import (
     json_number,
 )
 from edgekit.comparison.ranked import RankedAccuracy, RankedRows, is_ranked, ranked_rows
+from edgekit.comparison.trade_off import loss_text
 from edgekit.data.samples import Samples
 from edgekit.execution.recurrence import restart
 from edgekit.model import Arrays, Model
 from edgekit.processes.supervision import tell_step
-from edgekit.trade_off import loss_text
 
 
 class Kind(StrEnum):

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from edgekit.comparison.boxes import Boxes
-from edgekit.declared_outputs import Order
+from edgekit.features.declared_outputs import Order
 from edgekit.model import Arrays
 
 CORNERS = 4

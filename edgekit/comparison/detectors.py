@@ -23,7 +23,7 @@ import numpy as np
 
 from edgekit.comparison.box_reading import CORNERS, Columns, Detector, Grid, OnGrids, Rows, table_of
 from edgekit.comparison.boxes import CONFIDENT
-from edgekit.declared_outputs import DeclaredOutputs
+from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Arrays, ValueSpec
 
 FEWEST_ROWS = 100

@@ -21,8 +21,8 @@ from edgekit.comparison.boxes import DOUBTFUL, partners
 from edgekit.comparison.embeddings import Angles, VectorPairs, worst_of
 from edgekit.comparison.encoders import FEWEST_NUMBERS, embeddings_of, rows_of
 from edgekit.comparison.mirroring import with_order
-from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.errors import InputError
+from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Arrays, ValueSpec
 
 BOXES = "boxes"

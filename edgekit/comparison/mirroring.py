@@ -13,7 +13,7 @@ import numpy as np
 
 from edgekit.comparison.box_reading import Rows
 from edgekit.comparison.boxes import Boxes, partners
-from edgekit.declared_outputs import Order
+from edgekit.features.declared_outputs import Order
 from edgekit.model import Arrays, ValueSpec
 
 CLEARLY = 2

@@ -12,11 +12,11 @@ from edgekit.comparison.accuracy import LEAST_DB, SELF_MARGIN_DB, SQNR_FLOOR_DB,
 from edgekit.comparison.conditioning import conditioning
 from edgekit.comparison.metrics import OutputAccuracy
 from edgekit.comparison.ranked import RankedRows
+from edgekit.comparison.trade_off import loss_text
 from edgekit.data.samples import Sample, Samples
 from edgekit.errors import InputError, RequirementError
 from edgekit.model import Arrays, Model, ValueSpec
 from edgekit.suggestions import near_names
-from edgekit.trade_off import loss_text
 
 
 class ExportError(RequirementError):

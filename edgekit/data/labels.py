@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from edgekit.errors import InputError
+from edgekit.files.regular_file import read_text
 from edgekit.model import ValueSpec
-from edgekit.regular_file import read_text
 
 CSV_FILE = "labels.csv"
 LINES_FILE = "labels.txt"

@@ -9,7 +9,7 @@ from typing import BinaryIO
 import numpy as np
 
 from edgekit.errors import InputError
-from edgekit.regular_file import SAMPLE_BYTES, open_regular
+from edgekit.files.regular_file import SAMPLE_BYTES, open_regular
 
 Header = tuple[tuple[int, ...], np.dtype]
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from edgekit.data.labels import require_class_number
 from edgekit.data.npy import read_header
-from edgekit.dimensions import OpenDims, written
 from edgekit.errors import InputError
+from edgekit.features.dimensions import OpenDims, written
+from edgekit.files.regular_file import SAMPLE_BYTES, open_regular
 from edgekit.model import ValueSpec
-from edgekit.regular_file import SAMPLE_BYTES, open_regular
 
 LABEL_ARRAY = "label"
 """Name of the array that holds a sample's label, where no input of the model is called so."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.atomic import atomic_directory
 from edgekit.data.npz import OUTPUT_PREFIX
 from edgekit.errors import InputError
+from edgekit.files.atomic import atomic_directory
 from edgekit.model import Arrays
 
 

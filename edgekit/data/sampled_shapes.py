@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgekit.data.npz import read_headers
 from edgekit.data.samples import sample_files
-from edgekit.dimensions import SizeRange
+from edgekit.features.dimensions import SizeRange
 
 
 @dataclass(frozen=True)

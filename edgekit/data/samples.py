@@ -28,12 +28,12 @@ from edgekit.data.labels import CONFIG_FILE, LABEL_FILES, check_label, find_labe
 from edgekit.data.limits import index_limits
 from edgekit.data.natural import picture
 from edgekit.data.npz import LABEL_ARRAY, OUTPUT_PREFIX, hold_labels, read_headers, read_npz
-from edgekit.dimensions import OpenDims, defaults
 from edgekit.errors import InputError
+from edgekit.features.dimensions import OpenDims, defaults
+from edgekit.features.vocabularies import Vocabulary, as_numbers
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import Model, ValueSpec
 from edgekit.processes import supervision
-from edgekit.vocabularies import Vocabulary, as_numbers
 
 if TYPE_CHECKING:
     from edgekit.preprocessing import Decoder, Preprocessing

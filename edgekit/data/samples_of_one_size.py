@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgekit.data.sampled_shapes import SampledFile, SampledShapes
-from edgekit.dimensions import OpenDims, SizeRange, written
+from edgekit.features.dimensions import OpenDims, SizeRange, written
 from edgekit.graph.sizes.shape_request import ShapeRequest, independent_dims
 from edgekit.model import Dim, ValueSpec
 

@@ -31,8 +31,8 @@ import numpy as np
 from edgekit.bundle import MANIFEST, Bundle
 from edgekit.device import Device, Session, Timing
 from edgekit.errors import InputError, RequirementError
+from edgekit.files.regular_file import read_json
 from edgekit.model import Arrays
-from edgekit.regular_file import read_json
 from edgekit.schema import find_flaw
 
 SCHEMA_FILE = "devices/results.schema.json"

@@ -12,7 +12,6 @@ import onnx_ir as ir
 
 from edgekit.data.battery import KINDS, battery_inputs
 from edgekit.data.limits import index_limits
-from edgekit.dimensions import trials
 from edgekit.errors import InputError
 from edgekit.execution.exact_products import with_blocks_in_floats
 from edgekit.execution.inner_values import InnerValues, returning
@@ -21,6 +20,7 @@ from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.rounding import PERTURBATIONS, is_rounding, perturbed_inputs, perturbed_weights
 from edgekit.execution.tolerance import SENSITIVE, compare
 from edgekit.execution.value_numbers import is_same_by_structure
+from edgekit.features.dimensions import trials
 from edgekit.graph.cost import cost
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.graph.sizes.shapes import ContradictionError, fold_shapes, infer_shapes

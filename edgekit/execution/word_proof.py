@@ -11,9 +11,9 @@ from edgekit.data.limits import index_limits
 from edgekit.execution.equivalence import trial_inputs
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.tolerance import compare
+from edgekit.features.vocabularies import Vocabulary, numbers_of
 from edgekit.graph.extraction import extract_part
 from edgekit.model import Arrays, Model, ValueSpec
-from edgekit.vocabularies import Vocabulary, numbers_of
 
 SEEDS = 8
 """Trials of words that are drawn from those that the model looks for in each column."""

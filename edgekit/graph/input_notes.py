@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from edgekit.draws import Draw
 from edgekit.errors import InputError
+from edgekit.features.draws import Draw
 from edgekit.model import Model, ValueSpec
 from edgekit.schema import find_flaw, not_finite
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from edgekit.draws import Draw
+from edgekit.features.draws import Draw
 from edgekit.graph.building import NodeBuilder
 from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model, node_name, value_spec

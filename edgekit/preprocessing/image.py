@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from edgekit.errors import InputError
+from edgekit.files.regular_file import SAMPLE_BYTES, open_regular
 from edgekit.model import ValueSpec
 from edgekit.preprocessing._values import as_dtype, factor, resolve_dtype
-from edgekit.regular_file import SAMPLE_BYTES, open_regular
 
 if TYPE_CHECKING:
     from PIL import Image

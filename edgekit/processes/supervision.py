@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from edgekit.atomic import remove_abandoned, temporary_folder
 from edgekit.errors import InputError
+from edgekit.files.atomic import remove_abandoned, temporary_folder
 from edgekit.processes.attempts import Attempts, restart_text, signal_name
 from edgekit.processes.limits import Limits, Watch, limit_allocations
 from edgekit.progress import Progress

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from edgekit.files.regular_file import read_text, real_path
 from edgekit.quality_gate.bundles import Judged
-from edgekit.regular_file import read_text, real_path
 
 WORKSPACE_VARIABLE = "GITHUB_WORKSPACE"
 """Environment variable with the folder that the paths of annotations start from."""

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from edgekit.atomic import atomic_directory, atomic_file
 from edgekit.bundle import Bundle, is_bundle
 from edgekit.errors import InputError
-from edgekit.regular_file import read_json, real_path
+from edgekit.files.atomic import atomic_directory, atomic_file
+from edgekit.files.regular_file import read_json, real_path
 from edgekit.schema import find_flaw
 
 BASELINE_VERSION = 3

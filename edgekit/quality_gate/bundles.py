@@ -13,6 +13,7 @@ from edgekit.devices import LOCAL
 from edgekit.devices.opening import open_device
 from edgekit.errors import EdgeKitError, InputError, RequirementError
 from edgekit.faults import as_edgekit_error
+from edgekit.files.regular_file import real_path
 from edgekit.graph.reading.onnx_file import sha256
 from edgekit.progress import Progress
 from edgekit.quality_gate.baseline import Figures, kept_bundle
@@ -25,7 +26,6 @@ from edgekit.quality_gate.on_device import DeviceClock, asks_for_device, judge_o
 from edgekit.quality_gate.samples import judge_on_samples
 from edgekit.quality_gate.verdict import Outcome, Verdict
 from edgekit.registry import canonical_of
-from edgekit.regular_file import real_path
 from edgekit.signature import check_signature
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgekit.dimensions import shape_text
+from edgekit.features.dimensions import shape_text
 from edgekit.reporting import operator_families as families
 from edgekit.reporting.blocks import Part, blocks, layers, part_edges
 from edgekit.reporting.layer_errors import carried_errors

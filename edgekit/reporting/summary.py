@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from edgekit.trade_off import loss_text
+from edgekit.comparison.trade_off import loss_text
 
 Manifest = Mapping[str, Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from edgekit.dimensions import shape_text
+from edgekit.comparison.trade_off import loss_text
+from edgekit.features.dimensions import shape_text
 from edgekit.reporting.summary import Manifest, bytes_text, decibel_text
-from edgekit.trade_off import loss_text
 
 Row = Sequence[str]
 

@@ -23,12 +23,12 @@ from edgekit.bundle import (
 )
 from edgekit.data.samples import Samples
 from edgekit.device_check.golden import write_golden
-from edgekit.dimensions import as_record
+from edgekit.features.dimensions import as_record
+from edgekit.files.regular_file import real_path
 from edgekit.fingerprint import model_files
 from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.measurements import MEASUREMENTS, split
 from edgekit.preprocessing import Preprocessing
-from edgekit.regular_file import real_path
 from edgekit.reporting.graph_record import graph_record
 from edgekit.reporting.markdown import markdown_report
 from edgekit.reporting.summary import stage_record
@@ -53,7 +53,7 @@ class Facts:
     preprocessing: Preprocessing | None
     class_names: tuple[str, ...]
     candidates: Sequence[Mapping[str, Any]] = ()
-    """What became of each form of the model that was tried; see :mod:`edgekit.candidates`."""
+    """What became of each form of the model that was tried; see :mod:`edgekit.packaging.candidates`."""
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ import onnx_ir as ir
 from edgekit.data.battery import KINDS, battery_inputs
 from edgekit.data.limits import index_limits
 from edgekit.data.samples_of_one_size import NOTHING, LeftOut
-from edgekit.dimensions import as_record, trials
 from edgekit.errors import InputError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.features.dimensions import as_record, trials
 from edgekit.graph.random_inputs import draws_numbers, with_random_inputs
 from edgekit.graph.simplification.squeezed_axes import with_squeezed_axes
 from edgekit.graph.sizes.default_sizes import DefaultSize, SampledSizes, with_default_sizes

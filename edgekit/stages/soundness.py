@@ -13,10 +13,10 @@ from pathlib import Path
 
 from edgekit.data.inputs import seeded_inputs
 from edgekit.data.limits import index_limits
-from edgekit.dimensions import defaults
 from edgekit.errors import EdgeKitError, InputError, InternalError
 from edgekit.execution.equivalence import trial_inputs
 from edgekit.execution.reference import Reference
+from edgekit.features.dimensions import defaults
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model, ValueSpec

@@ -27,14 +27,15 @@ from edgekit.comparison.metrics import OtherFormError, json_number
 from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.ranked import FEW_LOST, RankedRows
 from edgekit.comparison.recorded import ExportCheck, check_export
+from edgekit.comparison.trade_off import loss_text
 from edgekit.comparison.yes_or_no import yes_or_no_outputs
 from edgekit.data.samples import Samples, SeededSamples
 from edgekit.data.sized_samples import SizedSamples
-from edgekit.dimensions import trials
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.known_answers import KnownAnswers, Remembering
 from edgekit.execution.recurrence import Original
 from edgekit.execution.reference import NotRunnableError
+from edgekit.features.dimensions import trials
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.graph.sizes.shapes import topology_digest
 from edgekit.model import Model
@@ -43,7 +44,6 @@ from edgekit.progress import Step
 from edgekit.stages import Stage
 from edgekit.stages.build import Built, extend
 from edgekit.target import Profile, Runner, Target
-from edgekit.trade_off import loss_text
 
 SAMPLES_A_SIZE = 2
 """How many samples are compared at each size of the open dimensions."""

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from edgekit.execution.reference import NotRunnableError
 from edgekit.execution.word_proof import difference_on_words
+from edgekit.features.vocabularies import listed
 from edgekit.graph.words.inputs import WordInputs, first_numbers, takes_texts, with_word_inputs
 from edgekit.model import Model
 from edgekit.stages import Stage, StageResult
 from edgekit.target import Profile, Target
-from edgekit.vocabularies import listed
 
 MOST_NAMED = 6
 """Between how many values at most advice is given to cut a model."""

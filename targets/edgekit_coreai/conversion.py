@@ -16,9 +16,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from edgekit.atomic import atomic_directory, temporary_folder
-from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError
+from edgekit.features.dimensions import OpenDims
+from edgekit.files.atomic import atomic_directory, temporary_folder
 from edgekit.progress import Step
 from edgekit_coreai.availability import require_core_ai
 from edgekit_coreai.process import Process, shared

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.atomic import temporary_folder
 from edgekit.errors import InputError
+from edgekit.files.atomic import temporary_folder
 from edgekit.processes.supervision import slow_step
 from edgekit_coreai.availability import executed_by
 from edgekit_coreai.conversion import translate_package

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from edgekit.atomic import temporary_folder
+from edgekit.files.atomic import temporary_folder
 from edgekit.target import Runner
 from edgekit.witness import Parting, Witness
 from edgekit_coreai.conversion import SUFFIX

@@ -12,9 +12,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from edgekit.atomic import atomic_directory, temporary_folder
-from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError, UnsupportedOpsError
+from edgekit.features.dimensions import OpenDims
+from edgekit.files.atomic import atomic_directory, temporary_folder
 from edgekit.graph.sizes.loop_states import forget_first_sizes
 from edgekit.model import Model
 from edgekit.progress import Step

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from edgekit.data import stated
-from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError
+from edgekit.features.dimensions import OpenDims
 from edgekit.model import Model, ValueSpec
 from edgekit.preprocessing import ImagePreprocessing
 from edgekit.target import BuildOptions

@@ -16,7 +16,7 @@ import numpy as np
 from edgekit.data.columns import Columns
 from edgekit.data.inputs import seeded_inputs
 from edgekit.data.limits import Interval, Limits, index_limits
-from edgekit.dimensions import OpenDims, defaults
+from edgekit.features.dimensions import OpenDims, defaults
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import Model, ValueSpec
 

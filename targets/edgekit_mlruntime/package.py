@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from edgekit.errors import InputError
-from edgekit.regular_file import read_json, read_regular
+from edgekit.files.regular_file import read_json, read_regular
 from edgekit_mlruntime.program import (
     Array,
     Binding,

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from edgekit.errors import InputError
-from edgekit.regular_file import open_regular
+from edgekit.files.regular_file import open_regular
 from edgekit_mlruntime.program import Array, DataType
 
 _VERSION = 2

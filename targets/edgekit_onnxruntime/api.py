@@ -33,7 +33,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     """
     import onnx_ir as ir
 
-    from edgekit.atomic import atomic_file, temporary_folder
+    from edgekit.files.atomic import atomic_file, temporary_folder
     from edgekit.graph.reading.ir_version import mark_loadable
     from edgekit.graph.sizes.shapes import infer_shapes
     from edgekit.model import Model

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from edgekit.dimensions import OpenDims, Sizes
+from edgekit.features.dimensions import OpenDims, Sizes
 from edgekit.target import Feature
 
 SESSION_FILE = "session.json"

@@ -13,10 +13,10 @@ from edgekit.config import (
     parse_max_drop,
     read_config,
 )
-from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.errors import InputError
+from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.preprocessing import AudioPreprocessing, ImagePreprocessing
-from edgekit.project import request_for
+from edgekit.project.building import request_for
 
 FULL = """
 [preprocessing]

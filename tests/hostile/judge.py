@@ -195,7 +195,7 @@ def _compare_bundle(model: Path, folder: Path) -> str | None:
 
 def _compare_fixed(model: Path, fixed: Path) -> str | None:
     from edgekit.data.inputs import seeded_inputs
-    from edgekit.dimensions import defaults
+    from edgekit.features.dimensions import defaults
     from edgekit.graph.sizes.shape_request import at_sizes
     from edgekit.stages.load import Load
 

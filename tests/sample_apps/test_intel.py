@@ -18,7 +18,7 @@ import pytest
 from PIL import ExifTags, Image
 
 from edgekit.model import ValueSpec
-from edgekit.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import PackageRequest, package
 from edgekit.preprocessing import parse_preprocessing
 from edgekit.progress import Progress
 

@@ -11,12 +11,12 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
-from edgekit.atomic import atomic_file
 from edgekit.errors import InputError, InternalError
+from edgekit.files.atomic import atomic_file
+from edgekit.files.regular_file import real_path
 from edgekit.graph.input_notes import with_notes
 from edgekit.graph.sizes.shapes import light_proto
 from edgekit.model import PROTOBUF_LIMIT, Model
-from edgekit.regular_file import real_path
 
 _OTHER_FORMATS = (
     # offset of the magic bytes, the bytes, what such a file is, what to do

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from edgekit.dimensions import SizeRange, Sizes, written
+from edgekit.features.dimensions import SizeRange, Sizes, written
 from edgekit.graph.sizes.shape_request import ShapeRequest, independent_dims, terms
 from edgekit.model import Dim, ValueSpec
 

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import onnx_ir as ir
 
-from edgekit.dimensions import OpenDims, Sizes, parse_size, parse_sizes, written
 from edgekit.errors import InputError
+from edgekit.features.dimensions import OpenDims, Sizes, parse_size, parse_sizes, written
 from edgekit.model import Dim, ValueSpec
 from edgekit.suggestions import near_names
 

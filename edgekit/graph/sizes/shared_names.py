@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from edgekit.dimensions import SizeRange, written
+from edgekit.features.dimensions import SizeRange, written
 from edgekit.graph.sizes.shape_request import ShapeRequest, independent_dims, terms
 from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model, ValueSpec

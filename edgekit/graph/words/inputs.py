@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
+from edgekit.features.vocabularies import Vocabulary
 from edgekit.graph.building import NodeBuilder
 from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.graph.words.column_picks import pick_from_parts
 from edgekit.graph.words.lists import constant_texts, fails_at_others, look_up_numbers, store_numbers
 from edgekit.graph.words.text_flow import TOKENIZER, TextFlow, moved_places, text_flows
 from edgekit.model import Model, node_name
-from edgekit.vocabularies import Vocabulary
 
 
 @dataclass(frozen=True)

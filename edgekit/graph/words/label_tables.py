@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.vocabularies import are_texts, as_text
+from edgekit.features.vocabularies import are_texts, as_text
 
 
 def entries(node: ir.Node, name: str) -> np.ndarray | None:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.features.vocabularies import as_text
 from edgekit.graph.building import NodeBuilder
 from edgekit.graph.words.label_tables import default, entries
 from edgekit.model import node_name
-from edgekit.vocabularies import as_text
 
 ML_DOMAIN = "ai.onnx.ml"
 _ONE_HOT = ("OneHotEncoder", ML_DOMAIN)

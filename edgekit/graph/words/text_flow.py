@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from edgekit.features.vocabularies import as_text
 from edgekit.graph.words.lists import ML_DOMAIN, constant_texts, gives_texts, words_of
 from edgekit.model import bodies, node_name, op_name, read_by
-from edgekit.vocabularies import as_text
 
 _MOVERS: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("ArrayFeatureExtractor", ML_DOMAIN): (0,),

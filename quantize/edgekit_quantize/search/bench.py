@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgekit.comparison.metrics import json_number
+from edgekit.comparison.trade_off import value_text
 from edgekit.model import Model
 from edgekit.progress import Step
 from edgekit.quantizer import CandidateError, is_smaller, timed_of
 from edgekit.target import Runner
-from edgekit.trade_off import value_text
 from edgekit_quantize.calibration.references import Reference
 from edgekit_quantize.search.scoring import Score
 from edgekit_quantize.search.timing import MORE_ROUNDS, ROUNDS, Clock, latencies

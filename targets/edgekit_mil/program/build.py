@@ -9,8 +9,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from edgekit.dimensions import OpenDims
 from edgekit.errors import OpGap
+from edgekit.features.dimensions import OpenDims
 from edgekit.operators.hints import fix_sizes_hint
 from edgekit.target import Feature
 from edgekit_mil.core.mil import Function, Program, ct, export_proto, mb

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgekit.dimensions import OpenDims, defaults
 from edgekit.errors import InputError
+from edgekit.features.dimensions import OpenDims, defaults
 from edgekit_mil.core.mil import ct, get_new_symbol
 from edgekit_mil.program.open_sizes import OpenSize, open_sizes
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from edgekit.dimensions import OpenDims
+from edgekit.features.dimensions import OpenDims
 from edgekit.graph.sizes.shape_request import terms
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.dimensions import OpenDims
 from edgekit.errors import InputError, OpGap, UnsupportedOpsError
+from edgekit.features.dimensions import OpenDims
 from edgekit.model import dtype_name
 from edgekit.target import Feature
 from edgekit_mil.core.mil import Symbol, Var, ct, get_new_symbol, mb, types

@@ -21,9 +21,9 @@ from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare, meaning
 from edgekit.comparison.embeddings import MOST_RANKED, Angles, VectorPairs
 from edgekit.comparison.meaning import EmbeddingMeaning, embeddings_among, meaning_of
 from edgekit.data.samples import Sample
-from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.reference import Reference
+from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Arrays, Model, ValueSpec
 from edgekit.reporting.judgement import judge
 from edgekit.reporting.summary import meaning_text, summary_rows

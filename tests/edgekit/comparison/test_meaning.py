@@ -17,8 +17,8 @@ from edgekit.comparison.boxes import Boxes, overlap, partners
 from edgekit.comparison.ctc import edits, spelled
 from edgekit.comparison.meaning import meaning_of
 from edgekit.comparison.metrics import OutputAccuracy
-from edgekit.declared_outputs import DeclaredOutputs
 from edgekit.errors import InputError
+from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Arrays, ValueSpec
 
 PICTURE = (ValueSpec("image", "float32", (1, 3, 64, 64)),)

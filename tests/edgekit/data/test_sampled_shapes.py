@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from edgekit.data.sampled_shapes import sampled_shapes
-from edgekit.dimensions import SizeRange
 from edgekit.errors import InputError
+from edgekit.features.dimensions import SizeRange
 
 
 def test_sizes_on_which_samples_agree_and_ranges(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import edgekit
-from edgekit.draws import Draw
 from edgekit.errors import InputError
+from edgekit.features.draws import Draw
 from edgekit.graph.input_notes import KEY
 from edgekit.graph.reading.onnx_file import write_model
 from edgekit.model import Model

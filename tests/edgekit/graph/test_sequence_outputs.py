@@ -9,7 +9,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from edgekit.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import PackageRequest, package
 from edgekit.progress import Progress
 from edgekit.reporting.summary import stage_record
 from edgekit.stages import StageResult

@@ -53,7 +53,7 @@ def test_jobs_tell_of_themselves_and_one_that_fails_does_not_end_the_others() ->
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
-from edgekit.atomic import atomic_directory
+from edgekit.files.atomic import atomic_directory
 from edgekit.terminal.board import PlainBoard
 from edgekit.cli._errors import as_edgekit_error
 from edgekit.errors import OpGap, UnsupportedOpsError

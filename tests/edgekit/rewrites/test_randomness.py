@@ -10,7 +10,7 @@ import edgekit_onnxruntime
 import edgekit_openvino
 from edgekit.errors import UnsupportedOpsError
 from edgekit.graph.sizes.shape_request import ShapeRequest
-from edgekit.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import PackageRequest, package
 from edgekit.progress import Progress
 
 

@@ -10,7 +10,7 @@ import onnx.parser
 import pytest
 
 import edgekit
-from edgekit.draws import Draw
+from edgekit.features.draws import Draw
 from edgekit.reporting.summary import stage_record
 from edgekit.target import Support
 

@@ -11,8 +11,8 @@ import onnx
 import pytest
 
 import edgekit
-from edgekit.dimensions import SizeRange
 from edgekit.errors import InputError
+from edgekit.features.dimensions import SizeRange
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.graph.sizes.shared_names import names_by_samples
 from edgekit.model import ValueSpec

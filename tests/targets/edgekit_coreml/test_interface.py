@@ -14,7 +14,7 @@ import pytest
 import edgekit_coreml
 from edgekit.errors import InputError
 from edgekit.model import Model
-from edgekit.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import PackageRequest, package
 from edgekit.preprocessing import ImagePreprocessing
 from edgekit.progress import Progress
 from edgekit.registry import find_profile

@@ -13,7 +13,7 @@ import pytest
 
 from edgekit.errors import EdgeKitError
 from edgekit.graph.sizes.shape_request import ShapeRequest
-from edgekit.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import PackageRequest, package
 from edgekit.progress import Progress
 
 OPENVINO_PACKAGE = "onnxruntime-openvino==1.24.1"

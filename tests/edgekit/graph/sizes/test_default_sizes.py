@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgekit.dimensions import SizeRange
+from edgekit.features.dimensions import SizeRange
 from edgekit.graph.sizes.default_sizes import Holds, SampledSizes, with_default_sizes
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.model import Dim, ValueSpec

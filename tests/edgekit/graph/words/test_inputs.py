@@ -10,10 +10,10 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
+from edgekit.features.vocabularies import numbers_of
 from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.graph.words.inputs import with_word_inputs
 from edgekit.model import Model
-from edgekit.vocabularies import numbers_of
 
 ML = "ai.onnx.ml"
 

@@ -11,7 +11,7 @@ import pytest
 from edgekit.bundle import Bundle, read_bundle
 from edgekit.devices.opening import open_device
 from edgekit.errors import InputError, RequirementError
-from edgekit.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import PackageRequest, package
 from edgekit.progress import Progress
 
 ON_A_MAC = platform.system() == "Darwin"

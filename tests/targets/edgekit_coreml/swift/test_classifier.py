@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import onnx
 import pytest
 
-from edgekit.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import PackageRequest, package
 from edgekit.preprocessing.image import ImagePreprocessing
 from edgekit.progress import Progress
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from edgekit.dimensions import Sizes, as_record, from_record, parse_sizes, shape_text, trials, written
 from edgekit.errors import InputError
+from edgekit.features.dimensions import Sizes, as_record, from_record, parse_sizes, shape_text, trials, written
 
 
 @pytest.mark.parametrize(

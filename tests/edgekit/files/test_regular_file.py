@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgekit.errors import InputError
-from edgekit.regular_file import read_json, read_regular, read_text
+from edgekit.files.regular_file import read_json, read_regular, read_text
 
 
 def test_a_fifo_is_refused_at_once(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgekit import float_form
 from edgekit.data.samples import FolderSamples, open_samples
-from edgekit.float_form import LOOKS, FloatForm, NotWorthItError
 from edgekit.model import Model
+from edgekit.packaging import float_form
+from edgekit.packaging.float_form import LOOKS, FloatForm, NotWorthItError
 from edgekit.registry import find_profile
 from edgekit.stages.load import Load
 from edgekit.target import Artifact, BuildOptions

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from edgekit.trade_off import curve_lines, loss_text
+from edgekit.comparison.trade_off import curve_lines, loss_text
 
 POINT = {
     "candidate": "integers",

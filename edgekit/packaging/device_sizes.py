@@ -15,6 +15,7 @@ from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.graph.sizes.shared_names import names_by_samples
 from edgekit.graph.words.inputs import with_word_inputs
 from edgekit.model import Model
+from edgekit.packaging.walk import Walk
 from edgekit.rewrites.adaptation import Adapter
 from edgekit.stages.fix_shapes import FixShapes, dynamic_dimensions
 from edgekit.stages.fix_values import FixValues, first_values, sampled_values
@@ -23,7 +24,6 @@ from edgekit.stages.simplify import Simplify
 from edgekit.stages.tell_apart import TellApart
 from edgekit.stages.words_as_numbers import needs_numbers
 from edgekit.target import Profile, Support, Target
-from edgekit.walk import Walk
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import onnx
 import pytest
 
 from edgekit.bundle import Bundle
-from edgekit.candidates import Choice
-from edgekit.float_form import FloatForm
-from edgekit.pipeline import PackageRequest, package
+from edgekit.packaging.candidates import Choice
+from edgekit.packaging.float_form import FloatForm
+from edgekit.packaging.pipeline import PackageRequest, package
 from edgekit.progress import Progress
 from edgekit.quantizer import is_smaller
 from edgekit.target import Artifact

@@ -13,17 +13,18 @@ from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import open_samples
-from edgekit.declared_outputs import DeclaredOutputs
-from edgekit.device_sizes import fix_shapes_at, held_sizes, require_one_size, told_by_samples
 from edgekit.devices.instruction_set import require_executable
-from edgekit.dimensions import defaults
 from edgekit.errors import InputError
+from edgekit.features.declared_outputs import DeclaredOutputs
+from edgekit.features.dimensions import defaults
 from edgekit.fingerprint import model_files
 from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.reading.onnx_file import write_model
 from edgekit.graph.sizes.default_sizes import Holds
 from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model
+from edgekit.packaging.device_sizes import fix_shapes_at, held_sizes, require_one_size, told_by_samples
+from edgekit.packaging.walk import Walk
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
 from edgekit.quantizer import QuantizationRequest
@@ -35,7 +36,6 @@ from edgekit.stages.random_inputs import RandomInputs
 from edgekit.stages.simplify import Simplify
 from edgekit.stages.words_as_numbers import WordsAsNumbers, needs_numbers
 from edgekit.target import BuildOptions
-from edgekit.walk import Walk
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import numpy as np
 
-from edgekit.atomic import atomic_file
 from edgekit.config import read_config
 from edgekit.data import stated
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import sample_files
 from edgekit.errors import InputError
+from edgekit.files.atomic import atomic_file
+from edgekit.files.regular_file import SAMPLE_BYTES, open_regular, real_path
 from edgekit.graph.sizes.default_sizes import Holds, SampledSizes, with_default_sizes
 from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model, ValueSpec
 from edgekit.registry import find_profile, installed_targets
-from edgekit.regular_file import SAMPLE_BYTES, open_regular, real_path
 from edgekit.stages.load import Load
 
 BASELINE_FILE = "edgekit-baseline.json"

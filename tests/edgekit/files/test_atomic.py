@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from edgekit import atomic
-from edgekit.atomic import atomic_directory, atomic_file, remove_abandoned, temporary_folder
 from edgekit.errors import InputError
+from edgekit.files import atomic
+from edgekit.files.atomic import atomic_directory, atomic_file, remove_abandoned, temporary_folder
 
 NOBODY = 65534
 
@@ -130,7 +130,7 @@ def test_an_older_folder_is_back_where_the_new_one_cannot_take_its_name(
             raise OSError(errno.EIO, "input/output error")
         return rename(path, target)
 
-    monkeypatch.setattr("edgekit.atomic.sys.platform", "darwin")  # no exchange of names at once
+    monkeypatch.setattr("edgekit.files.atomic.sys.platform", "darwin")  # no exchange of names at once
     monkeypatch.setattr(Path, "rename", failing)
     with pytest.raises((OSError, InputError)), atomic_directory(output, may_replace=lambda _: True) as folder:
         (folder / "new").touch()
@@ -150,7 +150,7 @@ def test_an_interrupted_command_leaves_nothing_behind(tmp_path: Path, number: si
     script = """
         import sys, time
         from pathlib import Path
-        from edgekit.atomic import atomic_directory
+        from edgekit.files.atomic import atomic_directory
         from edgekit.cli._signals import interrupted_by_signals
         with interrupted_by_signals(), atomic_directory(Path(sys.argv[1]) / "deep" / "out") as folder:
             (folder / "half").touch()
@@ -246,7 +246,7 @@ def test_other_failures_are_passed_on(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from edgekit.atomic import atomic_directory
+from edgekit.files.atomic import atomic_directory
 with atomic_directory(Path(sys.argv[1]) / "out") as folder:
     (folder / "half").write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -319,7 +319,7 @@ def test_a_sweep_that_comes_late_leaves_the_folder_that_was_made_anew(
 HOLDS_A_FOLDER = """
 import sys
 from pathlib import Path
-from edgekit.atomic import made_and_locked
+from edgekit.files.atomic import made_and_locked
 with made_and_locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -11,29 +11,30 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.atomic import atomic_directory
 from edgekit.bundle import Bundle, foreign_files, is_bundle, read_bundle
-from edgekit.candidates import Choice, Fates
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.sampled_shapes import sampled_shapes
 from edgekit.data.samples import Samples, SeededSamples, open_samples
-from edgekit.declared_outputs import DeclaredOutputs
-from edgekit.device_sizes import fixed_for, held_sizes, require_one_size, told_by_samples
 from edgekit.devices.instruction_set import require_executable
 from edgekit.diagnosis.scattered_twice import scattered_twice
-from edgekit.dimensions import defaults, written
 from edgekit.errors import InputError
 from edgekit.execution.recurrence import SEEDED_STEPS, FedBack, with_states
 from edgekit.execution.reference import Reference
+from edgekit.features.declared_outputs import DeclaredOutputs
+from edgekit.features.dimensions import defaults, written
+from edgekit.files.atomic import atomic_directory
 from edgekit.fingerprint import data_files, fingerprint, model_files
-from edgekit.float_form import AUTO, FLOAT32
-from edgekit.forms import Forms, HeldTo
 from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.sizes.default_sizes import Holds
 from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model
+from edgekit.packaging.candidates import Choice, Fates
+from edgekit.packaging.device_sizes import fixed_for, held_sizes, require_one_size, told_by_samples
+from edgekit.packaging.float_form import AUTO, FLOAT32
+from edgekit.packaging.forms import Forms, HeldTo
+from edgekit.packaging.walk import Walk
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
 from edgekit.registry import find_profile, find_witness, installed_rewrites
@@ -52,7 +53,6 @@ from edgekit.stages.verify import Verified
 from edgekit.stages.words_as_numbers import WordsAsNumbers, needs_numbers
 from edgekit.suggestions import near_names
 from edgekit.target import BuildOptions, Profile, Target
-from edgekit.walk import Walk
 from edgekit.witness import Witness
 
 EXAMPLES = 2

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgekit.errors import InputError
-from edgekit.vocabularies import as_numbers, listed, numbers_of
+from edgekit.features.vocabularies import as_numbers, listed, numbers_of
 
 WORDS = ("b", "a", "\N{SNOWMAN}", "")
 

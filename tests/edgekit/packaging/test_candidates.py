@@ -10,11 +10,11 @@ import pytest
 
 from edgekit import api
 from edgekit.bundle import Bundle
-from edgekit.candidates import Candidate, Fate, Fates, first_that_holds
 from edgekit.errors import InputError, InternalError, OpGap, RequirementError, UnsupportedOpsError
-from edgekit.float_form import FloatForm
 from edgekit.model import Model
-from edgekit.pipeline import PackageRequest, package
+from edgekit.packaging.candidates import Candidate, Fate, Fates, first_that_holds
+from edgekit.packaging.float_form import FloatForm
+from edgekit.packaging.pipeline import PackageRequest, package
 from edgekit.progress import Progress
 from edgekit.quantizer import QuantizationRequest, QuantizationResult, Quantizer
 from edgekit.reporting.judgement import Weight, judge

@@ -17,7 +17,7 @@ from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.device_check.golden_check import results
 from edgekit.devices.results import ResultsDevice
 from edgekit.errors import EdgeKitError, InputError, RequirementError
-from edgekit.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import PackageRequest, package
 from edgekit.progress import Progress
 from edgekit.reporting.markdown import markdown_report
 from edgekit.reporting.summary import summary_record
@@ -166,7 +166,7 @@ def test_a_bundle_with_further_builds_is_replaced_as_a_whole(bundle: Bundle, mod
 
 def test_a_project_declares_them(model: Path, tmp_path: Path) -> None:
     from edgekit.config import read_config
-    from edgekit.project import request_for
+    from edgekit.project.building import request_for
 
     file = tmp_path / "edgekit.toml"
     file.write_text('[[bundle]]\nname = "m"\nmodel = "model.onnx"\ntarget = "ios18"\nalso = ["intel-cpu"]\n')

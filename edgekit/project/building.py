@@ -6,12 +6,12 @@ import os
 from dataclasses import dataclass
 from functools import partial
 
-from edgekit.atomic import remove_abandoned
 from edgekit.bundle import Bundle, check_integrity, read_bundle
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.config import Config, DeclaredBundle
 from edgekit.errors import EdgeKitError, InputError
-from edgekit.pipeline import PackageRequest, package
+from edgekit.files.atomic import remove_abandoned
+from edgekit.packaging.pipeline import PackageRequest, package
 from edgekit.processes.workers import Explain, Failure, run_jobs
 from edgekit.progress import Progress
 from edgekit.registry import canonical_of

@@ -17,6 +17,7 @@ from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.graph.sizes.shapes import fold_shapes, infer_shapes
 from edgekit.model import Dim, Model, ValueSpec, op_name
 from edgekit.operators.support import OperatorSupport, summarize
+from edgekit.packaging.walk import Walk
 from edgekit.progress import Progress
 from edgekit.registry import find_profile, installed_rewrites
 from edgekit.rewrites.adaptation import adapted
@@ -27,7 +28,6 @@ from edgekit.stages.simplify import Simplify
 from edgekit.stages.take_branch import TakeBranch, needs_branch
 from edgekit.stages.words_as_numbers import WordsAsNumbers, needs_numbers
 from edgekit.target import NodeVerdict, Support
-from edgekit.walk import Walk
 
 
 @dataclass(frozen=True)

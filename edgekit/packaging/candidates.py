@@ -15,17 +15,17 @@ import onnx_ir as ir
 
 from edgekit.bundle import Bundle
 from edgekit.comparison.meaning import allowed_text
+from edgekit.comparison.trade_off import loss_text
 from edgekit.errors import EdgeKitError, InternalError, RequirementError, UnsupportedOpsError
-from edgekit.float_form import AUTO, FLOAT32, SAME_SPEED, NotWorthItError
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.model import Model
+from edgekit.packaging.float_form import AUTO, FLOAT32, SAME_SPEED, NotWorthItError
 from edgekit.quantizer import is_smaller
 from edgekit.reporting.summary import bytes_text, stage_record
 from edgekit.stages.build import Built
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.stages.quantize import NONE, Quantize, Quantized
 from edgekit.stages.verify import InaccurateError, Verified
-from edgekit.trade_off import loss_text
 
 STORED_INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
 FLOAT = "float"

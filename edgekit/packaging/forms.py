@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from edgekit.candidates import Candidate, Fates, candidates, first_that_holds, require_size
 from edgekit.comparison.conditioning import KnownConditioning
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import Samples
 from edgekit.execution.known_answers import KnownAnswers
-from edgekit.float_form import AUTO, FLOAT16, FLOAT32, FloatForm
 from edgekit.model import Model
+from edgekit.packaging.candidates import Candidate, Fates, candidates, first_that_holds, require_size
+from edgekit.packaging.float_form import AUTO, FLOAT16, FLOAT32, FloatForm
+from edgekit.packaging.walk import Walk
 from edgekit.registry import installed_rewrites
 from edgekit.rewrites.adaptation import Adapter
 from edgekit.stages.build import Build, Built
@@ -26,7 +27,6 @@ from edgekit.stages.quantize import Quantize, Quantized
 from edgekit.stages.simulate import Simulate
 from edgekit.stages.verify import InaccurateError, Verified, Verify
 from edgekit.target import BuildOptions, Profile, Target
-from edgekit.walk import Walk
 
 MORE_EXAMPLES = 2
 """How often a target decides once more, on the samples on which what it built is not accurate enough."""
