@@ -41,6 +41,8 @@ UNLISTED = (MANIFEST, SIGNATURE, MEASUREMENTS)
 GOLDEN = "golden"
 REPORT = "report.md"
 GRAPH = "graph.json"
+RESERVED = (*UNLISTED, GOLDEN, REPORT, GRAPH)
+"""The names in a bundle's folder that are the host's: no target writes files of these names."""
 SCHEMA_VERSION = 1
 SCHEMA_FILE = "manifest.schema.json"
 GRAPH_SCHEMA_FILE = "graph.schema.json"

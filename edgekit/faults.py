@@ -31,7 +31,7 @@ def as_edgekit_error(failure: Exception) -> EdgeKitError:
         what = failure.filename if failure.filename is None else os.fsdecode(failure.filename)
         return InputError(f"the system refuses it: {(failure.strerror or str(failure)).lower()}", subject=what)
     text = " ".join(str(failure).split())
-    plugin = _plugin_at_fault(failure)
+    plugin = plugin_at_fault(failure)
     return InternalError(
         f"a fault of {'EdgeKit itself' if plugin is None else f'the plugin {plugin}'}: "
         f"{type(failure).__name__}{': ' if text else ''}{text}",
@@ -44,7 +44,7 @@ def _first_line(failure: Exception) -> str:
     return str(failure).strip().partition("\n")[0]
 
 
-def _plugin_at_fault(failure: Exception) -> str | None:
+def plugin_at_fault(failure: Exception) -> str | None:
     """The package of the plugin that the failure went through last; None where EdgeKit's own code came after it."""
     at_fault = None
     for frame, _ in traceback.walk_tb(failure.__traceback__):

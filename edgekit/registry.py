@@ -39,6 +39,23 @@ class PluginKind(Generic[Plugin]):
         """What is installed of the kind, in the order of the names."""
         return sorted(entry_points(group=self.group), key=lambda entry_point: entry_point.name)
 
+    def by_name(self) -> dict[str, EntryPoint]:
+        """What is installed of the kind by its name; EdgeKit's own where another package brings one of that name, too.
+
+        Raises:
+            InternalError: Two other packages bring one of the same name.
+        """
+        found: dict[str, EntryPoint] = {}
+        for entry_point in sorted(self.entry_points(), key=_is_own, reverse=True):
+            first = found.setdefault(entry_point.name, entry_point)
+            if first is not entry_point and not _is_own(first):
+                raise InternalError(
+                    f"two packages bring a {self.noun} of that name: {first.value} and {entry_point.value}",
+                    subject=f"{self.noun} {entry_point.name!r}",
+                    hint="uninstall one of them",
+                )
+        return {name: found[name] for name in sorted(found)}
+
     def load(self, entry_point: EntryPoint) -> type[Plugin]:
         """The class that an entry point names, checked against the interface and its version.
 
@@ -112,14 +129,47 @@ class InstalledTargets:
 
 @functools.cache
 def installed_targets() -> InstalledTargets:
-    """The targets that are installed, in the order of their names."""
-    targets, broken = [], []
-    for entry_point in TARGETS.entry_points():
+    """The targets that are installed, in the order of their names.
+
+    One that does not load, gives no profiles or claims a name of EdgeKit's own profiles is among the broken ones.
+    """
+    targets: dict[str, Target] = {}
+    broken = []
+    taken: dict[str, str] = {}
+    for entry_point in sorted(TARGETS.entry_points(), key=_is_own, reverse=True):
         try:
-            targets.append(TARGETS.create(entry_point))
+            created = TARGETS.create(entry_point)
+            names = _names_of(created, entry_point)
+            if clashes := [name for name in names if name in taken]:
+                owner = taken[clashes[0]]
+                raise InternalError(f"the name {clashes[0]!r} is that of a profile of {owner} already")
         except EdgeKitError as error:
             broken.append(BrokenPlugin(entry_point.name, entry_point.value, error.message))
-    return InstalledTargets(tuple(targets), tuple(broken))
+        else:
+            targets[entry_point.value] = created
+            taken |= dict.fromkeys(names, entry_point.value)
+    in_order = sorted(targets.values(), key=lambda target: target.name)
+    return InstalledTargets(tuple(in_order), tuple(sorted(broken, key=lambda plugin: plugin.name)))
+
+
+def _names_of(created: Target, entry_point: EntryPoint) -> list[str]:
+    """The names that stand for a target's profiles, in lower case.
+
+    Raises:
+        InternalError: It gives no profiles, or something else in their place.
+    """
+    try:
+        profiles = tuple(created.profiles)
+    except Exception as error:  # a plugin is foreign code
+        raise InternalError(f"its profiles: {type(error).__name__}: {error}", subject=entry_point.value) from error
+    strange = [type(profile).__name__ for profile in profiles if not isinstance(profile, Profile)]
+    if strange or not profiles:
+        raise InternalError(
+            f"its profiles are no edgekit.target.Profile: {strange[0] if strange else 'there is none'}",
+            subject=entry_point.value,
+        )
+    named = (name for profile in profiles for name in (profile.name, *profile.aliases))
+    return list(dict.fromkeys(name.casefold() for name in (created.name, *named)))
 
 
 def find_profile(name: str, flag: str = "--target") -> tuple[Target, Profile]:
@@ -177,7 +227,7 @@ def installed_quantizer(name: str | None = None) -> Quantizer:
         InputError: None is installed, or none of that name.
         InternalError: It is installed but does not load.
     """
-    found = {entry_point.name: entry_point for entry_point in QUANTIZERS.entry_points()}
+    found = QUANTIZERS.by_name()
     if not found:
         raise InputError(
             "no quantizer is installed",
@@ -196,7 +246,7 @@ def find_witness(name: str) -> Witness:
         InputError: None of that name is installed; those that are, are listed.
         InternalError: It is installed but does not load.
     """
-    found = {entry_point.name: entry_point for entry_point in WITNESSES.entry_points()}
+    found = WITNESSES.by_name()
     if name not in found:
         known = ", ".join(found) or "none is installed"
         raise InputError(f"there is no witness {name!r}", subject="--witness", expected=known)
@@ -209,7 +259,7 @@ def device_class(scheme: str) -> type[Device] | None:
     Raises:
         InternalError: It is installed but does not load.
     """
-    found = {entry_point.name: entry_point for entry_point in DEVICES.entry_points()}
+    found = DEVICES.by_name()
     return DEVICES.load(found[scheme]) if scheme in found else None
 
 
@@ -224,19 +274,40 @@ def device_forms() -> list[str]:
     return forms
 
 
-@functools.cache
-def installed_rewrites() -> tuple[Rewrite, ...]:
-    """The rewrites that are installed, those of other packages before our own: who brings one wants it taken.
+@dataclass(frozen=True)
+class InstalledRewrites:
+    """The rewrites of this installation, and the sets of them that do not load."""
 
-    Raises:
-        InternalError: A set of rewrites is installed but does not load.
-    """
-    own_last = sorted(REWRITES.entry_points(), key=lambda entry_point: _is_own(entry_point))
-    return tuple(found for entry_point in own_last for found in REWRITES.create(entry_point).rewrites)
+    rewrites: tuple[Rewrite, ...]
+    broken: tuple[BrokenPlugin, ...]
+
+
+@functools.cache
+def rewrite_sets() -> InstalledRewrites:
+    """The rewrites that are installed, those of other packages before our own: who brings one wants it taken."""
+    rewrites: list[Rewrite] = []
+    broken = []
+    for entry_point in sorted(REWRITES.entry_points(), key=_is_own):
+        try:
+            rewrites += REWRITES.create(entry_point).rewrites
+        except Exception as error:  # a plugin is foreign code: the others must stay usable
+            reason = error.message if isinstance(error, EdgeKitError) else f"{type(error).__name__}: {error}"
+            broken.append(BrokenPlugin(entry_point.name, entry_point.value, reason))
+    return InstalledRewrites(tuple(rewrites), tuple(broken))
+
+
+def installed_rewrites() -> tuple[Rewrite, ...]:
+    """The rewrites of the sets that load, those of other packages first."""
+    return rewrite_sets().rewrites
+
+
+def _package_of(entry_point: EntryPoint) -> str:
+    """The name of the distribution that brings a plugin where that is known, else the name that is imported."""
+    return entry_point.module.partition(".")[0] if entry_point.dist is None else entry_point.dist.name
 
 
 def _is_own(entry_point: EntryPoint) -> bool:
-    return entry_point.module.partition(".")[0] == OWN_PACKAGE
+    return _package_of(entry_point) == OWN_PACKAGE
 
 
 def plugin_of(module: str) -> str | None:
@@ -247,8 +318,8 @@ def plugin_of(module: str) -> str | None:
     top = module.partition(".")[0]
     for kind in KINDS:
         for entry_point in kind.entry_points():
-            package = top if entry_point.dist is None else entry_point.dist.name
             if entry_point.module.partition(".")[0] == top:
+                package = _package_of(entry_point)
                 return None if package == OWN_PACKAGE else package
     return None
 

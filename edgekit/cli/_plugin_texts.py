@@ -39,13 +39,13 @@ def _schemes() -> str:
 def _quantizers() -> str:
     from edgekit.registry import QUANTIZERS
 
-    return ", ".join(entry_point.name for entry_point in QUANTIZERS.entry_points()) or "none is installed"
+    return ", ".join(QUANTIZERS.by_name()) or "none is installed"
 
 
 def _witnesses() -> str:
     from edgekit.registry import WITNESSES
 
-    return ", ".join(entry_point.name for entry_point in WITNESSES.entry_points()) or "none is installed"
+    return ", ".join(WITNESSES.by_name()) or "none is installed"
 
 
 def _weight_schemes() -> str:

@@ -22,9 +22,9 @@ def targets(console: Console) -> None:
     Each profile's name goes with --target; "runs here" tells whether the device's own runtime executes on this machine.
     Each device's URL goes with --device.
     """
-    from edgekit.registry import device_forms, installed_targets
+    from edgekit.registry import device_forms, installed_targets, rewrite_sets
 
-    installed = installed_targets()
+    installed, sets = installed_targets(), rewrite_sets()
     record: dict[str, Any] = {
         "targets": [
             {
@@ -40,11 +40,13 @@ def targets(console: Console) -> None:
             for target, profile in installed.profiles()
         ],
         "devices": device_forms(),
-        "broken": [{"name": plugin.name, "reason": plugin.reason} for plugin in installed.broken],
+        "broken": [{"name": plugin.name, "reason": plugin.reason} for plugin in (*installed.broken, *sets.broken)],
     }
     console.show(record, lambda out: _render(installed, record, out))
     for plugin in installed.broken:
         console.warn(f"the target {plugin}")
+    for plugin in sets.broken:
+        console.warn(f"the set of rewrites {plugin}")
 
 
 def _render(installed: InstalledTargets, record: Mapping[str, Any], out: RichConsole) -> None:

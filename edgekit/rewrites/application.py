@@ -79,7 +79,7 @@ def rewritten(model: Model, refusals: Refusals, rewrites: Sequence[Rewrite]) -> 
     """
     refused = refusals(model)
     applied: list[Application] = []
-    dropped: dict[str, str] = {}
+    dropped: dict[str, list[str]] = {}
     failed: set[tuple[str, str]] = set()
     current = model
     proof: Proof | None = None
@@ -98,14 +98,19 @@ def rewritten(model: Model, refusals: Refusals, rewrites: Sequence[Rewrite]) -> 
                 current, made = attempt.model, [*made, *attempt.made]
             else:
                 failed.add((attempt.node, attempt.rewrite))
-                dropped[attempt.node] = f"the rewrite {attempt.rewrite!r} was dropped: {attempt.why}"
+                why = f"the rewrite {attempt.rewrite!r} was dropped: {attempt.why}"
+                reasons = dropped.setdefault(attempt.node, [])
+                if why not in reasons:
+                    reasons.append(why)
         if made:  # what did not fit may fit now that more is known of the values around it
             failed -= {(node, rewrite) for node, rewrite in failed if node in dropped}
             applied += made
             rounds += any(each.node in by_rewrites for each in made)
         refused = refusals(current) if made or not plan else refused
     gone = {each.node for each in applied}
-    return Rewritten(current, tuple(applied), {node: why for node, why in dropped.items() if node not in gone})
+    return Rewritten(
+        current, tuple(applied), {node: "; ".join(why) for node, why in dropped.items() if node not in gone}
+    )
 
 
 @dataclass(frozen=True)

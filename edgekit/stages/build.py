@@ -6,7 +6,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+from edgekit.bundle import RESERVED
 from edgekit.comparison.accuracy import Kind
+from edgekit.errors import InternalError
 from edgekit.model import Model
 from edgekit.stages import Stage, StageResult
 from edgekit.target import Artifact, BuildOptions, Profile, Target
@@ -56,11 +58,13 @@ class Build(Stage[Model]):
             edgekit.errors.UnsupportedOpsError: The target cannot take some operators.
         """
         artifact = self._target.build(given, self._profile, self._folder, self._options)
+        if not isinstance(artifact, Artifact):
+            raise self.broken(f"build gives {type(artifact).__name__}, not an edgekit.target.Artifact")
         kind = Kind.QUANTIZED if self._quantized else Kind(artifact.precision)
         return Built(given, artifact.record, artifact, kind)
 
     def ensures(self, given: Model, result: StageResult) -> None:
-        """The artifact is in the folder, whole, and has the model's inputs, outputs and states.
+        """The artifact is in the folder, whole, and has the model's inputs, outputs and states, with their types.
 
         Raises:
             edgekit.errors.InternalError: It has not.
@@ -68,6 +72,9 @@ class Build(Stage[Model]):
         if not isinstance(result, Built):
             raise self.broken("nothing was built")
         artifact = result.artifact
+        taken = sorted(path.name for path in self._folder.iterdir() if path.name in RESERVED)
+        if taken:
+            raise self.broken(f"a bundle's own files go by the names of files that it wrote: {', '.join(taken)}")
         shipped = (artifact.main, *artifact.files)
         missing = [str(path) for path in shipped if not (path.exists() and path.is_relative_to(self._folder))]
         if missing:
@@ -79,4 +86,20 @@ class Build(Stage[Model]):
         ):
             wanted, got = [value.name for value in values], [feature.name for feature in features]
             if wanted != got:
-                raise self.broken(f"the {what} should be {', '.join(wanted)}, and are {', '.join(got)}")
+                raise self.broken(
+                    f"the {what} should be {', '.join(wanted) or 'none'}, and are {', '.join(got) or 'none'}"
+                )
+            types = [
+                f"{feature.name} is {feature.dtype}, not {value.dtype}"
+                for value, feature in zip(values, features, strict=True)
+                if feature.dtype != value.dtype
+            ]
+            if types:
+                raise self.broken(f"the types of {what}: {', '.join(types)}")
+
+    def broken(self, what: str) -> InternalError:
+        """The error for a contract that the target does not keep."""
+        return InternalError(
+            f"the target broke its contract: {what}",
+            subject=f"target {self._target.name!r} ({type(self._target).__module__})",
+        )

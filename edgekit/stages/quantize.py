@@ -20,6 +20,7 @@ from edgekit.data.samples import Samples
 from edgekit.devices.instruction_set import held_here
 from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import EdgeKitError, InputError
+from edgekit.faults import as_edgekit_error, plugin_at_fault
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.graph.sizes.shapes import topology_digest
 from edgekit.model import Arrays, Model, ValueSpec
@@ -249,9 +250,9 @@ class Quantize(Stage[Model]):
         except InputError:
             raise
         except Exception as error:
-            if self._scheme != AUTO or self._max_bytes is not None:
+            if self._scheme != AUTO or self._max_bytes is not None or plugin_at_fault(error) is not None:
                 raise
-            reason = f"quantization failed: {' '.join(str(error).split())}"
+            reason = f"quantization failed: {' '.join(as_edgekit_error(error).message.split())}"
             failed: dict[str, Any] = {"scheme": NONE, "reason": reason, "warnings": [reason]}
             return Quantized(given, failed, quantized=False, of_float=given)
 

@@ -373,7 +373,8 @@ def _in_float(model: Model, bench: Bench) -> Model:
 
 def _why_float(outcome: Outcome, max_drop: float) -> str:
     if not outcome.curve:
-        return "no candidate can be built and run for the target"
+        first = next((f": {reason}" for reason in outcome.failed.values()), "")
+        return f"no candidate can be built and run for the target{first}"
     held = [trial for trial in outcome.curve if trial.score.drop <= max_drop]
     if not held:
         return f"no candidate holds the accuracy budget, at most {max_drop:.2%} lost"

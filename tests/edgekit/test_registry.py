@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any
@@ -13,6 +14,8 @@ from edgekit.devices.local import LocalDevice
 from edgekit.devices.opening import open_device
 from edgekit.errors import InputError, InternalError
 from edgekit.registry import find_profile, installed_quantizer, installed_targets
+from edgekit.target import Profile
+from edgekit_onnxruntime.target import ONNXRuntimeTarget
 
 
 @pytest.fixture
@@ -155,3 +158,70 @@ def test_a_plugin_for_another_version_of_the_contract(
         "hint: install releases of both that belong together"
     )
     assert registry.device_forms() == [f"local ({says}, and this EdgeKit has version 1)"]
+
+
+def test_edgekit_s_own_plugin_stays_where_another_brings_its_name(entry_points: list[EntryPoint]) -> None:
+    entry_points += [
+        EntryPoint("local", "another.device:Device", registry.DEVICES.group),
+        EntryPoint("local", "edgekit.devices.local:LocalDevice", registry.DEVICES.group),
+    ]
+    assert registry.device_class("local") is LocalDevice
+
+
+def test_two_packages_with_a_plugin_of_one_name(entry_points: list[EntryPoint]) -> None:
+    entry_points += [EntryPoint("board", f"{package}:Device", registry.DEVICES.group) for package in ("acme", "other")]
+    with pytest.raises(InternalError) as caught:
+        registry.device_class("board")
+    assert str(caught.value) == (
+        "device 'board': two packages bring a device of that name: acme:Device and other:Device\n"
+        "hint: uninstall one of them"
+    )
+
+
+class _Profiles(ONNXRuntimeTarget):
+    name = "another"
+    given: Any = ()
+
+    @property
+    def profiles(self) -> Any:
+        if isinstance(self.given, Exception):
+            raise self.given
+        return self.given
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (KeyError("devices"), "its profiles: KeyError: 'devices'"),
+        (("npu",), "its profiles are no edgekit.target.Profile: str"),
+        ((), "its profiles are no edgekit.target.Profile: there is none"),
+        (
+            (Profile("npu", "an NPU", aliases=("Web",)),),
+            "the name 'web' is that of a profile of edgekit_onnxruntime.target:ONNXRuntimeTarget already",
+        ),
+    ],
+)
+def test_a_target_without_profiles_of_its_own(
+    entry_points: list[EntryPoint], monkeypatch: pytest.MonkeyPatch, given: Any, reason: str
+) -> None:
+    monkeypatch.setattr(_Profiles, "given", given)
+    entry_points += [
+        EntryPoint("profiles", f"{__name__}:_Profiles", registry.TARGETS.group),
+        EntryPoint("onnxruntime", "edgekit_onnxruntime.target:ONNXRuntimeTarget", registry.TARGETS.group),
+    ]
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[_Profiles.__module__])
+    assert [target.name for target in installed_targets().targets] == ["onnxruntime"]
+    assert [plugin.reason for plugin in installed_targets().broken] == [reason]
+
+
+def test_a_set_of_rewrites_that_does_not_load_leaves_the_others(entry_points: list[EntryPoint]) -> None:
+    entry_points += [
+        EntryPoint("absent", "no_such_package:Rewrites", registry.REWRITES.group),
+        EntryPoint("standard", "edgekit.rewrites.standard:StandardRewrites", registry.REWRITES.group),
+    ]
+    registry.rewrite_sets.cache_clear()
+    assert registry.installed_rewrites()
+    assert [str(plugin) for plugin in registry.rewrite_sets().broken] == [
+        "absent (no_such_package:Rewrites): does not load: ModuleNotFoundError: No module named 'no_such_package'"
+    ]
+    registry.rewrite_sets.cache_clear()

@@ -181,7 +181,9 @@ def test_a_fault_is_blamed_on_the_plugin(
 def test_a_plugin_for_another_version_of_the_contracts(changed_plugins: Callable[..., Plugins]) -> None:
     newer = ("contract_version = 1", "contract_version = 2")
     other = changed_plugins(dict.fromkeys(("target.py", "device.py", "quantizer.py", "rewrites.py"), newer))
-    (broken,) = other.json("targets")["broken"]
-    assert broken["reason"] == "is written for version 2 of the target contract, and this EdgeKit has version 1"
+    assert [broken["reason"] for broken in other.json("targets")["broken"]] == [
+        "is written for version 2 of the target contract, and this EdgeKit has version 1",
+        "is written for version 2 of the rewrite contract, and this EdgeKit has version 1",
+    ]
     said = other("quantize", "toy.onnx", "--quantizer", "toy", "--scheme", "toy-int8", "-o", "small.onnx", code=3)
     assert "edgekit_toy.quantizer:ToyQuantizer: is written for version 2 of the quantizer contract" in said

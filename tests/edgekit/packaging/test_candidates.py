@@ -169,9 +169,20 @@ def test_a_quantizer_that_fails_leaves_a_float_model(
     monkeypatch.setattr(quantize, "installed_quantizer", lambda name=None: Failing())
     bundle, warnings = packaged(perceptron, data)
     assert bundle.manifest["model"]["kind"] == "float32"
-    assert warnings == ["quantization failed: two layers share what was folded"]
+    assert warnings == [
+        "quantization failed: a fault of EdgeKit itself: RuntimeError: two layers share what was folded"
+    ]
     with pytest.raises(RuntimeError, match="share"):
         packaged(perceptron, data, quantize="int8")
+
+
+def test_a_fault_of_another_package_s_quantizer_is_no_reason_for_a_float_model(
+    perceptron: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quantize, "installed_quantizer", lambda name=None: Failing())
+    monkeypatch.setattr(quantize, "plugin_at_fault", lambda failure: "edgekit-failing")
+    with pytest.raises(RuntimeError, match="share"):
+        packaged(perceptron, data)
 
 
 def test_a_quantized_model_that_is_no_smaller_does_not_ship(onnx_file: OnnxFile, tmp_path: Path) -> None:

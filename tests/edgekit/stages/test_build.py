@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -61,9 +62,25 @@ def with_other_output(artifact: Artifact) -> Artifact:
     return replace(artifact, outputs=(replace(artifact.outputs[0], name="z"),))
 
 
+def with_other_type(artifact: Artifact) -> Artifact:
+    return replace(artifact, inputs=(replace(artifact.inputs[0], dtype="float16"),))
+
+
+def with_the_hosts_names(artifact: Artifact) -> Artifact:
+    folder = artifact.main.parent
+    (folder / "manifest.json").write_text("{}")
+    return replace(artifact, main=artifact.main.rename(folder / "graph.json"))
+
+
 @pytest.mark.parametrize(
     ("spoil", "text"),
     [
+        (lambda _: None, "build gives NoneType, not an edgekit.target.Artifact"),
+        (with_other_type, "the types of inputs: x is float16, not float32"),
+        (
+            with_the_hosts_names,
+            "a bundle's own files go by the names of files that it wrote: graph.json, manifest.json",
+        ),
         (without_file, "files are not where they should be: "),
         (outside, "files are not where they should be: "),
         (with_other_output, "the outputs should be y, and are z"),
@@ -77,5 +94,6 @@ def test_a_target_that_breaks_its_contract(
             return spoil(super().build(model, profile, folder, options))
 
     target = Careless()
-    with pytest.raises(InternalError, match=f"build: the stage broke its contract: {text}"):
+    subject = re.escape(f"target 'onnxruntime' ({__name__}): the target broke its contract: ")
+    with pytest.raises(InternalError, match=subject + text):
         Build(target, target.profiles[0], BuildOptions(), folder, quantized=False)(model)
