@@ -35,6 +35,7 @@ from edgekit_quantize.placement import place
 from edgekit_quantize.prepare import prepared
 from edgekit_quantize.prepare.blocks import inputs_first
 from edgekit_quantize.prepare.equalize import equalize
+from edgekit_quantize.prepare.gemms import split_gemms
 from edgekit_quantize.prepare.hardswish import with_hardswish
 from edgekit_quantize.rounding.shared import SharedRounding
 from edgekit_quantize.schemes import HALF, SCHEMES, different, placement_of, without_half_precision
@@ -143,6 +144,8 @@ def _prepared(request: QuantizationRequest, placement: Placement) -> ir.Model:
     model = prepared(request.model.graph_model, padded_shifts_as_convolutions=preparation.padded_shifts_as_convolutions)
     if preparation.equalize:
         equalize(model.graph)
+    if preparation.gemms_as_products:
+        split_gemms(model)
     if any(settings.block for settings in placement.candidates.values()):
         inputs_first(model)
     return model

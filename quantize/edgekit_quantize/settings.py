@@ -57,6 +57,8 @@ class Preparation:
     (:mod:`edgekit_quantize.rounding.rounding_error`)."""
     padded_shifts_as_convolutions: bool = False
     """See :func:`edgekit_quantize.prepare.affine.shifts_to_convolutions`."""
+    gemms_as_products: bool = False
+    """Whether Gemm is written as MatMul and Add (:func:`edgekit_quantize.prepare.gemms.split_gemms`)."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class Settings:
     """Whether an Add of two activations reads as integers what a convolution reads as integers anyway: a runtime then
     need not hand the same numbers on in float as well."""
     separate_bias: bool = False
-    """Whether the Add behind a quantized MatMul gets a bias of rank 3, which keeps the runtime from merging the two
+    """Whether the Add behind a quantized MatMul is written in a form that the runtime does not merge with the MatMul
     into a Gemm that it has no integer kernel for."""
     fewest_channels: int = 0
     """Convolutions stay float where each output has fewer input channels than this, as that of an image: integer

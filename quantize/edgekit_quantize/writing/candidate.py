@@ -311,17 +311,26 @@ class _Writer:
         add_to_bias(self._graph, layer, shift)
 
     def _separate_bias(self, layer: Layer) -> None:
+        """Keeps ONNX Runtime from fusing product and bias, where it would multiply floats: MatMulAddFusion.
+
+        It fuses an Add of one dimension or two. More dimensions do not change a result of three and more; of a result
+        of two the bias is subtracted with the other sign, which gives the same numbers.
+        """
         reader = only_consumer(layer.output)
         if reader is None or not is_standard(reader, "Add"):
             return
         index = 1 if reader.inputs[0] is layer.output else 0
         value = reader.inputs[index]
         bias = constant(value)
-        rank = len(layer.output.shape) if layer.output.shape is not None else 0
-        if value is None or bias is None or bias.ndim > 2 or rank < 3:
+        if value is None or bias is None or bias.ndim > 2:
             return
         name = self._qdq.names.fresh(f"{value.name}_apart")
-        reader.replace_input_with(index, add_initializer(home(reader), name, bias.reshape(1, 1, -1)))
+        if layer.output.shape is not None and len(layer.output.shape) > 2:
+            reader.replace_input_with(index, add_initializer(home(reader), name, bias.reshape(1, 1, -1)))
+            return
+        reader.op_type = "Sub"
+        reader.replace_input_with(0, layer.output)
+        reader.replace_input_with(1, add_initializer(home(reader), name, -bias))
 
 
 def _form(params: QParams) -> str:

@@ -20,6 +20,7 @@ from edgekit_quantize.calibration.statistics import Calibration, calibrate
 from edgekit_quantize.graph.layers import layers
 from edgekit_quantize.placement import place
 from edgekit_quantize.prepare import prepared
+from edgekit_quantize.prepare.gemms import split_gemms
 from edgekit_quantize.settings import Placement, Settings
 from edgekit_quantize.smoothing.per_channel import by_channel, channel_scales
 from edgekit_quantize.writing.candidate import write
@@ -137,6 +138,30 @@ def test_onnxruntime_multiplies_matrices_of_integers(
     operators = _optimized(written.model, tmp_path)
     assert operators["MatMulIntegerToFloat"] == 2
     assert not {"MatMul", "Gemm", "DequantizeLinear"} & operators.keys()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "m = MatMul(x, w1) a = Add(m, b1) r = Relu(a) n = MatMul(r, w2) y = Add(b2, n)",
+        "a = Gemm<transB = 1>(x, v1, b1) r = Relu(a) y = Gemm(r, w2, b2)",
+    ],
+    ids=["a dense layer of Keras", "a linear layer of PyTorch"],
+)
+def test_onnxruntime_multiplies_integers_in_dense_layers(
+    parse: Callable[..., ir.Model], rng: np.random.Generator, tmp_path: Path, body: str
+) -> None:
+    shapes = {"w1": (32, 64), "v1": (64, 32), "b1": (64,), "w2": (64, 32), "b2": (32,)}
+    arrays = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items() if f"{name}" in body}
+    head = '<ir_version: 8, opset_import: ["" : 17]>\ng (float[4, 32] x) => (float[4, 32] y) '
+    model = prepared(parse(f"{head}{{ {body} }}", **arrays))
+    split_gemms(model)
+    for settings in list(Placement.read(_placement("edgekit_onnxruntime")).candidates.values())[:2]:
+        written = write(model, settings, _calibrated(model, settings, rng).tensors)
+
+        operators = _optimized(written.model, tmp_path)
+        assert operators["MatMulIntegerToFloat"] == 2
+        assert not {"MatMul", "Gemm", "DequantizeLinear"} & operators.keys()
 
 
 def test_onnxruntime_convolves_integers(cnn: ir.Model, rng: np.random.Generator, tmp_path: Path) -> None:
