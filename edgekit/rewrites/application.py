@@ -79,7 +79,7 @@ def rewritten(model: Model, refusals: Refusals, rewrites: Sequence[Rewrite]) -> 
     """
     refused = refusals(model)
     applied: list[Application] = []
-    dropped: dict[str, list[str]] = {}
+    dropped: dict[str, dict[str, str]] = {}  # of the host's own rewrites the last reason alone: it came nearest
     failed: set[tuple[str, str]] = set()
     current = model
     proof: Proof | None = None
@@ -98,10 +98,10 @@ def rewritten(model: Model, refusals: Refusals, rewrites: Sequence[Rewrite]) -> 
                 current, made = attempt.model, [*made, *attempt.made]
             else:
                 failed.add((attempt.node, attempt.rewrite))
-                why = f"the rewrite {attempt.rewrite!r} was dropped: {attempt.why}"
-                reasons = dropped.setdefault(attempt.node, [])
-                if why not in reasons:
-                    reasons.append(why)
+                reasons = dropped.setdefault(attempt.node, {})
+                reasons["" if attempt.is_own else attempt.rewrite] = (
+                    f"the rewrite {attempt.rewrite!r} was dropped: {attempt.why}"
+                )
         if made:  # what did not fit may fit now that more is known of the values around it
             failed -= {(node, rewrite) for node, rewrite in failed if node in dropped}
             applied += made
@@ -109,7 +109,7 @@ def rewritten(model: Model, refusals: Refusals, rewrites: Sequence[Rewrite]) -> 
         refused = refusals(current) if made or not plan else refused
     gone = {each.node for each in applied}
     return Rewritten(
-        current, tuple(applied), {node: "; ".join(why) for node, why in dropped.items() if node not in gone}
+        current, tuple(applied), {node: "; ".join(why.values()) for node, why in dropped.items() if node not in gone}
     )
 
 
@@ -128,6 +128,13 @@ class _Failed:
     node: str
     rewrite: str
     why: str
+    is_own: bool
+    """Whether the rewrite is one of the host's own."""
+
+    @classmethod
+    def of(cls, node: str, rewrite: Rewrite, why: str) -> _Failed:
+        """The failure of a rewrite at a node."""
+        return cls(node, rewrite.name, why, type(rewrite).__module__.partition(".")[0] == __name__.partition(".")[0])
 
 
 def _attempts(model: Model, plans: Iterable[Mapping[str, Rewrite]], proof: Proof) -> Iterator[_Changed | _Failed]:
@@ -144,10 +151,10 @@ def _attempts(model: Model, plans: Iterable[Mapping[str, Rewrite]], proof: Proof
             model = attempt.model
             yield attempt
         elif isinstance(attempt, Mapping):
-            yield from (_Failed(node, plan[node].name, why) for node, why in attempt.items())
+            yield from (_Failed.of(node, plan[node], why) for node, why in attempt.items())
             waiting.extendleft([rest] if (rest := {name: plan[name] for name in plan if name not in attempt}) else [])
         elif len(plan) == 1:
-            yield from (_Failed(node, rewrite.name, attempt) for node, rewrite in plan.items())
+            yield from (_Failed.of(node, rewrite, attempt) for node, rewrite in plan.items())
         else:
             nodes = list(plan)
             halves = nodes[: len(nodes) // 2], nodes[len(nodes) // 2 :]

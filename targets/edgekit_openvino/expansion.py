@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnx.inliner import inline_selected_functions
 
 from edgekit.model import PROTOBUF_LIMIT, Model
+from edgekit.rewrites.definition import OVERFLOWING
 
 
 def expanded(model: Model, op_types: Collection[str]) -> Model | None:
@@ -33,7 +34,9 @@ def expanded(model: Model, op_types: Collection[str]) -> Model | None:
 
 
 def _definition(op_type: str, opset: int) -> Any:
-    """The schema of a standard operator that the standard defines by others; None for all else."""
+    """The schema of a standard operator that the standard defines by others, for all numbers; None for all else."""
+    if op_type in OVERFLOWING:
+        return None
     try:
         schema: Any = onnx.defs.get_schema(op_type, opset)  # its stubs lack the two attributes
     except onnx.defs.SchemaError:

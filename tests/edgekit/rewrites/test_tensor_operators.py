@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from edgekit.graph.building import NodeBuilder
 from edgekit.model import node_name
 from edgekit.processes import supervision
 from edgekit.registry import installed_rewrites
+from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.application import rewritten
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -295,6 +300,25 @@ def test_a_cubic_resize_to_computed_sizes_is_left_alone(model_of):
     model = model_of(single("Resize", feeds, order=["x", "", "", "sizes"], mode="cubic"))
     result = rewritten(model, lambda candidate: {node_name(candidate.graph[0])}, installed_rewrites())
     assert list(result.dropped.values()) == ["the rewrite 'resize by gathers' was dropped: mode 'cubic'"]
+
+
+class _OfAnotherPackage(Rewrite):
+    name = "resize of theirs"
+    op_types = ("Resize",)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        raise InapplicableError("not here")
+
+
+def test_a_rewrite_of_another_package_keeps_its_reason(model_of):
+    """It is tried first; of the host's own the last reason stands behind it."""
+    feeds = {"x": floats(1, 1, 4, 4), "sizes": np.array([1, 1, 6, 6])}
+    model = model_of(single("Resize", feeds, order=["x", "", "", "sizes"], mode="cubic"))
+    rewrites = [_OfAnotherPackage(), *installed_rewrites()]
+    result = rewritten(model, lambda candidate: {node_name(candidate.graph[0])}, rewrites)
+    assert list(result.dropped.values()) == [
+        "the rewrite 'resize of theirs' was dropped: not here; the rewrite 'resize by gathers' was dropped: mode 'cubic'"
+    ]
 
 
 def test_each_rewrite_that_is_tried_alone_is_a_sign_of_progress(model_of, monkeypatch):
