@@ -317,7 +317,8 @@ def test_a_rewrite_of_another_package_keeps_its_reason(model_of):
     rewrites = [_OfAnotherPackage(), *installed_rewrites()]
     result = rewritten(model, lambda candidate: {node_name(candidate.graph[0])}, rewrites)
     assert list(result.dropped.values()) == [
-        "the rewrite 'resize of theirs' was dropped: not here; the rewrite 'resize by gathers' was dropped: mode 'cubic'"
+        "the rewrite 'resize of theirs' was dropped: not here; "
+        "the rewrite 'resize by gathers' was dropped: mode 'cubic'"
     ]
 
 
