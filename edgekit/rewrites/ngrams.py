@@ -43,19 +43,17 @@ class ComparedNgrams(Rewrite):
         text = build("Cast", x, to=int(ir.DataType.INT64))
         if is_one:
             text = build.unsqueeze(text, [0])
-        counts: ir.Value | None = None
+        parts: list[tuple[ir.Value, np.ndarray]] = []
         for size, pool, ids in _pools(node):
             if not shortest <= size <= longest or not len(pool):
                 continue
             steps = [1] if size == 1 else range(1, skips + 2)
-            found = self._found(build, text, pool, steps, (rows if isinstance(rows, int) else 1, length))
-            if found is None:
-                continue
-            places = np.zeros((len(pool), int(columns.max()) + 1), np.float32)
-            places[np.arange(len(pool)), columns[ids]] = 1
-            part = build("MatMul", found, places)
-            counts = part if counts is None else build("Add", counts, part)
+            order = np.argsort(columns[ids], kind="stable")
+            found = self._found(build, text, pool[order], steps, (rows if isinstance(rows, int) else 1, length))
+            if found is not None:
+                parts.append((found, columns[ids][order]))
         width = int(columns.max()) + 1
+        counts = _by_column(build, parts, width) if parts else None
         by_column = np.ones(width, np.float32)
         by_column[columns] = weights
         if counts is None:
@@ -89,6 +87,30 @@ class ComparedNgrams(Rewrite):
             counted = build.reduce("ReduceSum", build("Cast", matches, to=int(ir.DataType.FLOAT)), [1], keepdims=False)
             total = counted if total is None else build("Add", total, counted)
         return total
+
+
+def _by_column(build: NodeBuilder, parts: Sequence[tuple[ir.Value, np.ndarray]], width: int) -> ir.Value:
+    """Counts of n-grams in the columns that they are told in: picked where each has its own, else added up.
+
+    Args:
+        build: Makes the nodes.
+        parts: Counts [rows, n-grams], with the column of each n-gram.
+        width: How many columns there are.
+    """
+    columns = np.concatenate([told for _, told in parts])
+    if np.array_equal(np.sort(columns), np.arange(width)):
+        counts = [found for found, _ in parts]
+        whole = build("Concat", *counts, axis=1) if len(counts) > 1 else counts[0]
+        in_order = np.array_equal(columns, np.arange(width))
+        return whole if in_order else build("Gather", whole, np.argsort(columns), axis=1)
+    total: ir.Value | None = None
+    for found, told in parts:
+        places = np.zeros((len(told), width), np.float32)
+        places[np.arange(len(told)), told] = 1
+        part = build("MatMul", found, places)
+        total = part if total is None else build("Add", total, part)
+    assert total is not None
+    return total
 
 
 def _pools(node: ir.Node) -> list[tuple[int, np.ndarray, np.ndarray]]:

@@ -275,14 +275,15 @@ def test_short_time_fourier_transform_of_any_length(assert_rewritten, shape):
 
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
 @pytest.mark.parametrize("skips", [0, 5])
-def test_ngrams(assert_rewritten, mode, skips):
+@pytest.mark.parametrize("columns", [[0, 1, 2, 3, 4, 5, 6], [3, 0, 6, 2, 1, 5, 4], [1, 1, 0, 7, 4, 5, 6]])
+def test_ngrams(assert_rewritten, mode, skips, columns):
     attributes = {
         "mode": mode,
         "min_gram_length": 1,
         "max_gram_length": 2,
         "max_skip_count": skips,
         "ngram_counts": [0, 4],
-        "ngram_indexes": [0, 1, 2, 3, 4, 5, 6],
+        "ngram_indexes": columns,
         "pool_int64s": [2, 3, 5, 4, 5, 6, 7, 8, 6, 7],
         "weights": [1.0, 2.0, 0.5, 1.5, 3.0, 0.25, 4.0],
     }
@@ -293,6 +294,15 @@ def test_ngrams(assert_rewritten, mode, skips):
     several = single("TfIdfVectorizer", x, opset=9, **attributes)
     several.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", INT64, ["texts", 6]))
     assert_rewritten(several, x, {"x": x["x"][:1]})
+
+
+def test_words_that_have_a_column_each_need_no_table_of_columns(model_of):
+    pool = {"ngram_counts": [0], "ngram_indexes": [2, 0, 1], "pool_int64s": [7, 8, 9]}
+    attributes = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, **pool}
+    model = model_of(single("TfIdfVectorizer", {"x": np.array([[9, 7, 7]])}, opset=9, **attributes))
+    result = rewritten(model, lambda candidate: {node_name(candidate.graph[0])}, installed_rewrites())
+    assert "ReduceSum" in {node.op_type for node in result.model.graph}
+    assert "MatMul" not in {node.op_type for node in result.model.graph}
 
 
 def test_a_cubic_resize_to_computed_sizes_is_left_alone(model_of):

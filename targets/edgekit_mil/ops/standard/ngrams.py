@@ -40,27 +40,44 @@ def tf_idf(
     sizes = range(1, len(ngram_counts) + 1)
     pools = [pool.reshape(-1, size) for pool, size in zip(pool_parts(ngram_counts, pool_int64s), sizes, strict=True)]
     width = max(ngram_indexes) + 1
-    parts = []
+    parts, numbers = [], []
     first = 0
     for size, pool in zip(sizes, pools, strict=True):
-        numbers = range(first, first + len(pool))
+        of_size = np.arange(first, first + len(pool))
         first += len(pool)
         if not (min_gram_length <= size <= max_gram_length and len(pool)):
             continue
-        places = np.zeros((len(pool), width), np.float32)
-        for row, number in enumerate(numbers):
-            weight = weights[number] if weights and mode != "TF" else 1.0
-            places[row, ngram_indexes[number]] = weight
-        found = occurrences(computed(rows, x.dtype), pool.astype(np.int32), 0 if size == 1 else max_skip_count)
+        order = np.argsort(np.asarray(ngram_indexes)[of_size], kind="stable")
+        found = occurrences(computed(rows, x.dtype), pool[order].astype(np.int32), 0 if size == 1 else max_skip_count)
         if found is None:
             continue
-        counted = mb.minimum(x=found, y=np.float32(1)) if mode == "IDF" else found
-        parts.append(mb.matmul(x=counted, y=places))
+        parts.append(mb.minimum(x=found, y=np.float32(1)) if mode == "IDF" else found)
+        numbers.append(of_size[order])
+    weighted = np.asarray(weights, np.float32) if weights and mode != "TF" else np.ones(first, np.float32)
     if parts:
-        result = reduce(lambda one, other: mb.add(x=one, y=other), parts)
+        places = [np.asarray(ngram_indexes)[told] for told in numbers]
+        result = by_column(parts, places, [weighted[told] for told in numbers], width)
     else:
         result = mb.const(val=np.zeros((x.static_shape[0] if x.rank == BATCHED else 1, width), np.float32))
     return result if x.rank == BATCHED else mb.squeeze(x=result, axes=[0])
+
+
+def by_column(parts: list[Var], places: list[np.ndarray], weights: list[np.ndarray], width: int) -> Var:
+    """Weighted counts (rows, width) of the n-grams of ``parts``: picked where each has a column of its own."""
+    columns = np.concatenate(places)
+    if np.array_equal(np.sort(columns), np.arange(width)):
+        order = np.argsort(columns)
+        whole = mb.concat(values=parts, axis=1) if len(parts) > 1 else parts[0]
+        if not np.array_equal(order, np.arange(width)):
+            whole = mb.gather(x=whole, indices=order.astype(np.int32), axis=1)
+        weight = np.concatenate(weights)[order]
+        return whole if np.all(weight == 1) else mb.mul(x=whole, y=weight[np.newaxis])
+    products = []
+    for part, columns_of_part, weight in zip(parts, places, weights, strict=True):
+        table = np.zeros((len(columns_of_part), width), np.float32)
+        table[np.arange(len(columns_of_part)), columns_of_part] = weight
+        products.append(mb.matmul(x=part, y=table))
+    return reduce(lambda one, other: mb.add(x=one, y=other), products)
 
 
 def pool_parts(starts: list[int], pool: list[int]) -> list[np.ndarray]:

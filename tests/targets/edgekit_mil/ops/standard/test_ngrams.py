@@ -17,10 +17,11 @@ POOL = {
 @pytest.mark.parametrize("skips", [0, 2])
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 2), (2, 2)])
 @pytest.mark.parametrize("shape", [(9,), (2, 9)])
-def test_counts_agree(agrees, rng, mode, skips, sizes, shape):
+@pytest.mark.parametrize("columns", [[2, 0, 1, 3, 6, 5], [2, 0, 1, 3, 5, 4], [0, 1, 2, 3, 4, 5]])
+def test_counts_agree(agrees, rng, mode, skips, sizes, shape, columns):
     x = rng.integers(2, 7, shape).astype(np.int32)
     lengths = {"min_gram_length": sizes[0], "max_gram_length": sizes[1], "max_skip_count": skips}
-    agrees("TfIdfVectorizer", [x], mode=mode, **lengths, **POOL)
+    agrees("TfIdfVectorizer", [x], mode=mode, **lengths, **{**POOL, "ngram_indexes": columns})
 
 
 def test_rows_too_short_for_any(agrees):
