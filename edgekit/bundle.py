@@ -27,6 +27,7 @@ from edgekit.data.npy import read_npy
 from edgekit.errors import InputError, InternalError, RequirementError
 from edgekit.features.dimensions import OpenDims, from_record
 from edgekit.features.draws import Draw
+from edgekit.features.tokens import TokenRule
 from edgekit.files.regular_file import read_json
 from edgekit.measurements import MEASUREMENTS, join
 from edgekit.model import Arrays
@@ -237,8 +238,10 @@ def _listed(path: Path) -> set[str] | None:
 
 
 def _inconsistent(manifest: Mapping[str, Any]) -> str | None:
-    """What the schema cannot tell: a name that stands twice, or a further build with other features than the first."""
+    """What the schema cannot tell: names that stand twice, expressions that are none, features of a further build."""
     flaw = _twice(manifest)
+    for feature in manifest["inputs"]:
+        flaw = flaw or _no_rule(feature)
     for build in manifest.get("also", ()):
         profile = build["target"]["profile"]
         flaw = flaw or _twice(manifest_of(manifest, build))
@@ -246,6 +249,17 @@ def _inconsistent(manifest: Mapping[str, Any]) -> str | None:
             if [feature["name"] for feature in build[what]] != [feature["name"] for feature in manifest[what]]:
                 flaw = flaw or f"also: the {what} for {profile} are not the model's"
     return flaw
+
+
+def _no_rule(feature: Mapping[str, Any]) -> str | None:
+    """What is wrong with how an input's texts become words."""
+    for rule in map(TokenRule.from_record, feature.get("tokens", ())):
+        if rule.flaw is not None:
+            return f"tokens of {feature['name']}: {rule.flaw}"
+    counted = [rule["count"] for rule in feature.get("tokens", ())]
+    if counted and ("vocabulary" not in feature or feature["shape"][-1:] != [sum(counted)]):
+        return f"tokens of {feature['name']}: no {sum(counted)} numbers of words in the last dimension"
+    return None
 
 
 def _twice(manifest: Mapping[str, Any]) -> str | None:
@@ -358,6 +372,7 @@ def feature_record(feature: Feature) -> dict[str, Any]:
         **({"takes_nan": True} if feature.takes_nan else {}),
         **({} if feature.drawn is None else {"drawn": feature.drawn.as_record()}),
         **({} if feature.vocabulary is None else {"vocabulary": list(feature.vocabulary)}),
+        **({"tokens": [rule.as_record() for rule in feature.tokens]} if feature.tokens else {}),
     }
 
 
@@ -366,4 +381,5 @@ def feature_from_record(record: Mapping[str, Any]) -> Feature:
     shapes = {name: tuple(record[name]) for name in ("shape", "native_shape")}
     drawn = {"drawn": Draw.from_record(record["drawn"])} if "drawn" in record else {}
     words = {"vocabulary": tuple(record["vocabulary"])} if "vocabulary" in record else {}
-    return Feature(**{**record, **shapes, **drawn, **words})
+    tokens = {"tokens": tuple(map(TokenRule.from_record, record["tokens"]))} if "tokens" in record else {}
+    return Feature(**{**record, **shapes, **drawn, **words, **tokens})

@@ -19,7 +19,8 @@ from edgekit.devices.local import open_runner
 from edgekit.errors import InputError
 from edgekit.execution.recurrence import restart
 from edgekit.features.dimensions import defaults, written
-from edgekit.features.vocabularies import are_texts, as_numbers, numbers_of
+from edgekit.features.tokens import numbers_for
+from edgekit.features.vocabularies import are_texts, as_numbers
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import Arrays, ValueSpec
 from edgekit.preprocessing import only_input, parse_preprocessing
@@ -140,7 +141,7 @@ class LoadedBundle:
         """The inputs by name that a sample becomes, with the bundle's preprocessing for pictures and sounds.
 
         Inputs that take random numbers are drawn anew where the sample lacks them. Those that take the numbers of words
-        take the words as well.
+        take the words as well, or the texts that these are of.
 
         Args:
             sample: As for calling the bundle.
@@ -230,13 +231,14 @@ class LoadedBundle:
 def _array(value: Any, spec: ValueSpec) -> np.ndarray:
     """The value as an array that fits an input; Python's own numbers become the input's type, words their numbers."""
     text = spec.dtype == "str"
+    subject = f"input {spec.name!r}"
     if spec.vocabulary is not None and are_texts(given := np.asarray(value)):
-        value = numbers_of(given, spec.vocabulary)
+        value = numbers_for(given, spec.vocabulary, spec.tokens, subject)
     array = value if isinstance(value, np.ndarray) else np.asarray(value, dtype=object if text else spec.dtype)
     if not (array.dtype.kind in "OU" if text else array.dtype.name == spec.dtype):
         raise InputError(
             "the array's element type is not the model's",
-            subject=f"input {spec.name!r}",
+            subject=subject,
             expected=str(spec),
             found=array.dtype.name,
             hint=f"give array.astype({spec.dtype!r})",
@@ -245,9 +247,9 @@ def _array(value: Any, spec: ValueSpec) -> np.ndarray:
         missing = spec.takes_shape((1, *array.shape))
         raise InputError(
             "the array's shape is not the model's",
-            subject=f"input {spec.name!r}",
+            subject=subject,
             expected=str(spec),
             found=str(ValueSpec(spec.name, array.dtype.name, array.shape)),
             hint="the batch dimension is missing: give array[numpy.newaxis]" if missing else None,
         )
-    return array if spec.vocabulary is None else as_numbers(array, spec.vocabulary, subject=f"input {spec.name!r}")
+    return array if spec.vocabulary is None else as_numbers(array, spec.vocabulary, subject)

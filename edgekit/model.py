@@ -14,6 +14,7 @@ import onnx_ir as ir
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.features.dimensions import shape_text
 from edgekit.features.draws import Draw
+from edgekit.features.tokens import Tokens
 from edgekit.features.vocabularies import Vocabulary
 
 if TYPE_CHECKING:
@@ -44,11 +45,20 @@ class ValueSpec:
     """What its numbers are drawn from, where it is an input that takes random numbers."""
     vocabulary: Vocabulary | None = None
     """The words that its numbers stand for, where it is an input that takes numbers in place of texts."""
+    tokens: Tokens = ()
+    """How a text becomes words, where its last dimension holds the numbers of a text's words."""
 
     @property
     def is_static(self) -> bool:
         """Whether every dimension is a number."""
         return self.shape is not None and all(isinstance(dim, int) for dim in self.shape)
+
+    @property
+    def of_texts(self) -> ValueSpec:
+        """What takes the texts of whose words this takes the numbers; itself where it takes none."""
+        if not self.tokens:
+            return self
+        return replace(self, dtype="str", shape=None if self.shape is None else self.shape[:-1], tokens=())
 
     def takes_shape(self, shape: tuple[int, ...]) -> bool:
         """Whether an array of that shape fits: of the same rank, and equal where a dimension is a number."""
@@ -91,6 +101,8 @@ class Model:
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
     """Inputs that take the numbers of words where the model as it was loaded takes texts; see
     :mod:`edgekit.graph.words.inputs`."""
+    tokens: Mapping[str, Tokens] = field(default_factory=dict)
+    """Of these inputs those that take the numbers of a text's words: how it becomes words."""
 
     weight_sizes: Mapping[str, int] = field(default_factory=dict)
     """Dimensions by the name that the file has for them, whose sizes the weights tell; see
@@ -111,7 +123,12 @@ class Model:
         initializers = self.graph.initializers
         specs = (value_spec(value) for value in self.graph.inputs if value.name not in initializers)
         return tuple(
-            replace(spec, drawn=self.drawn.get(spec.name), vocabulary=self.vocabularies.get(spec.name))
+            replace(
+                spec,
+                drawn=self.drawn.get(spec.name),
+                vocabulary=self.vocabularies.get(spec.name),
+                tokens=self.tokens.get(spec.name, ()),
+            )
             for spec in specs
         )
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from edgekit.features.dimensions import OpenDims
 from edgekit.features.draws import Draw
+from edgekit.features.tokens import Tokens
 from edgekit.features.vocabularies import Vocabulary
 from edgekit.model import Arrays, Model, ValueSpec
 from edgekit.preprocessing import Preprocessing
@@ -106,11 +107,13 @@ class Feature:
     """What its numbers are drawn from, where it is an input that takes random numbers; a build need not say so."""
     vocabulary: Vocabulary | None = None
     """The words that its numbers stand for, where the original model takes texts; a build need not say so."""
+    tokens: Tokens = ()
+    """How a text becomes words, where its last dimension holds the numbers of these; a build need not say so."""
 
     @property
     def spec(self) -> ValueSpec:
         """What the original model calls it, as an input or output of its own."""
-        return ValueSpec(self.name, self.dtype, self.shape, self.drawn, self.vocabulary)
+        return ValueSpec(self.name, self.dtype, self.shape, self.drawn, self.vocabulary, self.tokens)
 
 
 @dataclass(frozen=True)

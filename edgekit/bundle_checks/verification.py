@@ -203,7 +203,7 @@ def _verify_executed(
             for name in stage_record(bundle.manifest, stage.name).get("left_out", ())
         ],
         bundle.nan_inputs,
-        of_other_shapes(inputs, sampled_shapes(data), bundle.open_dims) if leaves_out else (),
+        of_other_shapes(inputs, sampled_shapes(data).for_inputs(inputs), bundle.open_dims) if leaves_out else (),
     )
     if model is not None:
         accuracy = _against_original(bundle, runner, samples, original_of(bundle, model), step)

@@ -83,7 +83,9 @@ def _how_to_fix(spec: ValueSpec) -> str:
 
 def _draw(spec: ValueSpec, seed: int, limit: Limit | None, natural: bool) -> np.ndarray:
     if spec.shape is None or not spec.is_static:
-        raise InputError("no input can be drawn while its shape is dynamic", subject=spec, hint=_how_to_fix(spec))
+        raise InputError(
+            "no input can be drawn while its shape is dynamic", subject=spec, hint=_how_to_fix(spec.of_texts)
+        )
     shape = tuple(dim for dim in spec.shape if isinstance(dim, int))
     if any(dim < 0 for dim in shape) or math.prod(shape) > MOST_ELEMENTS:
         raise InputError(

@@ -131,13 +131,14 @@ def _checked_headers(
                 found=f"{spec.name}: {dtype.name}",
                 hint=f"save array.astype({spec.dtype!r})",
             )
-        if not spec.takes_shape(shape):
+        taken = spec.of_texts if dtype.kind == "U" else spec
+        if not taken.takes_shape(shape):
             raise InputError(
                 "the sample's shape is not the model's",
                 subject=file,
-                expected=str(spec),
+                expected=str(taken),
                 found=str(ValueSpec(spec.name, dtype.name, shape)),
-                hint=_shape_hint(shape, spec),
+                hint=_shape_hint(shape, taken),
             )
     _check_open_dims(file, {spec: headers[spec.name][0] for spec in inputs}, open_dims)
     return set(headers)

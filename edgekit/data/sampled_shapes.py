@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from edgekit.data.npz import read_headers
+import numpy as np
+
+from edgekit.data.npz import read_headers, read_npz
 from edgekit.data.samples import sample_files
 from edgekit.features.dimensions import SizeRange
+from edgekit.features.tokens import shape_of_numbers
+from edgekit.model import ValueSpec
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,19 @@ class SampledFile:
     """The folder of samples that it is of."""
     shapes: Mapping[str, tuple[int, ...]]
     """By the array's name."""
+    texts: frozenset[str] = frozenset()
+    """The arrays that hold texts."""
+
+    def for_inputs(self, inputs: Sequence[ValueSpec]) -> SampledFile:
+        """The shapes that the inputs have to take; see :meth:`SampledShapes.for_inputs`."""
+        shapes = dict(self.shapes)
+        for spec in inputs:
+            shape = shapes.get(spec.name, ())
+            if spec.name in self.texts:
+                shapes |= {spec.name: shape_of_numbers(shape, spec.tokens)}
+            elif spec.dtype == "str" and spec.shape is not None and len(shape) == len(spec.shape) + 1:
+                shapes |= {spec.name: shape[:-1]}
+        return replace(self, shapes=shapes)
 
 
 @dataclass(frozen=True)
@@ -63,6 +80,29 @@ class SampledShapes:
                     ranges[name] = tuple(one.with_size(size) for one, size in zip(known, shape, strict=True))
         return {name: found for name, found in ranges.items() if name not in other_ranks}
 
+    def for_inputs(self, inputs: Sequence[ValueSpec]) -> SampledShapes:
+        """The same with the shapes that a model's inputs have to take.
+
+        An input that takes the numbers of the words of a text has a dimension more than texts have; samples may hold
+        either, for a model that takes the texts as well.
+        """
+        return SampledShapes(tuple(sample.for_inputs(inputs) for sample in self.samples))
+
+    def arrays(self, names: Collection[str], nan_inputs: Collection[str] = ()) -> Iterator[dict[str, np.ndarray]]:
+        """The arrays of each sample that have these names, read one file at a time.
+
+        Args:
+            names: Of arrays; samples that hold none of them give nothing.
+            nan_inputs: The inputs that may hold NaN.
+
+        Raises:
+            InputError: A file is damaged.
+        """
+        for sample in self.samples:
+            if set(names) & set(sample.shapes):
+                arrays = read_npz(sample.file, nan_inputs)
+                yield {name: array for name, array in arrays.items() if name in names}
+
     def without(self, files: Collection[Path]) -> SampledShapes:
         """The samples but those in some files."""
         return SampledShapes(tuple(sample for sample in self.samples if sample.file not in files))
@@ -76,10 +116,16 @@ def sampled_shapes(*folders: Path | None) -> SampledShapes:
     """
     return SampledShapes(
         tuple(
-            SampledFile(file, folder, {name: shape for name, (shape, _) in read_headers(file).items()})
+            _sampled(file, folder)
             for folder in folders
             if folder is not None
             for file in sample_files(folder)
             if file.suffix.casefold() == ".npz"
         )
     )
+
+
+def _sampled(file: Path, folder: Path) -> SampledFile:
+    headers = read_headers(file)
+    texts = frozenset(name for name, (_, dtype) in headers.items() if dtype.kind == "U")
+    return SampledFile(file, folder, {name: shape for name, (shape, _) in headers.items()}, texts)

@@ -30,7 +30,7 @@ from edgekit.data.natural import picture
 from edgekit.data.npz import LABEL_ARRAY, OUTPUT_PREFIX, hold_labels, read_headers, read_npz
 from edgekit.errors import InputError
 from edgekit.features.dimensions import OpenDims, defaults
-from edgekit.features.vocabularies import Vocabulary, as_numbers
+from edgekit.features.tokens import numbers_for
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import Model, ValueSpec
 from edgekit.processes import supervision
@@ -225,8 +225,7 @@ def open_samples(
             expected="one way of labelling",
             found=f"arrays {LABEL_ARRAY!r}, and a list of labels or folders named as classes",
         )
-    vocabularies = {spec.name: spec.vocabulary for spec in inputs if spec.vocabulary is not None}
-    read = functools.partial(_read_without, frozenset(left_out), frozenset(nan_inputs), vocabularies)
+    read = functools.partial(_read_without, frozenset(left_out), frozenset(nan_inputs), tuple(inputs))
     return FolderSamples(folder, files, read, labels, labels_inside=labels_inside)
 
 
@@ -316,12 +315,14 @@ def _media_reader(kind: str, inputs: tuple[ValueSpec, ...], declared: Preprocess
 
 
 def _read_without(
-    left_out: Collection[str], nan_inputs: Collection[str], vocabularies: Mapping[str, Vocabulary], file: Path
+    left_out: Collection[str], nan_inputs: Collection[str], inputs: Sequence[ValueSpec], file: Path
 ) -> dict[str, np.ndarray]:
     """The arrays of a file but those that are left out, with the numbers of words where the model takes them."""
     arrays = {name: array for name, array in read_npz(file, nan_inputs).items() if name not in left_out}
-    for name in vocabularies.keys() & arrays.keys():
-        arrays[name] = as_numbers(arrays[name], vocabularies[name], subject=f"{file}, array {name!r}")
+    for spec in inputs:
+        if spec.vocabulary is not None and spec.name in arrays:
+            subject = f"{file}, array {spec.name!r}"
+            arrays[spec.name] = numbers_for(arrays[spec.name], spec.vocabulary, spec.tokens, subject)
     return arrays
 
 

@@ -5,7 +5,8 @@ The graph of a file that was written after :mod:`edgekit.graph.random_inputs` or
 took texts. One key of ONNX's ``metadata_props`` holds, as JSON, what the manifest of a bundle says of such inputs::
 
     {"random_numbers": {"drawn": {"distribution": "normal", "first": 0.0, "second": 1.0}},
-     "color": {"vocabulary": ["blue", "green", "red"]}}
+     "color": {"vocabulary": ["blue", "green", "red"]},
+     "text": {"vocabulary": ["bad", "good"], "tokens": [{"expression": "[a-z]+", "count": 32}]}}
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from edgekit.errors import InputError
 from edgekit.features.draws import Draw
+from edgekit.features.tokens import TokenRule, places
 from edgekit.model import Model, ValueSpec
 from edgekit.schema import find_flaw, not_finite
 
@@ -24,9 +26,10 @@ KEY = "edgekit.inputs"
 """The key of the metadata."""
 
 _SCHEMA = "manifest.schema.json"
-_KINDS = {"drawn": "draw", "vocabulary": "vocabulary"}
+_KINDS = {"drawn": "draw", "vocabulary": "vocabulary", "tokens": "tokens"}
 """What may be said of an input, with the definition of it in the manifest's schema."""
-_TYPES = {"drawn": ("float",), "vocabulary": ("int", "uint")}
+_TOGETHER = ({"drawn"}, {"vocabulary"}, {"vocabulary", "tokens"})
+_TYPES = {"drawn": ("float",), "vocabulary": ("int", "uint"), "tokens": ("int", "uint")}
 """With what the element type of such an input begins."""
 
 
@@ -38,6 +41,8 @@ def with_notes(model: Model) -> Model:
             notes[spec.name] = {"drawn": spec.drawn.as_record()}
         elif spec.vocabulary is not None:
             notes[spec.name] = {"vocabulary": list(spec.vocabulary)}
+            if spec.tokens:
+                notes[spec.name]["tokens"] = [rule.as_record() for rule in spec.tokens]
     if not notes:
         return model
     noted = model.with_graph(model.graph_model.clone())
@@ -63,14 +68,16 @@ def read_notes(model: Model) -> tuple[Model, list[str]]:
     notes = _parsed(text, model)
     inputs = {spec.name: spec for spec in model.inputs}
     gone = [f"its metadata ({KEY!r}) tell of input {name!r}, which the model lacks" for name in notes.keys() - inputs]
-    drawn, vocabularies = dict(model.drawn), dict(model.vocabularies)
+    drawn, vocabularies, tokens = dict(model.drawn), dict(model.vocabularies), dict(model.tokens)
     for name in notes.keys() & inputs:
         _check(notes[name], inputs[name], model)
         if "drawn" in notes[name]:
             drawn[name] = Draw.from_record(notes[name]["drawn"])
         else:
             vocabularies[name] = tuple(notes[name]["vocabulary"])
-    return replace(model, drawn=drawn, vocabularies=vocabularies), sorted(gone)
+        if "tokens" in notes[name]:
+            tokens[name] = tuple(map(TokenRule.from_record, notes[name]["tokens"]))
+    return replace(model, drawn=drawn, vocabularies=vocabularies, tokens=tokens), sorted(gone)
 
 
 def _parsed(text: str, model: Model) -> Mapping[str, Any]:
@@ -89,14 +96,17 @@ def _check(note: object, spec: ValueSpec, model: Model) -> None:
     Raises:
         InputError: It is something else than what is written there, or does not fit the input's type.
     """
-    if not isinstance(note, dict) or len(note) != 1 or not note.keys() <= _KINDS.keys():
+    if not isinstance(note, dict) or set(note) not in _TOGETHER:
         raise _unknown(model, f"of input {spec.name!r}: {json.dumps(note)}")
-    ((kind, told),) = note.items()
-    flaw = not_finite(told, kind) or find_flaw(told, _SCHEMA, _KINDS[kind]) or _beyond(kind, told)
-    if flaw is not None:
-        raise _unknown(model, f"of input {spec.name!r}: {flaw}")
-    if not spec.dtype.startswith(_TYPES[kind]):
-        raise _unknown(model, f"{kind!r} of input {spec}")
+    for kind, told in note.items():
+        flaw = not_finite(told, kind) or find_flaw(told, _SCHEMA, _KINDS[kind]) or _beyond(kind, told)
+        if flaw is not None:
+            raise _unknown(model, f"of input {spec.name!r}: {flaw}")
+        if not spec.dtype.startswith(_TYPES[kind]):
+            raise _unknown(model, f"{kind!r} of input {spec}")
+    rules = tuple(map(TokenRule.from_record, note.get("tokens", ())))
+    if rules and (spec.shape or ())[-1:] != (places(rules),):
+        raise _unknown(model, f"'tokens' with {places(rules)} places of input {spec}")
 
 
 def _beyond(kind: str, told: Any) -> str | None:
@@ -107,6 +117,8 @@ def _beyond(kind: str, told: Any) -> str | None:
         return f"second: {told['second']} is below {told['first']}"
     if kind == "vocabulary" and any("\ud800" <= character <= "\udfff" for word in told for character in word):
         return "vocabulary: a word that is no text in Unicode"
+    if kind == "tokens":
+        return next((flaw for rule in told if (flaw := TokenRule.from_record(rule).flaw) is not None), None)
     return None
 
 
@@ -114,7 +126,8 @@ def _unknown(model: Model, found: str) -> InputError:
     return InputError(
         f"its metadata tell of its inputs what EdgeKit does not write (key {KEY!r})",
         subject=model.source or model.name,
-        expected='{"INPUT": {"drawn": {…}}} for floats, {"INPUT": {"vocabulary": [WORD, …]}} for integers',
+        expected='{"INPUT": {"drawn": {…}}} for floats, {"INPUT": {"vocabulary": [WORD, …]}} for integers, with '
+        '"tokens": [{…}, …] for those of the words of a text',
         found=found,
         hint=f"quantize the float model again, or take {KEY!r} out of metadata_props",
     )

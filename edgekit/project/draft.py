@@ -63,6 +63,7 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
         profiles, left_out = _first_profiles()
     sampled = sampled_shapes(data)
     loaded = Load(sampled.names)(model).model
+    sampled = sampled.for_inputs(loaded.inputs)
     files = [] if data is None else sample_files(data)
     sizes, unknown = _sizes(loaded, sampled)
     lines = [

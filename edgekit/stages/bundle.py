@@ -227,6 +227,7 @@ class WriteBundle(Stage[Measured]):
                         takes_nan=feature.name in given.model.nan_inputs,
                         drawn=given.model.drawn.get(feature.name),
                         vocabulary=given.model.vocabularies.get(feature.name),
+                        tokens=given.model.tokens.get(feature.name, ()),
                     )
                 )
                 for feature in artifact.inputs

@@ -10,6 +10,7 @@ import pytest
 from edgekit.data.labels import read_class_names
 from edgekit.data.samples import SeededSamples, open_samples
 from edgekit.errors import InputError
+from edgekit.features.tokens import TokenRule
 from edgekit.model import Model, ValueSpec
 from edgekit.preprocessing import AudioPreprocessing, ImagePreprocessing, parse_preprocessing
 
@@ -125,6 +126,42 @@ def test_a_wrong_shape_is_found_in_the_last_file_before_any_is_read(tmp_path: Pa
         "found: x: float32 1×4\n"
         "hint: fix the model to this shape with --shape x=1,4, or prepare the data anew"
     )
+
+
+WORDS = (ValueSpec("text", "int64", (2, 16), vocabulary=("a", "b"), tokens=(TokenRule("[a-z]", count=16),)),)
+
+
+def test_texts_become_the_numbers_of_their_words(tmp_path: Path) -> None:
+    np.savez(tmp_path / "0.npz", text=np.array(["b a c", ""]))
+    np.savez(tmp_path / "1.npz", text=np.full((2, 16), 1))
+    found = [sample.feeds["text"].tolist() for sample in open_samples(tmp_path, WORDS)]
+    assert found == [[[1, 0] + [2] * 14, [2] * 16], [[1] * 16] * 2]
+
+
+@pytest.mark.parametrize(
+    ("array", "told"),
+    [
+        (
+            np.array([["a"]]),
+            "the sample's shape is not the model's\nexpected: text: str 2\nfound: text: str32 1×1",
+        ),
+        (
+            np.array(["a"]),
+            "the sample's shape is not the model's\nexpected: text: str 2\nfound: text: str32 1\n"
+            "hint: fix the model to this shape with --shape text=1, or prepare the data anew",
+        ),
+        (
+            np.zeros((2, 8), np.int64),
+            "the sample's shape is not the model's\nexpected: text: int64 2×16\nfound: text: int64 2×8\nhint: fix the "
+            "model to this shape with --shape text=2,8, or prepare the data anew",
+        ),
+        (np.array(["a " * 17, ""]), ", array 'text': a text has more words than the input has places for\nexpected: "),
+    ],
+    ids=["rank", "count of texts", "count of words", "too long"],
+)
+def test_texts_that_do_not_fit(tmp_path: Path, array: np.ndarray, told: str) -> None:
+    np.savez(tmp_path / "0.npz", text=array)
+    assert message(tmp_path, WORDS).startswith(f"0.npz{told}" if told.startswith(",") else f"0.npz: {told}")
 
 
 def test_a_missing_batch_dimension(tmp_path: Path) -> None:
