@@ -77,8 +77,8 @@ def original_of(bundle: Bundle, model: Path) -> Model:
     fixed = FixShapes(ShapeRequest.declared(**request), defaults=completed is None)(loaded).model
     if stage_record(bundle.manifest, RandomInputs.name):
         fixed = RandomInputs()(fixed).model
-    if stage_record(bundle.manifest, WordsAsNumbers.name):
-        fixed = WordsAsNumbers()(fixed).model
+    if words := stage_record(bundle.manifest, WordsAsNumbers.name):
+        fixed = WordsAsNumbers(counts=words.get("tokens", {}))(fixed).model
     if taken := stage_record(bundle.manifest, TakeBranch.name):
         fixed = TakeBranch(taken["inputs"])(fixed).model
     return with_states(fixed, bundle.states)

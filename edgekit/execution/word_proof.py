@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,8 +12,11 @@ from edgekit.data.limits import index_limits
 from edgekit.execution.equivalence import trial_inputs
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.tolerance import compare
-from edgekit.features.vocabularies import Vocabulary, numbers_of
+from edgekit.execution.trial_lines import lines_in_turn, shortened, turns_of_lines
+from edgekit.features.tokens import Tokens, numbers_for
+from edgekit.features.vocabularies import Vocabulary, are_texts
 from edgekit.graph.extraction import extract_part
+from edgekit.graph.words.tokenizers import with_other_pads
 from edgekit.model import Arrays, Model, ValueSpec
 
 SEEDS = 8
@@ -25,70 +29,129 @@ _UNKNOWN = ("", "\N{EM DASH}", " ", "?")
 
 
 def difference_on_words(
-    before: Model, after: Model, looked_up: Sequence[str], vocabularies: Mapping[str, Vocabulary]
+    before: Model,
+    after: Model,
+    looked_up: Sequence[str],
+    vocabularies: Mapping[str, Vocabulary],
+    tokens: Mapping[str, Tokens] | None = None,
+    samples: Iterable[Arrays] = (),
 ) -> str | None:
     """What nodes that look words up give otherwise where they get numbers; None where there is nothing.
 
     Only what these nodes depend on is executed, on words that they know and on others, in the sizes of
-    :func:`edgekit.execution.equivalence.trial_inputs`. What the model fails on as it was tells nothing.
+    :func:`edgekit.execution.equivalence.trial_inputs`, then on samples. What the model fails on as it was tells
+    nothing. What it fills the places of shorter texts with is no word: each text counts as it does alone.
 
     Args:
         before: The model that takes texts.
         after: Its form that takes numbers.
         looked_up: The values that the nodes make, by their names in both.
         vocabularies: The words by the name of the input.
+        tokens: How texts become words at the inputs that take the numbers of these.
+        samples: Arrays by input; those that hold something else than texts tell nothing.
 
     Raises:
         NotRunnableError: ONNX Runtime cannot execute the model on any words.
     """
     if not looked_up:
         return None
+    tokens = tokens or {}
+    before = with_other_pads(before, {word for name in tokens for word in vocabularies[name]})
     texts, numbers = (extract_part(model, outputs=looked_up) for model in (before, after))
-    reference, changed = Reference(texts), Reference(numbers)
-    failure: NotRunnableError | None = None
+    proof = _Proof(Reference(texts), Reference(numbers), vocabularies, tokens)
     for sizes in trial_inputs(texts):
-        ran = False
-        for feeds in _trials(texts, sizes, vocabularies):
-            try:
-                expected = reference.run(feeds)
-            except NotRunnableError as error:
-                failure = failure or error
-                continue
-            ran = True
-            found = changed.run(_encoded(feeds, vocabularies))
-            for name, array in expected.items():
-                difference = compare(f"value {name}", array, found.get(name), tolerance=0)
-                if difference is not None:
-                    return difference
-        if ran:
+        before_this = proof.runs
+        for feeds in _trials(texts, sizes, vocabularies, tokens):
+            difference = proof.difference(feeds)
+            if difference is not None:
+                return difference
+        if proof.runs > before_this:
+            break
+    if not proof.runs:
+        raise proof.failure or NotRunnableError("an input has no known rank", None)
+    needed = {spec.name for spec in texts.inputs}
+    for arrays in samples:
+        feeds = {name: array for name, array in arrays.items() if name in needed}
+        if feeds.keys() == needed and all(are_texts(feeds[name]) for name in vocabularies.keys() & needed):
+            difference = proof.difference(feeds)
+            if difference is not None:
+                return f"{difference}, on a sample"
+    return None
+
+
+@dataclass
+class _Proof:
+    """Executes both forms."""
+
+    reference: Reference
+    changed: Reference
+    vocabularies: Mapping[str, Vocabulary]
+    tokens: Mapping[str, Tokens]
+    runs: int = 0
+    failure: NotRunnableError | None = None
+
+    def difference(self, feeds: Arrays) -> str | None:
+        """What they give otherwise on texts; nothing where the model as it was does not run."""
+        try:
+            expected = self.reference.run(feeds)
+        except NotRunnableError as error:
+            self.failure = self.failure or error
             return None
-    raise failure or NotRunnableError("an input has no known rank", None)
+        self.runs += 1
+        found = self.changed.run({name: self._numbers(name, array) for name, array in feeds.items()})
+        for name, array in expected.items():
+            difference = compare(f"value {name}", array, found.get(name), tolerance=0)
+            if difference is not None:
+                return difference
+        return None
 
-
-def _encoded(feeds: Arrays, vocabularies: Mapping[str, Vocabulary]) -> Arrays:
-    return {
-        name: numbers_of(array, vocabularies[name]) if name in vocabularies else array for name, array in feeds.items()
-    }
+    def _numbers(self, name: str, array: np.ndarray) -> np.ndarray:
+        if name not in self.vocabularies:
+            return array
+        return numbers_for(array, self.vocabularies[name], self.tokens.get(name, ()), f"input {name!r}")
 
 
 def _trials(
-    model: Model, sizes: Sequence[Sequence[ValueSpec]], vocabularies: Mapping[str, Vocabulary]
+    model: Model,
+    sizes: Sequence[Sequence[ValueSpec]],
+    vocabularies: Mapping[str, Vocabulary],
+    tokens: Mapping[str, Tokens],
 ) -> Iterator[Arrays]:
     """Inputs: words of each column, the same with unknown ones among them, and all words in turn."""
     limits = index_limits(model)
     for seed in range(SEEDS):
         feeds = seeded_inputs(sizes[seed % len(sizes)], seed, limits)
-        yield feeds
+        yield _fitting(feeds, tokens)
         rng = np.random.default_rng(seed)
-        yield {
+        unknown = {
             name: _with_unknown(array, vocabularies[name], rng) if name in vocabularies else array
             for name, array in feeds.items()
         }
-    feeds = seeded_inputs(sizes[0], SEEDS, limits)
+        yield _fitting(unknown, tokens)
+    feeds = _fitting(seeded_inputs(sizes[0], SEEDS, limits), tokens)
     given = [name for name in feeds if name in vocabularies and vocabularies[name] and feeds[name].size]
-    turns = max((-(-len(vocabularies[name]) // feeds[name].size) for name in given), default=0)
+    turns = max(
+        (
+            turns_of_lines(feeds[name].size, vocabularies[name])
+            if name in tokens
+            else -(-len(vocabularies[name]) // feeds[name].size)
+            for name in given
+        ),
+        default=0,
+    )
     for turn in range(min(turns, MOST_TURNS)):
-        yield feeds | {name: _in_turn(feeds[name].shape, vocabularies[name], turn) for name in given}
+        lines = {
+            name: _in_turn(feeds[name].shape, vocabularies[name], turn)
+            if name not in tokens
+            else lines_in_turn(feeds[name].shape, vocabularies[name], turn, tokens[name])
+            for name in given
+        }
+        yield feeds | lines
+
+
+def _fitting(feeds: Arrays, tokens: Mapping[str, Tokens]) -> Arrays:
+    """Inputs without the ends of texts that have more words than there are places for."""
+    return {name: shortened(array, tokens[name]) if name in tokens else array for name, array in feeds.items()}
 
 
 def _with_unknown(texts: np.ndarray, vocabulary: Vocabulary, rng: np.random.Generator) -> np.ndarray:

@@ -217,13 +217,14 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         sampled = sampled_shapes(*folders)
         loaded = walk.run_stage(Load(sampled.names), request.model).model
         loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
+        sampled = sampled.for_inputs(loaded.inputs)
         loaded = told_by_samples(loaded, request.shapes, sampled, held_sizes(profiles), walk, *folders)
         with_sizes = fixed_for(profiles, loaded, request.shapes, sampled, walk, simplify, adapter)
         fixed, other_sizes = with_sizes.model, with_sizes.left_out.files
         if draws_numbers(fixed):
             fixed = walk.run_stage(RandomInputs(), fixed).model
         if needs_numbers(fixed, profiles):
-            fixed = walk.run_stage(WordsAsNumbers(), fixed).model
+            fixed = walk.run_stage(WordsAsNumbers(sampled.without(other_sizes)), fixed).model
         if needs_branch(fixed, profiles):
             choices = sampled_choices(fixed, request.data, request.verify_data)
             fixed = walk.run_stage(TakeBranch(choices), fixed).model

@@ -141,7 +141,8 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
     if draws_numbers(fixed):
         fixed = walk.run_stage(RandomInputs(), fixed).model
     if order.target is not None and needs_numbers(fixed, [find_profile(order.target)]):
-        fixed = walk.run_stage(WordsAsNumbers(), fixed).model
+        words = WordsAsNumbers(None if sampled is None else sampled.without(other_sizes))
+        fixed = walk.run_stage(words, fixed).model
     fixed = fixed.with_outputs(order.outputs)
     samples = None
     if order.data is not None:
@@ -211,6 +212,7 @@ def _fixed_for_samples(
     loaded = walk.run_stage(Load(() if sampled is None else sampled.names), order.model).model
     if sampled is None:
         return walk.run_stage(FixShapes(order.shapes), loaded).model, ()
+    sampled = sampled.for_inputs(loaded.inputs)
     held = Holds.ANY if order.target is None else held_sizes([find_profile(order.target)])
     loaded = told_by_samples(loaded, order.shapes, sampled, held, walk, order.data)
     completed = held is not Holds.ANY or not _holds_arrays(sampled)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from edgekit.data.sampled_shapes import SampledShapes
 from edgekit.execution.reference import NotRunnableError
 from edgekit.execution.word_proof import difference_on_words
-from edgekit.features.vocabularies import listed
-from edgekit.graph.words.inputs import WordInputs, first_numbers, takes_texts, with_word_inputs
-from edgekit.model import Model
+from edgekit.features.tokens import DEFAULT_COUNT, Tokens, enough_for
+from edgekit.features.vocabularies import Vocabulary, are_texts, as_text, listed
+from edgekit.graph.words.inputs import WordInputs, first_numbers, takes_texts, with_word_inputs, words_of_texts
+from edgekit.graph.words.tokenizers import pads
+from edgekit.model import Model, ValueSpec
 from edgekit.stages import Stage, StageResult
 from edgekit.target import Profile, Target
 
@@ -25,38 +28,100 @@ def needs_numbers(model: Model, profiles: Iterable[tuple[Target, Profile]]) -> b
 class WordsAsNumbers(Stage[Model]):
     """Gives the model inputs of numbers where it takes texts and does nothing but look words up in lists that it holds.
 
+    Texts that the model cuts into words first are cut outside of it: the input takes the numbers of a text's words, of
+    as many as the longest sample has, rounded up to a power of two.
+
     Each input has a vocabulary: the words that the nodes which read it look for. It takes a word's place among them,
     from 0, and the number behind the last place for any other word. Both forms are executed on words that the model
     knows and on others; where they differ, or texts are read in another way, they stay texts.
+
+    Args:
+        sampled: The samples, on whose texts both forms are executed as well.
+        counts: How many words a text has places for, by the input, as the record of an earlier run tells; None for as
+            many as the samples need. The texts of other inputs are not cut.
     """
 
     name = "words as numbers"
 
+    def __init__(self, sampled: SampledShapes | None = None, counts: Mapping[str, Sequence[int]] | None = None) -> None:
+        self._sampled = sampled
+        self._counts = counts
+
     def run(self, given: Model) -> StageResult:
-        """Makes the inputs."""
-        found = with_word_inputs(given)
+        """Makes the inputs.
+
+        Raises:
+            InputError: A sample is damaged.
+        """
+        counts = self._counts
+        if counts is None:
+            counts = {name: self._most_words(given, name, rules) for name, rules in words_of_texts(given).items()}
+        found = with_word_inputs(given, counts)
         cut = _where_to_cut(given) if found.obstacles else ""
         reasons = [f"input {name!r} stays one of texts: {obstacle}{cut}" for name, obstacle in found.obstacles.items()]
-        flaw = _flaw(given, found) if found.vocabularies else None
+        flaw = self._flaw(given, found) if found.vocabularies else None
         if flaw is not None:
             reasons += [f"input {name!r} stays one of texts: {flaw}" for name in found.vocabularies]
             found = WordInputs(given)
+        counted = {name: [rule.count for rule in rules] for name, rules in found.tokens.items()}
         record = {
             "inputs": {name: len(words) for name, words in found.vocabularies.items()},
-            "warnings": [*_told(found), *reasons],
+            **({"tokens": counted} if counted else {}),
+            "warnings": [*_told(found, given), *reasons],
         }
         return StageResult(found.model, record)
 
     def ensures(self, given: Model, result: StageResult) -> None:
         """Checks what the class promises."""
-        numbered = result.record["inputs"]
-        expected = [
-            replace(spec, dtype="int64", vocabulary=None) if spec.name in numbered else spec for spec in given.inputs
-        ]
-        if [replace(spec, vocabulary=None) for spec in result.model.inputs] != expected:
+        numbered, counts = result.record["inputs"], result.record.get("tokens", {})
+        expected = []
+        for spec in given.inputs:
+            last = (sum(counts[spec.name]),) if spec.name in counts else ()
+            shape = None if spec.shape is None else (*spec.shape, *last)
+            expected.append(replace(spec, dtype="int64", shape=shape) if spec.name in numbered else spec)
+        if [replace(spec, vocabulary=None, tokens=()) for spec in result.model.inputs] != expected:
             raise self.broken("the inputs are others")
-        if result.model.outputs != given.outputs:
+        pairs = list(zip(given.outputs, result.model.outputs, strict=False))
+        if len(given.outputs) != len(result.model.outputs) or not all(_is_same(*pair) for pair in pairs):
             raise self.broken("the outputs are others")
+
+    def _most_words(self, given: Model, name: str, rules: Tokens) -> list[int]:
+        """How many words an input has places for by each of its rules."""
+        if self._sampled is None:
+            return [DEFAULT_COUNT] * len(rules)
+        rank = next(len(spec.shape or ()) for spec in given.inputs if spec.name == name)
+        longest: list[int] = []
+        for arrays in self._sampled.arrays([name], given.nan_inputs):
+            array = arrays[name]
+            if are_texts(array):
+                texts = list(map(as_text, array.ravel()))
+                found = [max((len(rule.words(text)) for text in texts), default=0) for rule in rules]
+                longest = [max(pair) for pair in zip(found, longest or found, strict=True)]
+            elif array.ndim == rank + 1 and array.size and len(rules) == 1:
+                return [array.shape[-1]]
+        return [enough_for(count) for count in longest] or [DEFAULT_COUNT] * len(rules)
+
+    def _flaw(self, given: Model, found: WordInputs) -> str | None:
+        """What the changed model does otherwise, or why that cannot be told."""
+        texts = [] if self._sampled is None else self._sampled.arrays(list(found.vocabularies), given.nan_inputs)
+        try:
+            difference = difference_on_words(
+                given, found.model, found.looked_up, found.vocabularies, found.tokens, texts
+            )
+        except NotRunnableError as error:
+            return f"nothing could be compared, because {error}"
+        return None if difference is None else f"with numbers the model would compute otherwise: {difference}"
+
+
+def _is_same(before: ValueSpec, after: ValueSpec) -> bool:
+    """Whether an output is the one that it was, of which more sizes may be known."""
+    if (before.name, before.dtype) != (after.name, after.dtype):
+        return False
+    if before.shape is None or after.shape is None:
+        return before.shape is None
+    return len(before.shape) == len(after.shape) and all(
+        old == new or not isinstance(old, int) for old, new in zip(before.shape, after.shape, strict=True)
+    )
 
 
 def _where_to_cut(given: Model) -> str:
@@ -68,19 +133,13 @@ def _where_to_cut(given: Model) -> str:
     return f"; `edgekit extract MODEL {cut} -o PART` leaves what computes with numbers"
 
 
-def _flaw(given: Model, found: WordInputs) -> str | None:
-    """What the changed model does otherwise, or why that cannot be told."""
-    try:
-        difference = difference_on_words(given, found.model, found.looked_up, found.vocabularies)
-    except NotRunnableError as error:
-        return f"nothing could be compared, because {error}"
-    return None if difference is None else f"with numbers the model would compute otherwise: {difference}"
-
-
-def _told(found: WordInputs) -> list[str]:
+def _told(found: WordInputs, given: Model) -> list[str]:
     """What has changed at the model's inputs."""
     told = []
     for name, words in found.vocabularies.items():
+        if name in found.tokens:
+            told.append(_told_of_words(name, found.tokens[name], words))
+            continue
         if not words:
             told.append(f"input {name!r} takes a number in place of a text, 0 say: the model looks for no word in it")
             continue
@@ -89,8 +148,29 @@ def _told(found: WordInputs) -> list[str]:
             f"input {name!r} takes the number of a word in place of the text: from 0, its place among {count} "
             f"({listed(words)}), or {len(words)} for any other word"
         )
+    told += _told_of_pads(given, found)
     told += [
         f"node {node!r} fails at a word that is not in its list; given the word's number, it gives zeros"
         for node in found.failing
     ]
     return told
+
+
+def _told_of_words(name: str, tokens: Tokens, words: Vocabulary) -> str:
+    """What an input takes in place of a text that is cut into words."""
+    cut = ", then ".join(f"of up to {rule.count} words ({rule})" for rule in tokens)
+    known = "one word" if len(words) == 1 else f"{len(words)} words"
+    return (
+        f"input {name!r} takes the numbers {cut} in place of each text: from 0, a word's place among {known} "
+        f"({listed(words)}), or {len(words)} for any other word and behind the last one"
+    )
+
+
+def _told_of_pads(given: Model, found: WordInputs) -> Iterator[str]:
+    """Where the model as it was takes what fills a shorter text's places for a word of the text."""
+    known = {word for name in found.tokens for word in found.vocabularies[name]}
+    for pad in sorted(pads(given) & known) if found.tokens else ():
+        yield (
+            f"of several texts at once the original fills the shorter ones with {pad!r} and counts it as a word; here "
+            "each text counts as it does alone"
+        )

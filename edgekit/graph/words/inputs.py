@@ -6,17 +6,19 @@ compared together have the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
+from edgekit.features.tokens import Tokens, shape_of_numbers
 from edgekit.features.vocabularies import Vocabulary
 from edgekit.graph.building import NodeBuilder
 from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.graph.words.column_picks import pick_from_parts
 from edgekit.graph.words.lists import constant_texts, fails_at_others, look_up_numbers, store_numbers
 from edgekit.graph.words.text_flow import TOKENIZER, TextFlow, moved_places, text_flows
+from edgekit.graph.words.tokenizers import cut_texts, obstacle_behind, take_words, with_counts
 from edgekit.model import Model, node_name
 
 
@@ -27,6 +29,8 @@ class WordInputs:
     model: Model
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
     """The words by the name of the input that now takes numbers."""
+    tokens: Mapping[str, Tokens] = field(default_factory=dict)
+    """How a text becomes words, by the name of the input that now takes the numbers of a text's words."""
     obstacles: Mapping[str, str] = field(default_factory=dict)
     """By the name of an input whose texts stay: why."""
     looked_up: tuple[str, ...] = ()
@@ -56,24 +60,69 @@ def first_numbers(model: Model) -> list[str]:
     return found
 
 
-def with_word_inputs(model: Model) -> WordInputs:
+def words_of_texts(model: Model) -> dict[str, Tokens]:
+    """How texts become words at the inputs that :func:`with_word_inputs` may give words in their place, by name."""
+    if not takes_texts(model):
+        return {}
+    return {name: cut.tokens for name, cut in cut_texts(_prepared(model).graph).items() if cut.obstacle is None}
+
+
+def with_word_inputs(model: Model, counts: Mapping[str, Sequence[int]] | None = None) -> WordInputs:
     """The model with numbers in place of texts at the inputs whose texts it only moves and looks up in lists.
 
-    Nodes in loops and branches are not followed. The given model is not changed.
+    An input whose texts are cut into words first takes the numbers of these, in one more dimension. Nodes in loops and
+    branches are not followed. The given model is not changed.
+
+    Args:
+        model: The model.
+        counts: How many words of a text an input has places for, by its name, for each rule of
+            :func:`words_of_texts`; the texts of others stay whole. None for a default everywhere.
     """
     if not takes_texts(model):
         return WordInputs(model)
+    cuts = cut_texts(_prepared(model).graph)
+    refused = {name: cut.obstacle for name, cut in cuts.items() if cut.obstacle is not None}
+    tokens = {
+        name: cut.tokens if counts is None else with_counts(cut.tokens, counts[name])
+        for name, cut in cuts.items()
+        if name not in refused and (counts is None or name in counts)
+    }
+    found = _with_words(model, tokens)
+    while both := found.obstacles.keys() & tokens.keys():
+        tokens = {name: rules for name, rules in tokens.items() if name not in both}
+        found = _with_words(model, tokens)
+    return replace(found, obstacles={**found.obstacles, **refused})
+
+
+def _prepared(model: Model) -> Model:
+    """A copy with shapes, and with columns picked out of the inputs themselves."""
     copy = infer_shapes(model, strict=False).graph_model.clone()
+    pick_from_parts(copy.graph, model.opset)
+    return model.with_graph(copy)
+
+
+def _with_words(model: Model, tokens: Mapping[str, Tokens]) -> WordInputs:
+    """The model with numbers in place of texts, or of the words of texts at the inputs that rules are given for."""
+    prepared = _prepared(model)
+    if tokens:
+        cuts = cut_texts(prepared.graph)
+        for value in prepared.graph.inputs:
+            name = str(value.name)
+            if name in tokens:
+                take_words(prepared.graph, value, cuts[name], tokens[name], model.opset)
+        prepared = infer_shapes(prepared, strict=False)
+    copy = prepared.graph_model
     graph = copy.graph
-    pick_from_parts(graph, model.opset)
     vocabularies: dict[str, Vocabulary] = {}
     obstacles: dict[str, str] = {}
     looked_up: list[str] = []
     failing: list[str] = []
     for flow in text_flows(graph):
         names = [str(value.name) for value in graph.inputs if value in flow.values]
-        if flow.obstacle is not None:
-            obstacles |= dict.fromkeys(names, flow.obstacle)
+        counts = {rule.count for name in names for rule in tokens.get(name, ())}
+        obstacle = flow.obstacle or (obstacle_behind(flow, counts) if counts else None)
+        if obstacle is not None:
+            obstacles |= dict.fromkeys(names, obstacle)
             continue
         made = {str(value.name) for value in flow.values}
         looked_up += [str(value.name) for node in flow.lookups for value in node.outputs if str(value.name) not in made]
@@ -85,9 +134,17 @@ def with_word_inputs(model: Model) -> WordInputs:
     _drop_unread_texts(graph)
     order = [spec.name for spec in model.inputs if spec.name in vocabularies]
     vocabularies = {name: vocabularies[name] for name in order}
-    changed = replace(model.with_graph(copy), vocabularies={**model.vocabularies, **vocabularies})
+    tokens = {name: tokens[name] for name in order if name in tokens}
+    changed = replace(
+        model.with_graph(copy),
+        vocabularies={**model.vocabularies, **vocabularies},
+        tokens={**model.tokens, **tokens},
+        sample_shapes={
+            name: shape_of_numbers(shape, tokens.get(name, ())) for name, shape in model.sample_shapes.items()
+        },
+    )
     changed = infer_shapes(changed, strict=False)
-    return WordInputs(changed, vocabularies, obstacles, tuple(looked_up), tuple(failing))
+    return WordInputs(changed, vocabularies, tokens, obstacles, tuple(looked_up), tuple(failing))
 
 
 def _number(flow: TextFlow, graph: ir.Graph, opset: int) -> None:

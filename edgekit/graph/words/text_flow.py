@@ -154,14 +154,14 @@ def moved_places(node: ir.Node) -> list[int] | None:
     if (node.op_type, node.domain) == ("Concat", ""):
         return list(range(len(node.inputs)))
     if (node.op_type, node.domain) == TOKENIZER:
-        return [0] if _leaves_texts_whole(node) else None
+        return [0] if leaves_texts_whole(node) else None
     if (node.op_type, node.domain) == ("Cast", ""):
         return [0] if node.attributes.get_int("to", 0) == ir.DataType.STRING else None
     places = _MOVERS.get((node.op_type, node.domain))
     return None if places is None else [place for place in places if place < len(node.inputs)]
 
 
-def _leaves_texts_whole(node: ir.Node) -> bool:
+def leaves_texts_whole(node: ir.Node) -> bool:
     """Whether a tokenizer makes one token of every text, in a last dimension of its own."""
     attributes = node.attributes
     separators = attributes.get_strings("separators", ())

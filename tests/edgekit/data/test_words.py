@@ -48,7 +48,7 @@ def columns(path: Path) -> Path:
     return saved(path, nodes, [2, 2], {"first": np.array([0]), "second": np.array([1])})
 
 
-def lines(path: Path) -> Path:
+def lines(path: Path, expression: str = "[a-z]+") -> Path:
     """Lines of words, counted."""
     count = helper.make_node(
         "TfIdfVectorizer",
@@ -70,7 +70,7 @@ def lines(path: Path) -> Path:
         mark=0,
         mincharnum=1,
         pad_value="#",
-        tokenexp="[a-z]+",
+        tokenexp=expression,
     )
     lower = helper.make_node("StringNormalizer", ["x"], ["lower"], case_change_action="LOWER", locale="C")
     path = saved(path, [lower, cut, count], [3], {})
@@ -122,7 +122,7 @@ def test_a_text_model_becomes_a_bundle_for_onnxruntime(tmp_path: Path, make: obj
 )
 def test_targets_without_texts_say_so(tmp_path: Path, target: str, reason: str) -> None:
     with pytest.raises(UnsupportedOpsError) as caught:
-        package(lines(tmp_path / "m.onnx"), target, tmp_path / "bundle")
+        package(lines(tmp_path / "m.onnx", "[a-z]+|[0-9]"), target, tmp_path / "bundle")
     assert reason in str(caught.value)
 
 

@@ -161,12 +161,6 @@ def test_a_tokenizer_that_leaves_texts_whole() -> None:
     assert [node.op_type for node in changed.graph] == ["Unsqueeze", "Flatten", "TfIdfVectorizer"]
 
 
-def test_a_tokenizer_that_splits_texts_keeps_them() -> None:
-    found = with_word_inputs(_tokenized(" "))
-    assert not found.vocabularies
-    assert "reads them otherwise than by looking them up in a list" in found.obstacles["x"]
-
-
 def test_category_mapper_and_ngrams() -> None:
     nodes = [
         helper.make_node(

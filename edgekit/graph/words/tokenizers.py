@@ -1,0 +1,273 @@
+"""Inputs of texts that are cut into words at once take the words in place of the texts.
+
+Text classifiers of scikit-learn begin so: ``StringNormalizer`` changes the case, ``Tokenizer`` of ``com.microsoft``
+makes words, and a ``TfIdfVectorizer`` looks them up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import onnx_ir as ir
+
+from edgekit.features.tokens import ASCII_LOWER, ASCII_UPPER, LOWER, UPPER, TokenRule, Tokens, places
+from edgekit.graph.building import NodeBuilder
+from edgekit.graph.words.lists import ML_DOMAIN
+from edgekit.graph.words.text_flow import TOKENIZER, TextFlow, leaves_texts_whole
+from edgekit.model import Model, node_name, op_name
+
+_ONE_BY_ONE = {"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
+"""Operators whose output has the elements of their first input in the same order."""
+_NORMALIZER = "StringNormalizer"
+_CASES = {"LOWER": LOWER, "UPPER": UPPER}
+_ASCII_CASES = {"LOWER": ASCII_LOWER, "UPPER": ASCII_UPPER}
+_ASCII_LOCALES = {"C", "POSIX"}
+"""Locales that leave letters beyond ASCII as they are."""
+_UNICODE_LOCALES = re.compile(r"(C|en_[A-Z]{2})\.(UTF-8|utf8)")
+"""Locales that change letters by Unicode's simple mapping; Turkish and others have letters of their own."""
+DEFAULT_LOCALE = "en_US.UTF-8"
+"""ONNX Runtime's, where a node names none."""
+_LOOKS_UP = "TfIdfVectorizer"
+"""Words that it has not in its list are as good as none: so are the places behind a text's last word."""
+
+
+@dataclass(frozen=True)
+class CutTexts:
+    """An input all of whose texts are cut into words."""
+
+    rules: Mapping[ir.Node, TokenRule] = field(default_factory=dict)
+    """By the Tokenizer that follows it."""
+    obstacle: str | None = None
+    """Why its texts have to stay, although they are cut."""
+
+    @property
+    def tokens(self) -> Tokens:
+        """The rules, each once."""
+        return tuple(dict.fromkeys(self.rules.values()))
+
+
+def cut_texts(graph: ir.Graph) -> dict[str, CutTexts]:
+    """The inputs that nothing reads but Tokenizers, through what hands the texts on one by one, by name.
+
+    Args:
+        graph: Its types and shapes known.
+    """
+    found = {}
+    for value in graph.inputs:
+        if value.dtype == ir.DataType.STRING and not value.is_initializer():
+            cut = _cut(value, graph)
+            if cut is not None and cut.rules:
+                found[str(value.name)] = cut
+    return found
+
+
+def take_words(graph: ir.Graph, value: ir.Value, cut: CutTexts, tokens: Tokens, opset: int) -> None:
+    """Has an input take words, still as texts, in a last dimension of their own; in place.
+
+    Args:
+        graph: What it is an input of.
+        value: The input.
+        cut: What cuts its texts.
+        tokens: The same rules, with the places that there are for words.
+        opset: The version of the standard operators.
+    """
+    counted = dict(zip(cut.tokens, tokens, strict=True))
+    starts = {rule: places(tokens[:number]) for number, rule in enumerate(cut.tokens)}
+    assert value.shape is not None
+    shape = list(value.shape)
+    readers = list(value.uses())
+    moved = {node: _texts_shape(node.inputs[0]) for node in cut.rules if _is_moved(node.inputs[0])}
+    value.shape = ir.Shape([*shape, places(tokens)])
+    for node, rule in cut.rules.items():
+        build = NodeBuilder(opset, node_name(node))
+        words, count = value, counted[rule].count
+        if len(tokens) > 1:
+            start, axis = starts[rule], len(shape)
+            words = build.slice(words, [start], [start + count], [axis])
+        if node in moved:
+            sizes = [size if isinstance(size, int) else -1 for size in moved[node] or ()]
+            words = build("Reshape", words, [*sizes, count])
+        if words is value:
+            words = build("Identity", words)
+        for constant in build.initializers:
+            graph.register_initializer(constant)
+        ir.convenience.replace_nodes_and_values(graph, node, [node], build.nodes, [node.outputs[0]], [words])
+    for reader, _ in readers:
+        _drop_unread(graph, reader)
+
+
+def obstacle_behind(flow: TextFlow, counts: set[int]) -> str | None:
+    """Why words that fill their places with others would be read otherwise than as many as there are; mostly nothing.
+
+    Args:
+        flow: Where the words go.
+        counts: How many places each rule has.
+    """
+    for node in flow.movers:
+        if node.op_type not in {*_ONE_BY_ONE, "Slice"}:
+            return f"node {node_name(node)!r} ({op_name(node)}) moves words by their places"
+    for node in flow.lookups:
+        read = node.inputs[0]
+        if node.op_type != _LOOKS_UP:
+            return f"node {node_name(node)!r} ({op_name(node)}) gives something for each word, however many there are"
+        if read is None or read.shape is None or read.shape[-1] not in counts:
+            return f"node {node_name(node)!r} ({op_name(node)}) reads the words of several texts together"
+    known = {*flow.movers, *flow.lookups}
+    for value in flow.values:
+        for node, _ in value.uses():
+            if node not in known:
+                return f"node {node_name(node)!r} ({op_name(node)}) sees how many words there are"
+    return None
+
+
+def _cut(value: ir.Value, graph: ir.Graph) -> CutTexts | None:
+    """What cuts an input's texts; None where something else reads them."""
+    rules: dict[ir.Node, TokenRule] = {}
+    obstacle = None if value.shape is not None else f"input {value.name!r} has no known rank"
+    for node, case, flaw in _reached(value):
+        if node is None or node.graph is not graph:
+            return None
+        rules[node] = _rule(node, case)
+        told = rules[node].flaw or _unknown_shape(node)
+        obstacle = obstacle or flaw or (None if told is None else f"node {node_name(node)!r} ({op_name(node)}): {told}")
+    return CutTexts(rules, obstacle)
+
+
+def _reached(
+    value: ir.Value, case: str = "", flaw: str | None = None
+) -> Iterator[tuple[ir.Node | None, str, str | None]]:
+    """The Tokenizers that read a value; None where something else does.
+
+    Yields:
+        The node, the case of the texts that it reads, and why that is not told.
+    """
+    if value.is_graph_output():
+        yield None, case, flaw
+    for node, place in value.uses():
+        if (node.op_type, node.domain) == TOKENIZER and not leaves_texts_whole(node):
+            yield node, case, flaw
+        elif place == 0 and (_picks_all(node) or (node.op_type in _ONE_BY_ONE and not node.domain)):
+            yield from _reached(node.outputs[0], case, flaw)
+        elif node.op_type == _NORMALIZER and not node.domain and not node.attributes.get_strings("stopwords", ()):
+            change, unknown = _changed(node)
+            if change and case and change != case:
+                unknown = f"node {node_name(node)!r} ({op_name(node)}) changes the case again"
+            yield from _reached(node.outputs[0], change or case, flaw or unknown)
+        else:
+            yield None, case, flaw
+
+
+def _picks_all(node: ir.Node) -> bool:
+    """Whether a node picks columns, and the first one of one."""
+    if (node.op_type, node.domain) != ("ArrayFeatureExtractor", ML_DOMAIN):
+        return False
+    table, columns = node.inputs[:2]
+    chosen = None if columns is None else ir.convenience.get_const_tensor(columns)
+    is_one = table is not None and table.shape is not None and table.shape.rank() > 1 and table.shape[-1] == 1
+    return is_one and chosen is not None and chosen.size == 1
+
+
+def _changed(node: ir.Node) -> tuple[str, str | None]:
+    """The case to which a StringNormalizer changes texts, and why it is not known how."""
+    change = node.attributes.get_string("case_change_action", "NONE")
+    locale = node.attributes.get_string("locale", "") or DEFAULT_LOCALE
+    if change not in _CASES:
+        return "", None
+    if locale in _ASCII_LOCALES:
+        return _ASCII_CASES[change], None
+    if _UNICODE_LOCALES.fullmatch(locale):
+        return _CASES[change], None
+    return "", f"node {node_name(node)!r} ({op_name(node)}) changes letters beyond ASCII as locale {locale!r} does"
+
+
+def _rule(node: ir.Node, case: str) -> TokenRule:
+    attributes = node.attributes
+    separators = tuple(attributes.get_strings("separators", ()))
+    expression = "" if separators else attributes.get_string("tokenexp", "")
+    by_character = separators == ("",) or expression == "."
+    return TokenRule(
+        expression="" if by_character else expression,
+        separators=() if by_character else separators,
+        case=case,
+        least=attributes.get_int("mincharnum", 1),
+        marked=attributes.get_int("mark", 0) != 0,
+    )
+
+
+def _unknown_shape(node: ir.Node) -> str | None:
+    """Why the texts that a Tokenizer reads cannot be counted; None where they can."""
+    text = node.inputs[0]
+    if not _is_moved(text):
+        return None
+    shape = _texts_shape(text)
+    if shape is None or sum(not isinstance(size, int) for size in shape) > 1:
+        return "it is not known how many texts are in each dimension"
+    return None
+
+
+def _is_moved(text: ir.Value | None) -> bool:
+    """Whether texts are in other dimensions than at the input."""
+    while text is not None and (maker := text.producer()) is not None:
+        source = maker.inputs[0]
+        if maker.op_type not in (_NORMALIZER, "Identity"):
+            ranks = {None if value is None or value.shape is None else value.shape.rank() for value in (text, source)}
+            if ranks != {1}:
+                return True
+        text = source
+    return False
+
+
+def _texts_shape(text: ir.Value | None) -> list[int | ir.SymbolicDim] | None:
+    """The shape of texts; a StringNormalizer that has no stop words leaves it as it is."""
+    while text is not None and (maker := text.producer()) is not None and maker.op_type in (_NORMALIZER, "Identity"):
+        text = maker.inputs[0]
+    return None if text is None or text.shape is None else list(text.shape)
+
+
+def _drop_unread(graph: ir.Graph, node: ir.Node) -> None:
+    """Drops a node that nothing reads any more, and what read it alone."""
+    if node.graph is None:
+        return
+    for value in node.outputs:
+        for reader, _ in list(value.uses()):
+            _drop_unread(graph, reader)
+    if any(value.uses() or value.is_graph_output() for value in node.outputs):
+        return
+    constants = [value for value in node.inputs if value is not None and value.is_initializer()]
+    graph.remove(node, safe=True)
+    for constant in constants:
+        if not constant.uses() and not constant.is_graph_output():
+            graph.initializers.pop(str(constant.name), None)
+
+
+def with_counts(tokens: Tokens, counts: Sequence[int]) -> Tokens:
+    """The rules with places for so many words."""
+    return tuple(replace(rule, count=count) for rule, count in zip(tokens, counts, strict=True))
+
+
+def pads(model: Model) -> set[str]:
+    """What Tokenizers fill the places of shorter texts with, where there are several at once."""
+    return {node.attributes.get_string("pad_value", "") for node in model.graph if _is_tokenizer(node)}
+
+
+def with_other_pads(model: Model, vocabulary: Iterable[str]) -> Model:
+    """The model with Tokenizers that fill the places of shorter texts with what is no word of a vocabulary.
+
+    Each text is then computed with as if it were alone.
+    """
+    known, pad = set(vocabulary), "\x04"
+    if not pads(model) & known:
+        return model
+    while pad in known:
+        pad += "\x04"
+    copy = model.graph_model.clone()
+    for node in copy.graph:
+        if _is_tokenizer(node):
+            node.attributes.add(ir.AttrString("pad_value", pad))
+    return model.with_graph(copy)
+
+
+def _is_tokenizer(node: ir.Node) -> bool:
+    return (node.op_type, node.domain) == TOKENIZER
