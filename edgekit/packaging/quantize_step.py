@@ -28,9 +28,11 @@ from edgekit.packaging.walk import Walk
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
 from edgekit.quantizer import QuantizationRequest
-from edgekit.registry import find_profile, installed_quantizer
+from edgekit.registry import find_profile, installed_quantizer, installed_rewrites
+from edgekit.rewrites.adaptation import Adapter
 from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load
+from edgekit.stages.precheck import PreCheck
 from edgekit.stages.quantize import NONE, Quantize, refused, require_scheme
 from edgekit.stages.random_inputs import RandomInputs
 from edgekit.stages.simplify import Simplify
@@ -165,6 +167,9 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
             without=other_sizes,
         )
     simplified = walk.run_stage(Simplify(), fixed).model
+    if order.target is not None:
+        adapter = Adapter(installed_rewrites())
+        simplified = walk.run_stage(PreCheck(*find_profile(order.target), adapter), simplified).model
     before = simplified.weight_bytes
     model, record = _quantized(
         walk,

@@ -33,6 +33,7 @@ from edgekit.graph.reading.onnx_file import (
     read_proto,
     sha256,
 )
+from edgekit.graph.reading.pooled_axes import pool_fewer_axes
 from edgekit.graph.reading.simplified_norms import write_out_simplified_norms
 from edgekit.graph.reading.sparse_tensors import write_dense
 from edgekit.graph.reading.vetting import (
@@ -137,6 +138,7 @@ class Load(Stage[Path]):
         RemoveInitializersFromInputsPass()(model.graph_model)
         model.graph_model.ir_version = max(model.graph_model.ir_version, INITIALIZERS_ALONE)
         name_nodes(model.graph_model)
+        pool_fewer_axes(model.graph, model.opset)
         name_values(model.graph_model)
         _normalize_dimensions(model)
         forget_first_sizes(model.graph_model)

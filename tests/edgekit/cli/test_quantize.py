@@ -352,3 +352,19 @@ def test_a_size_that_is_none(edgekit: RunEdgeKit, model: Path, data: Path, text:
     assert refusal(edgekit, model, *options).startswith(
         f"error: --max-size: a size is a number of bytes, or a text such as '2.5 MB'\nfound: {text}\n"
     )
+
+
+def test_what_the_target_refuses_is_rewritten_first(
+    edgekit: RunEdgeKit, onnx_file: Callable[..., Path], data: Path, tmp_path: Path
+) -> None:
+    """No candidate could be built otherwise: OpenVINO reads ReduceLogSumExp wrong."""
+    with_sum = GRAPH.replace(
+        "y = MatMul (f, v)", "m = MatMul (f, v) s = ReduceLogSumExp <axes = [1]> (m) y = Sub (m, s)"
+    )
+    model = onnx_file(with_sum, **WEIGHTS)
+    out = tmp_path / "quantized.onnx"
+    command = ("quantize", model, "--data", data, "--target", "intel-cpu", "--scheme", "int8-weights", "-o", out)
+    result = edgekit(*command, "--dim", "N=1")
+    assert result.code == 0, result.err
+    assert "ReduceLogSumExp" not in operators(out)
+    assert difference(model, out) < 0.05
