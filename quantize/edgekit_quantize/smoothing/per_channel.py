@@ -24,7 +24,7 @@ from edgekit_quantize.graph.layers import Layer
 from edgekit_quantize.integers.qparams import TINY, TYPES, IntegerType, QParams
 from edgekit_quantize.placement import Plan
 from edgekit_quantize.settings import Preparation
-from edgekit_quantize.smoothing.smoothquant import sole_readers
+from edgekit_quantize.smoothing.readers import agreed, sole_readers
 
 SHRINKS = np.geomspace(1.0, 0.08, 16)
 """The parts of a channel's full range that are tried."""
@@ -37,14 +37,7 @@ LITTLE_LOST = 1.26
 
 def by_channel(plans: Sequence[Plan]) -> dict[str, list[Layer]]:
     """The tensors that get a scale a channel, each with its readers: every plan that quantizes one wants that."""
-    found: dict[str, list[Layer]] = {}
-    for plan in plans:
-        found |= _wanted(plan)
-    return {
-        name: readers
-        for name, readers in found.items()
-        if all(name in _wanted(plan) for plan in plans if name in plan.tensors)
-    }
+    return agreed(plans, _wanted)
 
 
 def _wanted(plan: Plan) -> dict[str, list[Layer]]:

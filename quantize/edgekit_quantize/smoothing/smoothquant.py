@@ -19,6 +19,7 @@ from edgekit_quantize.calibration.scaling import Smoothing
 from edgekit_quantize.graph.layers import Layer
 from edgekit_quantize.graph.nodes import integer
 from edgekit_quantize.placement import Plan
+from edgekit_quantize.smoothing.readers import agreed, sole_readers
 
 LOUD = 8
 """What a convolution reads is divided where its loudest channel is this many times the average one: mostly it
@@ -49,7 +50,8 @@ def factors(inputs: np.ndarray, weights: Iterable[np.ndarray], alpha: float) -> 
 def smoothable(plan: Plan) -> dict[str, list[Layer]]:
     """The tensors that the settings smooth, each with the quantized layers that read it.
 
-    A tensor can be smoothed where integers of it go into layers of one kind alone (:func:`sole_readers`).
+    A tensor can be smoothed if integers of it go into layers of one kind alone: see
+    :func:`edgekit_quantize.smoothing.readers.sole_readers`.
     """
     return {
         name: found
@@ -58,34 +60,9 @@ def smoothable(plan: Plan) -> dict[str, list[Layer]]:
     }
 
 
-def sole_readers(plan: Plan) -> dict[str, list[Layer]]:
-    """The tensors whose integers go into quantized layers of one kind and nowhere else, each with those layers.
-
-    Their weights take up what the tensor is divided by, so nothing else may read these: the steps of an unrolled
-    recurrent layer share theirs, and each step would need a copy of its own.
-    """
-    return {
-        name: found
-        for name, found in plan.readers().items()
-        if len({layer.kind for layer in found}) == 1 and _have_weights_alone(found)
-    }
-
-
-def _have_weights_alone(found: Sequence[Layer]) -> bool:
-    nodes = {layer.node for layer in found}
-    return all(use.node in nodes for layer in found for use in layer.weight.uses())
-
-
 def smoothable_in_all(plans: Sequence[Plan]) -> dict[str, list[Layer]]:
     """The tensors that some plan smooths and every plan that quantizes them can smooth."""
-    found: dict[str, list[Layer]] = {}
-    for plan in plans:
-        found |= smoothable(plan)
-    return {
-        name: readers
-        for name, readers in found.items()
-        if all(name in smoothable(plan) for plan in plans if name in plan.tensors)
-    }
+    return agreed(plans, smoothable)
 
 
 def smoothing(
