@@ -47,7 +47,7 @@ from edgekit_quantize.search.search import Outcome, StoredCosts, search
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Placement, Settings
 from edgekit_quantize.shared_calibration import calibrated, feeds_of
-from edgekit_quantize.sizing.search import Sizing
+from edgekit_quantize.sizing.frontier_search import Sizing
 from edgekit_quantize.writing.candidate import write
 from edgekit_quantize.writing.float16 import in_half_precision
 from edgekit_quantize.writing.written import Written

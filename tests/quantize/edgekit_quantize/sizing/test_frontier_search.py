@@ -17,7 +17,7 @@ from edgekit_quantize.graph.session import SessionRunner
 from edgekit_quantize.plugin import PostTrainingQuantizer
 from edgekit_quantize.search.scoring import EXPLAINED, Score
 from edgekit_quantize.sizing.allocation import Allocation
-from edgekit_quantize.sizing.search import Sizing
+from edgekit_quantize.sizing.frontier_search import Sizing
 
 NETWORK = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[1, 8, 8, 8] x, int64[1, 4] words) => (float[1, 4, 32] y) {
