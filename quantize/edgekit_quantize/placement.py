@@ -127,62 +127,134 @@ def place(
         tensors: What calibration told, once it has: layers whose inputs no sample brought forth, or whose
             inputs hold NaN, compute in float.
     """
-    plan = Plan(settings)
-    made_in_float: set[str | None] = set()
-    observable = reachable(graph)
-    for layer in layers(graph):
-        mode = settings.layers.get(layer.kind, "float")
+    return _Placer(graph, settings, keep_float, tensors).placed()
+
+
+class _Placer:
+    """Decides layer by layer; see :func:`place` for the arguments."""
+
+    def __init__(
+        self,
+        graph: ir.Graph,
+        settings: Settings,
+        keep_float: Collection[str],
+        tensors: Mapping[str, TensorStatistics] | None,
+    ) -> None:
+        self.graph, self.settings, self.keep_float, self.tensors = graph, settings, keep_float, tensors
+        self.plan = Plan(settings)
+        self.observable = reachable(graph)
+        self.made_in_float: set[str | None] = set()
+        """Activations that convolutions of few channels give, which compute in float."""
+
+    def placed(self) -> Plan:
+        """The plan for the graph."""
+        for layer in layers(self.graph):
+            self._place(layer)
+        if self.settings.activation_products:
+            for node in self.graph.all_nodes():
+                self._place_product(node)
+        _move_integers(self.plan)
+        if self.settings.zero_points_in_biases:
+            _shift_zero_points(self.plan)
+        if self.settings.shortcuts:
+            _find_shortcuts(self.plan)
+        return self.plan
+
+    def _place(self, layer: Layer) -> None:
+        """Decide on a layer by the mode of its kind (:data:`edgekit_quantize.settings.MODES`)."""
+        mode = self.settings.layers.get(layer.kind, "float")
         if mode == "float":
-            plan.kept_float[layer.name] = f"the target computes {layer.kind} in float"
-        elif mode in {"weights", "dynamic"} and layer.name in keep_float:
-            plan.kept_float[layer.name] = TOO_LARGE
-        elif mode == "weights":
-            plan.stored.append(layer)
-        elif mode == "dynamic":
-            (plan.dynamic if layer.is_plain_product else plan.stored).append(layer)
-        elif layer.name in keep_float:
-            plan.kept_float[layer.name] = TOO_LARGE
-            plan.stored.append(layer)
-        elif _gains_little(layer, settings):
-            plan.kept_float[layer.name] = "it has few input channels, which gain little from integers"
-            plan.stored.append(layer)
-            made_in_float.add(fused_output(layer.output, ACTIVATIONS).name)
-        elif layer.kind == "DepthwiseConv" and layer.data.name in made_in_float:
-            plan.kept_float[layer.name] = "what it reads is computed in float, and it gains little from integers"
-            plan.stored.append(layer)
-        elif not layer.data.name or layer.data.dtype not in (None, ir.DataType.FLOAT):
-            plan.kept_float[layer.name] = f"its activations are {layer.data.dtype}"
-            plan.stored.append(layer)
-        elif home(layer.node) not in observable:
-            plan.kept_float[layer.name] = "it stands inside a Scan"
-            plan.stored.append(layer)
-        elif tensors is not None and _holds_nan(layer.data, tensors):
-            plan.kept_float[layer.name] = "its input holds NaN, for which no integer stands"
-            plan.stored.append(layer)
-        elif tensors is not None and not _seen(layer.data, tensors):
-            plan.kept_float[layer.name] = "no sample reached it"
-            plan.stored.append(layer)
+            self.plan.kept_float[layer.name] = f"the target computes {layer.kind} in float"
+        elif mode in {"weights", "dynamic"}:
+            self._place_weights(layer, mode)
         else:
-            plan.layers.append(layer)
-            plan.tensors[layer.data.name] = layer.data
-            if layer.kind in settings.preparation.ranges:
-                plan.rules[layer.data.name] = settings.preparation.ranges[layer.kind]
+            self._place_activations(layer, mode)
+
+    def _place_weights(self, layer: Layer, mode: str) -> None:
+        """Decide on a layer whose weights are integers, and whose activations have no range of their own."""
+        if layer.name in self.keep_float:
+            self.plan.kept_float[layer.name] = TOO_LARGE
+        elif mode == "dynamic" and layer.is_plain_product:
+            self.plan.dynamic.append(layer)
+        else:
+            self.plan.stored.append(layer)
+
+    def _place_activations(self, layer: Layer, mode: str) -> None:
+        """Decide on a layer whose activations are integers too, if they can be and it gains from that."""
+        if layer.name in self.keep_float:
+            self._store(layer, TOO_LARGE)
+        elif _gains_little(layer, self.settings):
+            self._store(layer, "it has few input channels, which gain little from integers")
+            self.made_in_float.add(fused_output(layer.output, ACTIVATIONS).name)
+        elif layer.kind == "DepthwiseConv" and layer.data.name in self.made_in_float:
+            self._store(layer, "what it reads is computed in float, and it gains little from integers")
+        elif (reason := self._why_no_integers(layer)) is not None:
+            self._store(layer, reason)
+        else:
+            self._quantize_input(layer)
             if mode == "both":
-                output = fused_output(layer.output, settings.fused)
-                if output.name and _takes_integers(output, tensors):
-                    plan.tensors[output.name] = output
-                    plan.whole.add(output.name)
-    if settings.activation_products:
-        _products(graph, plan, keep_float, observable, tensors)
-    _moves(plan)
-    if settings.zero_points_in_biases:
-        plan.shifted = {name for name, readers in plan.readers().items() if all(map(takes_shift, readers))}
-        plan.rules = {n: rule for n, rule in plan.rules.items() if n not in plan.shifted or rule != AROUND_ZERO}
-    if settings.shortcuts:
-        plan.shortcuts = {
-            name for name, found in plan.readers().items() if all("Conv" in layer.kind for layer in found)
-        }
-    return plan
+                self._quantize_output(layer)
+
+    def _store(self, layer: Layer, why_float: str) -> None:
+        """The layer computes in float, and stores its weights as integers."""
+        self.plan.kept_float[layer.name] = why_float
+        self.plan.stored.append(layer)
+
+    def _why_no_integers(self, layer: Layer) -> str | None:
+        """Why integers cannot stand for what the layer reads; None if they can."""
+        if not layer.data.name or layer.data.dtype not in (None, ir.DataType.FLOAT):
+            return f"its activations are {layer.data.dtype}"
+        if home(layer.node) not in self.observable:
+            return "it stands inside a Scan"
+        if self._holds_nan(layer.data):
+            return "its input holds NaN, for which no integer stands"
+        if not self._is_seen(layer.data):
+            return "no sample reached it"
+        return None
+
+    def _quantize_input(self, layer: Layer) -> None:
+        name = layer.data.name or ""
+        self.plan.layers.append(layer)
+        self.plan.tensors[name] = layer.data
+        if layer.kind in self.settings.preparation.ranges:
+            self.plan.rules[name] = self.settings.preparation.ranges[layer.kind]
+
+    def _quantize_output(self, layer: Layer) -> None:
+        """Quantize what the layer gives, behind the operators computed with it, if all readers can take integers."""
+        output = fused_output(layer.output, self.settings.fused)
+        if not output.name or output.is_graph_output() or not _stays_in(output):
+            return
+        if self._is_seen(output) and not self._holds_nan(output):
+            self.plan.tensors[output.name] = output
+            self.plan.whole.add(output.name)
+
+    def _place_product(self, node: ir.Node) -> None:
+        """Quantize both operands of a MatMul of two activations, if it gives an attention's scores."""
+        if not is_standard(node, "MatMul") or node.name in self.keep_float or home(node) not in self.observable:
+            return
+        operands = [value for value in node.inputs if value is not None and constant(value) is None]
+        if len(operands) < 2 or not _gives_scores(node):
+            return
+        if not all(self._is_seen(value) and not self._holds_nan(value) for value in operands):
+            return
+        self.plan.products.append(node)
+        for value in operands:
+            if value.name and value.name not in self.plan.tensors:
+                self.plan.tensors[value.name] = value
+                self.plan.rules[value.name] = AROUND_ZERO
+
+    def _is_seen(self, value: ir.Value) -> bool:
+        """Whether samples brought the value forth: they need not take every branch."""
+        found = self._statistics(value)
+        return found is None or not found.histogram.is_empty
+
+    def _holds_nan(self, value: ir.Value) -> bool:
+        """Whether samples brought the value forth with numbers missing."""
+        found = self._statistics(value)
+        return found is not None and found.histogram.holds_nan
+
+    def _statistics(self, value: ir.Value) -> TensorStatistics | None:
+        return None if self.tensors is None else self.tensors.get(value.name or "")
 
 
 def _gains_little(layer: Layer, settings: Settings) -> bool:
@@ -197,52 +269,9 @@ def fused_output(value: ir.Value, fused: Collection[str]) -> ir.Value:
     return value
 
 
-def _takes_integers(output: ir.Value, tensors: Mapping[str, TensorStatistics] | None) -> bool:
-    """Whether all that reads what a layer gives can read it as integers."""
-    if output.is_graph_output() or not _stays_in(output):
-        return False
-    return tensors is None or (_seen(output, tensors) and not _holds_nan(output, tensors))
-
-
 def _stays_in(value: ir.Value) -> bool:
     """Whether no branch or loop captures the value: ONNX Runtime aborts on a DequantizeLinear that one captures."""
     return all(node.graph is value.graph for node, _ in value.uses())
-
-
-def _seen(value: ir.Value, tensors: Mapping[str, TensorStatistics]) -> bool:
-    """Whether samples brought the value forth: they need not take every branch."""
-    found = tensors.get(value.name or "")
-    return found is None or not found.histogram.is_empty
-
-
-def _holds_nan(value: ir.Value, tensors: Mapping[str, TensorStatistics]) -> bool:
-    """Whether samples brought the value forth with numbers missing."""
-    found = tensors.get(value.name or "")
-    return found is not None and found.histogram.holds_nan
-
-
-def _products(
-    graph: ir.Graph,
-    plan: Plan,
-    keep_float: Collection[str],
-    observable: Collection[ir.Graph],
-    tensors: Mapping[str, TensorStatistics] | None,
-) -> None:
-    for node in graph.all_nodes():
-        operands = [value for value in node.inputs if value is not None and constant(value) is None]
-        if not is_standard(node, "MatMul") or len(operands) < 2 or node.name in keep_float or not _gives_scores(node):
-            continue
-        if home(node) not in observable:
-            continue
-        if tensors is not None and not all(_seen(value, tensors) for value in operands):
-            continue
-        if tensors is not None and any(_holds_nan(value, tensors) for value in operands):
-            continue
-        plan.products.append(node)
-        for value in operands:
-            if value.name and value.name not in plan.tensors:
-                plan.tensors[value.name] = value
-                plan.rules[value.name] = AROUND_ZERO
 
 
 def _gives_scores(node: ir.Node) -> bool:
@@ -260,7 +289,7 @@ def _takes_the_nearest(node: ir.Node) -> bool:
     return nearest and (coordinates is None or coordinates.as_string() != "tf_crop_and_resize")
 
 
-def _moves(plan: Plan) -> None:
+def _move_integers(plan: Plan) -> None:
     """Quantize what is moved into a quantized tensor too, with one range for both ends."""
     waiting = list(plan.tensors.values())
     while waiting:
@@ -285,3 +314,16 @@ def _moves(plan: Plan) -> None:
         while root in plan.range_from:
             root = plan.range_from[root]
         plan.range_from[name] = root
+
+
+def _shift_zero_points(plan: Plan) -> None:
+    """Move zero points into biases, if all readers take them; then ranges need not lie around zero."""
+    plan.shifted = {name for name, readers in plan.readers().items() if all(map(takes_shift, readers))}
+    plan.rules = {name: rule for name, rule in plan.rules.items() if name not in plan.shifted or rule != AROUND_ZERO}
+
+
+def _find_shortcuts(plan: Plan) -> None:
+    """An Add may read the integers of activations that convolutions alone read."""
+    plan.shortcuts = {
+        name for name, readers in plan.readers().items() if all("Conv" in layer.kind for layer in readers)
+    }
