@@ -40,10 +40,10 @@ from edgekit_quantize.prepare.hardswish import with_hardswish
 from edgekit_quantize.rounding.shared import SharedRounding
 from edgekit_quantize.schemes import HALF, SCHEMES, different, placement_of, without_half_precision
 from edgekit_quantize.search.bench import Bench, Candidate, Trial
-from edgekit_quantize.search.in_float import LayerNoise
+from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
 from edgekit_quantize.search.output_noise import noise_of_inputs
 from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, FEW_DECISIONS, LABELS, Scorer, decides
-from edgekit_quantize.search.search import Outcome, StoredCosts, search
+from edgekit_quantize.search.search import Outcome, Search
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Placement, Settings
 from edgekit_quantize.shared_calibration import calibrated, feeds_of
@@ -203,9 +203,8 @@ def _search(
         (settings,) = placement_of(HALF, request.placement).candidates.values()
         return IN_HALF, settings, written(settings, (), False)
 
-    outcome = search(
+    search = Search(
         bench,
-        placement.candidates,
         written,
         _Costs(request, model, calibration),
         max_drop,
@@ -214,6 +213,7 @@ def _search(
         in_half=in_half if request.scheme == "auto" and first.float_weights == HALF else None,
         prefers_integers=bool(request.placement.get("prefers_integers")),
     )
+    outcome = search.run(placement.candidates)
     best = outcome.best
     if request.explain and best is not None and best.written.restricted and bench.original is not None:
         settings = replace(best.settings, sums_in_int16=False)
@@ -227,7 +227,7 @@ def _search(
 
 @dataclass(frozen=True)
 class _Costs:
-    """What it costs to leave layers in float; see :class:`edgekit_quantize.search.search.Costs`."""
+    """What it costs to leave layers in float; see :class:`edgekit_quantize.search.near_miss.Costs`."""
 
     request: QuantizationRequest
     model: ir.Model
@@ -376,8 +376,7 @@ def _in_float(model: Model, bench: Bench) -> Model:
 
 def _why_float(outcome: Outcome, max_drop: float) -> str:
     if not outcome.curve:
-        first = next((f": {reason}" for reason in outcome.failed.values()), "")
-        return f"no candidate can be built and run for the target{first}"
+        return "no candidate can be built and run for the target"
     held = [trial for trial in outcome.curve if trial.score.drop <= max_drop]
     if not held:
         return f"no candidate holds the accuracy budget, at most {max_drop:.2%} lost"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,6 +75,9 @@ class Trial:
 
 Candidate = tuple[str, Settings, Written]
 """A candidate that was written: its name, the settings that it was written by, and the model."""
+Write = Callable[[Settings, Collection[str], bool], Written]
+"""Writes a candidate by its settings, with the named layers kept in float, and with weights rounded adaptively if asked
+to."""
 
 
 @dataclass

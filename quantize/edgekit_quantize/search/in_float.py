@@ -1,4 +1,8 @@
-"""Which layers of a quantized model go back to float: those that leave little enough noise and cost the least."""
+"""Which layers of a quantized model go back to float.
+
+Of layers that compute with integers, those that leave little enough noise and cost the least; of layers whose weights
+are only stored as integers, those with the largest errors.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,15 @@ class LayerNoise(NamedTuple):
     """Power that rounding its inputs adds to the outputs, in any unit."""
     work: float
     """Multiplications."""
+
+
+class StoredCosts(NamedTuple):
+    """What it costs to store the weights of layers in float, by name, in the order in which they go back to float."""
+
+    by_error: Mapping[str, float]
+    """1 for each layer, the largest error first."""
+    by_size: Mapping[str, float]
+    """Numbers of each; the largest error for its size first."""
 
 
 def spares_much_work(noises: Mapping[str, LayerNoise], aims: tuple[float, float]) -> bool:
@@ -58,3 +71,14 @@ def cheapest_in_float(noises: Mapping[str, LayerNoise], left: float) -> tuple[li
             chosen.insert(0, name)
             goal = max(goal - steps[name], 0)
     return chosen, max(total - sum(noises[name].noise for name in chosen), 0.0) / total
+
+
+def first_in_float(costs: Mapping[str, float], share: float) -> list[str]:
+    """The layers in front whose costs are a share of the sum of all, without those of which less than half fits in."""
+    left = share * sum(costs.values())
+    chosen = []
+    for layer, cost in costs.items():
+        if cost / 2 <= left:
+            chosen.append(layer)
+            left -= cost
+    return chosen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgekit_quantize.search.in_float import LayerNoise, cheapest_in_float, spares_much_work
+from edgekit_quantize.search.in_float import LayerNoise, cheapest_in_float, first_in_float, spares_much_work
 
 NOISES = {"heavy": LayerNoise(10, 99), "light": LayerNoise(30, 1), "middling": LayerNoise(20, 50)}
 
@@ -32,3 +32,16 @@ def test_no_layer_goes_where_none_adds_noise() -> None:
 @pytest.mark.parametrize(("aims", "much"), [((0.5, 0.4), True), ((0.5, 0.5), False), ((0.55, 0.5), False)])
 def test_whether_much_work_is_spared(aims: tuple[float, float], much: bool) -> None:
     assert spares_much_work(NOISES, aims) is much
+
+
+@pytest.mark.parametrize(
+    ("share", "in_float"),
+    [
+        (0.0, []),
+        (0.25, ["small"]),  # 24 are left: less than half of the 49
+        (0.26, ["small", "middling"]),
+        (1.0, ["small", "middling", "large"]),
+    ],
+)
+def test_the_first_layers_whose_costs_are_a_share_of_all(share: float, in_float: list[str]) -> None:
+    assert first_in_float({"small": 1.0, "middling": 49.0, "large": 50.0}, share) == in_float

@@ -13,12 +13,13 @@ from edgekit.quantizer import CandidateError
 from edgekit_quantize.calibration import references
 from edgekit_quantize.calibration.references import Feeds, Reference, References
 from edgekit_quantize.search.bench import Bench
+from edgekit_quantize.search.in_float import StoredCosts
 from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, Scorer
-from edgekit_quantize.search.search import Outcome, StoredCosts, search
+from edgekit_quantize.search.search import Outcome, Search
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.written import Written
-from tests.quantize.edgekit_quantize.search.test_search import CLOCK, FLOAT_SIZE, CostsAsTold, Slow, model_of
+from tests.quantize.edgekit_quantize.search.slow_runners import CLOCK, FLOAT_SIZE, CostsAsTold, Slow, model_of
 
 SAMPLES = 10
 
@@ -59,14 +60,14 @@ def _chosen(fast: WrongFrom, metric: str, max_drop: float = 0.3) -> Outcome:
         return (Reference(feeds, {"y": feeds["x"]}) for feeds in kept.feeds_left_out())
 
     bench = Bench(judge, Model(model_of(FLOAT_SIZE)), Slow(2e-3, 0), left_out, clock=CLOCK)
-    return search(
+    search = Search(
         bench,
-        settings,
         lambda of, keep_float, adaptive: Written([*models.values()][of.block], []),
         CostsAsTold({}, StoredCosts({}, {})),
         max_drop,
         auto=True,
     )
+    return search.run(settings)
 
 
 @pytest.fixture(autouse=True)

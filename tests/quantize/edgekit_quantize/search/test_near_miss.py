@@ -1,0 +1,309 @@
+"""Which forms of a near miss are tried, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
+from edgekit_quantize.search.scoring import AGREEMENT
+from tests.quantize.edgekit_quantize.search.slow_runners import CLOCK, FLOAT_S, Slow, chosen
+
+
+@pytest.mark.parametrize(
+    ("error", "counts"),
+    [
+        (0.14, [2, 5, 10, 15]),  # 1.96 % are lost, 1 % is allowed; at best a half remains
+        (0.19, [5, 10, 15]),
+        (0.25, [10, 15]),
+    ],
+)
+def test_of_stored_weights_those_in_front_become_float_as_many_as_can_do(error: float, counts: list[int]) -> None:
+    tried: list[tuple[list[str], bool]] = []
+    layers = [f"layer {number}" for number in range(20)]  # the one of the largest error first
+
+    outcome = chosen(
+        {"near": Slow(FLOAT_S / 4, error)},
+        max_drop=0.01,
+        stored=StoredCosts(dict.fromkeys(layers, 1.0), {}),
+        written=lambda keep_float, adaptive: tried.append((list(keep_float), adaptive)),
+    )
+
+    assert tried == [([], False), ([], True), *((layers[:count], True) for count in counts)]
+    assert outcome.curve[2].name == f"near, {counts[0]} layers in float"
+
+
+@pytest.mark.parametrize(("of_float", "tried"), [(0.12, False), (0.05, True)])
+def test_weights_stay_stored_where_the_device_does_not_hold_the_budget_in_float(of_float: float, tried: bool) -> None:
+    """It computes in half precision, say: 0.12 lose 1.4 %, 1 % is allowed."""
+    kept: list[list[str]] = []
+
+    @dataclass
+    class InHalf(Slow):
+        """Loses something with all layers in float too."""
+
+        def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            self.error = of_float if len(kept[-1]) == 20 else 0.14
+            return super().run(feeds)
+
+    outcome = chosen(
+        {"near": InHalf(FLOAT_S, 0)},
+        stored=StoredCosts({f"layer {number}": 1.0 for number in range(20)}, {}),
+        written=lambda keep_float, adaptive: kept.append(list(keep_float)),
+        timed=False,
+    )
+
+    assert outcome.best is None
+    assert [len(layers) for layers in kept] == ([0, 20, 0, 2, 5, 10, 15] if tried else [0, 20])
+
+
+@pytest.mark.parametrize(
+    ("error", "tried"),
+    [
+        (0.14, [[], ["loud"], ["loud", "second"]]),  # 1.96 % are lost: 0.36 of the noise may be left, then 0.12
+        (0.25, [["loud", "second"]]),  # 6.25 %: more than rounding makes up for; 0.11 may be left, 0.04 is not there
+    ],
+)
+def test_layers_that_leave_the_noise_for_the_least_work_go_back_to_float(error: float, tried: list[list[str]]) -> None:
+    kept: list[list[str]] = []
+
+    chosen(
+        {"near": Slow(FLOAT_S / 4, error)},
+        layers={
+            "quiet": LayerNoise(5, 10),
+            "loud": LayerNoise(70, 20),
+            "second": LayerNoise(20, 20),
+            "loud and large": LayerNoise(5, 500),
+        },
+        written=lambda keep_float, adaptive: kept.append(list(keep_float)),
+    )
+
+    assert kept == [[], *tried]
+
+
+def test_of_layers_without_work_the_noise_decides() -> None:
+    kept: list[list[str]] = []
+
+    chosen(
+        {"near": Slow(FLOAT_S / 4, 0.25)},
+        layers={"none": LayerNoise(1, 0), "all": LayerNoise(98, 1), "little": LayerNoise(1, 99)},
+        written=lambda keep_float, adaptive: kept.append(list(keep_float)),
+    )
+
+    assert kept == [[], ["all"], ["none", "all"]]
+
+
+SPREAD = {
+    "large": LayerNoise(48, 70),
+    "small": LayerNoise(20, 10),
+    "smaller": LayerNoise(18, 10),
+    "smallest": LayerNoise(14, 10),
+}
+"""What a large layer adds, three small ones add for less work."""
+
+
+def test_the_cheapest_layers_are_tried_first_where_that_spares_much_work() -> None:
+    kept: list[list[str]] = []
+
+    chosen(
+        {"near": Slow(FLOAT_S / 4, 0.14)},  # 1.96 % are lost: 0.48 of the noise may be left at most, 0.36 for sure
+        layers=SPREAD,
+        written=lambda keep_float, adaptive: kept.append(list(keep_float)),
+    )
+
+    assert kept == [[], [], ["small", "smaller", "smallest"], ["large", "small"]]
+
+
+def test_one_form_that_is_computed_wrong_is_not_the_end() -> None:
+    kept: list[list[str]] = []
+
+    @dataclass
+    class ByLayers(Slow):
+        """Is right with the large layer in float alone."""
+
+        def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            self.error = 0.05 if "large" in kept[-1] else 0.9 if kept[-1] else 0.14
+            return super().run(feeds)
+
+    outcome = chosen(
+        {"near": ByLayers(FLOAT_S / 4, 0)},
+        layers=SPREAD,
+        written=lambda keep_float, adaptive: kept.append(list(keep_float)),
+    )
+
+    assert kept[2:] == [["small", "smaller", "smallest"], ["large", "small"]]
+    assert outcome.best is not None
+    assert outcome.best.name == "near, 2 layers in float"
+
+
+def test_no_more_layers_go_back_once_the_budget_is_held() -> None:
+    kept: list[list[str]] = []
+
+    @dataclass
+    class ByLayers(Slow):
+        """Holds the budget with a layer in float."""
+
+        def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            self.error = 0.05 if kept[-1] else 0.14
+            return super().run(feeds)
+
+    outcome = chosen(
+        {"near": ByLayers(FLOAT_S / 4, 0)},
+        layers={name: LayerNoise(noise, 1) for name, noise in (("a", 70), ("b", 20), ("c", 10))},
+        written=lambda keep_float, adaptive: kept.append(list(keep_float)),
+    )
+
+    assert kept == [[], [], ["a"]]
+    assert outcome.best is not None
+    assert outcome.best.name == "near, 1 layer in float"
+
+
+@pytest.mark.parametrize(
+    ("with_one", "tried"),
+    [
+        (0.07, [["a"]]),  # 0.49 % of 1 % is lost
+        (0.14, [["a"], ["c"]]),  # 1.96 %: between this one and both of them there is another
+    ],
+)
+def test_fewer_layers_go_back_where_far_less_is_lost_than_may_be(with_one: float, tried: list[list[str]]) -> None:
+    kept: list[list[str]] = []
+
+    @dataclass
+    class ByLayers(Slow):
+        """Loses next to nothing with two layers in float."""
+
+        def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            self.error = {0: 0.14, 1: with_one if "a" in kept[-1] else 0.05}.get(len(kept[-1]), 0.02)
+            return super().run(feeds)
+
+    outcome = chosen(
+        {"near": ByLayers(FLOAT_S / 4, 0)},
+        layers={"a": LayerNoise(34, 10), "b": LayerNoise(25, 15), "c": LayerNoise(50, 20), "d": LayerNoise(2, 100)},
+        written=lambda keep_float, adaptive: kept.append(list(keep_float)),
+    )
+
+    assert kept == [[], [], ["a", "b"], *tried]
+    assert outcome.curve[-1].name.endswith("1 layer in float")
+    assert outcome.curve[-1] in outcome.held
+
+
+@pytest.mark.parametrize(
+    "slow", [{}, {"as slow as float": Slow(FLOAT_S, 0.01)}], ids=["alone", "beside one that holds"]
+)
+@pytest.mark.parametrize(
+    ("loss", "best"),
+    [
+        (0.12, "second, 1 layer in float"),  # 1.44 % of 1 % are lost
+        (0.15, None),  # 2.25 %
+    ],
+)
+def test_the_next_near_miss_is_tried_where_the_first_one_comes_close(
+    loss: float, best: str | None, slow: dict[str, Slow]
+) -> None:
+    kept: list[list[str]] = []
+
+    @dataclass
+    class ByLayers(Slow):
+        """Holds the budget with a layer in float."""
+
+        def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            self.error = 0.05 if kept[-1] else 0.16
+            return super().run(feeds)
+
+    outcome = chosen(
+        {"second": ByLayers(FLOAT_S / 4, 0), "first": Slow(FLOAT_S / 4, loss), **slow},
+        layers={name: LayerNoise(noise, 1) for name, noise in (("a", 70), ("b", 20), ("c", 10))},
+        written=lambda keep_float, adaptive: kept.append(list(keep_float)),
+    )
+
+    assert (outcome.best.name if outcome.best else None) == (best or next(iter(slow), None))
+    assert "first, 1 layer in float" in {trial.name for trial in outcome.curve}
+
+
+def test_of_weights_that_are_stored_small_ones_go_back_where_the_largest_errors_do_not_do() -> None:
+    kept: list[list[str]] = []
+
+    @dataclass
+    class ByLayers(Slow):
+        """Holds the budget where the two small layers are in float."""
+
+        def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            self.error = 0.05 if {"a", "b"} <= set(kept[-1]) else 0.14
+            return super().run(feeds)
+
+    outcome = chosen(
+        {"near": ByLayers(FLOAT_S, 0)},
+        stored=StoredCosts(
+            by_error={"c": 1.0, "a": 1.0, "d": 1.0, "b": 1.0}, by_size={"a": 1.0, "b": 1.0, "c": 49.0, "d": 49.0}
+        ),
+        written=lambda keep_float, adaptive: kept.append(list(keep_float)),
+    )
+
+    assert kept[:6] == [[], [], ["c"], ["c", "a"], ["c", "a", "d"], ["a", "b"]]
+    assert outcome.best is not None
+    assert outcome.best.name.startswith("near, 2 layers in float, small ones first")
+
+
+def test_layers_in_float_go_with_weights_rounded_to_nearest_where_adaptive_rounding_lost_more() -> None:
+    adaptively: list[bool] = []
+
+    @dataclass
+    class Rounded(Slow):
+        """Loses more with weights rounded adaptively."""
+
+        def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            self.error = 0.19 if adaptively[-1] else 0.14
+            return super().run(feeds)
+
+    chosen({"near": Rounded(FLOAT_S / 4, 0)}, written=lambda keep_float, adaptive: adaptively.append(adaptive))
+
+    assert adaptively == [False, True, False]
+
+
+@pytest.mark.parametrize(("error", "tried"), [(0.44, 2), (0.46, 1)])
+def test_what_loses_more_than_twenty_times_the_budget_is_not_rescued(error: float, tried: int) -> None:
+    # the power of the error is its square: 19.4 % and 21.2 % are lost, 1 % is allowed
+    assert len(chosen({"near": Slow(FLOAT_S / 4, error)}, max_drop=0.01).curve) == tried
+
+
+@pytest.mark.parametrize(("error", "tried"), [(0.06, 3), (0.15, 1)])
+def test_of_no_budget_at_all_a_thousandth_is_in_reach(error: float, tried: int) -> None:
+    assert len(chosen({"near": Slow(FLOAT_S / 4, error)}, max_drop=0.0).curve) == tried
+
+
+def test_a_near_miss_is_tried_with_more_care() -> None:
+    outcome = chosen({"near": Slow(FLOAT_S / 4, 0.19)})
+
+    assert [trial.name for trial in outcome.curve] == [
+        "near",
+        "near, weights rounded adaptively",
+        "near, 1 layer in float",
+    ]
+
+
+@pytest.mark.parametrize(("slower", "rescued"), [(1.08, "nearer"), (1.2, "fastest")])
+def test_of_near_misses_that_are_about_as_fast_the_nearest_is_tried_with_more_care(slower: float, rescued: str) -> None:
+    outcome = chosen({"fastest": Slow(FLOAT_S / 4, 0.25), "nearer": Slow(FLOAT_S / 4 * slower, 0.2)})
+
+    assert {trial.name.partition(",")[0] for trial in outcome.curve[2:]} == {rescued}
+
+
+@dataclass
+class Decides(Slow):
+    """Takes the other one of two classes, by more or less."""
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        CLOCK.seconds += self.seconds
+        return {"y": np.array([2.0, 2.0 - self.error], np.float32)}
+
+
+def test_of_near_misses_that_lost_the_same_the_one_with_the_least_error_is_tried_with_more_care() -> None:
+    near = {"first": Decides(FLOAT_S / 4, 1.0), "nearer": Decides(FLOAT_S / 4, 0.1)}
+
+    outcome = chosen(near, max_drop=0.2, answer=np.array([1.0, 2.0], np.float32), metric=AGREEMENT)
+
+    assert [trial.score.drop for trial in outcome.curve[:2]] == [1.0, 1.0]
+    assert {trial.name.partition(",")[0] for trial in outcome.curve[2:]} == {"nearer"}
