@@ -48,6 +48,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from edgekit.comparison.detectors import UNDECLARED, nearly_recognised
 from edgekit.comparison.meaning import (
     SEEN,
     BoxMeaning,
@@ -101,6 +102,10 @@ MOST_UNDETERMINED = 0.25
 """The share of unequal elements that is never taken, however many differ between the original's own executions."""
 MAX_DROP = 0.01
 MAX_DISAGREEMENT = 0.05
+NO_ORDER = (
+    'whether x or y comes first in the boxes is not seen on these samples: [outputs] order = "xy", or "yx", in the '
+    "project file says it; without it the code that ships in the bundle finds no boxes"
+)
 
 
 class Executor(Protocol):
@@ -501,6 +506,24 @@ def meaning_on(samples: Samples, original: Executor, model: Model) -> Meaning | 
     return (
         meaning.placed(shown, answers, original.run, model.fed_inputs) if isinstance(meaning, BoxMeaning) else meaning
     )
+
+
+def unread_boxes(samples: Samples, original: Executor, model: Model, meaning: MeaningAccuracy | None) -> list[str]:
+    """What people should know of boxes that are not read, or not whole; empty where there is nothing.
+
+    Args:
+        samples: What was compared on.
+        original: Executes the model.
+        model: The float model.
+        meaning: What the outputs tell, where that is known.
+    """
+    if meaning is not None:
+        return [NO_ORDER] if meaning.boxes is not None and meaning.boxes.get("order", "xy") is None else []
+    if model.states or model.open_dims:
+        return []
+    answers = [original.run(sample.feeds) for sample in itertools.islice(samples, SEEN)]
+    near = nearly_recognised(answers, model.fed_inputs, len(model.class_names) or None, model.declared or UNDECLARED)
+    return [] if near is None else [str(near)]
 
 
 def ranked_on(samples: Samples, original: Executor, model: Model, kind: Kind) -> RankedRows | None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Arrays, ValueSpec
 
 FEWEST_ROWS = 100
-"""Rows that tell of boxes before suppression."""
+"""Rows that tell of boxes before suppression, where their columns are not those of the classes that are known."""
 ROWS_OF_QUERIES = 1000
 """Detectors with queries (DETR) have fewer rows, and no score that says whether there is anything."""
 MOST_CONFIDENT = 0.3
@@ -74,7 +74,7 @@ def recognised(
         lambda: _after_suppression(answers, declared),  # first: a class is a share too, where it is 0 or 1
         lambda: _in_one(answers, size, classes, declared),
         lambda: None if size is None else _on_grids(answers, size),
-        lambda: _side_by_side(answers, declared),
+        lambda: _side_by_side(answers, classes, declared),
     )
     for find in known:
         detector = find()
@@ -87,6 +87,89 @@ def recognised(
         if largest:
             return detector
     return None
+
+
+@dataclass(frozen=True)
+class NearMiss:
+    """Outputs that look like boxes, and are not read as such."""
+
+    outputs: tuple[str, ...]
+    why: str
+    """What tells that they are none, in words."""
+    found: bool = True
+    """Whether something was found on the samples; without it, outputs that are named are not read as boxes either."""
+
+    def __str__(self) -> str:
+        names = ", ".join(f'"{name}"' for name in self.outputs)
+        looks = f"output{'s' if len(self.outputs) > 1 else ''} {names} look{'' if len(self.outputs) > 1 else 's'} like"
+        advice = (
+            f"[outputs] boxes = [{names}] in the project file reads boxes from there"
+            if self.found
+            else "give samples with something to find"
+        )
+        return (
+            f"{looks} a detector's boxes, and no boxes are read, for {self.why}: {advice}; boxes = false says that "
+            "there are none"
+        )
+
+
+def nearly_recognised(
+    answers: Sequence[Arrays],
+    inputs: Sequence[ValueSpec],
+    classes: int | None = None,
+    declared: DeclaredOutputs = UNDECLARED,
+) -> NearMiss | None:
+    """What looks like boxes in a model that is not recognised as a detector; None where nothing does.
+
+    Args:
+        answers: The model's outputs on a few samples.
+        inputs: The model's inputs.
+        classes: How many classes there are, where that is known.
+        declared: What the user says; nothing is looked for once that is something of boxes or embeddings.
+    """
+    picture = picture_among(inputs)
+    if picture is None or not answers or declared.boxes is not None or declared.embeddings:
+        return None
+    size, several = _size_of(picture), 2
+    for detector in (
+        _in_one(answers, size, classes, declared, several),
+        _side_by_side(answers, classes, declared, several),
+    ):
+        if detector is not None and (len(detector.outputs) > 1 or _is_full(detector, classes)):
+            rows = len(detector.coordinates.of(answers[0]))
+            return NearMiss(detector.outputs, f"there are {rows} rows (at least {FEWEST_ROWS})")
+    for name, tables in _tables(answers).items():
+        turned = _is_turned(tables[0], classes)
+        rows = [table.T if turned else table for table in tables]
+        count, width = rows[0].shape
+        if width - CORNERS not in _widths(classes) or count < several or any(map(_are_shares, tables)):
+            continue
+        if classes is not None and _is_full_of_scores(rows, classes):
+            confident = _share_of_confident([each[:, -classes:] for each in rows])
+            if confident == 0:
+                return NearMiss((name,), f"no row has a score of {CONFIDENT} or more", found=False)
+            most = f"{MOST_CONFIDENT:.0%}"
+            return NearMiss(
+                (name,), f"{confident:.0%} of the rows have a score of {CONFIDENT} or more (at most {most})"
+            )
+    return None
+
+
+def _widths(classes: int | None) -> tuple[int, ...]:
+    """How many columns stand behind a box where so many classes are known."""
+    return () if classes is None else (classes, 1 + classes)
+
+
+def _is_full(detector: Rows, classes: int | None) -> bool:
+    """Whether all that stands behind the boxes of an output is scores."""
+    scores = detector.scores
+    return classes is not None or scores.first + scores.count == scores.width
+
+
+def _is_full_of_scores(rows: Sequence[np.ndarray], classes: int) -> bool:
+    """Whether the last columns are scores, and the first ones may be boxes."""
+    boxes = _have_corners([each[:, :CORNERS] for each in rows], UNDECLARED)
+    return boxes is not None and all(_are_scores(each[:, -classes:]) for each in rows)
 
 
 def picture_among(inputs: Sequence[ValueSpec]) -> ValueSpec | None:
@@ -116,8 +199,11 @@ def _tables(answers: Sequence[Arrays]) -> dict[str, list[np.ndarray]]:
 
 def _is_sparse(scores: Sequence[np.ndarray]) -> bool:
     """Whether few rows are confident, and some are, in all samples together."""
-    share = float(np.concatenate([each.max(axis=1) >= CONFIDENT for each in scores]).mean())
-    return 0 < share <= MOST_CONFIDENT
+    return 0 < _share_of_confident(scores) <= MOST_CONFIDENT
+
+
+def _share_of_confident(scores: Sequence[np.ndarray]) -> float:
+    return float(np.concatenate([each.max(axis=1) >= CONFIDENT for each in scores]).mean())
 
 
 def _are_scores(numbers: np.ndarray) -> bool:
@@ -151,18 +237,22 @@ def _have_corners(tables: Sequence[np.ndarray], declared: DeclaredOutputs) -> bo
 
 
 def _in_one(
-    answers: Sequence[Arrays], size: tuple[int, int] | None, classes: int | None, declared: DeclaredOutputs
-) -> Detector | None:
+    answers: Sequence[Arrays],
+    size: tuple[int, int] | None,
+    classes: int | None,
+    declared: DeclaredOutputs,
+    fewest: int = FEWEST_ROWS,
+) -> Rows | None:
     for name, tables in _tables(answers).items():
         turned = _is_turned(tables[0], classes)
         rows = [table.T if turned else table for table in tables]
         count, width = rows[0].shape
-        unlike = count < FEWEST_ROWS or any(map(_are_shares, tables))
+        unlike = (count < fewest and width - CORNERS not in _widths(classes)) or any(map(_are_shares, tables))
         unlike |= size is not None and _is_map(tables[0], size)
         if width <= CORNERS or (unlike and not declared.boxes):
             continue
         after = width - CORNERS
-        if classes is not None and after in (classes, 1 + classes):
+        if classes is not None and after in _widths(classes):
             has_objectness = after == 1 + classes
         else:
             has_objectness = not turned and count > ROWS_OF_QUERIES
@@ -211,7 +301,7 @@ def _are_offsets(tables: Sequence[np.ndarray], size: tuple[int, int]) -> bool:
 def _is_turned(table: np.ndarray, classes: int | None) -> bool:
     """Whether a column is a box: as the number of classes tells, else where there are more columns than rows."""
     for turned, width in enumerate(table.shape[::-1]):
-        if classes is not None and width - CORNERS in (classes, 1 + classes):
+        if width - CORNERS in _widths(classes):
             return bool(turned)
     return bool(table.shape[0] < table.shape[1])
 
@@ -241,7 +331,9 @@ def _after_suppression(answers: Sequence[Arrays], declared: DeclaredOutputs) -> 
     return None
 
 
-def _side_by_side(answers: Sequence[Arrays], declared: DeclaredOutputs) -> Detector | None:
+def _side_by_side(
+    answers: Sequence[Arrays], classes: int | None, declared: DeclaredOutputs, fewest: int = FEWEST_ROWS
+) -> Rows | None:
     tables = _tables(answers)
     fours = [found for found in tables.items() if found[1][0].shape[1] == CORNERS]
     forms = {name: _have_corners(found, declared) for name, found in fours if not all(map(_are_shares, found))}
@@ -255,11 +347,13 @@ def _side_by_side(answers: Sequence[Arrays], declared: DeclaredOutputs) -> Detec
     if final is not None:
         return final
     for name, found in tables.items():
-        if name == boxes[0] or rows not in found[0].shape or (rows < FEWEST_ROWS and not declared.boxes):
+        if name == boxes[0] or rows not in found[0].shape:
             continue
         turned = found[0].shape[0] != rows
-        classes = found[0].shape[0 if turned else 1]
-        scores = Columns(name, classes, 0, classes, turned)
+        width = found[0].shape[0 if turned else 1]
+        if rows < fewest and width not in _widths(classes) and not declared.boxes:
+            continue
+        scores = Columns(name, width, 0, width, turned)
         are_logits = not _are_scores(np.concatenate(found))
         whole = Rows(coordinates, have_corners, scores, "logistic" if are_logits else "none", order=None)
         detector = replace(whole, background=_background([whole.all_scores(answer) for answer in answers]))
@@ -271,7 +365,7 @@ def _side_by_side(answers: Sequence[Arrays], declared: DeclaredOutputs) -> Detec
     return None
 
 
-def _with_classes(boxes: Columns, rows: int, answers: Sequence[Arrays], *, have_corners: bool) -> Detector | None:
+def _with_classes(boxes: Columns, rows: int, answers: Sequence[Arrays], *, have_corners: bool) -> Rows | None:
     """Boxes after suppression: scores and classes stand in vectors."""
     flat = {
         name: np.concatenate([answer[name].ravel() for answer in answers])

@@ -19,6 +19,7 @@ from edgekit.comparison.accuracy import (
     compare,
     meaning_on,
     ranked_on,
+    unread_boxes,
 )
 from edgekit.comparison.bounded import ROUNDING, bounded_outputs
 from edgekit.comparison.conditioning import KnownConditioning
@@ -167,6 +168,8 @@ class Verify(Stage[Built]):
             warnings.append("the samples have labels, but no output of the model tells a class: they were not used")
         if accuracy.label_doubt is not None:
             warnings.append(accuracy.label_doubt)
+        if not self._seeded:
+            warnings += unread_boxes(self._samples, reference, self._original, accuracy.meaning)
         warnings += [f"accepted although it misses its floor (--accept): {flaw}" for flaw in accuracy.accepted]
         if self._calibrated_on_same:
             warnings.append(

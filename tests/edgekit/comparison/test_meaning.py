@@ -12,14 +12,18 @@ import numpy as np
 import pytest
 
 import edgekit
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.accuracy import NO_ORDER, Accuracy, Floors, Kind, unread_boxes
 from edgekit.comparison.boxes import Boxes, overlap, partners
 from edgekit.comparison.ctc import edits, spelled
+from edgekit.comparison.detectors import nearly_recognised
 from edgekit.comparison.meaning import meaning_of
 from edgekit.comparison.metrics import OutputAccuracy
+from edgekit.data.samples import SeededSamples
 from edgekit.errors import InputError
+from edgekit.execution.reference import Reference
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Arrays, ValueSpec
+from edgekit.stages.load import Load
 
 PICTURE = (ValueSpec("image", "float32", (1, 3, 64, 64)),)
 ROWS = 400
@@ -303,6 +307,79 @@ def test_outputs_that_the_user_names_need_not_look_like_a_detectors() -> None:
     assert (boxes["coordinates"]["width"], boxes["scores"]["count"], boxes["coordinates"]["turned"]) == (6, 2, False)
 
 
+def few(form: Form, seed: int = 0) -> Arrays:
+    """A detector's outputs on a small picture: 40 rows, in which the three objects stand."""
+    corners, scores = dense(np.random.default_rng(seed))
+    found = scores.max(axis=1) > 0.25
+    rows = np.r_[np.flatnonzero(found)[::2], np.flatnonzero(~found)][:40]
+    return form(corners[rows], scores[rows])
+
+
+@pytest.mark.parametrize("form", [yolo8, boxes_and_scores, logits_of_queries])
+def test_few_rows_are_boxes_where_there_is_a_column_a_class(form: Form) -> None:
+    answers = [few(form, seed) for seed in range(3)]
+    assert meaning_of(answers, PICTURE) is None
+    meaning = meaning_of(answers, PICTURE, CLASSES)
+    assert meaning is not None
+    boxes = meaning.result().boxes
+    assert boxes is not None
+    assert boxes["coordinates_are"] == ("corners" if form is boxes_and_scores else "centre_and_size")
+
+
+def objectness_and_scores(corners: np.ndarray, scores: np.ndarray) -> Arrays:
+    there = scores.max(axis=1, keepdims=True)
+    return {"output": np.hstack([centred(corners), there, scores / there])[np.newaxis].astype(np.float32)}
+
+
+def test_a_further_column_of_few_rows_says_whether_there_is_anything() -> None:
+    meaning = meaning_of([few(objectness_and_scores, seed) for seed in range(3)], PICTURE, CLASSES)
+    assert meaning is not None
+    boxes = meaning.result().boxes
+    assert boxes is not None
+    assert (boxes["objectness"]["first"], boxes["scores"]["first"], boxes["scores"]["count"]) == (4, 5, CLASSES)
+
+
+@pytest.mark.parametrize(("form", "named"), [(yolo8, '"output0" looks'), (boxes_and_scores, '"boxes", "scores" look')])
+def test_a_detectors_form_that_is_not_read_says_what_to_write(form: Form, named: str) -> None:
+    near = nearly_recognised([few(form, seed) for seed in range(3)], PICTURE)
+    names, looks = named.rsplit(" ", 1)
+    assert str(near) == (
+        f"output{'s' if ',' in names else ''} {names} {looks} like a detector's boxes, and no boxes are read, "
+        "for there are 40 rows (at least 100): "
+        f"[outputs] boxes = [{names}] in the project file reads boxes from there; "
+        "boxes = false says that there are none"
+    )
+
+
+def test_a_detector_that_is_sure_of_most_rows_or_of_none_is_told() -> None:
+    corners, scores = dense(np.random.default_rng(0))
+    sure = str(nearly_recognised([yolo8(corners, np.clip(scores + 0.5, 0, 1))], PICTURE, CLASSES))
+    assert "for 100% of the rows have a score of 0.25 or more (at most 30%): [outputs] boxes = [" in sure
+    unsure = str(nearly_recognised([yolo8(corners, scores / 10)], PICTURE, CLASSES))
+    assert "for no row has a score of 0.25 or more: give samples with something to find" in unsure
+
+
+def test_boxes_whose_order_is_not_seen_are_told(perceptron: Path) -> None:
+    model = Load()(perceptron).model
+    samples = SeededSamples(model, 1)
+    for form, told in ((boxes_and_scores, 1), (yolo8, 0)):
+        meaning = meaning_of([form(*dense(np.random.default_rng(0)))], PICTURE)
+        assert meaning is not None
+        texts = unread_boxes(samples, Reference(model), model, meaning.result())
+        assert len(texts) == told
+    assert unread_boxes(samples, Reference(model), model, None) == []
+    assert NO_ORDER == (
+        'whether x or y comes first in the boxes is not seen on these samples: [outputs] order = "xy", or "yx", in the '
+        "project file says it; without it the code that ships in the bundle finds no boxes"
+    )
+
+
+def test_nothing_is_near_boxes_once_the_user_says_what_outputs_tell() -> None:
+    answers = [few(yolo8, seed) for seed in range(3)]
+    assert nearly_recognised(answers, PICTURE, None, DeclaredOutputs(())) is None
+    assert nearly_recognised(answers, PICTURE, None, DeclaredOutputs(embeddings=("output0",))) is None
+
+
 def test_of_two_outputs_that_may_be_coordinates_the_user_names_these_first() -> None:
     corners, scores = dense(np.random.default_rng(0))
     four = np.hstack([scores, scores[:, :1] / 2])[np.newaxis].astype(np.float32)
@@ -358,6 +435,7 @@ def other_outputs() -> dict[str, tuple[Arrays, tuple[ValueSpec, ...]]]:
 def test_other_outputs_tell_nothing_that_is_known(what: str) -> None:
     outputs, inputs = other_outputs()[what]
     assert meaning_of([outputs], inputs) is None
+    assert nearly_recognised([outputs], inputs) is None
 
 
 def test_overlap_is_intersection_over_union() -> None:
