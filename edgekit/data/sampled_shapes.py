@@ -14,6 +14,7 @@ from edgekit.data.samples import sample_files
 from edgekit.features.dimensions import SizeRange
 from edgekit.features.tokens import shape_of_numbers
 from edgekit.model import ValueSpec
+from edgekit.graph.sizes.default_sizes import PictureSize
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class SampledShapes:
     """What sizes the arrays of samples have."""
 
     samples: tuple[SampledFile, ...]
+    picture: PictureSize | None = None
+    """Where samples are pictures, and the input leaves height and width free: these, if they are known."""
 
     @property
     def count(self) -> int:
@@ -86,7 +89,7 @@ class SampledShapes:
         An input that takes the numbers of the words of a text has a dimension more than texts have; samples may hold
         either, for a model that takes the texts as well.
         """
-        return SampledShapes(tuple(sample.for_inputs(inputs) for sample in self.samples))
+        return replace(self, samples=tuple(sample.for_inputs(inputs) for sample in self.samples))
 
     def arrays(self, names: Collection[str], nan_inputs: Collection[str] = ()) -> Iterator[dict[str, np.ndarray]]:
         """The arrays of each sample that have these names, read one file at a time.
@@ -105,7 +108,7 @@ class SampledShapes:
 
     def without(self, files: Collection[Path]) -> SampledShapes:
         """The samples but those in some files."""
-        return SampledShapes(tuple(sample for sample in self.samples if sample.file not in files))
+        return replace(self, samples=tuple(sample for sample in self.samples if sample.file not in files))
 
 
 def sampled_shapes(*folders: Path | None) -> SampledShapes:

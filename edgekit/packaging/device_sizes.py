@@ -66,7 +66,7 @@ def fix_shapes_at(
         loaded.inputs, shapes, sampled, one_size=holds is Holds.ONE, may_be_empty=holds is Holds.ANY
     )
     kept = sampled.without(left_out.files)
-    sizes = SampledSizes(kept.ranges, sampled.count, holds)
+    sizes = SampledSizes(kept.ranges, sampled.count, holds, sampled.picture)
     return FixShapes(shapes, defaults=defaults, sampled=sizes, left_out=left_out), left_out
 
 

@@ -15,6 +15,7 @@ from edgekit.bundle import Bundle, foreign_files, is_bundle, read_bundle
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
+from edgekit.data.picture_sizes import picture_size, require_size
 from edgekit.data.sampled_shapes import sampled_shapes
 from edgekit.data.samples import Samples, SeededSamples, open_samples
 from edgekit.devices.instruction_set import require_executable
@@ -218,6 +219,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         loaded = walk.run_stage(Load(sampled.names), request.model).model
         loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
         sampled = sampled.for_inputs(loaded.inputs)
+        if not sampled.count:
+            sampled = replace(sampled, picture=picture_size(loaded.inputs, request.preprocessing, *folders))
         loaded = told_by_samples(loaded, request.shapes, sampled, held_sizes(profiles), walk, *folders)
         with_sizes = fixed_for(profiles, loaded, request.shapes, sampled, walk, simplify, adapter)
         fixed, other_sizes = with_sizes.model, with_sizes.left_out.files
@@ -237,6 +240,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             check_class_names(class_names, request.labels, fixed.outputs)
         class_names = class_names or fixed.class_names
         at_defaults = at_sizes(fixed.fed_inputs, defaults(fixed.open_dims))
+        require_size(at_defaults, request.preprocessing, *folders)
         preprocessing = resolve_preprocessing(request.preprocessing, at_defaults)
         preprocessing = preprocessing or stated.preprocessing(fixed.metadata, at_defaults)
         own = {name: value for name, value in request.target_options.items() if name in target.options}

@@ -11,6 +11,7 @@ from typing import Any
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
+from edgekit.data.picture_sizes import picture_size, require_size
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import open_samples
 from edgekit.devices.instruction_set import require_executable
@@ -151,6 +152,7 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
         at_defaults = at_sizes(fixed.inputs, defaults(fixed.open_dims))
         preprocessing = None
         if not _holds_arrays(sampled):
+            require_size(at_defaults, order.preprocessing, order.data)
             preprocessing = resolve_preprocessing(order.preprocessing, at_defaults)
             preprocessing = preprocessing or stated.preprocessing(fixed.metadata, at_defaults)
         class_names = fixed.class_names if order.labels is None else read_class_names(order.labels)
@@ -218,6 +220,8 @@ def _fixed_for_samples(
     if sampled is None:
         return walk.run_stage(FixShapes(order.shapes), loaded).model, ()
     sampled = sampled.for_inputs(loaded.inputs)
+    if not _holds_arrays(sampled):
+        sampled = replace(sampled, picture=picture_size(loaded.inputs, order.preprocessing, order.data))
     held = Holds.ANY if order.target is None else held_sizes([find_profile(order.target)])
     loaded = told_by_samples(loaded, order.shapes, sampled, held, walk, order.data)
     completed = held is not Holds.ANY or not _holds_arrays(sampled)

@@ -13,6 +13,7 @@ import numpy as np
 
 from edgekit.errors import InputError
 from edgekit.model import ValueSpec
+from edgekit.preprocessing._values import fixed_by
 from edgekit.preprocessing.audio import AudioPreprocessing
 from edgekit.preprocessing.image import ImagePreprocessing
 from edgekit.schema import find_flaw, not_finite
@@ -22,6 +23,7 @@ __all__ = [
     "Decoder",
     "ImagePreprocessing",
     "Preprocessing",
+    "fixed_by",
     "only_input",
     "parse_preprocessing",
     "resolve_preprocessing",

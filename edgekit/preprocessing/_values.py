@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -35,3 +37,23 @@ def as_dtype(values: np.ndarray, dtype: str) -> np.ndarray:
         limits = np.iinfo(kind)
         values = np.clip(np.rint(values), limits.min, limits.max)
     return np.asarray(values, dtype=kind)
+
+
+def fixed_by(spec: ValueSpec, sizes: Mapping[int, int | str] | None = None) -> str:
+    """What fixes an input's free dimensions, on the command line and in a project file, for a hint.
+
+    Args:
+        spec: The input.
+        sizes: The sizes of dimensions by their axes, or what to call them; others are called ``SIZE``.
+    """
+    known = sizes or {}
+    shape = spec.shape or ()
+    written = [dim if isinstance(dim, int) else known.get(axis, "SIZE") for axis, dim in enumerate(shape)]
+    named = {dim: written[axis] for axis, dim in enumerate(shape) if isinstance(dim, str)}
+    if named and not any(dim is None for dim in shape):
+        flags = " ".join(f"--dim {name}={size}" for name, size in named.items())
+        entries = ", ".join(f"{json.dumps(name, ensure_ascii=False)} = {size}" for name, size in named.items())
+        return f"{flags} (in a project file dims = {{ {entries} }})"
+    sizes_of_shape = ",".join(map(str, written)) or "SIZE,…"
+    entry = f"{json.dumps(spec.name, ensure_ascii=False)} = [{sizes_of_shape.replace(',', ', ')}]"
+    return f"--shape {spec.name}={sizes_of_shape} (in a project file shapes = {{ {entry} }})"

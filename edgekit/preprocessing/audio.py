@@ -14,7 +14,7 @@ import numpy as np
 from edgekit.errors import InputError
 from edgekit.files.regular_file import SAMPLE_BYTES, open_regular
 from edgekit.model import ValueSpec
-from edgekit.preprocessing._values import as_dtype, factor, resolve_dtype
+from edgekit.preprocessing._values import as_dtype, factor, fixed_by, resolve_dtype
 
 _WIDEST = 4
 """Bytes of a sample."""
@@ -53,7 +53,10 @@ class AudioPreprocessing:
         """
         if spec.shape is None or not spec.is_static:
             raise InputError(
-                "a WAV file needs an input of a fixed shape", subject=f"input {spec.name!r}", found=spec, hint=_FIX_HINT
+                "a WAV file needs an input of a fixed shape",
+                subject=f"input {spec.name!r}",
+                found=spec,
+                hint=f"fix it with {fixed_by(spec)}",
             )
         dims = [dim for dim in spec.shape if isinstance(dim, int)]
         size = math.prod(dims)
@@ -150,6 +153,3 @@ def _pcm(data: bytes, width: int, *, integers: bool) -> np.ndarray:
     else:
         values = np.frombuffer(data, f"<i{width}").astype(np.float64)
     return values if integers else values / 2.0 ** (8 * width - 1)
-
-
-_FIX_HINT = "fix it with --dim or --shape"

@@ -12,7 +12,7 @@ import numpy as np
 from edgekit.errors import InputError
 from edgekit.files.regular_file import SAMPLE_BYTES, open_regular
 from edgekit.model import ValueSpec
-from edgekit.preprocessing._values import as_dtype, factor, resolve_dtype
+from edgekit.preprocessing._values import as_dtype, factor, fixed_by, resolve_dtype
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -235,7 +235,7 @@ def _static_shape(spec: ValueSpec) -> tuple[int, ...]:
             "a picture needs an input of a fixed shape",
             subject=f"input {spec.name!r}",
             found=spec,
-            hint="fix it with --dim or --shape",
+            hint=f"fix it with {fixed_by(spec)}",
         )
     return tuple(dim for dim in spec.shape if isinstance(dim, int))
 

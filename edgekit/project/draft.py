@@ -7,13 +7,14 @@ import os
 import re
 import wave
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from edgekit.config import read_config
 from edgekit.data import stated
+from edgekit.data.picture_sizes import PictureSizes, picture_size, sizes_of_pictures
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import sample_files
 from edgekit.errors import InputError
@@ -22,6 +23,7 @@ from edgekit.files.regular_file import SAMPLE_BYTES, open_regular, real_path
 from edgekit.graph.sizes.default_sizes import Holds, SampledSizes, with_default_sizes
 from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model, ValueSpec
+from edgekit.preprocessing import ImagePreprocessing
 from edgekit.registry import find_profile, installed_targets
 from edgekit.stages.load import Load
 
@@ -65,7 +67,15 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
     loaded = Load(sampled.names)(model).model
     sampled = sampled.for_inputs(loaded.inputs)
     files = [] if data is None else sample_files(data)
+    pictures = sizes_of_pictures(files)
+    if pictures.most_frequent is not None:
+        resized = ImagePreprocessing(scale=1.0, size=pictures.most_frequent)
+        sampled = replace(sampled, picture=picture_size(loaded.inputs, resized))
     sizes, unknown = _sizes(loaded, sampled)
+    stated_there = _is_stated(loaded, sizes)
+    if sampled.picture is not None and not stated_there:
+        declared_once = {loaded.inputs[0].shape[axis] for axis in sampled.picture.sizes}
+        sizes = {name: size for name, size in sizes.items() if name not in declared_once}
     lines = [
         "# What this project ships. `edgekit build` builds it, `edgekit gate --update` keeps it as the baseline,",
         "# `edgekit gate` judges later builds by it. `edgekit targets` lists the targets.",
@@ -79,7 +89,7 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
     if sizes:
         lines.append(f"dims = {{ {', '.join(f'{_text(name)} = {size}' for name, size in sizes.items())} }}")
     lines += [f"# The size of {name} is open: dims = {{ {_text(name)} = SIZE }}" for name in unknown]
-    lines += ["", *([] if _is_stated(loaded, sizes) else _preprocessing(loaded.inputs, files))]
+    lines += ["", *([] if stated_there else _preprocessing(loaded.inputs, files, sampled.picture and pictures))]
     lines += ["[[bundle]]", f"name = {_text(_name(model))}", ""]
     lines += ["[gate]", f"baseline = {_text(BASELINE_FILE)}", ""]
     lines += [
@@ -113,7 +123,7 @@ def _sizes(model: Model, sampled: SampledShapes) -> tuple[dict[str, int], list[s
 
     One that samples have several sizes of is neither: packaging makes of them what the device takes.
     """
-    sizes = SampledSizes(sampled.ranges, sampled.count, Holds.RANGE)
+    sizes = SampledSizes(sampled.ranges, sampled.count, Holds.RANGE, sampled.picture)
     request, found = with_default_sizes(ShapeRequest(), model.inputs, model.metadata, sizes)
     bare, _ = with_default_sizes(ShapeRequest(), model.inputs, model.metadata)
     told = {
@@ -132,8 +142,14 @@ def _is_stated(model: Model, sizes: Mapping[str, int]) -> bool:
     return stated.preprocessing(model.metadata, at_sizes(model.inputs, known)) is not None
 
 
-def _preprocessing(inputs: Sequence[ValueSpec], files: Sequence[Path]) -> Iterator[str]:
-    """How the samples become the model's only input, as far as they tell; nothing for arrays."""
+def _preprocessing(inputs: Sequence[ValueSpec], files: Sequence[Path], pictures: PictureSizes | None) -> Iterator[str]:
+    """How the samples become the model's only input, as far as they tell; nothing for arrays.
+
+    Args:
+        inputs: The model's inputs.
+        files: The samples.
+        pictures: Their sizes, where the model leaves height and width free.
+    """
     if not files or len(inputs) != 1 or files[0].suffix.lower() == ".npz":
         return
     yield "# The training decides this, and the files do not tell: change what was not so there."
@@ -151,6 +167,10 @@ def _preprocessing(inputs: Sequence[ValueSpec], files: Sequence[Path]) -> Iterat
             yield f'color = "{color}"'
         yield 'scale = "1/255"' if np.dtype(inputs[0].dtype).kind == "f" else "scale = 1"
         yield "# mean = 0.5 and std = 0.5, or a number a channel: input = (pixel * scale - mean) / std"
+        if pictures is not None and pictures.most_frequent is not None:
+            if pictures.agreed is None:
+                yield f"# There are {pictures}; most have this size."
+            yield "size = [{}, {}]".format(*pictures.most_frequent)
         yield 'resize = "stretch"'
     yield ""
 

@@ -54,6 +54,17 @@ class Holds(StrEnum):
 
 
 @dataclass(frozen=True)
+class PictureSize:
+    """Height and width of a picture input that leaves them free."""
+
+    input: str
+    sizes: Mapping[int, int]
+    """By the axis."""
+    why: str
+    """What tells them, in words."""
+
+
+@dataclass(frozen=True)
 class SampledSizes:
     """The sizes that samples have, and what the device can make of them."""
 
@@ -62,6 +73,8 @@ class SampledSizes:
     count: int
     """How many samples there are."""
     device: Holds
+    picture: PictureSize | None = None
+    """What pictures become, where a picture input leaves height and width free and that is known."""
 
 
 def with_default_sizes(
@@ -75,7 +88,7 @@ def with_default_sizes(
     Of an input the first dimension that is called as batches are is 1, unless several samples are there that all have
     one other size, or several. 1 is also one that stands first of two or more and is free, unless its name says that it
     counts steps, another dimension of the input is called as batches are, or several samples are there of which one has
-    more. Height and width of a picture are what the file states, unless samples have others. Others are what the
+    more. Height and width of a picture are those of the samples, else what the file states. Others are what the
     samples have where the device does not take any size: one size where all samples have the same, else the range of
     them if the device takes ranges and the dimension has a name.
 
@@ -138,6 +151,9 @@ def _defaults(
                 found[axis] = (one.sizes, f"as in the samples; the file states {size} ({STATED_SIZE})")
             elif not isinstance(shape[axis], int):
                 found[axis] = (size, f"which the file states ({STATED_SIZE})")
+    picture = None if sampled is None else sampled.picture
+    if picture is not None and picture.input == spec.name:
+        found |= {axis: (size, picture.why) for axis, size in picture.sizes.items()}
     batch = _batch_axis(shape)
     if batch is not None:
         one = known.get((spec.name, batch))

@@ -101,6 +101,26 @@ def test_pictures(folder: Path, onnx_file: Callable[..., Path]) -> None:
     }
 
 
+FREE = "f (float[N, 3, height, width] x) => (float[N, 3, height, width] y) { y = Exp(x) }"
+
+
+@pytest.mark.parametrize("sizes", [[(10, 20)], [(8, 8), (10, 20), (10, 20)]])
+def test_free_height_and_width_are_those_of_most_pictures(
+    edgekit: RunEdgeKit, folder: Path, onnx_file: Callable[..., Path], sizes: list[tuple[int, int]]
+) -> None:
+    onnx_file(FREE)
+    for number, (height, width) in enumerate(sizes):
+        Image.new("RGB", (width, height)).save(folder / "data" / f"{number}.png")
+    draft = api.init("model.onnx", data="data", targets=["ort"])
+    text = draft.path.read_text()
+    assert tomllib.loads(text)["preprocessing"]["size"] == [10, 20]
+    assert (draft.open_dims, "dims" in text) == ((), False)
+    remark = "# There are pictures of 8×8 to 10×20 (height × width); most have this size.\n"
+    assert (remark in text) == (len(sizes) > 1)
+    assert edgekit("build", "-q").code == 0
+    assert read_bundle(folder / "bundles" / "model-onnxruntime").inputs[0].shape == (1, 3, 10, 20)
+
+
 def test_what_the_file_states_is_not_typed_again(folder: Path, onnx_model: Callable[..., onnx.ModelProto]) -> None:
     model = onnx_model(PICTURE)
     onnx.helper.set_model_props(model, {"names": "{0: 'a'}", "stride": "32", "task": "detect"})

@@ -104,7 +104,11 @@ def test_samples_of_an_odd_width_are_refused(tmp_path: Path) -> None:
     [
         (ValueSpec("sound", "float32", (2, 4)), {}, "expected: one dimension of samples, all others 1"),
         (FLOATS, {"length": 5}, "expected: 5 samples\nfound: sound: float32 1×4"),
-        (ValueSpec("sound", "float32", (1, None)), {}, "hint: fix it with --dim or --shape"),
+        (
+            ValueSpec("sound", "float32", (1, None)),
+            {},
+            'hint: fix it with --shape sound=1,SIZE (in a project file shapes = { "sound" = [1, SIZE] })',
+        ),
     ],
 )
 def test_a_declaration_that_does_not_fit_the_model(

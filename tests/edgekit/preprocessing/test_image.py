@@ -183,7 +183,7 @@ def test_a_batch_of_pictures_is_refused(tmp_path: Path) -> None:
 
 def test_a_dynamic_input_is_refused(tmp_path: Path) -> None:
     text = failure(tmp_path / "unread.png", ValueSpec("image", "float32", ("N", 3, 2, 2)))
-    assert "hint: fix it with --dim or --shape" in text
+    assert 'hint: fix it with --dim N=SIZE (in a project file dims = { "N" = SIZE })' in text
 
 
 @pytest.mark.parametrize(
