@@ -16,6 +16,7 @@ from edgekit.registry import find_profile
 from edgekit.stages.quantize import Execute, refused
 from edgekit.target import BuildOptions
 from edgekit_quantize.plugin import PostTrainingQuantizer
+from edgekit_quantize.schemes import placement_of
 
 MIXED = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[1, 4, 16, 16] x) => (float[1, 40] y) {
@@ -98,6 +99,18 @@ def test_core_ml_packages_hold_the_integers(mixed: Model, profile: str, tmp_path
     (tmp_path / "package").mkdir()
     main = target.build(_quantized(mixed, "int8-weights", profile), found, tmp_path / "package", BuildOptions()).main
     assert sum(file.stat().st_size for file in main.rglob("weight.bin")) < 0.33 * mixed.weight_bytes
+
+
+@pytest.mark.parametrize(("profile", "has_integers"), [("ios16", False), ("ios17", True), ("ios18", True)])
+@pytest.mark.parametrize("scheme", ["auto", "int8"])
+def test_activations_are_quantized_where_core_ml_has_operations_for_them(
+    profile: str, scheme: str, *, has_integers: bool
+) -> None:
+    """Apple's ``quantize`` and ``dequantize`` are operations of iOS 17 (coremltools' ``ops.defs.iOS17``)."""
+    target, found = find_profile(profile)
+    candidates = placement_of(scheme, target.placement(found)).candidates.values()
+    assert candidates
+    assert any(settings.quantizes_activations for settings in candidates) == has_integers
 
 
 def test_runtimes_multiply_in_blocks_whichever_way_a_matrix_lies(mixed: Model, tmp_path: Path) -> None:
