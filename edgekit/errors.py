@@ -75,6 +75,10 @@ class InputError(EdgeKitError):
     exit_code = 2
 
 
+class RequestError(InputError):
+    """Something that was asked for cannot be done, whichever form of the model is built: no other one is tried."""
+
+
 class RequirementError(EdgeKitError):
     """The model or bundle does not meet what was asked: exit code 1."""
 

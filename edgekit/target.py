@@ -226,6 +226,18 @@ class Target(ABC):
         """
         del profile
 
+    def require_options(self, options: BuildOptions, model: Model | None) -> None:
+        """Raise where an option of the target's own cannot be used; asked before the long work.
+
+        Args:
+            options: What was asked for.
+            model: The model, its shapes fixed; None before it is loaded, when values alone can be judged.
+
+        Raises:
+            edgekit.errors.RequestError: One cannot.
+        """
+        del options, model
+
     @abstractmethod
     def build(self, model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
         """Write the artifact into ``folder``, which exists and is empty.

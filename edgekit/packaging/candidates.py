@@ -16,7 +16,7 @@ import onnx_ir as ir
 from edgekit.bundle import Bundle
 from edgekit.comparison.meaning import allowed_text
 from edgekit.comparison.trade_off import loss_text
-from edgekit.errors import EdgeKitError, InternalError, RequirementError, UnsupportedOpsError
+from edgekit.errors import EdgeKitError, InternalError, RequestError, RequirementError, UnsupportedOpsError
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.model import Model
 from edgekit.packaging.float_form import AUTO, FLOAT32, SAME_SPEED, NotWorthItError
@@ -217,7 +217,7 @@ def first_that_holds(
             built in half precision or multiplies integers, and is not accurate enough for that reason.
 
     Raises:
-        edgekit.errors.EdgeKitError: What the last one failed by.
+        edgekit.errors.EdgeKitError: What the last one failed by, or what no other one can mend.
     """
     failed: tuple[Candidate, Exception] | None = None
     for form in forms:
@@ -231,6 +231,8 @@ def first_that_holds(
             fates.warned(_name(before, error), warned)
         try:
             verified = attempt(form)
+        except RequestError:
+            raise
         except Exception as error:
             fates.told(_name(form, error), *why(error))
             failed = form, error

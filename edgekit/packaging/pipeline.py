@@ -209,6 +209,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         raise InputError(
             "unknown type", subject="--precision", expected=" | ".join(PRECISIONS), found=request.precision
         )
+    for known, _ in profiles:
+        known.require_options(BuildOptions(options=_own(request, known)), None)
     witness = None if request.witness is None else find_witness(request.witness)
     class_names = () if request.labels is None else read_class_names(request.labels)
     walk, simplify, adapter = Walk(progress), Simplify(), Adapter(installed_rewrites())
@@ -243,8 +245,11 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         require_size(at_defaults, request.preprocessing, *folders)
         preprocessing = resolve_preprocessing(request.preprocessing, at_defaults)
         preprocessing = preprocessing or stated.preprocessing(fixed.metadata, at_defaults)
-        own = {name: value for name, value in request.target_options.items() if name in target.options}
-        options = BuildOptions(request.precision, own, labels=class_names, preprocessing=preprocessing)
+        options = BuildOptions(
+            request.precision, _own(request, target), labels=class_names, preprocessing=preprocessing
+        )
+        for known, _ in profiles:
+            known.require_options(replace(options, options=_own(request, known)), fixed)
         calibration, verification = _samples(request, fixed, preprocessing, class_names, left_out, other_sizes)
         options = replace(options, examples=tuple(_examples(original, verification)), progress=progress.step)
         for warning in scattered_twice(original, options.examples if folders != (None, None) else ()):
@@ -348,6 +353,11 @@ def require_options(options: Mapping[str, str], *targets: Target) -> None:
             )
 
 
+def _own(request: PackageRequest, target: Target) -> dict[str, str]:
+    """The options that are the target's."""
+    return {name: value for name, value in request.target_options.items() if name in target.options}
+
+
 def _require_fitting(request: PackageRequest, target: Target, profile: Profile) -> None:
     """Checks what can be told of a profile without work.
 
@@ -386,7 +396,7 @@ def _built_further(
     place = folder / profile.name
     place.mkdir()
     walk, fates = Walk(progress), Fates()
-    own = {name: value for name, value in request.target_options.items() if name in target.options}
+    own = _own(request, target)
     forms = Forms(walk, target, profile, place, replace(options, options=own), held_to, request.scheme, others=True)
     verified = forms.first_that_holds(form, request.precisions(target, profile), fates)
     testified = _testified(walk, verified, witness, held_to.samples)

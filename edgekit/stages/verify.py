@@ -32,7 +32,7 @@ from edgekit.comparison.trade_off import loss_text
 from edgekit.comparison.yes_or_no import yes_or_no_outputs
 from edgekit.data.samples import Samples, SeededSamples
 from edgekit.data.sized_samples import SizedSamples
-from edgekit.errors import InputError, RequirementError
+from edgekit.errors import RequestError, RequirementError
 from edgekit.execution.known_answers import KnownAnswers, Remembering
 from edgekit.execution.recurrence import Original
 from edgekit.execution.reference import NotRunnableError
@@ -136,7 +136,7 @@ class Verify(Stage[Built]):
         except NotRunnableError as error:
             if not self._seeded:
                 raise
-            raise InputError(
+            raise RequestError(
                 f"random inputs do not run through the original model: {error.cause}",
                 subject=self._original.name,
                 hint="give real samples with --data",
@@ -287,7 +287,7 @@ class Verify(Stage[Built]):
                 if self._sizes_of_samples:
                     untried.append(f"not tried at {place}, where the original does not run: {error.cause}")
                     continue
-                raise InputError(
+                raise RequestError(
                     f"does not run at {place}: {error.cause}",
                     subject=self._original.name if error.node is None else f"node {error.node!r}",
                     hint="ask with --dim for sizes that the model takes, as a list: --dim NAME=SIZE,SIZE,…",

@@ -36,6 +36,12 @@ class CoreAITarget(Target):
 
         return verdicts(model, profile)
 
+    def require_options(self, options: BuildOptions, model: Model | None) -> None:
+        """Pictures and classes: yes or no, and whether the model takes them."""
+        from edgekit_mlprogram.options import require_usable
+
+        require_usable(options, model, ("image",))
+
     def build(self, model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
         """Write ``model.aimodel``."""
         from edgekit_coreai.build import build

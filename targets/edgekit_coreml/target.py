@@ -33,6 +33,12 @@ class CoreMLTarget(Target):
 
         return verdicts(model, profile)
 
+    def require_options(self, options: BuildOptions, model: Model | None) -> None:
+        """Pictures and classes: yes or no, and whether the model takes them."""
+        from edgekit_mlprogram.options import require_usable
+
+        require_usable(options, model)
+
     def build(self, model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
         """Write ``model.mlpackage``."""
         from edgekit_coreml.build import build

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from edgekit.data import stated
-from edgekit.errors import InputError
+from edgekit.errors import RequestError
 from edgekit.features.dimensions import OpenDims
 from edgekit.model import Model, ValueSpec
 from edgekit.preprocessing import ImagePreprocessing
 from edgekit.target import BuildOptions
 from edgekit_mil.program.interface import Interface
 
+SWITCHES = ("image", "classifier")
 TEXTS = ("author", "license", "description", "version")
 OPTIONS = {
     "image": "yes: the input is a picture (a pixel buffer), made the model's input as [preprocessing] says; by default "
@@ -77,16 +78,43 @@ def _are_pixels(array: np.ndarray, image: ImagePreprocessing) -> bool:
     return bool((np.abs(pixels - whole) < PIXEL_STEP).all() and whole.min() >= 0 and whole.max() <= 255)
 
 
+def require_usable(options: BuildOptions, model: Model | None, switches: Collection[str] = SWITCHES) -> None:
+    """Checks the options, as :meth:`edgekit.target.Target.require_options` does.
+
+    Args:
+        options: As the user gave them.
+        model: The ONNX model; None before it is loaded.
+        switches: The options that are switched on and off.
+
+    Raises:
+        edgekit.errors.RequestError: One cannot be used.
+    """
+    asked = {name: options.options[name] for name in switches if name in options.options}
+    for name in asked:
+        is_on(asked, name)
+    if model is None:
+        return
+    interface = interface_of(replace(options, options=asked), model.open_dims)
+    fitting = [output for output in model.outputs if _scores(output, len(interface.classes))]
+    if interface.classes and len(fitting) != 1 and all(output.is_static for output in model.outputs):
+        raise RequestError(
+            "the model cannot be made a classifier",
+            subject="--option classifier=yes",
+            expected=f"one output with {len(interface.classes)} numbers, as many as there are labels",
+            found="; ".join(map(str, model.outputs)),
+        )
+
+
 def interface_of(options: BuildOptions, open_dims: OpenDims | None = None) -> Interface:
     """What the program offers to applications beyond arrays.
 
     Raises:
-        edgekit.errors.InputError: Something is asked for that lacks a declaration, or takes one fixed size.
+        edgekit.errors.RequestError: Something is asked for that lacks a declaration, or takes one fixed size.
     """
-    for name in ("image", "classifier"):
+    for name in SWITCHES:
         if open_dims and is_on(options.options, name):
             dim, sizes = next(iter(open_dims.items()))
-            raise InputError(
+            raise RequestError(
                 f"is for fixed shapes, and dimension {dim!r} stays open",
                 subject=f"--option {name}=yes",
                 hint=f"fix it with --dim {dim}={sizes[0]}, or leave the option out",
@@ -94,7 +122,7 @@ def interface_of(options: BuildOptions, open_dims: OpenDims | None = None) -> In
     image = None
     if is_on(options.options, "image"):
         if not isinstance(options.preprocessing, ImagePreprocessing):
-            raise InputError(
+            raise RequestError(
                 "how pixels become the input is not known",
                 subject="--option image=yes",
                 expected='[preprocessing] with kind = "image" in edgekit.toml',
@@ -104,7 +132,7 @@ def interface_of(options: BuildOptions, open_dims: OpenDims | None = None) -> In
     classes: tuple[str, ...] = ()
     if is_on(options.options, "classifier"):
         if not options.labels:
-            raise InputError("the classes have no names", subject="--option classifier=yes", expected="--labels FILE")
+            raise RequestError("the classes have no names", subject="--option classifier=yes", expected="--labels FILE")
         classes = options.labels
     return Interface(image=image, classes=classes)
 
@@ -119,9 +147,9 @@ def is_on(options: Mapping[str, str], name: str) -> bool:
     """Whether an option is switched on.
 
     Raises:
-        edgekit.errors.InputError: It is neither ``yes`` nor ``no``.
+        edgekit.errors.RequestError: It is neither ``yes`` nor ``no``.
     """
     value = options.get(name, "no")
     if value not in ("yes", "no"):
-        raise InputError("cannot be used", subject=f"--option {name}={value}", expected="yes or no")
+        raise RequestError("cannot be used", subject=f"--option {name}={value}", expected="yes or no")
     return value == "yes"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from edgekit.errors import InputError
+from edgekit.errors import RequestError
 from edgekit_mil.core.mil import Var, ct, mb
 from edgekit_mil.core.values import FLOATS, Value
 
@@ -24,7 +24,7 @@ def probabilities(outputs: Sequence[ir.Value], results: Sequence[Value | None], 
     They are the model's where its output is that of a Softmax or Sigmoid, else the softmax of its output.
 
     Raises:
-        edgekit.errors.InputError: Not exactly one output has a number for every class, and no more.
+        edgekit.errors.RequestError: Not exactly one output has a number for every class, and no more.
     """
     fitting = [
         (output, result)
@@ -36,7 +36,7 @@ def probabilities(outputs: Sequence[ir.Value], results: Sequence[Value | None], 
         and result.static_shape[-1] == math.prod(result.static_shape) == len(classes)
     ]
     if len(fitting) != 1:
-        raise InputError(
+        raise RequestError(
             "the model cannot be made a classifier",
             subject="classifier",
             expected=f"one output with {len(classes)} numbers, as many as there are labels",

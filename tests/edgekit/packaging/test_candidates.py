@@ -10,7 +10,7 @@ import pytest
 
 from edgekit import api
 from edgekit.bundle import Bundle
-from edgekit.errors import InputError, InternalError, OpGap, RequirementError, UnsupportedOpsError
+from edgekit.errors import InputError, InternalError, OpGap, RequestError, RequirementError, UnsupportedOpsError
 from edgekit.model import Model
 from edgekit.packaging.candidates import Candidate, Fate, Fates, first_that_holds
 from edgekit.packaging.float_form import FloatForm
@@ -219,6 +219,7 @@ GAP = UnsupportedOpsError([OpGap("Foo", "n", "no lowering")])
         ([InternalError("crashed")], False, ["float"]),
         ([InternalError("crashed")], True, ["float", "float32"]),
         ([GAP], True, ["float"]),
+        ([RequestError("cannot be used", subject="--option image=true")], True, ["float"]),
     ],
 )
 def test_single_precision_is_tried_where_it_may_help(errors: list[Exception], whatever: bool, tried: list[str]) -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import coremltools
 import numpy as np
@@ -12,7 +13,7 @@ import onnxruntime
 import pytest
 
 import edgekit_coreml
-from edgekit.errors import InputError
+from edgekit.errors import InputError, RequestError
 from edgekit.model import Model
 from edgekit.packaging.pipeline import PackageRequest, package
 from edgekit.preprocessing import ImagePreprocessing
@@ -30,6 +31,7 @@ ARRAYS = {
 }
 
 Built = Callable[..., Artifact]
+RunEdgeKit = Callable[..., Any]
 
 
 def classifier_model(layout: str = "NCHW", end: str = "scores = Identity (raw)") -> onnx.ModelProto:
@@ -165,6 +167,37 @@ def test_a_classifier_tells_the_class_and_its_probability(end: str, build: Built
 def test_what_does_not_fit_is_refused(options: dict[str, object], message: str, build: Built) -> None:
     with pytest.raises(InputError, match=message):
         build(classifier_model(), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ([], "--option image=true: cannot be used\nexpected: yes or no\n"),
+        (["--option", "image=yes"], "--option image=yes: how pixels become the input is not known\n"),
+        (["--option", "classifier=yes"], "--option classifier=yes: the classes have no names\n"),
+    ],
+)
+def test_options_are_judged_before_the_long_work(
+    options: list[str], error: str, tmp_path: Path, edgekit: RunEdgeKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(classifier_model(), "animals.onnx")
+    Path("three.txt").write_text("a\nb\nc\n")
+    finished = edgekit("package", "animals.onnx", "--target", "ios18", *(options or ["--option", "image=true"]))
+    assert finished.code == 2
+    assert f"error: {error}" in finished.err
+    assert "simplify" not in finished.err
+    assert ("load" in finished.err) == bool(options)
+
+
+def test_a_classifier_needs_an_output_for_its_labels() -> None:
+    options = BuildOptions(options={"classifier": "yes"}, labels=LABELS[:3])
+    with pytest.raises(RequestError) as failure:
+        find_profile("ios18")[0].require_options(options, Model(ir.from_proto(classifier_model())))
+    assert str(failure.value) == (
+        "--option classifier=yes: the model cannot be made a classifier\n"
+        "expected: one output with 3 numbers, as many as there are labels\nfound: scores: float32 1×4"
+    )
 
 
 def test_a_bundle_with_all_of_it_is_verified_through_the_preprocessing(tmp_path: Path) -> None:
