@@ -32,7 +32,10 @@ _LOSSES = {"accuracy_drop": _DROP, "accuracy_fall": _DROP, "size_growth": _GROWT
 _TARGETS = {"target", "targets"}
 _OWN_KEYS = {"name", "output", "preprocessing", "outputs", "budget"}
 """What a bundle does not get from ``[defaults]``."""
-_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
+_PREFIXES = ("", "k", "m", "g")
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(?:([kmg])(i?))?b?", re.ASCII | re.IGNORECASE)
+SIZES = "'2.5 MB' (B; kB, MB, GB of 1000; KiB, MiB, GiB of 1024)"
+"""How a number of bytes is written, for errors."""
 
 
 @dataclass(frozen=True)
@@ -319,17 +322,20 @@ def _no_share(value: object, subject: object, hint: str | None = None) -> InputE
 
 
 def parse_bytes(value: int | str) -> int:
-    """A number of bytes written as a number or as a text such as ``2.5 MB`` or ``300`` (1 MB = 1,000,000 bytes).
+    """A number of bytes written as a number or as a text such as ``2.5 MB``, ``10k``, ``3 MiB`` or ``300``.
+
+    1 MB and 1 M are 1,000,000 bytes, 1 MiB is 1,048,576; capital and small letters are the same.
 
     Raises:
         ValueError: It is neither.
     """
     if isinstance(value, int):
         return value
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(B|kB|MB|GB)?", value, re.ASCII)
+    match = _SIZE.fullmatch(value)
     if match is None:
-        raise ValueError("a size is a number of bytes, or a text such as '2.5 MB'")
-    return round(float(match[1]) * _UNITS[match[2] or "B"])
+        raise ValueError(f"a size is a number of bytes, or a text such as {SIZES}")
+    number, prefix, binary = match.groups()
+    return round(float(number) * (1024 if binary else 1000) ** _PREFIXES.index((prefix or "").lower()))
 
 
 def _completed_bundles(document: Mapping[str, Any], path: Path) -> Iterator[dict[str, Any]]:

@@ -148,13 +148,13 @@ def _blamed(model: object) -> Iterator[None]:
 
 
 def _parsed_size(text: str) -> int:
-    from edgekit.config import parse_bytes
+    from edgekit.config import SIZES, parse_bytes
 
     try:
         return parse_bytes(int(text) if text.isdecimal() else text)
     except ValueError as error:
         raise InputError(
-            "cannot be used", subject=f"--max-memory {text}", expected="bytes, or a size such as 8GB"
+            "cannot be used", subject=f"--max-memory {text}", expected=f"bytes, or a size such as {SIZES}"
         ) from error
 
 

@@ -372,9 +372,28 @@ def _require_fitting(request: PackageRequest, target: Target, profile: Profile) 
         refused=refused(target, profile),
         quantizer=request.quantizer,
     )
+    _require_searched(request)
     require_open_dimensions(request.shapes, target, profile)
     _require_states(request, target, profile)
     require_executable(request.instruction_sets, target)
+
+
+def _require_searched(request: PackageRequest) -> None:
+    """Checks that a size that is asked for is searched; one that is the most alone may be of any scheme that is named.
+
+    Raises:
+        InputError: It is not.
+    """
+    searched = request.scheme == "auto" and request.data is not None
+    only_checked = not request.smallest and (request.quantize is not None or bool(request.states))
+    if not request.is_sized or searched or only_checked:
+        return
+    raise InputError(
+        "sizes are searched with samples, by the scheme auto",
+        subject="--smallest" if request.smallest else "--max-size",
+        expected="--data DIR, and no other scheme",
+        found="no samples" if request.quantize in (None, "auto") and request.data is None else request.scheme,
+    )
 
 
 def _built_further(

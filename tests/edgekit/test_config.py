@@ -255,7 +255,10 @@ def test_the_nearest_project_file_counts(tmp_path: Path) -> None:
         ("[gate]\ntime_limit = 0", "found: gate.time_limit: 0 is less than or equal to the minimum of 0"),
         ('[[bundle]]\nmodel = "m"', "found: bundle[0]: 'name' is a required property"),
         ('[[bundle]]\nname = "../a"\nmodel = "m"\ntarget = "t"', "found: bundle[0].name: '../a' is not a name of"),
-        ('[budget]\nsize = "5 KB"', "found: budget.size: '5 KB' is not a number of bytes, or a size such as '2.5 MB'"),
+        (
+            '[budget]\nsize = "5 KX"',
+            "found: budget.size: '5 KX' is not a number of bytes, or a size such as '2.5 MB' (B; kB,",
+        ),
         ("[outputs]\nboxes = true", "found: outputs.boxes: True is not valid under any of the given schemas"),
         ('[outputs]\norder = "yxy"', "found: outputs.order: 'yxy' is not one of ['xy', 'yx']"),
         ('[preprocessing]\nkind = "video"', "found: preprocessing.kind: 'video' is not one of ['image', 'audio']"),
@@ -349,7 +352,33 @@ def test_a_drop_that_was_meant_as_a_percentage(text: float | str, lost: str, hin
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [(5, 5), ("5B", 5), ("2.5 MB", 2_500_000), ("1 kB", 1000), ("1 GB", 10**9), ("300", 300)],
+    [
+        (5, 5),
+        ("5B", 5),
+        ("2.5 MB", 2_500_000),
+        ("1 kB", 1000),
+        ("1 GB", 10**9),
+        ("300", 300),
+        ("10KB", 10_000),
+        ("10k", 10_000),
+        ("10 KiB", 10_240),
+        ("3 mb", 3_000_000),
+        ("3 MiB", 3_145_728),
+        ("1Gi", 2**30),
+    ],
 )
 def test_bytes(text: int | str, count: int) -> None:
     assert parse_bytes(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "MB", "5 XB", "5iB", "1.2.3 MB", "-5 MB", "5 mebi"])
+def test_what_is_no_number_of_bytes(text: str) -> None:
+    with pytest.raises(ValueError, match=r"a size is a number of bytes, or a text such as '2.5 MB' .* MiB, GiB of"):
+        parse_bytes(text)
+
+
+@pytest.mark.parametrize("text", ["10 KB", "10k", "10KiB", "3 MiB", "300 B"])
+def test_a_budget_takes_every_unit(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "edgekit.toml"
+    file.write_text(f'[budget]\nsize = "{text}"\n')
+    assert read_config(file).budget.size == parse_bytes(text)

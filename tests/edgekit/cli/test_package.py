@@ -362,7 +362,28 @@ def test_a_size_that_no_form_has_leaves_no_bundle(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--smallest"], "no samples"),
+        (["--max-size", "10KB"], "no samples"),
+        (["--smallest", "--quantize", "none"], "none"),
+        (["--smallest", "--quantize", "int8-weights"], "int8-weights"),
+    ],
+)
+def test_a_size_is_searched_with_samples(
+    edgekit: RunEdgeKit, tmp_path: Path, digits: Path, options: list[str], found: str
+) -> None:
+    finished = edgekit("package", digits, "--target", "intel-cpu", *options, "-o", tmp_path / "out", "-q")
+    assert (finished.code, finished.err) == (
+        2,
+        f"error: {options[0]}: sizes are searched with samples, by the scheme auto\n"
+        f"expected: --data DIR, and no other scheme\nfound: {found}\n",
+    )
+
+
 def test_sizes_are_written_as_budgets_are(edgekit: RunEdgeKit, tmp_path: Path, digits: Path) -> None:
-    finished = edgekit("package", digits, "--target", "intel-cpu", "--max-size", "3 mb", "-o", tmp_path / "out")
+    finished = edgekit("package", digits, "--target", "intel-cpu", "--max-size", "3 mx", "-o", tmp_path / "out")
     assert finished.code == 2
-    assert "--max-size: a size is a number of bytes, or a text such as '2.5 MB'\nfound: 3 mb" in finished.err
+    assert "--max-size: a size is a number of bytes, or a text such as '2.5 MB' (B; kB, MB" in finished.err
+    assert "\nfound: 3 mx" in finished.err
