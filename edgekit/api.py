@@ -186,6 +186,7 @@ def package(
         shapes=shape_request(dims, shapes),
         labels=optional_path(labels),
         preprocessing=declared.preprocessing,
+        shares_preprocessing=declared.shares_preprocessing,
         outputs=declared.outputs,
         states=states or {},
         target_options=options or {},

@@ -138,6 +138,8 @@ class DeclaredBundle:
     verify_data: Path | None = None
     labels: Path | None = None
     preprocessing: Preprocessing | None = None
+    shares_preprocessing: bool = False
+    """Whether it is that of the whole file, which some of the bundles may take no samples for."""
     outputs: DeclaredOutputs | None = None
     """What the outputs tell."""
     quantize: str | None = None
@@ -175,6 +177,11 @@ class Config:
         """How data become the model's input: as its bundle declares, where the model is one of the project's."""
         bundle = self._bundle_of(model)
         return self.preprocessing if bundle is None else bundle.preprocessing
+
+    def shares_preprocessing(self, model: Path | None) -> bool:
+        """Whether that is what the file declares for all its bundles, and for models that are none of them."""
+        bundle = self._bundle_of(model)
+        return bundle is None or bundle.shares_preprocessing
 
     def outputs_of(self, model: Path | None) -> DeclaredOutputs | None:
         """What the model's outputs tell: as its bundle declares, where the model is the project's."""
@@ -243,6 +250,8 @@ class Declared:
 
     preprocessing: Preprocessing | None = None
     outputs: DeclaredOutputs | None = None
+    shares_preprocessing: bool = False
+    """Whether the preprocessing is declared for all bundles of the file."""
 
 
 def declared_for(model: Path | None, data: Path | None, config: Path | None) -> Declared:
@@ -260,7 +269,7 @@ def declared_for(model: Path | None, data: Path | None, config: Path | None) -> 
     if path is None:
         return Declared()
     found = read_config(path)
-    return Declared(found.preprocessing_of(model), found.outputs_of(model))
+    return Declared(found.preprocessing_of(model), found.outputs_of(model), found.shares_preprocessing(model))
 
 
 def parse_fraction(value: float | str) -> float:
@@ -385,6 +394,7 @@ def _bundle(
     values["output"] = folder / values.get("output", f"{BUNDLES_FOLDER}/{values['name']}")
     values["budget"] = Budget.parse(values.get("budget", {}), f"{path} bundle {values['name']} budget").over(budget)
     values["preprocessing"] = _preprocessing(table, path, preprocessing)
+    values["shares_preprocessing"] = "preprocessing" not in table
     values["outputs"] = _outputs(table, path, outputs)
     if "max_drop" in values:
         values["max_drop"] = parse_max_drop(values["max_drop"], f"{path} max_drop")
@@ -419,6 +429,8 @@ def _check_shares(document: Mapping[str, Any], path: Path) -> None:
 
 def _preprocessing(table: Mapping[str, Any], path: Path, default: Preprocessing | None) -> Preprocessing | None:
     declared = table.get("preprocessing")
+    if declared is False:
+        return None
     return default if declared is None else parse_preprocessing(declared, f"{path} [preprocessing]")
 
 

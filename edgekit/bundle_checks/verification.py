@@ -18,7 +18,7 @@ from edgekit.comparison.recorded import Recording, check_export
 from edgekit.comparison.trade_off import loss_text
 from edgekit.comparison.yes_or_no import yes_or_no_outputs
 from edgekit.data.sampled_shapes import sampled_shapes
-from edgekit.data.samples import Samples, open_samples
+from edgekit.data.samples import Samples, open_samples, sample_files
 from edgekit.data.samples_of_one_size import of_other_shapes
 from edgekit.device import Device, Session
 from edgekit.devices.local import LocalDevice
@@ -29,7 +29,7 @@ from edgekit.execution.known_answers import KnownAnswers
 from edgekit.execution.recurrence import restart
 from edgekit.features.dimensions import defaults
 from edgekit.graph.sizes.shape_request import at_sizes
-from edgekit.model import Model
+from edgekit.model import Model, ValueSpec
 from edgekit.preprocessing import Preprocessing, parse_preprocessing, resolve_preprocessing
 from edgekit.progress import Step
 from edgekit.registry import canonical_of
@@ -194,7 +194,7 @@ def _verify_executed(
     samples = open_samples(
         data,
         inputs,
-        _preprocessing(bundle) or resolve_preprocessing(declared, at_sizes(inputs, defaults(bundle.open_dims))),
+        _preprocessing(bundle) or _resolved(declared, at_sizes(inputs, defaults(bundle.open_dims)), data),
         tuple(bundle.manifest["labels"] or ()),
         bundle.open_dims,
         [
@@ -219,6 +219,13 @@ def _verify_executed(
             hint="give the original with --model MODEL, or samples with labels or recorded outputs",
         )
     return Verification(runner.executed_by, golden, None, _labels_found(bundle, runner, samples, step))
+
+
+def _resolved(declared: Preprocessing | None, inputs: tuple[ValueSpec, ...], data: Path) -> Preprocessing | None:
+    """What was declared, with all that it leaves out; None where the samples are arrays, which need none."""
+    if any(file.suffix.casefold() == ".npz" for file in sample_files(data)):
+        return None
+    return resolve_preprocessing(declared, inputs)
 
 
 def _golden(bundle: Bundle, runner: Runner) -> tuple[OutputAccuracy, ...]:

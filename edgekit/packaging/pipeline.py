@@ -30,7 +30,7 @@ from edgekit.fingerprint import data_files, fingerprint, model_files
 from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.sizes.default_sizes import Holds
 from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
-from edgekit.model import Model
+from edgekit.model import Model, ValueSpec
 from edgekit.packaging.candidates import Choice, Fates
 from edgekit.packaging.device_sizes import fixed_for, held_sizes, require_one_size, told_by_samples
 from edgekit.packaging.float_form import AUTO, FLOAT32
@@ -103,6 +103,8 @@ class PackageRequest:
     labels: Path | None = None
     """File with a class name a line."""
     preprocessing: Preprocessing | None = None
+    shares_preprocessing: bool = False
+    """Whether it is declared for several models: one that it does not fit goes without it, where no sample needs it."""
     outputs: DeclaredOutputs | None = None
     """What the outputs tell; None: as it is recognised."""
     states: Mapping[str, str] = field(default_factory=dict)
@@ -242,8 +244,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             check_class_names(class_names, request.labels, fixed.outputs)
         class_names = class_names or fixed.class_names
         at_defaults = at_sizes(fixed.fed_inputs, defaults(fixed.open_dims))
-        require_size(at_defaults, request.preprocessing, *folders)
-        preprocessing = resolve_preprocessing(request.preprocessing, at_defaults)
+        media = not sampled.count and folders != (None, None)
+        preprocessing = _fitting_preprocessing(request, at_defaults, walk, media=media)
         preprocessing = preprocessing or stated.preprocessing(fixed.metadata, at_defaults)
         options = BuildOptions(
             request.precision, _own(request, target), labels=class_names, preprocessing=preprocessing
@@ -376,6 +378,34 @@ def _require_fitting(request: PackageRequest, target: Target, profile: Profile) 
     require_open_dimensions(request.shapes, target, profile)
     _require_states(request, target, profile)
     require_executable(request.instruction_sets, target)
+
+
+def _fitting_preprocessing(
+    request: PackageRequest, inputs: tuple[ValueSpec, ...], walk: Walk, *, media: bool
+) -> Preprocessing | None:
+    """The preprocessing with all that it leaves out; None where none is declared, or where it is for other models.
+
+    Args:
+        request: What was declared.
+        inputs: The model's inputs, shapes fixed.
+        walk: Told where what is declared for several models does not fit this one.
+        media: Whether samples are pictures or sounds, which nothing else makes the input of.
+
+    Raises:
+        InputError: It does not fit the model.
+    """
+    try:
+        require_size(inputs, request.preprocessing, request.data, request.verify_data)
+        return resolve_preprocessing(request.preprocessing, inputs)
+    except InputError as error:
+        if media or not request.shares_preprocessing:
+            raise
+        text = error.message if error.expected is None else f"{error.message} (expected: {error.expected})"
+        walk.warn(
+            f"[preprocessing] is left out, for no sample is a picture or a sound: {text}; "
+            "preprocessing = false in the bundle's table says that it has none"
+        )
+        return None
 
 
 def _require_searched(request: PackageRequest) -> None:

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "TIFF", "PPM")
 """Pillow's names of what is decoded, whatever a file is called."""
+OTHER_BUNDLES = "[bundle.preprocessing] replaces it for a bundle; preprocessing = false there: it has none"
 MOST_PIXELS = 100_000_000
+BATCH_RANK = 4
+"""With so many dimensions the first one counts pictures."""
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
 
 Color = Literal["RGB", "BGR", "GRAY"]
@@ -80,7 +83,8 @@ class ImagePreprocessing:
         size = (dims.get("H", 0), dims.get("W", 0))
         channels = dims.get("C", 1)
         if len(layout) != len(spec.shape or ()) or dims.get("N", 1) != 1 or channels not in (1, 3):
-            raise _misfit(spec, f"one picture as {layout}, with 1 or 3 channels")
+            batch = ", a batch of 1" if "N" in layout else ""
+            raise _misfit(spec, f"one picture as {layout}{batch}, with 1 or 3 channels")
         if self.size not in (None, size):
             raise _misfit(spec, f"a picture of {self.size} (height, width) as {layout}")
         color: Color = self.color or ("GRAY" if channels == 1 else "RGB")
@@ -246,4 +250,16 @@ def _misfit(spec: ValueSpec, expected: str) -> InputError:
         subject=f"input {spec.name!r}",
         expected=expected,
         found=spec,
+        hint=_batch_hint(spec) or OTHER_BUNDLES,
+    )
+
+
+def _batch_hint(spec: ValueSpec) -> str | None:
+    """What to do where the input takes several pictures at once."""
+    batch = (spec.shape or (1,))[0]
+    if len(spec.shape or ()) != BATCH_RANK or not isinstance(batch, int) or batch == 1:
+        return None
+    return (
+        f"the model takes {batch} pictures at once, a batch that the file fixes: export it with a batch of 1, "
+        "or with a dynamic one"
     )

@@ -100,6 +100,7 @@ def request_for(declared: DeclaredBundle) -> PackageRequest:
         shapes=declared.shapes,
         labels=declared.labels,
         preprocessing=declared.preprocessing,
+        shares_preprocessing=declared.shares_preprocessing,
         outputs=declared.outputs,
         states=declared.states,
         target_options=declared.options,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -61,6 +62,38 @@ def built(built_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     shutil.copytree(built_once, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path / "edgekit.toml"
+
+
+IMAGE = "[preprocessing]\nkind = 'image'\nscale = 1\nmean = [0.1, 0.2, 0.3]\n"
+
+
+def test_preprocessing_of_the_file_is_left_out_of_a_bundle_that_takes_no_pictures(
+    edgekit: RunEdgeKit, project: Path
+) -> None:
+    project.write_text(
+        IMAGE + PROJECT.replace('"onnxruntime"', '"onnxruntime"\ndims = { N = 1 }\npreprocessing = false')
+    )
+    finished = edgekit("build", "-q", "--jobs", "1")
+    assert finished.code == 0
+    assert "warning: first: [preprocessing]" not in finished.err
+    assert (
+        "warning: second: [preprocessing] is left out, for no sample is a picture or a sound: "
+        "[preprocessing] does not fit the model's input (expected: as many channels as mean has numbers: 3); "
+        "preprocessing = false in the bundle's table says that it has none" in finished.err
+    )
+    for bundle in ("bundles/first", "elsewhere/second"):
+        assert json.loads(Path(bundle, "manifest.json").read_text())["preprocessing"] is None
+
+
+def test_preprocessing_of_a_bundle_has_to_fit(edgekit: RunEdgeKit, project: Path) -> None:
+    project.write_text(PROJECT + IMAGE.replace("[prep", "[bundle.prep"))
+    finished = edgekit("build", "-q", "--jobs", "1")
+    assert finished.code == 2
+    assert "second: input 'x': [preprocessing] does not fit the model's input" in finished.err
+    assert (
+        "hint: [bundle.preprocessing] replaces it for a bundle; preprocessing = false there: it has none"
+        in finished.err
+    )
 
 
 def skipped(edgekit: RunEdgeKit, *options: str) -> list[bool]:

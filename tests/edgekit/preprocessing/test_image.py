@@ -178,7 +178,12 @@ def test_a_declaration_that_does_not_fit(tmp_path: Path, declared: dict[str, Any
 
 
 def test_a_batch_of_pictures_is_refused(tmp_path: Path) -> None:
-    assert "one picture as NCHW" in failure(tmp_path / "unread.png", spec(2, 3, 2, 2))
+    text = failure(tmp_path / "unread.png", spec(2, 3, 2, 2))
+    assert "expected: one picture as NCHW, a batch of 1, with 1 or 3 channels\nfound: image: float32 2×3×2×2" in text
+    assert text.endswith(
+        "hint: the model takes 2 pictures at once, a batch that the file fixes: export it with a batch of 1, or with a "
+        "dynamic one"
+    )
 
 
 def test_a_dynamic_input_is_refused(tmp_path: Path) -> None:
