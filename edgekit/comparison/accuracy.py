@@ -70,7 +70,7 @@ from edgekit.comparison.metrics import (
 )
 from edgekit.comparison.ranked import RankedAccuracy, RankedRows, is_ranked, ranked_rows
 from edgekit.comparison.trade_off import loss_text
-from edgekit.data.samples import Samples
+from edgekit.data.samples import FolderSamples, Samples
 from edgekit.execution.recurrence import restart
 from edgekit.model import Arrays, Model
 from edgekit.processes.supervision import tell_step
@@ -234,6 +234,7 @@ class Accuracy:
             f"the original finds {self.task.reference:.2%} of {self.samples} labels{among}, no more than a guess may "
             "find: they prove nothing, and the outputs are judged without them; "
             "check the labels, the order of the classes and the preprocessing, or give more samples"
+            + ("" if self.task.numbered is None else f"; {self.task.numbered}: --labels FILE gives the model's order")
         )
 
     def as_record(self) -> dict[str, Any]:
@@ -481,7 +482,9 @@ def compare(
     if counts is None:
         return comparison.results(), None
     reference, found = counts
-    return comparison.results(), TaskAccuracy(reference.output, reference.accuracy, found.accuracy, reference.classes)
+    numbered = samples.numbered if isinstance(samples, FolderSamples) else None
+    task = TaskAccuracy(reference.output, reference.accuracy, found.accuracy, reference.classes, numbered)
+    return comparison.results(), task
 
 
 def meaning_on(samples: Samples, original: Executor, model: Model) -> Meaning | None:

@@ -334,6 +334,8 @@ class TaskAccuracy:
     """Shares of the samples, 0 to 1."""
     classes: int | None = None
     """How many classes there are; None where the output tells a class number."""
+    numbered: str | None = None
+    """How classes were numbered, in words, where nothing but the order of names told it."""
 
     @property
     def drop(self) -> float:

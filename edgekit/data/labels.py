@@ -191,6 +191,20 @@ def _from_lines(source: Path, files: Sequence[Path], class_names: Sequence[str])
     }
 
 
+def numbered_folders(folder: Path, files: Sequence[Path], class_names: Sequence[str]) -> str | None:
+    """How sub-folders whose names are no classes were numbered, for people; None where names or numbers tell.
+
+    Args:
+        folder: The data folder.
+        files: The samples.
+        class_names: Names of the classes by index.
+    """
+    names = sorted({file.parent.name for file in files if file.parent != folder})
+    if class_names or len(names) < 2 or all(name.isdecimal() for name in names):
+        return None
+    return f"sub-folders were numbered by name, {_some(f'{name} {number}' for number, name in enumerate(names))}"
+
+
 def _from_folders(folder: Path, files: Sequence[Path], class_names: Sequence[str]) -> dict[Path, int]:
     names = sorted({file.parent.name for file in files})
     if all(name.isdecimal() or name in class_names for name in names):

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from edgekit.data.inputs import random_numbers, seeded_inputs
-from edgekit.data.labels import CONFIG_FILE, LABEL_FILES, check_label, find_labels
+from edgekit.data.labels import CONFIG_FILE, LABEL_FILES, check_label, find_labels, numbered_folders
 from edgekit.data.limits import index_limits
 from edgekit.data.natural import picture
 from edgekit.data.npz import LABEL_ARRAY, OUTPUT_PREFIX, hold_labels, read_headers, read_npz
@@ -75,6 +75,7 @@ class FolderSamples:
         read: Reads one of them.
         labels: The label of every file where the folder or a list tells them; None where the files do, or nobody.
         labels_inside: Whether the files hold labels themselves.
+        numbered: How classes were numbered, in words, where nothing but the order of names told it.
     """
 
     def __init__(
@@ -85,7 +86,9 @@ class FolderSamples:
         labels: Mapping[Path, int] | None,
         *,
         labels_inside: bool = False,
+        numbered: str | None = None,
     ) -> None:
+        self.numbered = numbered
         self._folder = folder
         self._files = files
         self._read = read
@@ -103,7 +106,8 @@ class FolderSamples:
         def read(file: Path) -> dict[str, np.ndarray]:
             return complete(file.relative_to(self._folder), self._read(file))
 
-        return FolderSamples(self._folder, self._files, read, self._labels, labels_inside=self._labels_inside)
+        inside, numbered = self._labels_inside, self.numbered
+        return FolderSamples(self._folder, self._files, read, self._labels, labels_inside=inside, numbered=numbered)
 
     def __len__(self) -> int:
         return len(self._files)
@@ -214,9 +218,11 @@ def open_samples(
             found=", ".join(f"{next(f for f in files if _kind(f) == kind).relative_to(folder)}" for kind in kinds),
         )
     labels = find_labels(folder, found, class_names)
+    numbered = None if labels is None else numbered_folders(folder, found, class_names)
     if kinds != ["npz"]:
         at_defaults = at_sizes(inputs, defaults(open_dims or {}))
-        return FolderSamples(folder, files, _media_reader(kinds[0], at_defaults, preprocessing, folder), labels)
+        reader = _media_reader(kinds[0], at_defaults, preprocessing, folder)
+        return FolderSamples(folder, files, reader, labels, numbered=numbered)
     labels_inside = hold_labels(files, inputs, open_dims or {}, left_out)
     if labels_inside and labels is not None:
         raise InputError(
@@ -226,7 +232,7 @@ def open_samples(
             found=f"arrays {LABEL_ARRAY!r}, and a list of labels or folders named as classes",
         )
     read = functools.partial(_read_without, frozenset(left_out), frozenset(nan_inputs), tuple(inputs))
-    return FolderSamples(folder, files, read, labels, labels_inside=labels_inside)
+    return FolderSamples(folder, files, read, labels, labels_inside=labels_inside, numbered=numbered)
 
 
 def _bytes_of_one(inputs: Sequence[ValueSpec], open_dims: OpenDims) -> int:

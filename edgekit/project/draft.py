@@ -14,6 +14,7 @@ import numpy as np
 
 from edgekit.config import read_config
 from edgekit.data import stated
+from edgekit.data.labels import CSV_FILE, LINES_FILE, numbered_folders
 from edgekit.data.picture_sizes import PictureSizes, picture_size, sizes_of_pictures
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import sample_files
@@ -86,6 +87,10 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
     ]
     if data is not None:
         lines.append(f"data = {_text(_relative(data, output))}")
+        numbered = None if (data / CSV_FILE).exists() else numbered_folders(data, files, loaded.class_names)
+        if numbered is not None:
+            lines.append(f"# labels = {_text(LINES_FILE)}, a class name a line in the model's order; without it")
+            lines.append(f"# {numbered.replace('were', 'are')}.")
     if sizes:
         lines.append(f"dims = {{ {', '.join(f'{_text(name)} = {size}' for name, size in sizes.items())} }}")
     lines += [f"# The size of {name} is open: dims = {{ {_text(name)} = SIZE }}" for name in unknown]

@@ -121,6 +121,18 @@ def test_free_height_and_width_are_those_of_most_pictures(
     assert read_bundle(folder / "bundles" / "model-onnxruntime").inputs[0].shape == (1, 3, 10, 20)
 
 
+def test_sub_folders_whose_order_nobody_knows_are_remarked(folder: Path, onnx_file: Callable[..., Path]) -> None:
+    onnx_file(PICTURE)
+    for name in ("circle", "cross", "square"):
+        (folder / "data" / name).mkdir()
+        Image.new("RGB", (8, 8)).save(folder / "data" / name / "a.png")
+    draft = api.init("model.onnx", data="data", targets=["ort"])
+    assert (
+        '# labels = "labels.txt", a class name a line in the model\'s order; without it\n'
+        "# sub-folders are numbered by name, circle 0, cross 1, square 2.\n" in draft.path.read_text()
+    )
+
+
 def test_what_the_file_states_is_not_typed_again(folder: Path, onnx_model: Callable[..., onnx.ModelProto]) -> None:
     model = onnx_model(PICTURE)
     onnx.helper.set_model_props(model, {"names": "{0: 'a'}", "stride": "32", "task": "detect"})

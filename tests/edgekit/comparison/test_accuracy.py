@@ -216,6 +216,11 @@ def test_labels_that_prove_nothing_do_not_judge() -> None:
     assert str(judged.label_doubt).startswith(
         "the original finds 0.00% of 4 labels among 10 classes, no more than a guess may find: they prove nothing"
     )
+    task = replace(task, numbered="sub-folders were numbered by name, circle 0, cross 1")
+    assert str(Accuracy("it", "the original", False, 4, floors, (noisy,), task).label_doubt).endswith(
+        "or give more samples; sub-folders were numbered by name, circle 0, cross 1: "
+        "--labels FILE gives the model's order"
+    )
     counted = Accuracy("it", "the original", False, 4, replace(floors, max_drop=0.01), (noisy,), task)
     assert counted.label_doubt is None
 
