@@ -67,6 +67,9 @@ ROUNDING_DROP = 1e-4
 """What a metric may lose by rounding in float32 that comes in another order."""
 
 
+STORES_ALONE = "int8 stores weights alone here, as int8-weights does: no layer computes with integers"
+
+
 class PostTrainingQuantizer(Quantizer):
     """Writes candidates for the target, executes them there, and keeps the fastest that holds the accuracy budget.
 
@@ -321,6 +324,8 @@ def _result(
             stored = HALF if trial.settings.is_half else "int8-weights"
             scheme = "int8" if trial.written.quantized else stored
         chosen = {"scheme": scheme, "chosen": trial.name, **recorded(), "layers": layers_of(trial)}
+        if request.scheme == "int8" and scheme == "int8-weights":
+            chosen["warnings"] = [*chosen["warnings"], STORES_ALONE]
         return replace(_written(request, trial.written, chosen), next_best=functools.partial(after, held[1:]))
 
     def after(held: Sequence[Trial]) -> QuantizationResult:

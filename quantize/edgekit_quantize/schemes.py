@@ -15,6 +15,8 @@ from edgekit_quantize.placement import place
 from edgekit_quantize.settings import Placement, Settings
 
 DYNAMIC = "int8-dynamic"
+WEIGHTS_ONLY = "weights only"
+"""What a candidate is called that is meant to compute with integers, of a model with no layer that can."""
 """The scheme whose matrix products quantize their activations anew every time."""
 DYNAMIC_KINDS = ("MatMul", "Gemm")
 """The kinds of layers that it is for where a target names none."""
@@ -73,6 +75,9 @@ def different(candidates: Mapping[str, Settings], graph: ir.Graph) -> dict[str, 
     found: dict[tuple[Hashable, ...], tuple[str, Settings]] = {}
     for name, settings in candidates.items():
         plan = place(graph, settings)
+        computes = bool(plan.layers or plan.products)
+        if settings.quantizes_activations and not computes and WEIGHTS_ONLY not in candidates:
+            name = WEIGHTS_ONLY
         known = found.setdefault(plan.outcome(), (name, settings))
         if not plan.layers:  # whose name should not speak of integers that compute
             found[plan.outcome()] = (name, known[1])
