@@ -198,9 +198,12 @@ def _verify_executed(
         tuple(bundle.manifest["labels"] or ()),
         bundle.open_dims,
         [
-            name
-            for stage in (TakeBranch, FixValues)
-            for name in stage_record(bundle.manifest, stage.name).get("left_out", ())
+            *bundle.states,
+            *(
+                name
+                for stage in (TakeBranch, FixValues)
+                for name in stage_record(bundle.manifest, stage.name).get("left_out", ())
+            ),
         ],
         bundle.nan_inputs,
         of_other_shapes(inputs, sampled_shapes(data).for_inputs(inputs), bundle.open_dims) if leaves_out else (),

@@ -239,6 +239,12 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             require_one_size(fixed, sampled.without(other_sizes), with_sizes.device)
         left_out = {spec.name for spec in loaded.inputs} - {spec.name for spec in fixed.inputs}
         fixed = with_states(fixed, request.states)
+        if fed := sorted(request.states.keys() & {name for shapes in sampled.each for name in shapes}):
+            walk.warn(
+                f"{', '.join(map(repr, fed))} in the samples {'is' if len(fed) == 1 else 'are'} not used: "
+                "the built model keeps states itself, from zero on"
+            )
+            left_out |= set(fed)
         original = loaded if not fixed.states and _takes_the_same(loaded, fixed) else fixed
         if request.labels is not None:
             check_class_names(class_names, request.labels, fixed.outputs)
@@ -491,12 +497,15 @@ def _require_states(request: PackageRequest, target: Target, profile: Profile) -
             subject=flag,
             hint="leave --state out: the app then feeds the states, as the original model has it",
         )
-    if request.scheme not in (NONE, *target.weight_schemes(profile)):
+    own = target.weight_schemes(profile)
+    if request.scheme not in (NONE, *own):
         raise InputError(
             "a model with states cannot be calibrated: the samples hold no states",
             subject=f"--quantize {request.scheme}",
-            expected=" | ".join((NONE, *target.weight_schemes(profile))),
-            hint="or quantize first, with `edgekit quantize` on samples of all inputs, and package what it writes",
+            expected=" | ".join((NONE, *own)),
+            hint=f"{', '.join(own)}: these store weights alone, which needs no samples"
+            if own
+            else "leave --state out: the app then feeds the states, and samples of all inputs calibrate the model",
         )
 
 

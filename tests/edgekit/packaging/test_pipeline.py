@@ -283,6 +283,14 @@ def test_states_are_kept_by_the_program(tmp_path: Path, onnx_file: Callable[...,
     found = verify_bundle(bundle, data, model)
     assert found.accuracy is not None
     assert float(found.accuracy.worst_db or 0) > 40
+    for number, x in enumerate(steps):
+        np.savez(data / f"{number:02}.npz", x=x, h=np.full((1, 3), 9, np.float32))
+    again = packaged(tmp_path / "again", model, "ios18", data=data, states={"h": "after"})
+    warnings = [text for stage in again.manifest["stages"] for text in stage["record"].get("warnings", ())]
+    assert "'h' in the samples is not used: the built model keeps states itself, from zero on" in warnings
+    for (_, one), (_, other) in zip(golden, again.golden(), strict=True):
+        np.testing.assert_array_equal(one["y"], other["y"])
+    assert verify_bundle(again, data, model).accuracy is not None
 
 
 def test_states_where_there_are_none_or_where_calibration_would_need_them(
@@ -292,8 +300,11 @@ def test_states_where_there_are_none_or_where_calibration_would_need_them(
     for target in ("ios17", "intel-cpu", "onnxruntime"):
         with pytest.raises(InputError, match=f"--state h=after: {target} has no states"):
             packaged(tmp_path / "out", model, target, states={"h": "after"})
-    with pytest.raises(InputError, match="the samples hold no states"):
+    with pytest.raises(InputError, match="the samples hold no states") as failure:
         packaged(tmp_path / "out", model, "ios18", data=tmp_path, quantize="int8", states={"h": "after"})
+    assert str(failure.value).endswith(
+        "hint: int4-weights, palette4, palette6, palette8: these store weights alone, which needs no samples"
+    )
 
 
 def test_a_size_whose_samples_find_nothing_is_told_as_such(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
