@@ -7,20 +7,43 @@ from collections.abc import Iterable
 
 LISTED_NAMES = 20
 """How many names to list where none is near."""
+MOST_VERSIONS = 6
+"""How many names may differ from one in the number at their ends to be taken for its versions."""
 LEAST_PART = 3
 """Shorter texts stand in too many names."""
 
 
 def near_names(wanted: str, known: Iterable[str]) -> str:
     """The known names that look like ``wanted``, or all of them where none does, as an error's ``expected``."""
-    by_folded = {name.casefold(): name for name in known}
-    folded_name = wanted.casefold()
-    near = (
-        difflib.get_close_matches(folded_name, by_folded, n=3)
-        or [folded for folded in by_folded if len(folded_name) >= LEAST_PART and folded_name in folded][:3]
-    )
+    names = list({name.casefold(): name for name in known}.values())
+    near = _near(wanted, names)
     if near:
-        return " or ".join(repr(by_folded[folded]) for folded in near)
-    names = list(by_folded.values())
+        return " or ".join(map(repr, near))
     more = f", … ({len(names) - LISTED_NAMES} more)" if len(names) > LISTED_NAMES else ""
     return f"one of {', '.join(names[:LISTED_NAMES])}{more}"
+
+
+def did_you_mean(wanted: str, known: Iterable[str]) -> str | None:
+    """A hint with the known names that look like ``wanted``, for errors that list all of them; None where none does."""
+    near = _near(wanted, known)
+    return f"did you mean {' or '.join(near)}?" if near else None
+
+
+def _near(wanted: str, known: Iterable[str]) -> list[str]:
+    """The known names that ``wanted`` may mean: those that begin so, its other versions, or those that look like it."""
+    by_folded = {name.casefold(): name for name in known}
+    folded_name = wanted.casefold()
+    is_part = len(folded_name) >= LEAST_PART
+    versions = sorted(folded for folded in by_folded if _stem(folded) == _stem(folded_name) != folded_name)
+    near = (
+        [folded for folded in by_folded if is_part and folded.startswith(folded_name)][:3]
+        or (versions if 1 < len(versions) <= MOST_VERSIONS else [])
+        or difflib.get_close_matches(folded_name, by_folded, n=3)
+        or [folded for folded in by_folded if is_part and folded_name in folded][:3]
+    )
+    return [by_folded[folded] for folded in near]
+
+
+def _stem(name: str) -> str:
+    """A name without the number at its end."""
+    return name.rstrip("0123456789")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -71,10 +71,20 @@ def _values(model: Model, texts: Iterable[str], option: str) -> list[ir.Value]:
             raise InputError(
                 f"there is no value or node {name!r}",
                 subject=option,
-                expected=near_names(name, [*by_name, *nodes]),
+                expected=near_names(name, [*_computed_first(by_name, option), *nodes]),
                 hint="`edgekit inspect` shows inputs and outputs; a viewer such as Netron shows what lies between",
             )
     return list(dict.fromkeys(values))
+
+
+def _computed_first(values: Mapping[str, ir.Value], option: str) -> list[str]:
+    """The names of values but weights and constants, those that are computed last first where outputs are wanted."""
+    names = [
+        name
+        for name, value in values.items()
+        if not value.is_initializer() and getattr(value.producer(), "op_type", None) != "Constant"
+    ]
+    return names[::-1] if option == "--outputs" else names
 
 
 def _names(texts: Iterable[str], known: Sequence[str]) -> Iterator[str]:

@@ -33,6 +33,7 @@ from edgekit.registry import installed_quantizer
 from edgekit.stages import Stage, StageResult
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.stages.held_sets import HeldSets
+from edgekit.suggestions import did_you_mean
 from edgekit.target import Artifact, BuildOptions, Profile, Runner, Target
 
 NONE = "none"
@@ -401,13 +402,20 @@ def require_scheme(
         return
     schemes = {known.name: known for known in installed_quantizer(quantizer).schemes}
     reasons = refused or {}
-    known = (*(name for name in schemes if name not in reasons), *unquantized, *own_schemes)
+    names = (*(name for name in schemes if name not in reasons), *unquantized, *own_schemes)
+    known = tuple(dict.fromkeys(names))
     if scheme in reasons:
         raise InputError(
             "the target cannot take it", subject=f"{option} {scheme}", expected=" | ".join(known), found=reasons[scheme]
         )
     if scheme not in known:
-        raise InputError("unknown scheme", subject=option, expected=" | ".join(known), found=scheme)
+        raise InputError(
+            "unknown scheme",
+            subject=option,
+            expected=" | ".join(known),
+            found=scheme,
+            hint=did_you_mean(scheme, known),
+        )
     if schemes[scheme].needs_samples and not available:
         without = [name for name in dict.fromkeys(known) if name not in schemes or not schemes[name].needs_samples]
         raise InputError(

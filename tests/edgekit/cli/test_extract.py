@@ -48,7 +48,7 @@ def test_an_unknown_name(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> No
     assert finished.code == 2
     assert finished.err == (
         "error: --outputs: there is no value or node 'features'\n"
-        "expected: one of x, a, b, y\n"
+        "expected: one of y, b, a, x\n"
         "hint: `edgekit inspect` shows inputs and outputs; a viewer such as Netron shows what lies between\n"
     )
     assert not (tmp_path / "part.onnx").exists()

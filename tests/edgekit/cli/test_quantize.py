@@ -126,6 +126,7 @@ def test_an_unknown_scheme(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> 
     assert refusal(edgekit, model, "--scheme", "int3", "-o", tmp_path / "int8.onnx") == (
         "error: --scheme: unknown scheme\n"
         "expected: auto | int8 | int8-weights | int4-weights | int8-dynamic | float16\nfound: int3\n"
+        "hint: did you mean int8?\n"
     )
 
 
