@@ -30,6 +30,7 @@ from edgekit.fingerprint import data_files, fingerprint, model_files
 from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.sizes.default_sizes import Holds
 from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
+from edgekit.graph.training_mode import require_inference
 from edgekit.model import Model, ValueSpec
 from edgekit.packaging.candidates import Choice, Fates
 from edgekit.packaging.device_sizes import fixed_for, held_sizes, require_one_size, told_by_samples
@@ -221,6 +222,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         folders = request.data, request.verify_data
         sampled = sampled_shapes(*folders)
         loaded = walk.run_stage(Load(sampled.names), request.model).model
+        require_inference(loaded)
         loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
         sampled = sampled.for_inputs(loaded.inputs)
         if not sampled.count:

@@ -23,6 +23,7 @@ from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.reading.onnx_file import write_model
 from edgekit.graph.sizes.default_sizes import Holds
 from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
+from edgekit.graph.training_mode import require_inference
 from edgekit.model import Model
 from edgekit.packaging.device_sizes import fix_shapes_at, held_sizes, require_one_size, told_by_samples
 from edgekit.packaging.walk import Walk
@@ -217,6 +218,7 @@ def _fixed_for_samples(
     an input of one shape, and a target that has to know sizes executes candidates.
     """
     loaded = walk.run_stage(Load(() if sampled is None else sampled.names), order.model).model
+    require_inference(loaded)
     if sampled is None:
         return walk.run_stage(FixShapes(order.shapes), loaded).model, ()
     sampled = sampled.for_inputs(loaded.inputs)

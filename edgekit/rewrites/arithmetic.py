@@ -276,7 +276,7 @@ class NoDropout(Rewrite):
         is_training = len(node.inputs) > 2 and node.inputs[2] is not None and (training is None or bool(training))
         is_none = ratio is not None and float(ratio) == 0.0
         if is_training and not is_none:
-            raise InapplicableError("it drops at random: export the model in evaluation mode")
+            raise InapplicableError("it drops at random")
         x = node.inputs[0]
         mask = build("Expand", np.array([True]), build("Shape", x)) if len(node.outputs) > 1 else None
         return [build("Identity", x), mask]

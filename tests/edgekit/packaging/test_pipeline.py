@@ -176,7 +176,8 @@ def test_a_failure_leaves_the_older_bundle_as_it_was(bundle: Path, onnx_file: Ca
         (
             {"quantize": "int7"},
             "--quantize: unknown scheme\n"
-            "expected: auto | int8 | int8-weights | int4-weights | int8-dynamic | float16 | none\nfound: int7",
+            "expected: auto | int8 | int8-weights | int4-weights | int8-dynamic | float16 | none\nfound: int7\n"
+            "hint: did you mean int8?",
         ),
         (
             {"quantize": "int8"},
@@ -245,6 +246,23 @@ def test_a_free_batch_is_one_and_said(tmp_path: Path, digits: Path) -> None:
     assert fixed["warnings"] == [
         "dimension 0 (batch) of input 'image' is 1, one sample; --dim batch=SIZE makes it another"
     ]
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "ios18"])
+def test_a_training_mode_export_is_told_once(tmp_path: Path, onnx_file: Callable[..., Path], target: str) -> None:
+    model = onnx_file(
+        "f (float[1, 3] x) => (float[1, 3] y) { y, mask = Dropout(x, ratio, training) }",
+        ratio=np.array(0.5, np.float32),
+        training=np.array(True),
+    )
+    with pytest.raises(InputError) as failure:
+        packaged(tmp_path / "out", model, target)
+    assert str(failure.value).endswith(
+        ": was exported in training mode: it drops numbers at random\n"
+        "expected: a model that computes the same of the same input\n"
+        f"found: Dropout {'y'!r}\n"
+        "hint: export it in evaluation mode: in PyTorch model.eval() first, and no training= in torch.onnx.export"
+    )
 
 
 def test_random_inputs_that_the_model_cannot_take(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
