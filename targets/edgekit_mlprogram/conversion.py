@@ -225,7 +225,8 @@ def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conv
     store_sparse(built.program, job.target)
     weights = package_writer.weights_folder(folder)
     specification = export(built.program, weights, job.target, job.interface.classes)
-    describe(specification.description, built.inputs, built.outputs, job.interface, job.labels, job.texts, built.notes)
+    told = job.interface, job.labels, job.texts, built.notes, built.states
+    describe(specification.description, built.inputs, built.outputs, *told)
     state_metadata(specification.description, job.graph_model.metadata_props)
     package_writer.write(folder, specification)
     return Conversion(

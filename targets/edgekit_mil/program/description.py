@@ -31,6 +31,7 @@ def describe(
     labels: Sequence[str],
     texts: Mapping[str, str],
     notes: Sequence[str],
+    states: Sequence[Feature] = (),
 ) -> None:
     """Complete the model's description, in place.
 
@@ -42,6 +43,7 @@ def describe(
         labels: Names of the classes by index.
         texts: Texts by the keys of :data:`FIELDS`.
         notes: What was left out or changed, to be told.
+        states: The inputs that the program keeps itself.
     """
     user_defined = message.metadata.userDefined
     user_defined[IO_KEY] = contract(inputs, outputs, interface)
@@ -60,6 +62,11 @@ def describe(
     sentences |= {LABEL: "Name of the most probable class", PROBABILITIES: "Probability of every class"}
     for feature in (*message.input, *message.output):
         feature.shortDescription = sentences.get(feature.name, "")
+    kept = {state.native_name: state for state in states}
+    for feature in message.state:
+        state = kept.get(feature.name)
+        if state is not None:
+            feature.shortDescription = f"{sentence(state)}, zero at first, then {interface.states[state.name]}"
 
 
 def state_metadata(message: Any, metadata: Mapping[str, str]) -> None:

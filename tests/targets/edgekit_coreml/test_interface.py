@@ -190,6 +190,15 @@ def test_options_are_judged_before_the_long_work(
     assert ("load" in finished.err) == bool(options)
 
 
+def test_a_state_is_described_as_what_becomes_of_it(tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        g (float[1, 3] x, float[1, 3] h) => (float[1, 3] y, float[1, 3] after) { after = Add(x, h) y = Tanh(after) }""")
+    target, profile = find_profile("ios18")
+    artifact = target.build(Model(ir.from_proto(proto), states={"h": "after"}), profile, tmp_path, BuildOptions())
+    (state,) = coremltools.utils.load_spec(str(artifact.main)).description.state
+    assert state.shortDescription == "h: float32 [1, 3], zero at first, then after"
+
+
 def test_a_classifier_needs_an_output_for_its_labels() -> None:
     options = BuildOptions(options={"classifier": "yes"}, labels=LABELS[:3])
     with pytest.raises(RequestError) as failure:
