@@ -344,7 +344,8 @@ def parse_bytes(value: int | str) -> int:
     if match is None:
         raise ValueError(f"a size is a number of bytes, or a text such as {SIZES}")
     number, prefix, binary = match.groups()
-    return round(float(number) * (1024 if binary else 1000) ** _PREFIXES.index((prefix or "").lower()))
+    unit: int = (1024 if binary else 1000) ** _PREFIXES.index((prefix or "").lower())
+    return round(float(number) * unit)
 
 
 def _completed_bundles(document: Mapping[str, Any], path: Path) -> Iterator[dict[str, Any]]:

@@ -136,8 +136,8 @@ def nearly_recognised(
         _side_by_side(answers, classes, declared, several),
     ):
         if detector is not None and (len(detector.outputs) > 1 or _is_full(detector, classes)):
-            rows = len(detector.coordinates.of(answers[0]))
-            return NearMiss(detector.outputs, f"there are {rows} rows (at least {FEWEST_ROWS})")
+            found = len(detector.coordinates.of(answers[0]))
+            return NearMiss(detector.outputs, f"there are {found} rows (at least {FEWEST_ROWS})")
     for name, tables in _tables(answers).items():
         turned = _is_turned(tables[0], classes)
         rows = [table.T if turned else table for table in tables]

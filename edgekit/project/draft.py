@@ -75,7 +75,8 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
     sizes, unknown = _sizes(loaded, sampled)
     stated_there = _is_stated(loaded, sizes)
     if sampled.picture is not None and not stated_there:
-        declared_once = {loaded.inputs[0].shape[axis] for axis in sampled.picture.sizes}
+        shape = loaded.inputs[0].shape or ()
+        declared_once = {shape[axis] for axis in sampled.picture.sizes}
         sizes = {name: size for name, size in sizes.items() if name not in declared_once}
     lines = [
         "# What this project ships. `edgekit build` builds it, `edgekit gate --update` keeps it as the baseline,",
@@ -94,7 +95,10 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
     if sizes:
         lines.append(f"dims = {{ {', '.join(f'{_text(name)} = {size}' for name, size in sizes.items())} }}")
     lines += [f"# The size of {name} is open: dims = {{ {_text(name)} = SIZE }}" for name in unknown]
-    lines += ["", *([] if stated_there else _preprocessing(loaded.inputs, files, sampled.picture and pictures))]
+    lines += [
+        "",
+        *([] if stated_there else _preprocessing(loaded.inputs, files, pictures if sampled.picture else None)),
+    ]
     lines += ["[[bundle]]", f"name = {_text(_name(model))}", ""]
     lines += ["[gate]", f"baseline = {_text(BASELINE_FILE)}", ""]
     lines += [

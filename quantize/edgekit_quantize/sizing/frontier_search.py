@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -214,7 +215,7 @@ class Sizing:
             "samples": self.calibration.samples,
             "warnings": [*self.calibration.warnings, *([self.scorer.doubt] if self.scorer.doubt else [])],
             "max_drop": self.max_drop,
-            "curve": self._curve,
+            "curve": [*self._curve],
             "frontier": self._points(),
             "forms": {form: sum(forms[each] == form for each in forms) for form in sorted(set(forms.values()))},
             "layers": [account.as_record() for account in written.accounts],
@@ -231,6 +232,8 @@ class Sizing:
         larger = self._larger(place)
         if larger == place or self.request.max_bytes is not None:
             return None
+        with suppress(CandidateError):  # it is scored for the record alone
+            self._at(larger)
         return self._result(larger, self._name(larger), self._model_of(self._frontier[larger])[1])
 
     def _points(self) -> list[dict[str, Any]]:

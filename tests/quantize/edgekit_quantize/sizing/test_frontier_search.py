@@ -138,7 +138,11 @@ def test_mixed_forms_beat_a_single_one_of_their_size(ask: Ask) -> None:
 def test_what_does_not_hold_gives_way_to_a_larger_one(ask: Ask) -> None:
     first = ask(smallest=True, max_drop=0.05)
     assert first.next_best is not None
+    known = [row["candidate"] for row in first.record["curve"]]
     second = first.next_best()
+    assert second is not None
+    assert second.record["chosen"] in [row["candidate"] for row in second.record["curve"]]
+    assert [row["candidate"] for row in first.record["curve"]] == known
     assert second is not None
     assert float(second.record["chosen"].split()[0]) > float(first.record["chosen"].split()[0])
 
