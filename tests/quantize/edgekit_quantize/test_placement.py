@@ -187,3 +187,15 @@ def test_candidates_that_treat_every_layer_alike_are_one(
     }
 
     assert [*different(candidates, model.graph)] == names
+
+
+@pytest.mark.parametrize(("dtype", "name"), [(np.float32, "integers"), (np.float16, "weights only")])
+def test_a_candidate_whose_layers_all_stay_float_is_not_called_after_integers(
+    dtype: type[np.floating], name: str, parse: Callable[..., ir.Model]
+) -> None:
+    """Half precision has no integer kernels: its layers store weights."""
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    g ({np.dtype(dtype).name}[1, 8] x) => ({np.dtype(dtype).name}[1, 4] y) {{ y = MatMul(x, w) }}"""
+    model = parse(text.replace("float32", "float"), w=np.ones((8, 4), dtype))
+
+    assert [*different({"integers": Settings.read({"layers": {"MatMul": "input"}})}, model.graph)] == [name]

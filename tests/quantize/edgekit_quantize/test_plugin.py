@@ -85,6 +85,17 @@ def test_integers_stand_for_the_float_model(cnn: Model, execute: Callable[..., l
         assert np.linalg.norm(found - expected) < 0.05 * np.linalg.norm(expected)
 
 
+def test_int8_says_that_it_stores_weights_alone_where_the_target_has_nothing_else(cnn: Model) -> None:
+    placement = {"candidates": [{"name": "weights only", "layers": {"Conv": "weights", "Gemm": "weights"}}]}
+    record = PostTrainingQuantizer().quantize(_request(cnn, placement=placement)).record
+
+    assert record["scheme"] == "int8-weights"
+    told = "int8 stores weights alone here, as int8-weights does: no layer computes with integers"
+    assert told in record["warnings"]
+    auto = PostTrainingQuantizer().quantize(_request(cnn, scheme="auto", placement=placement)).record
+    assert told not in auto["warnings"]
+
+
 def test_int8_never_means_weights_alone_where_the_target_computes_with_integers(cnn: Model) -> None:
     placement = {
         "candidates": [
