@@ -13,8 +13,8 @@ from edgekit.data.npz import read_headers, read_npz
 from edgekit.data.samples import sample_files
 from edgekit.features.dimensions import SizeRange
 from edgekit.features.tokens import shape_of_numbers
-from edgekit.model import ValueSpec
 from edgekit.graph.sizes.default_sizes import PictureSize
+from edgekit.model import ValueSpec
 
 
 @dataclass(frozen=True)
