@@ -2,7 +2,8 @@
 
 Each start of the bundle is one observation, since runs of one process share its luck. What lies between two of the
 ordered observations holds the median of all starts with at least 95 % confidence (H. A. David and H. N. Nagaraja, Order
-Statistics, 2003, section 7.1): six of them prove something, and there are more until the answer is clear.
+Statistics, 2003, section 7.1): six of them prove something, and there are more until the answer is clear. There are six
+whatever the time limit, since a device that starts slowly would otherwise pass with every budget broken.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class DeviceClock:
     called: str
     """How the verdicts name it: its URL."""
     seconds: float
-    """When it ends although the answer is not clear."""
+    """When it ends although the answer is not clear, :data:`LEAST_STARTS` being done."""
     step: Step | None = None
 
 
@@ -115,8 +116,7 @@ def judge_on_device(bundle: Bundle, budget: Budget, clock: DeviceClock) -> Itera
             continue
         bounds = median_bounds(values)
         between = "" if bounds is None else f" ({limit.text(bounds[0])} – {limit.text(bounds[1])})"
-        lacks = f", {LEAST_STARTS} are needed" if bounds is None else ""
-        yield Verdict(name, most, f"{found}{between}, {times}{lacks}", _outcome(bounds, limit.most))
+        yield Verdict(name, most, f"{found}{between}, {times}", _outcome(bounds, limit.most))
 
 
 def median_bounds(values: Sequence[float]) -> tuple[float, float] | None:
@@ -147,7 +147,7 @@ def _observe(bundle: Bundle, limits: Mapping[str, _Limit], clock: DeviceClock) -
             starts.add(session, feeds)
         if clock.step is not None:
             clock.step(f"start on {clock.called}", starts.count, 0)
-        if time.perf_counter() - begin >= clock.seconds:
+        if starts.count >= LEAST_STARTS and time.perf_counter() - begin >= clock.seconds:
             return starts
         if starts.count >= next_look:
             next_look *= 2  # each look may be wrong: there are few

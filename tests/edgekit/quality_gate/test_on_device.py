@@ -86,8 +86,16 @@ def test_one_slow_start_asks_for_more(packaged_digits: Path) -> None:
 
 
 def test_what_the_time_does_not_suffice_for_is_not_clear(packaged_digits: Path) -> None:
-    assert judged(packaged_digits, ScriptedDevice(iter([4.0])), seconds=1e-9, latency_ms=5) == {
-        "latency on there at most 5 ms": ("4 ms, 1 start, 6 are needed", "inconclusive")
+    device = ScriptedDevice(iter([4.0, 9.0, 4.0, 4.0, 4.0, 4.0]))
+    assert judged(packaged_digits, device, seconds=1e-9, latency_ms=5) == {
+        "latency on there at most 5 ms": ("4 ms (4 ms – 9 ms), 6 starts", "inconclusive")
+    }
+
+
+def test_a_budget_that_every_start_breaks_is_broken_however_slow_the_starts_are(packaged_digits: Path) -> None:
+    """One start takes longer than the time limit."""
+    assert judged(packaged_digits, ScriptedDevice(iter([7.0] * 6)), seconds=1e-9, latency_ms=5) == {
+        "latency on there at most 5 ms": ("7 ms (7 ms – 7 ms), 6 starts", "broken")
     }
 
 
