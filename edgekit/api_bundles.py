@@ -170,7 +170,7 @@ def gate(
     """Judges bundles by the budgets of the project file: ``edgekit gate``.
 
     Args:
-        bundles: The bundles; by default every one that the project declares.
+        bundles: The bundles, or names of bundles that the project declares; by default every one of these.
         config: The project file; by default the nearest ``edgekit.toml`` here or in a folder above.
         baseline: File with the figures of an earlier build; by default the one that the project file names.
         against: An earlier bundle, or a folder that holds one for each, by its name.

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 BundlesArgument = Annotated[
     list[Path],
     typer.Argument(
-        metavar="BUNDLE", help="Bundles; by default every one that the project declares.", show_default=False
+        metavar="BUNDLE",
+        help="Bundles, or names of bundles that the project declares; by default every one of these.",
+        show_default=False,
     ),
 ]
 BaselineOption = Annotated[

@@ -193,7 +193,7 @@ def candidates_of(config: Config | None, paths: Iterable[Path], model: Path | No
 
     Args:
         config: The project.
-        paths: Bundles.
+        paths: Bundles, by their folders or by the names that the project declares.
         model: The original of the only bundle.
     """
     places = list(paths)
@@ -203,10 +203,19 @@ def candidates_of(config: Config | None, paths: Iterable[Path], model: Path | No
 
 
 def _candidate(config: Config | None, path: Path, model: Path | None) -> Candidate:
+    if config is not None:
+        path = _declared_place(config, path)
     declared = None if config is None else config.declared(path, _name(path))
     if declared is None:
         return Candidate(path, None, Budget() if config is None else config.budget, model)
     return Candidate(path, declared.name, declared.budget, model or declared.model)
+
+
+def _declared_place(config: Config, path: Path) -> Path:
+    """The folder of the bundle that the project declares under this name, where the path itself is no bundle's."""
+    if is_bundle(path) or any(real_path(one.output) == real_path(path) for one in config.bundles):
+        return path
+    return next((one.output for one in config.bundles if one.name == str(path)), path)
 
 
 def _name(path: Path) -> str:

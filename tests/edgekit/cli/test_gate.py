@@ -101,6 +101,21 @@ def test_the_bundle_s_own_budget_comes_first(edgekit: RunEdgeKit, bundle: Path, 
     assert edgekit("gate", bundle).code == 0
 
 
+def test_a_name_finds_the_declared_bundle(
+    edgekit: RunEdgeKit, bundle: Path, exp_bundles: Path, project: WriteProject
+) -> None:
+    shutil.copytree(exp_bundles / "exp", bundle.parent / "bundles" / "small")
+    declared = '[[bundle]]\nname = "{0}"\nmodel = "m.onnx"\ntarget = "onnxruntime"\noutput = "{1}"\n'
+    project('[budget]\nsize = "10 kB"\n' + declared.format("small", "bundles/small") + declared.format("d", "digits"))
+    finished = edgekit("gate", "small", "d", "--json")
+    assert [(one["bundle"], one["passed"]) for one in finished.json["bundles"]] == [
+        (str(bundle.parent / "bundles" / "small"), True),
+        (str(bundle), False),
+    ]
+    (bundle.parent / "small").mkdir()  # a folder that is no bundle, such as one of samples
+    assert edgekit("gate", "small").code == 0
+
+
 def test_all_bundles_of_the_project_are_judged(
     edgekit: RunEdgeKit, bundle: Path, exp_bundles: Path, project: WriteProject
 ) -> None:

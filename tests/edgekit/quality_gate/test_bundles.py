@@ -54,5 +54,6 @@ def test_what_is_judged(tmp_path: Path) -> None:
     assert candidates_of(config, [tmp_path / "there"], given) == [Candidate(two.path, "two", two.budget, given)]
     unknown = tmp_path / "elsewhere"
     assert candidates_of(config, [unknown], given) == [Candidate(unknown, None, Budget(size=10), given)]
+    assert candidates_of(config, [Path("two")], None) == [two]
     assert candidates_of(None, [unknown], None) == [Candidate(unknown, None, Budget())]
     assert candidates_of(None, [], None) == []
