@@ -107,7 +107,7 @@ def bench(
     where = open_device(device, device_timeout, told.step)
     opened, other = bundle_of(bundle), None if against is None else bundle_of(against)
     with told.stage("bench"):
-        return bench_bundle(opened, other, optional_path(model), told.step, where)
+        return bench_bundle(opened, other, optional_path(model), told.step, where, told.warn)
 
 
 def throughput(

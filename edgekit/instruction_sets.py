@@ -23,6 +23,8 @@ ARM = "neon"
 NAMES = (*FLAGS, ARM)
 WITHOUT_VNNI = ("avx2", "avx512")
 """Those of x86 that add products of 8-bit integers in pairs, in 16 bits."""
+WITH_BF16 = ("amx",)
+"""Those of x86 that multiply bfloat16, whatever else the processor has."""
 SHORT_VNNI = "avx_vnni"
 """The flag of processors whose VNNI works on 256 bits, without AVX-512: their sums have 32 bits all the same."""
 CPUINFO = Path("/proc/cpuinfo")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.original import open_original
 from edgekit.device import Device, Session, Timing
 from edgekit.devices.local import LocalDevice
-from edgekit.errors import InputError
+from edgekit.errors import InputError, RequirementError
 from edgekit.files.regular_file import real_path
 from edgekit.model import Arrays
 from edgekit.progress import Step
@@ -79,11 +79,12 @@ def bench_bundle(
     model: Path | None = None,
     step: Step | None = None,
     device: Device | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> list[Candidate]:
     """Measures a bundle in turns with what it is compared to.
 
     Where a runtime is pinned to a precision that it would not choose by itself, the bundle is measured in its own
-    choice too.
+    choice too, if it runs in that.
 
     Args:
         bundle: The bundle.
@@ -91,6 +92,7 @@ def bench_bundle(
         model: The original, executed by ONNX Runtime on this machine.
         step: Told of the turns.
         device: What executes the bundles; this machine where nothing is given.
+        warn: Told of a precision in which a bundle does not run.
 
     Returns:
         The bundle first, then the others.
@@ -116,8 +118,15 @@ def bench_bundle(
             session = opened.enter_context(where.open(one))
             clocks[str(one.path)] = _Clock(session, _feeds(one))
             if session.default_precision is not None:
-                other = opened.enter_context(where.open_in_default_precision(one))
-                clocks[f"{one.path} in {session.default_precision}"] = _Clock(other, _feeds(one))
+                name = f"{one.path} in {session.default_precision}"
+                try:
+                    other = opened.enter_context(where.open_in_default_precision(one))
+                    other.time(feeds := _feeds(one), 1, 0)
+                except RequirementError as error:
+                    if warn is not None:
+                        warn(f"{name} is not measured: {error.message}" + (f": {error.found}" if error.found else ""))
+                else:
+                    clocks[name] = _Clock(other, feeds)
         if model is not None:
             clocks[str(model)] = _Clock(opened.enter_context(open_original(bundle, model)), _feeds(bundle))
         stands_in = any(clock.stands_in for clock in clocks.values())

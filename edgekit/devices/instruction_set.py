@@ -21,7 +21,7 @@ from edgekit.devices.own_check import with_own_check
 from edgekit.devices.qemu import EmulatedSession, QemuDevice, x86_emulator
 from edgekit.devices.service_session import ServiceSession, require_python_check
 from edgekit.errors import InputError
-from edgekit.instruction_sets import ARM, FLAGS, NAMES
+from edgekit.instruction_sets import ARM, FLAGS, NAMES, WITH_BF16
 from edgekit.registry import find_profile
 from edgekit.target import Target
 
@@ -98,13 +98,31 @@ class InstructionSetDevice(Device):
             require_python_check(ours, url)
             with Channel(command, self.timeout, folder=ours.path, environment=dict(environment or {})) as channel:
                 if emulator is None:
-                    yield HeldSession(channel, bundle, url)
+                    held_below_bf16 = bool(environment) and self._name not in WITH_BF16
+                    yield HeldSession(channel, bundle, url, default_counts=not held_below_bf16)
                 else:
                     yield EmulatedSession(channel, bundle, url, f"{EMULATED[self._name]} in QEMU, {url}")
 
 
 class HeldSession(ServiceSession):
-    """A check whose runtime is held to an instruction set."""
+    """A check whose runtime is held to an instruction set.
+
+    Args:
+        channel: Where it runs.
+        bundle: The bundle that it belongs to.
+        device: What errors call the device.
+        default_counts: Whether the precision that the runtime would choose is what it would choose with the
+            instruction set: it asks the processor.
+    """
+
+    def __init__(self, channel: Channel, bundle: Bundle, device: str, *, default_counts: bool) -> None:
+        super().__init__(channel, bundle, device)
+        self._default_counts = default_counts
+
+    @property
+    def default_precision(self) -> str | None:
+        """What the runtime would compute in by itself, where the instruction set has that."""
+        return super().default_precision if self._default_counts else None
 
     @property
     def executed_by(self) -> str:

@@ -1,11 +1,17 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import openvino
 import pytest
 
-from edgekit.bundle import read_bundle
+from edgekit.bundle import Bundle, read_bundle
 from edgekit.bundle_checks.benchmark import bench_bundle
+from edgekit.device import Session
+from edgekit.devices.local import LocalDevice
+from edgekit.devices.opening import open_device
+from edgekit.errors import RequirementError
+from edgekit.instruction_sets import own_set
 from edgekit.timing import latency
 
 DigitsBundle = Callable[[str, str], Path]
@@ -20,6 +26,38 @@ def test_a_runtime_that_would_choose_another_precision_is_measured_in_that_too(d
     assert chosen.settings["precision"] == own
     assert chosen.name == f"{pinned.name} in {own}"
     assert f", CPU, {own}, 1 thread" in chosen.executed_by
+
+
+class NotInItsOwnPrecision(LocalDevice):
+    """A device whose runtime cannot execute the bundle in the precision that it would choose."""
+
+    @contextmanager
+    def open(self, bundle: Bundle) -> Iterator[Session]:
+        with super().open(bundle) as session:
+            session.__class__ = type("Pinned", (session.__class__,), {"default_precision": "bf16"})
+            yield session
+
+    def open_in_default_precision(self, bundle: Bundle) -> AbstractContextManager[Session]:
+        raise RequirementError("the bundle's check ended before it answered", found="no such primitive")
+
+
+def test_a_precision_that_a_bundle_does_not_run_in_does_not_end_the_others(digits_bundle: DigitsBundle) -> None:
+    bundle = read_bundle(digits_bundle("digits-intel-cpu", "none"))
+    warnings: list[str] = []
+    (pinned,) = bench_bundle(bundle, device=NotInItsOwnPrecision(), warn=warnings.append)
+    assert pinned.settings["precision"] == "f32"
+    assert warnings == [
+        f"{bundle.path} in bf16 is not measured: the bundle's check ended before it answered: no such primitive"
+    ]
+
+
+def test_a_runtime_that_is_held_to_avx2_has_no_row_in_bfloat16(digits_bundle: DigitsBundle) -> None:
+    """The plugin names the processor's own choice of precision, which AVX2 does not have."""
+    if own_set() not in ("avx512", "vnni", "amx"):
+        pytest.skip("this processor has nothing beyond AVX2 that a runtime could be held from")
+    bundle = read_bundle(digits_bundle("digits-intel-cpu", "int8"))
+    (held,) = bench_bundle(bundle, device=open_device("isa:avx2"))
+    assert held.settings["precision"] == "f32"
 
 
 def test_medians_lie_in_their_intervals(digits_bundle: DigitsBundle, monkeypatch: pytest.MonkeyPatch) -> None:
