@@ -18,7 +18,7 @@ import numpy as np
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.comparison.trade_off import curve_lines
 from edgekit.data.samples import Samples
-from edgekit.errors import RequirementError
+from edgekit.errors import InputError, RequirementError
 from edgekit.model import Arrays, Model
 from edgekit.progress import Step
 from edgekit.target import Runner
@@ -90,7 +90,7 @@ class QuantizationRequest:
     progress: Step | None = None
     choice: str | None = None
     """The candidate to ship whatever is faster, by its name in an earlier record's ``chosen``; None: the quantizer's
-    own choice."""
+    own choice. Where it does not hold the budget, :class:`ChoiceError` says so."""
     executor: Executor | None = None
     """What evaluates candidates in other processes; ``execute``, ``evaluation`` and ``samples`` can be pickled then.
     None: in this process. Latency is measured in this process whatever this says."""
@@ -175,6 +175,10 @@ def others_of(runner: Runner) -> Sequence[Runner]:
 def has_others(runner: Runner) -> bool:
     """Whether a candidate may be judged by more than what is timed; opens nothing."""
     return isinstance(runner, Opened) and runner.has_others
+
+
+class ChoiceError(InputError):
+    """:attr:`QuantizationRequest.choice` is none of the candidates that hold the budget."""
 
 
 class BudgetError(RequirementError):

@@ -151,12 +151,24 @@ class Choice:
     """The quantizer's name for it; None where there was nothing to choose."""
     in_float: bool
     """Whether the float model ships."""
+    precision: str | None = None
+    """What that was built in; None for a quantized model."""
 
     @classmethod
     def of(cls, bundle: Bundle) -> Choice:
         """What a bundle's manifest records."""
         record = stage_record(bundle.manifest, Quantize.name)
-        return cls(record.get("chosen"), record.get("scheme", NONE) == NONE)
+        in_float = record.get("scheme", NONE) == NONE
+        return cls(record.get("chosen"), in_float, bundle.manifest["model"]["kind"] if in_float else None)
+
+    def first(self, precisions: Sequence[str]) -> Sequence[str]:
+        """The precisions in the order in which the float model is tried: the chosen one before the others.
+
+        Where the target decides on the precision (:data:`AUTO`), it does not go by times, and decides the same again.
+        """
+        if AUTO in precisions:
+            return precisions
+        return sorted(precisions, key=lambda precision: precision != self.precision)
 
 
 def require_size(built: Built, most: int) -> None:

@@ -302,7 +302,10 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             sizes_of_samples=not request.shapes.open_dims,
         )
         forms = Forms(walk, target, profile, folder, options, held_to, request.scheme)
-        verified = forms.first_that_holds(quantized, request.precisions(target, profile), fates)
+        floats, others_of_quantized = request.precisions(target, profile)
+        if request.like is not None:
+            floats = request.like.first(floats)
+        verified = forms.first_that_holds(quantized, (floats, others_of_quantized), fates)
         testified = _testified(walk, verified, witness, verification)
         further = [
             _built_further(*other, forms.shipped, request, folder, options, held_to, witness, progress)

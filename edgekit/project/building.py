@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from edgekit.bundle import Bundle, check_integrity, read_bundle
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.config import Config, DeclaredBundle
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.files.atomic import remove_abandoned
+from edgekit.packaging.candidates import Choice
 from edgekit.packaging.pipeline import PackageRequest, package
 from edgekit.processes.workers import Explain, Failure, run_jobs
 from edgekit.progress import Progress
+from edgekit.quality_gate.baseline import kept_bundle, read_baseline
+from edgekit.quantizer import ChoiceError
 from edgekit.registry import canonical_of
 from edgekit.stages.soundness import blamed_on_model
 from edgekit.terminal.board import Board
@@ -36,6 +42,9 @@ def build_project(
 ) -> list[ProjectBundle]:
     """Builds what is declared, each bundle in a process of its own. One that fails does not end the others.
 
+    Which of several candidates is the fastest changes from run to run where they are nearly as fast as each other. A
+    bundle that was made from the same, the one that is replaced or else the baseline's, therefore says which one ships.
+
     Args:
         config: The project.
         board: Told how it goes.
@@ -56,7 +65,8 @@ def build_project(
             expected="[[bundle]] with name, model and target",
             hint='for instance name = "digits-ios", model = "digits.onnx", target = "ios18"',
         )
-    results = {declared.name: _unless_up_to_date(declared, explain, force) for declared in config.bundles}
+    baseline = config.gate.baseline
+    results = {declared.name: _unless_up_to_date(declared, baseline, explain, force) for declared in config.bundles}
     requests = {name: result for name, result in results.items() if isinstance(result, PackageRequest)}
     try:
         with board:
@@ -109,11 +119,16 @@ def request_for(declared: DeclaredBundle) -> PackageRequest:
     )
 
 
-def _unless_up_to_date(declared: DeclaredBundle, explain: Explain, force: bool) -> ProjectBundle | PackageRequest:
+def _unless_up_to_date(
+    declared: DeclaredBundle, baseline: Path | None, explain: Explain, force: bool
+) -> ProjectBundle | PackageRequest:
     """The request that is to be packaged, or what came of a bundle that needs no building or cannot be built."""
     try:
         request = request_for(declared)
-        existing = None if force else _up_to_date(request)
+        fingerprint = request.fingerprint()
+        existing = None if force else _up_to_date(request, fingerprint)
+        if existing is None:
+            request = replace(request, like=_earlier_choice(request, fingerprint, baseline))
     except Exception as error:  # a project's own metric is foreign code; the other bundles are built all the same
         return ProjectBundle(declared, None, failure=Failure.of(explain(error)))
     return request if existing is None else ProjectBundle(declared, existing, skipped=True)
@@ -122,18 +137,42 @@ def _unless_up_to_date(declared: DeclaredBundle, explain: Explain, force: bool) 
 def _package(request: PackageRequest, progress: Progress) -> None:
     """The job of one process."""
     with blamed_on_model(request.model):
-        package(request, progress)
+        try:
+            package(request, progress)
+        except ChoiceError as error:
+            if request.like is None:
+                raise
+            # Its times decided what was tried, or it was made where other instruction sets are executed.
+            progress.warn(f"{error.expected!r}, which shipped before, does not hold the budget now: chosen anew")
+            package(replace(request, like=None), progress)
+
+
+def _earlier_choice(request: PackageRequest, fingerprint: str, baseline: Path | None) -> Choice | None:
+    """What was chosen for a bundle that was made from the same; None where there is no such bundle."""
+    for bundle in _earlier_bundles(request, baseline):
+        if bundle.manifest["fingerprint"] == fingerprint:
+            return Choice.of(bundle)
+    return None
+
+
+def _earlier_bundles(request: PackageRequest, baseline: Path | None) -> Iterator[Bundle]:
+    """The bundle that is replaced and the one that the baseline keeps, as far as they can be read."""
+    with suppress(EdgeKitError):
+        yield read_bundle(request.output)
+    if baseline is not None:
+        with suppress(EdgeKitError, KeyError):
+            yield read_bundle(kept_bundle(baseline, read_baseline(baseline)[str(request.name)]))
 
 
 def _built(declared: DeclaredBundle, failure: Failure | None) -> ProjectBundle:
     return ProjectBundle(declared, None if failure else read_bundle(declared.output), failure=failure)
 
 
-def _up_to_date(request: PackageRequest) -> Bundle | None:
+def _up_to_date(request: PackageRequest, fingerprint: str) -> Bundle | None:
     """The bundle that is there, if it is whole and was made from the same."""
     try:
         bundle = read_bundle(request.output)
         check_integrity(bundle, canonical_of(bundle.profile_name))
     except EdgeKitError:  # missing, damaged or of another version: it is built anew, and what is wrong shows there
         return None
-    return bundle if bundle.manifest["fingerprint"] == request.fingerprint() else None
+    return bundle if bundle.manifest["fingerprint"] == fingerprint else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
-from edgekit.errors import InputError
+from edgekit.quantizer import ChoiceError
 from edgekit_quantize.search.bench import AT_ONCE, Bench, Candidate, Trial, Write
 from edgekit_quantize.search.near_miss import ROUNDED_ADAPTIVELY, Costs, NearMiss, is_near_miss, rescue
 from edgekit_quantize.settings import Settings
@@ -95,7 +95,7 @@ class Search:
             candidates: The settings of each, by name.
 
         Raises:
-            edgekit.errors.InputError: The choice is none of the candidates that hold the budget.
+            edgekit.quantizer.ChoiceError: The choice is none of the candidates that hold the budget.
         """
         self._measure(candidates)
         self._confirm_best()
@@ -190,7 +190,7 @@ class Search:
 
     def _require_choice(self) -> None:
         if self.choice is not None and self.choice not in {trial.name for trial in self._outcome.held}:
-            raise InputError(
+            raise ChoiceError(
                 "names a candidate that does not hold the budget, or is none",
                 subject="--like",
                 expected=self.choice,

@@ -270,6 +270,55 @@ def test_wrong_jobs(edgekit: RunEdgeKit, project: Path) -> None:
     assert "--jobs" in finished.err
 
 
+def quantize_record(bundle: Path) -> Any:
+    stages = json.loads((bundle / "manifest.json").read_text())["stages"]
+    return next(stage["record"] for stage in stages if stage["name"] == "quantize")
+
+
+def choose(bundle: Path, candidate: str) -> None:
+    """Has a bundle's manifest tell that another candidate shipped."""
+    document = json.loads((bundle / "manifest.json").read_text())
+    next(stage["record"] for stage in document["stages"] if stage["name"] == "quantize")["chosen"] = candidate
+    (bundle / "manifest.json").write_text(json.dumps(document))
+
+
+def test_an_unchanged_model_ships_in_the_same_form_again(
+    edgekit: RunEdgeKit, tmp_path: Path, sample_apps: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the bundle that is replaced tells, or else the baseline's, though the times tell otherwise."""
+    monkeypatch.chdir(tmp_path)
+    digits, bundle = sample_apps / "digits", tmp_path / "bundles" / "one"
+    shutil.copy(digits / "digits_torchscript.onnx", tmp_path / "model.onnx")
+    (tmp_path / "edgekit.toml").write_text(
+        '[gate]\nbaseline = "baseline.json"\n[preprocessing]\nkind = "image"\nscale = "1/255"\n'
+        '[[bundle]]\nname = "one"\nmodel = "model.onnx"\ntarget = "onnxruntime"\n'
+        f'data = "{digits}/samples/calibration"\ndims = {{ batch = 1 }}\nquantize = "int8"\naccept = true\n'
+    )
+    assert edgekit("build", "-q").code == 0
+    record = quantize_record(bundle)
+    other = next(trial["candidate"] for trial in record["curve"] if trial["candidate"] != record["chosen"])
+    choose(bundle, other)
+    assert edgekit("gate", "--update", "-q").code == 0
+    assert edgekit("build", "--force", "-q").code == 0
+    assert quantize_record(bundle)["chosen"] == other
+
+    shutil.rmtree(bundle)
+    assert edgekit("build", "-q").code == 0
+    assert quantize_record(bundle)["chosen"] == other
+
+    choose(bundle, "nothing of the kind")
+    finished = edgekit("build", "--force", "-q")
+    assert finished.code == 0
+    told = "warning: one: 'nothing of the kind', which shipped before, does not hold the budget now: chosen anew"
+    assert told in finished.err.splitlines()
+
+    choose(bundle, "nothing of the kind")  # of another model than the one that is built now
+    (tmp_path / "model.onnx").write_bytes((tmp_path / "model.onnx").read_bytes() + b"\x32\x00")
+    finished = edgekit("build", "-q")
+    assert finished.code == 0
+    assert "chosen anew" not in finished.err
+
+
 def building(folder: Path, *options: str) -> subprocess.Popen[str]:
     """The command in a process of its own, once the second bundle is measured; the first is finished then."""
     process = subprocess.Popen(

@@ -142,6 +142,13 @@ def test_half_precision_that_shipped_is_chosen_again_by_like(
     assert fates(again)[HALF] == ("ships", "")
 
 
+def test_the_precision_of_a_float_model_is_chosen_again_by_like() -> None:
+    """OpenVINO's are tried in turn, and times decide; where the target decides, they do not."""
+    choice = Choice(None, in_float=True, precision="float32")
+    assert list(choice.first(("float16", "float32"))) == ["float32", "float16"]
+    assert list(choice.first(("auto", "float32"))) == ["auto", "float32"]
+
+
 @pytest.mark.parametrize(
     ("size", "multiplies_integers", "smaller"),
     [(999, True, True), (999, False, False), (951, False, False), (950, False, True), (1000, True, False)],
