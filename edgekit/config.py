@@ -72,6 +72,8 @@ class Budget:
     """Most that may be lost of the accuracy to the baseline, absolute."""
     latency_growth: float | None = None
     """Most growth of the latency over the earlier bundle, relative."""
+    agreement_db: float | None = None
+    """Least SQNR to the golden outputs of the earlier bundle."""
 
     @classmethod
     def parse(cls, table: Mapping[str, Any], subject: object) -> Budget:
@@ -84,6 +86,7 @@ class Budget:
             "size": parse_bytes,
             "accuracy": parse_fraction,
             "sqnr_db": float,
+            "agreement_db": float,
             "latency_ratio": float,
             **dict.fromkeys(("latency_ms", "first_run_ms", "load_ms"), float),
             **dict.fromkeys(("memory", "download"), parse_bytes),

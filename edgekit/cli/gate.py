@@ -180,9 +180,9 @@ def gate(
 
     The budget is the table [bundle.budget] of the project file, or [budget] for all bundles: size, download, accuracy,
     accuracy_drop, sqnr_db, accelerator_share, partitions and latency_ratio; on --device latency_ms, first_run_ms,
-    load_ms and memory; and against an earlier build size_growth, accuracy_fall and latency_growth. The two ratios of
-    latency, to the original model and to the earlier bundle, are measured in turns until it is clear on which side of
-    the limit they lie. What was not measured does not pass.
+    load_ms and memory; and against an earlier build size_growth, accuracy_fall, latency_growth and agreement_db. The
+    two ratios of latency, to the original model and to the earlier bundle, are measured in turns until it is clear on
+    which side of the limit they lie. What was not measured does not pass.
     With --isa each has to compute its golden outputs with every one of the instruction sets. With --data each is
     executed on samples: the outputs recorded with them come first, and tell whether the export or the target is to
     blame.
@@ -236,6 +236,8 @@ def _word(judged: Judged, verdict: Verdict) -> str:
 
     if verdict.outcome is Outcome.INCONCLUSIVE:
         return "FAILED: inconclusive" if judged.fails(verdict) else "inconclusive"
+    if verdict.outcome is Outcome.NOT_COMPARED:
+        return "not compared"
     return "FAILED" if judged.fails(verdict) else "ok"
 
 

@@ -16,6 +16,7 @@ from edgekit.faults import as_edgekit_error
 from edgekit.files.regular_file import real_path
 from edgekit.graph.reading.onnx_file import sha256
 from edgekit.progress import Progress
+from edgekit.quality_gate.agreement import judge_agreement
 from edgekit.quality_gate.baseline import Figures, kept_bundle
 from edgekit.quality_gate.instruction_sets import judge_instruction_sets
 from edgekit.quality_gate.judging import judge_growth, judge_manifest
@@ -27,6 +28,9 @@ from edgekit.quality_gate.samples import judge_on_samples
 from edgekit.quality_gate.verdict import Outcome, Verdict
 from edgekit.registry import canonical_of
 from edgekit.signature import check_signature
+
+_AS_KEPT = "the bundle as --update kept it"
+_RESTORING = "restore it from version control, with `git lfs pull` if Git LFS holds it; --update writes it anew"
 
 
 @dataclass(frozen=True)
@@ -155,10 +159,12 @@ class Gate:
             earlier, figures = Earlier(str(rival.path), rival), Figures.of(rival)
         elif self.baseline is not None:
             figures = self._of_baseline(bundle)
-            place = kept_bundle(self.baseline, figures)
-            earlier = Earlier("the baseline's", _whole(place) if place.exists() else place)
-        if figures is not None:
+            kept = _kept(kept_bundle(self.baseline, figures))
+            earlier = Earlier("the baseline's", kept.found if isinstance(kept, Verdict) else kept)
+            verdicts += [kept] if isinstance(kept, Verdict) and kept.outcome is Outcome.BROKEN else []
+        if figures is not None and earlier is not None:
             verdicts += judge_growth(Figures.of(bundle), asked, figures)
+            verdicts += judge_agreement(bundle, asked, earlier, figures)
         timed, measured = judge_latency(bundle, asked, Rivals(candidate.model, earlier), self._stopwatch())
         if asks_for_device(asked):
             device = open_device(self.device, self.device_timeout, self.progress.step, self.results)
@@ -247,6 +253,19 @@ def opened(candidate: Candidate) -> Bundle:
             hint="build it again, or name its own model",
         )
     return bundle
+
+
+def _kept(place: Path) -> Bundle | Verdict:
+    """The bundle that the baseline keeps at a place; or what is wrong with it, which only a damaged one fails for."""
+    if not place.exists():
+        lacks = f"the baseline's bundle is not at hand: {place} (--update writes it)"
+        return Verdict("baseline", _AS_KEPT, lacks, Outcome.INCONCLUSIVE)
+    try:
+        return _whole(place)
+    except EdgeKitError as error:
+        told = error.message if error.found is None else error.found
+        flaw = f"the baseline's bundle is damaged: {place}: {told} ({_RESTORING})"
+        return Verdict("baseline", _AS_KEPT, flaw, Outcome.BROKEN)
 
 
 def _whole(path: Path) -> Bundle:

@@ -10,7 +10,7 @@ from typing import Any
 from edgekit.bundle import Bundle
 from edgekit.config import Budget
 from edgekit.quality_gate.baseline import Figures
-from edgekit.quality_gate.verdict import Outcome, Verdict, verdict_on
+from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
 from edgekit.reporting.summary import bytes_text, stage_record, worst_db
 from edgekit.stages.check import CheckOperators
 
@@ -22,6 +22,7 @@ _PIECE = 1 << 20
 
 NO_LABELS = "not measured: the samples had no labels"
 NO_EARLIER_LABELS = "the earlier build has no accuracy: its samples had no labels"
+NEITHER_LABELS = "the samples of neither build had labels"
 NO_UNITS = "not known: the bundle's check of operators does not tell"
 
 
@@ -31,35 +32,51 @@ def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
     task = manifest["accuracy"]["task"]
     if budget.size is not None:
         size = manifest["size"]["bytes"]
-        yield verdict_on("size", f"at most {bytes_text(budget.size)}", bytes_text(size), size <= budget.size)
+        yield verdict_on(
+            "size",
+            f"at most {bytes_text(budget.size)}",
+            bytes_text(size),
+            size <= budget.size,
+            Figure("size", "bytes", budget.size, size),
+        )
     if budget.download is not None:
         size = download_size(bundle)
         found = f"{bytes_text(size)} compressed"
-        yield verdict_on("download", f"at most {bytes_text(budget.download)}", found, size <= budget.download)
+        yield verdict_on(
+            "download",
+            f"at most {bytes_text(budget.download)}",
+            found,
+            size <= budget.download,
+            Figure("download", "bytes", budget.download, size),
+        )
     if budget.accuracy is not None:
-        yield _least_accuracy("accuracy", budget.accuracy, None if task is None else task["built"])
+        yield _least_accuracy("accuracy", "accuracy", budget.accuracy, None if task is None else task["built"])
     if budget.accuracy_drop is not None:
         drop = None if task is None else task["drop"]
         found = NO_LABELS if drop is None else f"{drop:.2%}"
         kept = drop is not None and drop <= budget.accuracy_drop
-        yield verdict_on("accuracy drop", f"at most {budget.accuracy_drop:.2%}", found, kept)
+        figure = Figure("accuracy_drop", "share", budget.accuracy_drop, drop)
+        yield verdict_on("accuracy drop", f"at most {budget.accuracy_drop:.2%}", found, kept, figure)
     if budget.sqnr_db is not None:
         worst = worst_db(manifest["accuracy"])
         found = "no floating-point output" if worst is None else f"{float(worst):.1f} dB"
         kept = worst is not None and float(worst) >= budget.sqnr_db
-        yield verdict_on("worst output", f"at least {budget.sqnr_db:.1f} dB", found, kept)
+        figure = Figure("sqnr_db", "dB", budget.sqnr_db, None if worst is None else float(worst))
+        yield verdict_on("worst output", f"at least {budget.sqnr_db:.1f} dB", found, kept, figure)
     operators = stage_record(manifest, CheckOperators.name)
     if budget.accelerator_share is not None:
         share = operators.get("accelerator_share")
         found = NO_UNITS if share is None else f"{share:.2%} on {operators['accelerator']}{_evidence(operators)}"
         kept = share is not None and share >= budget.accelerator_share
-        yield verdict_on("on the accelerator", f"at least {budget.accelerator_share:.2%} of the nodes", found, kept)
+        figure = Figure("accelerator_share", "share", budget.accelerator_share, share)
+        limit = f"at least {budget.accelerator_share:.2%} of the nodes"
+        yield verdict_on("on the accelerator", limit, found, kept, figure)
     if budget.partitions is not None:
         count = operators.get("partitions")
         found = NO_UNITS if count is None else f"{count}{_evidence(operators)}"
-        yield verdict_on(
-            "partitions", f"at most {budget.partitions}", found, count is not None and count <= budget.partitions
-        )
+        kept = count is not None and count <= budget.partitions
+        figure = Figure("partitions", "pieces", budget.partitions, count)
+        yield verdict_on("partitions", f"at most {budget.partitions}", found, kept, figure)
 
 
 def download_size(bundle: Bundle) -> int:
@@ -80,19 +97,24 @@ def judge_growth(figures: Figures, asked: Budget, earlier: Figures) -> Iterator[
     budget = asked.over(GROWTH)
     if budget.size_growth is not None:
         limit = f"at most {budget.size_growth:.1%} above {bytes_text(earlier.size)}"
-        kept = figures.size <= earlier.size * (1 + budget.size_growth)
-        yield verdict_on("size growth", limit, bytes_text(figures.size), kept)
+        most = earlier.size * (1 + budget.size_growth)
+        figure = Figure("size_growth", "bytes", most, figures.size)
+        yield verdict_on("size growth", limit, bytes_text(figures.size), figures.size <= most, figure)
     if budget.accuracy_fall is not None and earlier.accuracy is not None:
         least = earlier.accuracy - budget.accuracy_fall
-        yield _least_accuracy("accuracy fall", least, figures.accuracy)
-    elif asked.accuracy_fall is not None:
-        limit = f"at most {asked.accuracy_fall:.2%} below the earlier build's"
-        yield Verdict("accuracy fall", limit, NO_EARLIER_LABELS, Outcome.INCONCLUSIVE)
+        yield _least_accuracy("accuracy fall", "accuracy_fall", least, figures.accuracy)
+    elif budget.accuracy_fall is not None:
+        limit = f"at most {budget.accuracy_fall:.2%} below the earlier build's"
+        unclear = Outcome.NOT_COMPARED if asked.accuracy_fall is None else Outcome.INCONCLUSIVE
+        yield Verdict(
+            "accuracy fall", limit, NEITHER_LABELS if figures.accuracy is None else NO_EARLIER_LABELS, unclear
+        )
 
 
-def _least_accuracy(budget: str, least: float, found: float | None) -> Verdict:
+def _least_accuracy(budget: str, key: str, least: float, found: float | None) -> Verdict:
     text = NO_LABELS if found is None else f"{found:.2%}"
-    return verdict_on(budget, f"at least {least:.2%}", text, found is not None and found >= least)
+    kept = found is not None and found >= least
+    return verdict_on(budget, f"at least {least:.2%}", text, kept, Figure(key, "share", least, found))
 
 
 def _evidence(operators: Mapping[str, Any]) -> str:

@@ -2,7 +2,8 @@
 
 There is no standard; what is written is what Jenkins, GitLab and GitHub's report actions have in common:
 ``testsuites``, ``testsuite`` and ``testcase`` with ``failure`` (a budget that is broken), ``error`` (a bundle that
-cannot be judged) and ``skipped`` (a measurement that is not clear, and that the project does not want to fail).
+cannot be judged) and ``skipped`` (a measurement that is not clear, and that the project does not want to fail, or one
+that cannot be made).
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _case(judged: Judged, verdict: Verdict) -> ElementTree.Element:
     message = f"{verdict.found}; wanted {verdict.limit}"
     if judged.fails(verdict):
         case.append(_element("failure", message=message, type=verdict.outcome))
-    elif verdict.outcome is Outcome.INCONCLUSIVE:
+    elif verdict.outcome in (Outcome.INCONCLUSIVE, Outcome.NOT_COMPARED):
         case.append(_element("skipped", message=f"{verdict.outcome}: {message}"))
     output = _element("system-out")
     output.text = _text(message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from edgekit.model import Arrays
 from edgekit.progress import Step
 from edgekit.quality_gate.judging import GROWTH
 from edgekit.quality_gate.measuring import Limit, Opening, Ratio, Run, measure_ratio
-from edgekit.quality_gate.verdict import Outcome, Verdict, verdict_on
+from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
 from edgekit.registry import find_profile
 
 STAND_IN = "not measured: the device's own runtime is not on this machine"
@@ -25,6 +25,7 @@ NO_ORIGINAL = "not measured: the original is not at hand (--model names it)"
 SAME_FILES = "the same model files"
 
 _GROWTH = "latency growth"
+_GROWTH_KEY = "latency_growth"
 
 
 Clear = Callable[[Ratio], bool]
@@ -49,8 +50,13 @@ class Earlier:
 
     called: str
     """How the limit names it."""
-    bundle: Bundle | Path
-    """The bundle, or the place where there is none."""
+    bundle: Bundle | str
+    """The bundle, or why there is none."""
+
+    @property
+    def whose(self) -> str:
+        """How a limit calls what is the earlier build's."""
+        return self.called if self.called.endswith("'s") else f"{self.called}'s"
 
 
 @dataclass(frozen=True)
@@ -91,33 +97,38 @@ def judge_latency(
             way = STAND_IN
         elif rivals.original is not None:
             way = partial(_ratio_to_original, bundle, rivals.original, stopwatch)
-        _judge("latency", text, asked.latency_ratio, way, verdicts, ratios)
+        _judge("latency", "latency_ratio", text, asked.latency_ratio, way, verdicts, ratios)
     growth = asked.over(GROWTH).latency_growth if runs_here else asked.latency_growth
     if growth is not None and rivals.earlier is not None:
         text, earlier = f"at most {growth:.1%} above {rivals.earlier.called}", rivals.earlier.bundle
-        if isinstance(earlier, Path):
-            lacks = f"the baseline's bundle is not at hand: {earlier} (--update writes it)"
-            verdicts.append(Verdict(_GROWTH, text, lacks, Outcome.INCONCLUSIVE))
-        elif _same_model(bundle, earlier):
-            verdicts.append(verdict_on(_GROWTH, text, SAME_FILES, True))
+        if isinstance(earlier, str):
+            figure = Figure(_GROWTH_KEY, "ratio", 1 + growth)
+            verdicts.append(Verdict(_GROWTH, text, earlier, Outcome.INCONCLUSIVE, figure))
+        elif same_model(bundle, earlier):
+            figure = Figure(_GROWTH_KEY, "ratio", 1 + growth, 1.0, 1.0, 1.0)
+            verdicts.append(verdict_on(_GROWTH, text, SAME_FILES, True, figure))
         else:
             way = partial(_ratio_to_bundle, bundle, earlier, stopwatch) if runs_here else STAND_IN
-            _judge(_GROWTH, text, 1 + growth, way, verdicts, ratios)
+            _judge(_GROWTH, _GROWTH_KEY, text, 1 + growth, way, verdicts, ratios)
     return verdicts, ratios
 
 
-def _judge(budget: str, text: str, most: float, way: Way, verdicts: list[Verdict], ratios: list[Ratio]) -> None:
+def _judge(
+    budget: str, key: str, text: str, most: float, way: Way, verdicts: list[Verdict], ratios: list[Ratio]
+) -> None:
     """Adds a verdict on a ratio that may be ``most``, and the ratio where it is measured."""
     if isinstance(way, str):
-        verdicts.append(verdict_on(budget, text, way, False))
+        verdicts.append(verdict_on(budget, text, way, False, Figure(key, "ratio", most)))
         return
     limit = Limit(most)
-    ratio = way(limit.settled_by)
+    ratio = replace(way(limit.settled_by), budget=key)
     ratios.append(ratio)
-    verdicts.append(Verdict(budget, text, ratio_text(ratio), _outcome(limit, ratio)))
+    bounds = (None, None) if ratio.contradictory else (ratio.lower, ratio.upper)
+    figure = Figure(key, "ratio", most, ratio.median, *bounds)
+    verdicts.append(Verdict(budget, text, ratio_text(ratio), _outcome(limit, ratio), figure))
 
 
-def _same_model(bundle: Bundle, other: Bundle) -> bool:
+def same_model(bundle: Bundle, other: Bundle) -> bool:
     """Whether the device loads the same for both, so that neither can be slower."""
     return bundle.profile_name == other.profile_name and bundle.loaded_files == other.loaded_files
 

@@ -43,7 +43,7 @@ def _section(judged: Judged) -> str:
 def _sign(judged: Judged, verdict: Verdict) -> str:
     if judged.fails(verdict):
         return "❌"
-    return "⚠️" if verdict.outcome is Outcome.INCONCLUSIVE else "✅"
+    return {Outcome.INCONCLUSIVE: "⚠️", Outcome.NOT_COMPARED: "⚪"}.get(verdict.outcome, "✅")
 
 
 def _escaped(text: str) -> str:

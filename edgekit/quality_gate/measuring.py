@@ -79,6 +79,8 @@ class Ratio:
     rounds: int
     seconds: float
     """How long it was measured."""
+    budget: str | None = None
+    """The key of the budget that it was measured for."""
 
     @property
     def contradictory(self) -> bool:

@@ -20,7 +20,7 @@ from edgekit.device import Device, Session
 from edgekit.devices.results import ResultsDevice
 from edgekit.model import Arrays
 from edgekit.progress import Step
-from edgekit.quality_gate.verdict import Outcome, Verdict, verdict_on
+from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
 from edgekit.reporting.summary import bytes_text
 
 LEAST_STARTS = 6
@@ -39,8 +39,15 @@ class _Limit:
     """One budget on the device."""
 
     budget: str
+    key: str
+    """Of the project file."""
+    unit: str
     most: float
     text: Text
+
+    def figure(self, value: float | None = None, bounds: tuple[float, float] | None = None) -> Figure:
+        """What was found, in numbers."""
+        return Figure(self.key, self.unit, self.most, value, *(bounds or (None, None)))
 
 
 @dataclass
@@ -104,19 +111,21 @@ def judge_on_device(bundle: Bundle, budget: Budget, clock: DeviceClock) -> Itera
     for key, limit in limits.items():
         name, most = f"{limit.budget} on {clock.called}", f"at most {limit.text(limit.most)}"
         if starts is None:
-            yield verdict_on(name, most, STAND_IN, False)
+            yield verdict_on(name, most, STAND_IN, False, limit.figure())
             continue
         values = getattr(starts, key)
         if not values:
-            yield verdict_on(name, most, NOT_TOLD, False)
+            yield verdict_on(name, most, NOT_TOLD, False, limit.figure())
             continue
-        found, times = limit.text(median(values)), f"{len(values)} start{'s' if len(values) != 1 else ''}"
+        middle = median(values)
+        found, times = limit.text(middle), f"{len(values)} start{'s' if len(values) != 1 else ''}"
         if _is_recorded(clock.device):
-            yield verdict_on(name, most, f"{found}, recorded", values[0] <= limit.most)
+            yield verdict_on(name, most, f"{found}, recorded", values[0] <= limit.most, limit.figure(middle))
             continue
         bounds = median_bounds(values)
         between = "" if bounds is None else f" ({limit.text(bounds[0])} – {limit.text(bounds[1])})"
-        yield Verdict(name, most, f"{found}{between}, {times}", _outcome(bounds, limit.most))
+        told = f"{found}{between}, {times}"
+        yield Verdict(name, most, told, _outcome(bounds, limit.most), limit.figure(middle, bounds))
 
 
 def median_bounds(values: Sequence[float]) -> tuple[float, float] | None:
@@ -168,12 +177,16 @@ def _outcome(bounds: tuple[float, float] | None, most: float) -> Outcome:
 def _limits(budget: Budget) -> dict[str, _Limit]:
     """What is asked, by the names of :class:`_Starts`."""
     asked = {
-        "latency": ("latency", budget.latency_ms, _milliseconds),
-        "first_run": ("first run", budget.first_run_ms, _milliseconds),
-        "load": ("load time", budget.load_ms, _milliseconds),
-        "memory": ("memory", budget.memory, _bytes),
+        "latency": ("latency", "latency_ms", "ms", budget.latency_ms, _milliseconds),
+        "first_run": ("first run", "first_run_ms", "ms", budget.first_run_ms, _milliseconds),
+        "load": ("load time", "load_ms", "ms", budget.load_ms, _milliseconds),
+        "memory": ("memory", "memory", "bytes", budget.memory, _bytes),
     }
-    return {key: _Limit(name, most, text) for key, (name, most, text) in asked.items() if most is not None}
+    return {
+        name: _Limit(budget, key, unit, most, text)
+        for name, (budget, key, unit, most, text) in asked.items()
+        if most is not None
+    }
 
 
 def _is_recorded(device: Device) -> bool:

@@ -9,7 +9,7 @@ from edgekit.bundle_checks.verification import LabelsFound, verify_bundle
 from edgekit.config import declared_for
 from edgekit.errors import InputError, RequirementError
 from edgekit.progress import Step
-from edgekit.quality_gate.verdict import Verdict, verdict_on
+from edgekit.quality_gate.verdict import Figure, Verdict, verdict_on
 from edgekit.reporting.summary import worst_output_text
 
 _BUDGET = "outputs on samples"
@@ -55,4 +55,5 @@ def _on_labels(labels: LabelsFound, data: Path, least: float | None) -> Verdict:
             hint="set `accuracy` in the table [budget], give --model MODEL, or samples with recorded outputs",
         )
     found = f"{labels.built:.2%} of {labels.samples} samples"
-    return verdict_on("accuracy on samples", f"at least {least:.2%}", found, labels.built >= least)
+    figure = Figure("accuracy", "share", least, labels.built)
+    return verdict_on("accuracy on samples", f"at least {least:.2%}", found, labels.built >= least, figure)

@@ -89,6 +89,14 @@ def test_json_of_both(edgekit: RunEdgeKit, packaged_digits: Path, project: Write
         "limit": "at most 10 kB",
         "found": "",
         "outcome": "broken",
+        "figure": {
+            "key": "size",
+            "unit": "bytes",
+            "limit": 10_000,
+            "value": json.loads((packaged_digits / "manifest.json").read_text())["size"]["bytes"],
+            "lower": None,
+            "upper": None,
+        },
         "passed": False,
     }
 
@@ -233,7 +241,12 @@ def test_against_an_earlier_bundle(edgekit: RunEdgeKit, bundle: Path, exp_bundle
         assert finished.json["bundles"][0]["ratios"] == []  # the model's files are the same
     finished = edgekit("gate", bundle, "--against", exp_bundles / "exp", "--json")
     assert finished.code == 1
-    assert outcomes(finished) == {"size growth": "broken", "latency growth": "broken"}
+    assert outcomes(finished) == {
+        "size growth": "broken",
+        "accuracy fall": "not compared",
+        "agreement": "not compared",
+        "latency growth": "broken",
+    }
     (measured,) = finished.json["bundles"][0]["ratios"]
     assert 1.05 < measured["lower"] < measured["median"] < measured["upper"]
 
@@ -377,7 +390,7 @@ def test_growth_that_nobody_asked_for_is_left_out_where_it_cannot_be_measured(
     shutil.copytree(exp_bundles / "npu", tmp_path / "npu")
     finished = edgekit("gate", exp_bundles / "npu", "--against", tmp_path, "--json")
     assert finished.code == 0
-    assert outcomes(finished) == {"size growth": "kept"}
+    assert outcomes(finished) == {"size growth": "kept", "accuracy fall": "not compared", "agreement": "kept"}
 
 
 def test_operators_on_the_accelerator(edgekit: RunEdgeKit, exp_bundles: Path, project: WriteProject) -> None:
@@ -387,6 +400,64 @@ def test_operators_on_the_accelerator(edgekit: RunEdgeKit, exp_bundles: Path, pr
     found = {verdict["budget"]: verdict["found"] for verdict in finished.json["bundles"][0]["verdicts"]}
     assert found["on the accelerator"].startswith("100.00% on CPU (evidence: ")
     assert found["partitions"].startswith("1 (evidence: ")
+
+
+def test_without_labels_a_model_that_computes_something_else_is_told_of(
+    edgekit: RunEdgeKit, onnx_model: Callable[..., Any], tmp_path: Path, project: WriteProject
+) -> None:
+    """2 · x is x and as much again: the difference has the power of the outputs, 0 dB."""
+    import onnx
+
+    def package(factor: str, name: str) -> Path:
+        text = f"f (float[1, 3] x) => (float[1, 3] y) {{ a = Constant<value_float = {factor}>() y = Mul(x, a) }}"
+        onnx.save(onnx_model(text), tmp_path / "model.onnx")
+        options = ["--target", "onnxruntime", "-o", tmp_path / name / "model", "-q"]
+        assert edgekit("package", tmp_path / "model.onnx", *options).code == 0
+        return tmp_path / name / "model"
+
+    package("1.0", "main")
+    near, far = package("1.01", "near"), package("2.0", "far")
+
+    def agreement(bundle: Path, code: int = 0) -> dict[str, Any]:
+        finished = edgekit("gate", bundle, "--against", tmp_path / "main", "--time-limit", 0.1, "--json")
+        assert finished.code == code
+        return {verdict["budget"]: verdict for verdict in finished.json["bundles"][0]["verdicts"]}["agreement"]
+
+    assert agreement(near)["outcome"] == "kept"
+    assert agreement(near)["found"] == "y: SQNR 40.0 dB"  # a hundredth of the amplitude
+    told = agreement(far)
+    assert told["limit"] == f"at least 10.0 dB to {tmp_path}/main/model's golden outputs"
+    assert told["found"] == (
+        "y: SQNR 0.0 dB: no longer the earlier build's outputs (`agreement_db` in the budget says what is near enough)"
+    )
+    assert told["outcome"] == "inconclusive"
+    assert told["figure"]["value"] == pytest.approx(0, abs=1e-3)
+    project('[budget]\nagreement_db = 20\nlatency_growth = "99%"\n')
+    assert agreement(far, code=1)["outcome"] == "broken"
+    assert agreement(far, code=1)["found"] == "y: SQNR 0.0 dB"
+
+
+def test_a_damaged_baseline_is_named_with_what_restores_it(edgekit: RunEdgeKit, bundle: Path, tmp_path: Path) -> None:
+    """A pointer of Git LFS stands in place of the model; sizes and accuracy are known from the file of figures."""
+    baseline = tmp_path / "baseline.json"
+    assert edgekit("gate", bundle, "--baseline", baseline, "--update").code == 0
+    (kept,) = (tmp_path / "baseline-bundles").iterdir()
+    (kept / "model.onnx").write_text("version https://git-lfs.github.com/spec/v1\n")
+    restoring = "restore it from version control, with `git lfs pull` if Git LFS holds it; --update writes it anew"
+    for damaged in ("model.onnx is changed", None):
+        finished = edgekit("gate", bundle, "--baseline", baseline, "--json")
+        assert finished.code == 1
+        verdicts = {verdict["budget"]: verdict for verdict in finished.json["bundles"][0]["verdicts"]}
+        assert {name: verdict["outcome"] for name, verdict in verdicts.items()} == {
+            "baseline": "broken",
+            "size growth": "kept",
+            "accuracy fall": "kept",
+            "latency growth": "inconclusive",
+        }
+        found = verdicts["baseline"]["found"]
+        assert found.startswith(f"the baseline's bundle is damaged: {kept}: {damaged or ''}")
+        assert found.endswith(f" ({restoring})")
+        (kept / "manifest.json").write_text("{")
 
 
 def test_a_tampered_earlier_bundle(edgekit: RunEdgeKit, packaged_digits: Path, bundle: Path) -> None:

@@ -52,6 +52,23 @@ def test_each_budget_by_itself(budget: Budget, kept: bool, text: str) -> None:
     assert f"{verdict.budget}: {verdict.found}, {verdict.limit}" == text
 
 
+def test_a_budget_in_numbers() -> None:
+    def figure(budget: Budget) -> dict[str, Any]:
+        (verdict,) = judge_manifest(Bundle(Path("bundle"), manifest()), budget)
+        return verdict.as_record()["figure"]
+
+    bounds = {"lower": None, "upper": None}
+    assert figure(Budget(size=999)) == {"key": "size", "unit": "bytes", "limit": 999, "value": 1000, **bounds}
+    assert figure(Budget(accuracy_drop=0.01)) == {
+        "key": "accuracy_drop",
+        "unit": "share",
+        "limit": 0.01,
+        "value": 0.02,
+        **bounds,
+    }
+    assert figure(Budget(partitions=2)) == {"key": "partitions", "unit": "pieces", "limit": 2, "value": None, **bounds}
+
+
 def test_what_was_not_measured_does_not_pass() -> None:
     unmeasured = manifest()
     unmeasured["accuracy"] = {"task": None, "outputs": [{"worst_sample_db": None}]}
@@ -91,7 +108,8 @@ def test_growth_over_an_earlier_build() -> None:
     assert outcomes(1011, 0.894) == {"size growth": "broken", "accuracy fall": "broken"}
     assert outcomes(500, None) == {"size growth": "kept", "accuracy fall": "broken"}
     without = Figures("a" * 64, 1000, None)
-    assert [verdict.budget for verdict in judge_growth(without, Budget(), without)] == ["size growth"]
+    silent = [(verdict.budget, verdict.found, verdict.outcome) for verdict in judge_growth(without, Budget(), without)]
+    assert silent[1:] == [("accuracy fall", "the samples of neither build had labels", "not compared")]
     asked = judge_growth(earlier, Budget(accuracy_fall=0.01), without)  # stays a check, and says what it lacks
     assert [(verdict.budget, verdict.found, verdict.outcome) for verdict in asked][1:] == [
         ("accuracy fall", "the earlier build has no accuracy: its samples had no labels", "inconclusive")

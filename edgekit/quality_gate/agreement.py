@@ -1,0 +1,112 @@
+"""Holds a bundle against the golden outputs of an earlier build: whether it still computes the same.
+
+Where no labels tell the accuracy, this is all that tells a model that was trained again from one that was destroyed.
+The golden outputs are those of the earlier float model, and the bundle is executed here, by a stand-in if need be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from edgekit.bundle import Bundle
+from edgekit.comparison.metrics import Comparison, OutputAccuracy
+from edgekit.comparison.trade_off import loss_text
+from edgekit.config import Budget
+from edgekit.devices.local import LocalDevice
+from edgekit.errors import EdgeKitError
+from edgekit.execution.recurrence import restart
+from edgekit.model import Arrays
+from edgekit.quality_gate.baseline import Figures
+from edgekit.quality_gate.latency import SAME_FILES, Earlier, same_model
+from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
+
+LEAST_DB = 10.0
+"""Of less, people are warned where nobody asked: what differs has a tenth of the outputs' power."""
+MOST_MISMATCH = 0.1
+"""The same for outputs that are no floating-point numbers: the share of their elements."""
+
+_BUDGET = "agreement"
+_KEY = "agreement_db"
+_SETTING = f"`{_KEY}` in the budget says what is near enough"
+
+
+def judge_agreement(bundle: Bundle, asked: Budget, earlier: Earlier, figures: Figures) -> Iterator[Verdict]:
+    """The verdict on how near the bundle is to an earlier build; none where labels tell and nobody asked.
+
+    Args:
+        bundle: What is judged.
+        asked: The budget. Where it does not say, less than :data:`LEAST_DB` is not clear, and breaks nothing.
+        earlier: The earlier build.
+        figures: Its figures, which are known even if its bundle is not at hand.
+    """
+    other = earlier.bundle
+    known = None not in (Figures.of(bundle).accuracy, figures.accuracy)
+    if asked.agreement_db is None and known:
+        return
+    least = LEAST_DB if asked.agreement_db is None else asked.agreement_db
+    limit = f"at least {least:.1f} dB to {earlier.whose} golden outputs"
+    unclear = Outcome.NOT_COMPARED if asked.agreement_db is None else Outcome.INCONCLUSIVE
+    figure = Figure(_KEY, "dB", least)
+    if isinstance(other, str):
+        yield Verdict(_BUDGET, limit, other, unclear, figure)
+        return
+    if same_model(bundle, other):
+        yield verdict_on(_BUDGET, limit, SAME_FILES, True, figure)
+        return
+    try:
+        results = _compared(bundle, other)
+    except EdgeKitError as error:
+        told = error.message if error.found is None else f"{error.message}: {error.found}"
+        yield Verdict(_BUDGET, limit, told, unclear, figure)
+        return
+    if isinstance(results, str):
+        yield Verdict(_BUDGET, limit, results, unclear, figure)
+        return
+    worst = _worst(results)
+    if worst is None:
+        most = max(results, key=lambda output: output.mismatch)
+        told = f"{most.name}: {loss_text(most.mismatch)} of the elements differ"
+        kept = most.mismatch <= MOST_MISMATCH
+    else:
+        name, value = worst
+        told = f"{name}: SQNR {value:.1f} dB"
+        kept, figure = value >= least, Figure(_KEY, "dB", least, value)
+    if not kept and asked.agreement_db is None:
+        told = f"{told}: no longer the earlier build's outputs ({_SETTING})"
+    broken = Outcome.INCONCLUSIVE if asked.agreement_db is None or worst is None else Outcome.BROKEN
+    yield Verdict(_BUDGET, limit, told, Outcome.KEPT if kept else broken, figure)
+
+
+def _compared(bundle: Bundle, earlier: Bundle) -> tuple[OutputAccuracy, ...] | str:
+    """How near each output is; or why they cannot be compared."""
+    if [feature.spec for feature in bundle.inputs] != [feature.spec for feature in earlier.inputs]:
+        return "the inputs are not those of the earlier build"
+    if bundle.open_dims != earlier.open_dims or bundle.states != earlier.states:
+        return "the bundle does not take the same sizes as the earlier build"
+    present = {feature.name for feature in bundle.outputs}
+    floors = earlier.manifest["golden"]["outputs"]
+    names = tuple(floor["name"] for floor in floors if floor["name"] in present and floor["max_mismatch"] != 1.0)
+    if not names:
+        return "no output of the earlier build can be compared"
+    comparison = Comparison(names)
+    with LocalDevice().open(bundle) as session:
+        restart(session)
+        for feeds, wanted in earlier.golden():
+            found = session.run(feeds)
+            other = _of_other_shape(names, wanted, found)
+            if other is not None:
+                return f"output {other} has another shape than in the earlier build"
+            comparison.add(wanted, found)
+    return comparison.results()
+
+
+def _of_other_shape(names: tuple[str, ...], wanted: Arrays, found: Arrays) -> str | None:
+    return next((name for name in names if np.shape(wanted[name]) != np.shape(found[name])), None)
+
+
+def _worst(results: tuple[OutputAccuracy, ...]) -> tuple[str, float] | None:
+    """The floating-point output that is the farthest away, over all samples; None without such outputs."""
+    known = [(output.name, output.sqnr_db) for output in results if output.sqnr_db is not None]
+    return min(known, key=lambda one: one[1], default=None)
