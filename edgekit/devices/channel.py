@@ -15,8 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from edgekit.processes import supervision
+
 _CHUNK = 1 << 16
 _KEPT_STDERR = 1 << 16
+_SECONDS_OF_QUICK_ANSWERS = 1.0
+"""Nobody is told of an answer that comes sooner."""
 _SECONDS_TO_END = 5.0
 """What a program gets to end by itself once its input is closed."""
 
@@ -167,7 +171,11 @@ class Channel:
             raise self._hung_up()
 
     def _select(self, selector: selectors.BaseSelector) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = selector.select(self.timeout)
+        ready = selector.select(min(self.timeout, _SECONDS_OF_QUICK_ANSWERS))
+        if not ready:
+            # An emulator takes long over one run. How long the program may be silent is known here, and nowhere else.
+            with supervision.slow_step(self.timeout):
+                ready = selector.select(max(0.0, self.timeout - _SECONDS_OF_QUICK_ANSWERS))
         if not ready:
             raise SilentError
         return ready

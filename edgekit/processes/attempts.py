@@ -22,12 +22,24 @@ class Attempts:
     ended: dict[str, str] = field(default_factory=dict)
     """What ended processes of this work, and by which signal; see :func:`edgekit.processes.crashes.guarded`."""
     _at: set[str] = field(default_factory=set)
+    _may_stall: set[str] = field(default_factory=set)
     _restarts: int = 0
 
     def hear(self, told: Mapping[str, Any]) -> None:
         """Takes note of what a process has ``begun``, and of what it is ``done`` with."""
         self._at |= {told["begun"]} if "begun" in told else set()
+        self._may_stall |= {told["begun"]} if told.get("may_stall") else set()
         self._at -= {told.get("done")}
+
+    def stalled(self, why: str) -> bool:
+        """Whether the process was ended, for the reason given, at what the work can do without."""
+        at = self._at & self._may_stall
+        if len(at) != 1 or self._restarts == MOST_RESTARTS:
+            return False
+        self.ended[at.pop()] = why
+        self._at.clear()
+        self._restarts += 1
+        return True
 
     def crashed(self, exit_code: int) -> str | None:
         """The signal by which native code ended the process at what the work can do without; None elsewhere.

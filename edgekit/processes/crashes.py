@@ -21,11 +21,12 @@ class CrashError(RequirementError):
 
 
 @contextmanager
-def guarded(what: str) -> Iterator[None]:
+def guarded(what: str, *, may_stall: bool = False) -> Iterator[None]:
     """Wraps native code that may end the process; where some has, one thread at a time.
 
     Args:
         what: Tells apart what is tried; the same when the command is done anew.
+        may_stall: Whether the command is also done anew without it where the limits of time or memory ended it.
 
     Raises:
         CrashError: It ended the process before.
@@ -34,7 +35,7 @@ def guarded(what: str) -> Iterator[None]:
     if ended_by is not None:
         raise CrashError("it ended the process", found=ended_by)
     with _alone if supervision.crashed() else nullcontext():
-        supervision.tell(begun=what)
+        supervision.tell(begun=what, may_stall=may_stall)
         try:
             yield
         finally:

@@ -195,7 +195,7 @@ class _Supervisor:
                 continue
             os.open(os.devnull, os.O_RDWR)
         code, broken = self._done_once(work)
-        while broken is None and self._does_without(code):
+        while self._does_without(code, broken):
             self._told, self._output, self._unread = _Told(), b"", b""
             code, broken = self._done_once(work)
         if broken is None and self._told.exit_code is not None:
@@ -230,17 +230,23 @@ class _Supervisor:
                     remove_abandoned(folder)
         return os.waitstatus_to_exitcode(status), broken
 
-    def _does_without(self, code: int) -> bool:
-        """Whether native code ended the child at something that was guarded, which the work can do without."""
+    def _does_without(self, code: int, broken: InputError | None) -> bool:
+        """Whether the child ended at something that was guarded, which the work can do without."""
         global _crashed
         if self._told.exit_code is not None or self._forwarded:
             return False
-        name = self._attempts.crashed(code)
-        if name is None:
-            return False
+        if broken is not None:
+            if not self._attempts.stalled(f"{broken.message} (expected: {broken.expected})"):
+                return False
+            text = f"stage {self._told.stage}: {broken.message}; starting again without it"
+        else:
+            name = self._attempts.crashed(code)
+            if name is None:
+                return False
+            text = restart_text(self._told.stage, name)
         _crashed = self._attempts.ended
         with suppress(OSError):
-            os.write(2, f"warning: {restart_text(self._told.stage, name)}\n".encode())
+            os.write(2, f"warning: {text}\n".encode())
         return True
 
     def _wait(self, told: int, printed: int) -> tuple[int, InputError | None]:

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from edgekit.devices.channel import Channel, HungUpError, SilentError
+from edgekit.processes import supervision
 
 ECHO = """
 import json, sys
@@ -31,6 +34,17 @@ def test_messages_and_payloads_go_there_and_back() -> None:
             assert message["op"] == "run"
             assert received == payload
         assert channel.close() == 0
+
+
+def test_who_watches_is_told_how_long_a_program_may_be_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An emulator answers late, and the limit of a stage's time is shorter than what the program may take."""
+    told: list[Mapping[str, Any]] = []
+    monkeypatch.setattr(supervision, "_listener", told.append)
+    with run(f"import time; time.sleep(2)\n{ECHO}", timeout=90) as channel:
+        channel.send({"op": "run"})
+        assert channel.receive()[0]["op"] == "run"
+    assert {"patience": 90} in told
+    assert told[-1] == {}
 
 
 def test_what_is_printed_before_the_first_message_is_passed_over() -> None:

@@ -365,6 +365,29 @@ def test_one_of_several_that_are_tried_at_once_is_found(tmp_path: Path) -> None:
     assert finished.stderr.splitlines() == [WARNING, WARNING]
 
 
+def test_what_makes_no_progress_is_left_out_where_the_work_can_do_without(tmp_path: Path) -> None:
+    body = """
+    from edgekit.processes.crashes import CrashError, guarded
+
+    supervision.tell(limits=vars(Limits(seconds=2.0)))
+    for name in ("one", "two", "three"):
+        supervision.tell(stage=f"judge {name}")
+        try:
+            with guarded(name, may_stall=True):
+                while name == "two":
+                    pass
+                print(name)
+        except CrashError as error:
+            print(name, error.found)
+    sys.stdout.flush()
+    return 1
+    """
+    finished = run(body, tmp_path)
+    assert finished.stdout.endswith("one\ntwo makes no progress (expected: a sign of it within 2 s)\nthree\n")
+    assert finished.stderr == "warning: stage judge two: makes no progress; starting again without it\n"
+    assert finished.returncode == 1
+
+
 def test_a_crash_outside_of_what_is_guarded_ends_the_command(tmp_path: Path) -> None:
     finished = run(TRIES + "    attempt('int8')\n    os.kill(os.getpid(), signal.SIGSEGV)", tmp_path)
     assert finished.returncode == 2
