@@ -163,6 +163,8 @@ class DeclaredBundle:
     """Further device profiles that the bundle holds a build for."""
     witness: str | None = None
     """The witness that executes what was built too."""
+    declared_as: str = ""
+    """The name in the ``[[bundle]]``, which several targets have in common."""
 
 
 @dataclass(frozen=True)
@@ -375,11 +377,17 @@ def _completed_bundles(document: Mapping[str, Any], path: Path) -> Iterator[dict
             expected = "one of them" if targets else "target or targets, in the bundle or in [defaults]"
             raise InputError(what, subject=subject, expected=expected)
         if "target" in table:
-            yield table
+            yield {**table, "declared_as": table["name"]}
             continue
         for target in table.pop("targets"):
             output = table.get("output", f"{BUNDLES_FOLDER}/{table['name']}")
-            yield {**table, "name": f"{table['name']}-{target}", "output": f"{output}-{target}", "target": target}
+            yield {
+                **table,
+                "name": f"{table['name']}-{target}",
+                "output": f"{output}-{target}",
+                "target": target,
+                "declared_as": table["name"],
+            }
 
 
 def _bundle(

@@ -188,6 +188,7 @@ def gate(
     blame.
     """
     from edgekit import api
+    from edgekit.quality_gate.declaration import DECLARATION
 
     result = api.gate(
         *bundle,
@@ -211,7 +212,8 @@ def gate(
     reports.write(console, result)
     for one in result.bundles:
         for verdict in one.doubtful:
-            console.warn(f"{one.path}: {verdict.budget} is not clear: {verdict.found}")
+            what = "differs" if verdict.budget == DECLARATION else "is not clear"
+            console.warn(f"{one.path}: {verdict.budget} {what}: {verdict.found}")
     if not result.passed:
         console.fail("\nerror: ".join(map(_failure, result.failed)), result.exit_code)
 

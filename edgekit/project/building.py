@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 
 from edgekit.bundle import Bundle, check_integrity, read_bundle
-from edgekit.comparison.custom_metric import Evaluation
 from edgekit.config import Config, DeclaredBundle
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.files.atomic import remove_abandoned
 from edgekit.packaging.candidates import Choice
+from edgekit.packaging.declared import request_for
 from edgekit.packaging.pipeline import PackageRequest, package
 from edgekit.processes.workers import Explain, Failure, run_jobs
 from edgekit.progress import Progress
@@ -85,38 +85,6 @@ def build_project(
 def default_jobs() -> int:
     """One for every two processors: the runtimes take more than one each now and then."""
     return max(1, (os.cpu_count() or 1) // 2)
-
-
-def request_for(declared: DeclaredBundle) -> PackageRequest:
-    """What to package for a declared bundle.
-
-    Raises:
-        InputError: Its metric cannot be found.
-    """
-    return PackageRequest(
-        model=declared.model,
-        target=declared.target,
-        output=declared.output,
-        name=declared.name,
-        data=declared.data,
-        verify_data=declared.verify_data,
-        quantize=declared.quantize,
-        quantizer=declared.quantizer,
-        max_drop=declared.max_drop,
-        floor_db=declared.floor,
-        accept=declared.accept,
-        evaluation=None if declared.metric is None else Evaluation(declared.metric, declared.folder),
-        precision=declared.precision,
-        shapes=declared.shapes,
-        labels=declared.labels,
-        preprocessing=declared.preprocessing,
-        shares_preprocessing=declared.shares_preprocessing,
-        outputs=declared.outputs,
-        states=declared.states,
-        target_options=declared.options,
-        also=declared.also,
-        witness=declared.witness,
-    )
 
 
 def _unless_up_to_date(

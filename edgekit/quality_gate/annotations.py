@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from edgekit.files.regular_file import read_text, real_path
@@ -17,15 +17,18 @@ WORKSPACE_VARIABLE = "GITHUB_WORKSPACE"
 """Environment variable with the folder that the paths of annotations start from."""
 
 
-def annotation_lines(judged: Sequence[Judged], config: Path | None) -> Iterator[str]:
+def annotation_lines(
+    judged: Sequence[Judged], config: Path | None, declared_as: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """One line for each verdict that somebody has to see, and one for each bundle that could not be judged.
 
     Args:
         judged: The bundles.
         config: The project file, which the remarks are put on: at the line that names the bundle.
+        declared_as: The name that stands there, by the bundle's own; the same where nothing is said.
     """
     for one in judged:
-        place = {} if config is None else _place(config, one.name)
+        place = {} if config is None else _place(config, (declared_as or {}).get(one.name, one.name))
         if one.error is not None:
             yield _command("error", {**place, "title": one.name}, str(one.error))
         for verdict in one.verdicts:

@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from edgekit.bundle import Bundle, check_integrity, is_bundle, read_bundle
-from edgekit.config import Budget, Config, Inconclusive
+from edgekit.config import Budget, Config, DeclaredBundle, Inconclusive
 from edgekit.devices import LOCAL
 from edgekit.devices.opening import open_device
 from edgekit.errors import EdgeKitError, InputError, RequirementError
 from edgekit.faults import as_edgekit_error
 from edgekit.files.regular_file import real_path
 from edgekit.graph.reading.onnx_file import sha256
+from edgekit.processes.crashes import CrashError, guarded
 from edgekit.progress import Progress
 from edgekit.quality_gate.agreement import judge_agreement
 from edgekit.quality_gate.baseline import Figures, kept_bundle
+from edgekit.quality_gate.declaration import judge_declaration, require_declared_target
 from edgekit.quality_gate.instruction_sets import judge_instruction_sets
 from edgekit.quality_gate.judging import judge_growth, judge_manifest
 from edgekit.quality_gate.latency import Earlier, Rivals, Stopwatch, judge_latency
@@ -43,6 +45,8 @@ class Candidate:
     budget: Budget
     model: Path | None = None
     """The original, where it is at hand."""
+    declared: DeclaredBundle | None = field(default=None, compare=False)
+    """What the project says of it; None for a bundle that it does not know."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +144,16 @@ class Gate:
             name = candidate.name or bundle.name
             if self.signers is not None:
                 check_signature(bundle, self.signers)
-            with self.progress.stage(f"judge {name}"):
+            with self.progress.stage(f"judge {name}"), guarded(f"judge {candidate.path}", may_stall=True):
                 verdicts, ratios = self._verdicts(bundle, candidate)
+        except CrashError as crash:
+            error = RequirementError(
+                "cannot be judged: the process that judged it was ended",
+                subject=candidate.path,
+                found=crash.found,
+                hint="`--max-seconds` and `--max-memory` allow more",
+            )
+            return Judged(candidate.path, name, error=error)
         except Exception as failure:  # a runtime raises what it likes; the other bundles are judged all the same
             return Judged(candidate.path, name, error=as_edgekit_error(failure))
         return Judged(candidate.path, name, tuple(verdicts), tuple(ratios), inconclusive=self.inconclusive)
@@ -170,7 +182,8 @@ class Gate:
             device = open_device(self.device, self.device_timeout, self.progress.step, self.results)
             clock = DeviceClock(device, self.device, self.seconds, self.progress.step)
             timed += judge_on_device(bundle, asked, clock)
-        return verdicts + timed, measured
+        stale = [] if candidate.declared is None else list(judge_declaration(bundle, candidate.declared))
+        return verdicts + timed + stale, measured
 
     def _of_against(self, bundle: Bundle, against: Path) -> Bundle:
         """The bundle that this one is compared with."""
@@ -204,24 +217,27 @@ def candidates_of(config: Config | None, paths: Iterable[Path], model: Path | No
     """
     places = list(paths)
     if not places and config is not None:
-        return [Candidate(one.output, one.name, one.budget, one.model) for one in config.bundles]
-    return [_candidate(config, path, model) for path in places]
+        return [_declared_candidate(one) for one in config.bundles]
+    return [candidate for path in places for candidate in _candidates(config, path, model)]
 
 
-def _candidate(config: Config | None, path: Path, model: Path | None) -> Candidate:
-    if config is not None:
-        path = _declared_place(config, path)
-    declared = None if config is None else config.declared(path, _name(path))
+def _declared_candidate(declared: DeclaredBundle, path: Path | None = None, model: Path | None = None) -> Candidate:
+    return Candidate(path or declared.output, declared.name, declared.budget, model or declared.model, declared)
+
+
+def _candidates(config: Config | None, path: Path, model: Path | None) -> list[Candidate]:
+    """The bundle at the path; or those that are declared under this name, of which there is one for each target."""
+    if config is None:
+        return [Candidate(path, None, Budget(), model)]
+    if not is_bundle(path) and all(real_path(one.output) != real_path(path) for one in config.bundles):
+        named = [one for one in config.bundles if str(path) == one.name]
+        named = named or [one for one in config.bundles if str(path) == one.declared_as]
+        if named:
+            return [_declared_candidate(one, model=model) for one in named]
+    declared = config.declared(path, _name(path))
     if declared is None:
-        return Candidate(path, None, Budget() if config is None else config.budget, model)
-    return Candidate(path, declared.name, declared.budget, model or declared.model)
-
-
-def _declared_place(config: Config, path: Path) -> Path:
-    """The folder of the bundle that the project declares under this name, where the path itself is no bundle's."""
-    if is_bundle(path) or any(real_path(one.output) == real_path(path) for one in config.bundles):
-        return path
-    return next((one.output for one in config.bundles if one.name == str(path)), path)
+        return [Candidate(path, None, config.budget, model)]
+    return [_declared_candidate(declared, path, model)]
 
 
 def _name(path: Path) -> str:
@@ -242,6 +258,8 @@ def opened(candidate: Candidate) -> Bundle:
     if candidate.name is not None and not candidate.path.exists():
         raise InputError("has not been built", subject=candidate.path, hint="`edgekit build` builds it")
     bundle = _whole(candidate.path)
+    if candidate.declared is not None:
+        require_declared_target(bundle, candidate.declared)
     source = bundle.manifest["source"]["files"][0]
     model = candidate.model
     if model is not None and model.is_file() and sha256(model) != source["sha256"]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from edgekit.progress import Progress
 from edgekit.quality_gate.annotations import annotation_lines
 from edgekit.quality_gate.baseline import read_baseline, write_baseline
 from edgekit.quality_gate.bundles import Candidate, Gate, Judged, candidates_of, opened
+from edgekit.quality_gate.declaration import DECLARATION
 from edgekit.quality_gate.junit import junit_xml
 from edgekit.quality_gate.machine import Machine, this_machine
 from edgekit.quality_gate.markdown import markdown_summary
@@ -63,6 +64,8 @@ class GateResult:
     """The file of figures that was compared with, or written."""
     updated: tuple[str, ...] = ()
     """The names of the bundles whose figures were written to it."""
+    declared_as: Mapping[str, str] = field(default_factory=dict)
+    """Under which name the project file declares each bundle: one for several targets."""
 
     @property
     def passed(self) -> bool:
@@ -97,7 +100,7 @@ class GateResult:
 
     def annotations(self) -> list[str]:
         """The verdicts as GitHub's workflow commands, a line each."""
-        return list(annotation_lines(self.bundles, self.config))
+        return list(annotation_lines(self.bundles, self.config, self.declared_as))
 
 
 def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
@@ -131,10 +134,12 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
         order.data,
     )
     judged = tuple(gate.judge_all(candidates))
+    declared_as = {} if project is None else {one.name: one.declared_as for one in project.bundles}
     if order.update and file is not None:
-        return GateResult(gate.machine, judged, order.config, file, _updated(file, candidates, judged))
+        updated = _updated(file, candidates, judged)
+        return GateResult(gate.machine, judged, order.config, file, updated, declared_as)
     _require_verdicts(judged, order)
-    return GateResult(gate.machine, judged, order.config, file)
+    return GateResult(gate.machine, judged, order.config, file, declared_as=declared_as)
 
 
 def _baseline_file(order: GateOrder, settings: GateSettings) -> Path | None:
@@ -166,7 +171,7 @@ def _require_bundles(order: GateOrder, project: Config | None) -> None:
 
 def _require_verdicts(judged: Sequence[Judged], order: GateOrder) -> None:
     """Refuses to let pass what nothing was asked of."""
-    if all(not one.verdicts and one.error is None for one in judged):
+    if all(one.error is None and all(each.budget == DECLARATION for each in one.verdicts) for one in judged):
         alone = len(order.bundles) == 1
         raise InputError(
             "there is nothing to judge the bundle by" if alone else "there is nothing to judge by",

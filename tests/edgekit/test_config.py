@@ -15,8 +15,8 @@ from edgekit.config import (
 )
 from edgekit.errors import InputError
 from edgekit.features.declared_outputs import DeclaredOutputs
+from edgekit.packaging.declared import request_for
 from edgekit.preprocessing import AudioPreprocessing, ImagePreprocessing
-from edgekit.project.building import request_for
 
 FULL = """
 [preprocessing]

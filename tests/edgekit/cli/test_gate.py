@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgekit.processes import supervision
+
 RunEdgeKit = Callable[..., Any]
 WriteProject = Callable[[str], None]
 
@@ -45,6 +47,10 @@ def exp_bundles(tmp_path_factory: pytest.TempPathFactory, onnx_model: Callable[.
     for target, name in (("intel-npu", "npu"), ("onnxruntime", "exp")):
         assert main(["package", str(folder / "model.onnx"), "--target", target, "-o", str(folder / name), "-q"]) == 0
     return folder
+
+
+PACKAGED = 'dims = { batch = 1 }\nquantize = "none"\n'
+"""How the sample model's bundle was packaged."""
 
 
 def size_of(bundle: Path) -> str:
@@ -124,12 +130,46 @@ def test_a_name_finds_the_declared_bundle(
     assert edgekit("gate", "small").code == 0
 
 
+def test_a_bundle_that_is_not_as_declared(
+    edgekit: RunEdgeKit, bundle: Path, digits: Path, project: WriteProject
+) -> None:
+    """An older one of the same model: of other options, for another target, or of a model that is not at hand."""
+    declared = f'[budget]\nsize = "1 MB"\n[[bundle]]\nname = "d"\nmodel = "{digits}"\noutput = "digits"\n'
+    same = f'{declared}target = "onnxruntime"\n{PACKAGED}'
+    project(same)
+    finished = edgekit("gate", "--json")
+    assert (finished.code, outcomes(finished)) == (0, {"size": "kept"})
+
+    project(same.replace('"none"', '"int8"'))
+    finished = edgekit("gate", "-q")
+    assert finished.code == 0
+    differs = 'quantize was "none", and "int8" is declared: `edgekit build` builds it again'
+    assert f"warning: {bundle}: declaration differs: {differs}\n" in finished.err
+    project(same.replace('"none"', '"int8"') + '[gate]\ninconclusive = "fail"\n')
+    assert edgekit("gate", "-q").code == 1
+
+    project(same.replace('"onnxruntime"', '"intel-cpu"'))
+    finished = edgekit("gate", "-q")
+    assert finished.code == 2
+    assert finished.err == (
+        f"error: {bundle}: was built for another target\nexpected: intel-cpu, as the project file declares it\n"
+        "found: onnxruntime\nhint: `edgekit build` builds it again\n"
+    )
+    project(same.replace(str(digits), "gone.onnx"))
+    finished = edgekit("gate", "--json")
+    assert (finished.code, outcomes(finished)) == (0, {"size": "kept", "declaration": "not compared"})
+    told = f"{bundle.parent}/gone.onnx is not there: nothing tells whether the bundle is made from it"
+    assert finished.json["bundles"][0]["verdicts"][1]["found"] == told
+
+
 def test_all_bundles_of_the_project_are_judged(
     edgekit: RunEdgeKit, bundle: Path, exp_bundles: Path, project: WriteProject
 ) -> None:
     shutil.copytree(exp_bundles / "exp", bundle.parent / "exp")
     declared = '[[bundle]]\nname = "{0}"\nmodel = "m.onnx"\ntarget = "ort"\noutput = "{0}"\n'
     project('[budget]\nsize = "10 kB"\n' + "".join(map(declared.format, ("digits", "exp", "gone"))))
+    file = bundle.parent / "edgekit.toml"
+    file.write_text(file.read_text().replace('output = "digits"\n', f'output = "digits"\n{PACKAGED}'))
     finished = edgekit("gate", "--json")
     assert finished.code == 2
     assert [(one["name"], one["passed"]) for one in finished.json["bundles"]] == [
@@ -345,6 +385,26 @@ def test_a_project_without_budgets_judges_nothing(edgekit: RunEdgeKit, bundle: P
     finished = edgekit("gate", "--quiet")
     assert finished.code == 2
     assert "edgekit.toml: there is nothing to judge by\nexpected: a table [budget]" in finished.err
+
+
+def test_a_bundle_that_ended_the_process_fails_alone(
+    edgekit: RunEdgeKit, bundle: Path, exp_bundles: Path, project: WriteProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command is done anew then, and knows what ended it."""
+    project('[budget]\nsize = "10 kB"\n')
+    ended = {f"judge {bundle}": "makes no progress (expected: a sign of it within 20 s)"}
+    monkeypatch.setattr(supervision, "_crashed", ended)
+    finished = edgekit("gate", bundle, exp_bundles / "exp", "--json")
+    assert finished.code == 1
+    first, second = finished.json["bundles"]
+    assert first["error"] == {
+        "type": "RequirementError",
+        "message": "cannot be judged: the process that judged it was ended",
+        "subject": str(bundle),
+        "found": "makes no progress (expected: a sign of it within 20 s)",
+        "hint": "`--max-seconds` and `--max-memory` allow more",
+    }
+    assert second["passed"]
 
 
 def test_a_tampered_bundle(edgekit: RunEdgeKit, bundle: Path, project: WriteProject) -> None:

@@ -166,7 +166,7 @@ def test_a_bundle_with_further_builds_is_replaced_as_a_whole(bundle: Bundle, mod
 
 def test_a_project_declares_them(model: Path, tmp_path: Path) -> None:
     from edgekit.config import read_config
-    from edgekit.project.building import request_for
+    from edgekit.packaging.declared import request_for
 
     file = tmp_path / "edgekit.toml"
     file.write_text('[[bundle]]\nname = "m"\nmodel = "model.onnx"\ntarget = "ios18"\nalso = ["intel-cpu"]\n')

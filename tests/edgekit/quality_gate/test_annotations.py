@@ -32,6 +32,14 @@ def test_remarks_stand_where_the_bundle_is_declared(judged: Callable[..., list[J
     ]
 
 
+def test_bundles_of_several_targets_stand_where_their_common_name_is(
+    judged: Callable[..., list[Judged]], project: Path
+) -> None:
+    project.write_text('[[bundle]]\nname = "good"\n\n[[bundle]]\nname = "many"\ntargets = ["a", "b"]\n')
+    (line,) = annotation_lines([judged()[1]], project, {"bad": "many"})
+    assert line.startswith("::error file=models/edgekit.toml,line=5,title=bad%3A size::")
+
+
 def test_what_is_not_clear_is_an_error_or_nothing(judged: Callable[..., list[Judged]], project: Path) -> None:
     def kinds(inconclusive: Inconclusive) -> list[str]:
         return [line.split()[0] for line in annotation_lines([judged(inconclusive)[2]], project)]

@@ -42,6 +42,16 @@ def test_what_is_not_clear(
     assert [verdict["passed"] for verdict in odd.as_record()["verdicts"]] == [True, passed]
 
 
+def test_a_name_that_several_targets_have_in_common(tmp_path: Path) -> None:
+    file = tmp_path / "edgekit.toml"
+    file.write_text('[[bundle]]\nname = "many"\nmodel = "m.onnx"\ntargets = ["ort", "ios18"]\n')
+    found = candidates_of(read_config(file), [Path("many")], None)
+    assert [(one.name, one.path) for one in found] == [
+        ("many-ort", tmp_path / "bundles" / "many-ort"),
+        ("many-ios18", tmp_path / "bundles" / "many-ios18"),
+    ]
+
+
 def test_what_is_judged(tmp_path: Path) -> None:
     file = tmp_path / "edgekit.toml"
     file.write_text(PROJECT)
