@@ -135,8 +135,10 @@ class DeclaredBundle:
     target: str
     output: Path
     budget: Budget
+    file: Path
+    """The project file."""
     folder: Path
-    """Where the project file lies."""
+    """Where it lies."""
     data: Path | None = None
     verify_data: Path | None = None
     labels: Path | None = None
@@ -402,7 +404,7 @@ def _bundle(
     for key in ("model", "data", "verify_data", "labels"):
         if key in values:
             values[key] = folder / values[key]
-    values["folder"] = real_path(folder)
+    values["file"], values["folder"] = path, real_path(folder)
     values["output"] = folder / values.get("output", f"{BUNDLES_FOLDER}/{values['name']}")
     values["budget"] = Budget.parse(values.get("budget", {}), f"{path} bundle {values['name']} budget").over(budget)
     values["preprocessing"] = _preprocessing(table, path, preprocessing)

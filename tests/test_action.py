@@ -20,6 +20,8 @@ import yaml
 ROOT = Path(__file__).parents[1]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 DEFAULTS = {name: described["default"] for name, described in ACTION["inputs"].items()}
+AFTER_THE_BUILD = "${{ !cancelled() && steps.install.outcome != 'failure' }}"
+"""Whatever became of the build, what is there is judged."""
 STEPS = {step["name"]: step for step in ACTION["runs"]["steps"] if "run" in step}
 
 PROJECT = """
@@ -48,6 +50,8 @@ def expanded(text: str, inputs: Mapping[str, str]) -> str:
 
 def wanted(step: Mapping[str, Any], inputs: Mapping[str, str]) -> bool:
     """What the step's condition says."""
+    if step.get("if") == AFTER_THE_BUILD:  # no step fails here
+        return True
     condition = re.fullmatch(r"inputs\.([a-z-]+) (==|!=) '([^']*)'", step.get("if", "inputs.build != ''"))
     assert condition is not None
     return (inputs[condition[1]] == condition[3]) is (condition[2] == "==")
@@ -133,6 +137,26 @@ def test_a_project_is_built_and_judged(workspace: Path) -> None:
     assert "size growth" in execute(STEPS["Gate"], workspace, compared).stdout
     compared = {**from_above, "baseline": "the main/no.json"}
     assert "the main/no.json: there is no baseline" in execute(STEPS["Gate"], workspace, compared).stderr
+
+
+def test_what_was_built_is_judged_though_another_bundle_was_not(workspace: Path) -> None:
+    """The build tells by itself what failed: the most frequent regression is one that it refuses."""
+    inputs = {**DEFAULTS, "working-directory": "my models", "jobs": "1"}
+    bad = '[[bundle]]\nname = "bad"\nmodel = "gone.onnx"\ntargets = ["onnxruntime"]\n'
+    (workspace / "my models" / "edgekit.toml").write_text(f"{bad}{PROJECT % '1 kB'}")
+    built = execute(STEPS["Build"], workspace, inputs)
+    assert built.returncode == 2
+    (told,) = [line for line in built.stderr.splitlines() if line.startswith("::error ")]
+    assert told.startswith("::error file=my models/edgekit.toml,line=2,title=bad-onnxruntime%3A build::")
+    assert "gone.onnx: " in told
+    assert STEPS["Gate"]["if"] == AFTER_THE_BUILD
+    judged = execute(STEPS["Gate"], workspace, inputs)
+    assert judged.returncode == 2
+    suites = ElementTree.parse(workspace / "my models" / "edgekit-gate.xml").getroot()
+    assert (suites.get("errors"), suites.get("failures")) == ("1", "0")
+    summary = (workspace / "summary.md").read_text()
+    assert summary.startswith("## ❌ EdgeKit build: 1 of 2 bundles failed\n\n    bad-onnxruntime: ")
+    assert "❌ EdgeKit gate: 1 of 2 bundles failed" in summary
 
 
 @pytest.mark.slow

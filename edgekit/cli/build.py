@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from edgekit.cli._bundle_view import show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._errors import TRACEBACK_VARIABLE, InterruptedByUserError
+from edgekit.cli._github import append_summary, in_actions
 
 if TYPE_CHECKING:
     from edgekit.project.building import ProjectBundle
@@ -40,7 +42,8 @@ def build(
 
     Each is built in a process of its own. A bundle is skipped when model, data, options and the versions of EdgeKit and
     its runtimes are what they were, so that a build that was interrupted goes on where it was. One that fails does not
-    end the others; the exit code is that of the worst.
+    end the others; the exit code is that of the worst. In GitHub Actions those that fail are remarks on the project
+    file.
     """
     from edgekit import api
 
@@ -52,12 +55,23 @@ def build(
         ) from None
     record = {"bundles": [_record(one) for one in results]}
     console.show(record, lambda out: show_table(_HEAD, map(_row, results), out))
+    if in_actions():
+        _tell_actions(console, results)
     failures = {one.declared.name: one.failure for one in results if one.failure is not None}
     if failures:
         if os.environ.get(TRACEBACK_VARIABLE, "") not in ("", "0"):
             sys.stderr.writelines(failure.trace for failure in failures.values())
         text = "\nerror: ".join(f"{name}: {failure.text}" for name, failure in failures.items())
         console.fail(text, max(failure.exit_code for failure in failures.values()))
+
+
+def _tell_actions(console: Console, results: Sequence[ProjectBundle]) -> None:
+    """Remarks on the project file, and a part of the job's summary."""
+    from edgekit.project.remarks import build_annotations, build_summary
+
+    for line in build_annotations(results, results[0].declared.file):
+        console.say(line)
+    append_summary(None, build_summary(results))
 
 
 _HEAD = ("bundle", "target", "", "built as", "size", "accuracy", "worst output", "latency")

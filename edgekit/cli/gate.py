@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from edgekit.cli._bundle_options import (
 from edgekit.cli._bundle_view import show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
-from edgekit.errors import InputError
+from edgekit.cli._github import append_summary, in_actions
 
 if TYPE_CHECKING:
     from edgekit.quality_gate.bundles import Judged
@@ -100,9 +99,6 @@ GitHubOption = Annotated[
     typer.Option("--github", help="Print GitHub annotations on stderr; in GitHub Actions they always are."),
 ]
 
-ACTIONS_VARIABLE = "GITHUB_ACTIONS"
-SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
-
 
 @dataclass(frozen=True)
 class ComparisonOptions:
@@ -141,16 +137,8 @@ class ReportOptions:
         if self.junit is not None:
             with atomic_file(self.junit) as place:
                 place.write_text(result.junit(), encoding="utf-8")
-        told = self.summary or os.environ.get(SUMMARY_VARIABLE)
-        if told:
-            try:
-                with Path(told).open("a", encoding="utf-8") as stream:
-                    stream.write(result.markdown())
-            except OSError as error:
-                raise InputError(
-                    f"cannot be written: {(error.strerror or str(error)).lower()}", subject=told
-                ) from error
-        if self.github or os.environ.get(ACTIONS_VARIABLE) == "true":
+        append_summary(self.summary, result.markdown())
+        if self.github or in_actions():
             for line in result.annotations():
                 console.say(line)
 

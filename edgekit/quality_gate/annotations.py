@@ -28,19 +28,19 @@ def annotation_lines(
         declared_as: The name that stands there, by the bundle's own; the same where nothing is said.
     """
     for one in judged:
-        place = {} if config is None else _place(config, (declared_as or {}).get(one.name, one.name))
+        place = {} if config is None else place_of(config, (declared_as or {}).get(one.name, one.name))
         if one.error is not None:
-            yield _command("error", {**place, "title": one.name}, str(one.error))
+            yield workflow_command("error", {**place, "title": one.name}, str(one.error))
         for verdict in one.verdicts:
             title = {**place, "title": f"{one.name}: {verdict.budget}"}
             text = f"{verdict.outcome}: {verdict.found}; wanted {verdict.limit}"
             if one.fails(verdict):
-                yield _command("error", title, text)
+                yield workflow_command("error", title, text)
             elif one.warns(verdict):
-                yield _command("warning", title, text)
+                yield workflow_command("warning", title, text)
 
 
-def _place(config: Path, name: str) -> dict[str, str]:
+def place_of(config: Path, name: str) -> dict[str, str]:
     """File and line of the project file where the bundle is declared; line 1 where it is not."""
     named = re.compile(rf"""\s*name\s*=\s*["']{re.escape(name)}["']""")
     lines = read_text(config).splitlines()
@@ -50,7 +50,8 @@ def _place(config: Path, name: str) -> dict[str, str]:
     return {"file": (file.relative_to(root) if file.is_relative_to(root) else file).as_posix(), "line": str(line)}
 
 
-def _command(kind: str, properties: dict[str, str], message: str) -> str:
+def workflow_command(kind: str, properties: Mapping[str, str], message: str) -> str:
+    """The line that has the runner put a remark on a file: an ``error`` or a ``warning`` with its properties."""
     written = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
     return f"::{kind} {written}::{_message(message)}"
 
