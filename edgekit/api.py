@@ -14,7 +14,7 @@ They are imported as attributes of :mod:`edgekit`, which imports nothing heavy u
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from edgekit.api_arguments import (
@@ -122,7 +122,7 @@ def package(
     states: Mapping[str, str] | None = None,
     labels: StrPath | None = None,
     options: Mapping[str, str] | None = None,
-    isa: str | None = None,
+    isa: str | Sequence[str] | None = None,
     also: Iterable[str] = (),
     witness: str | None = None,
     config: StrPath | None = None,
@@ -330,7 +330,7 @@ def quantize(
     like: StrPath | Bundle | None = None,
     dims: Dims | None = None,
     shapes: Shapes | None = None,
-    isa: str | None = None,
+    isa: str | Sequence[str] | None = None,
     config: StrPath | None = None,
     labels: StrPath | None = None,
     explain: bool = False,

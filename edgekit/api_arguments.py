@@ -24,9 +24,9 @@ Metric = str | Callable[[Run, Samples], float]
 """``MODULE:FUNCTION`` or the function itself; :mod:`edgekit.comparison.custom_metric` tells what it is given."""
 
 
-def instruction_set_names(isa: str | None) -> tuple[str, ...] | None:
+def instruction_set_names(isa: str | Sequence[str] | None) -> tuple[str, ...] | None:
     """The instruction sets' names; an unknown one is an ``InputError``."""
-    return None if isa is None else known_sets(isa)
+    return None if isa is None else known_sets(isa if isinstance(isa, str) else ",".join(isa))
 
 
 def optional_path(path: StrPath | None) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from edgekit.api_arguments import (
@@ -162,7 +163,7 @@ def gate(
     device: str | None = None,
     device_timeout: float | None = None,
     results: StrPath | None = None,
-    isa: str | None = None,
+    isa: str | Sequence[str] | None = None,
     data: StrPath | None = None,
     signers: StrPath | None = None,
     progress: Progress | None = None,

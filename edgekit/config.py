@@ -25,6 +25,8 @@ TIME_LIMIT = 60.0
 """Seconds after which the gate ends a measurement although its answer is not clear."""
 
 _LEAST_DOUBTFUL_LOSS = 0.5
+_LEAST_MEMORY = 10_000
+"""A process has more than a page or two; fewer bytes were meant as megabytes."""
 _DROP = "would allow {:.0%} of the samples to be lost"
 _GROWTH = "would allow {:.0%} more"
 _LOSSES = {"accuracy_drop": _DROP, "accuracy_fall": _DROP, "size_growth": _GROWTH, "latency_growth": _GROWTH}
@@ -80,7 +82,8 @@ class Budget:
         """The budget that a valid table holds.
 
         Raises:
-            InputError: A share of what may be lost was surely meant as a percentage. ``subject`` is where it stands.
+            InputError: A share of what may be lost was surely meant as a percentage, or a number of bytes as one of
+                megabytes. ``subject`` is where it stands.
         """
         readers: dict[str, Callable[[Any], Any]] = {
             "size": parse_bytes,
@@ -94,6 +97,13 @@ class Budget:
             "partitions": int,
         }
         read: dict[str, Any] = {key: readers[key](value) for key, value in table.items() if key in readers}
+        if "memory" in read and read["memory"] < _LEAST_MEMORY:
+            raise InputError(
+                "is less than any process takes",
+                subject=f"{subject} memory",
+                expected='bytes, or a text such as "80 MB"',
+                found=table["memory"],
+            )
         for key, would_allow in _LOSSES.items():
             if key in table:
                 read[key] = parse_loss(table[key], f"{subject} {key}", would_allow)

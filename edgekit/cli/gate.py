@@ -195,7 +195,7 @@ def gate(
         progress=console.progress,
     )
     if result.updated:
-        console.note(f"wrote {result.baseline}: {', '.join(result.updated)}")
+        console.note("\n".join([f"wrote {result.baseline}: {', '.join(result.updated)}", *result.changes]))
     console.show(result.as_record(), lambda out: show_table(*_table(result.bundles), out))
     reports.write(console, result)
     for one in result.bundles:

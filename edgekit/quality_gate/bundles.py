@@ -180,7 +180,7 @@ class Gate:
         timed, measured = judge_latency(bundle, asked, Rivals(candidate.model, earlier), self._stopwatch())
         if asks_for_device(asked):
             device = open_device(self.device, self.device_timeout, self.progress.step, self.results)
-            clock = DeviceClock(device, self.device, self.seconds, self.progress.step)
+            clock = DeviceClock(device, self.device.partition("?")[0], self.seconds, self.progress.step)
             timed += judge_on_device(bundle, asked, clock)
         stale = [] if candidate.declared is None else list(judge_declaration(bundle, candidate.declared))
         return verdicts + timed + stale, measured

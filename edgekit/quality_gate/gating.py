@@ -12,12 +12,13 @@ from edgekit.devices import LOCAL
 from edgekit.errors import InputError
 from edgekit.progress import Progress
 from edgekit.quality_gate.annotations import annotation_lines
-from edgekit.quality_gate.baseline import read_baseline, write_baseline
+from edgekit.quality_gate.baseline import Figures, read_baseline, write_baseline
 from edgekit.quality_gate.bundles import Candidate, Gate, Judged, candidates_of, opened
 from edgekit.quality_gate.declaration import DECLARATION
 from edgekit.quality_gate.junit import junit_xml
 from edgekit.quality_gate.machine import Machine, this_machine
 from edgekit.quality_gate.markdown import markdown_summary
+from edgekit.reporting.summary import bytes_text
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class GateResult:
     """The names of the bundles whose figures were written to it."""
     declared_as: Mapping[str, str] = field(default_factory=dict)
     """Under which name the project file declares each bundle: one for several targets."""
+    changes: tuple[str, ...] = ()
+    """How the figures that were written differ from those that they replace, a text for each bundle."""
 
     @property
     def passed(self) -> bool:
@@ -117,6 +120,10 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
     settings = GateSettings() if project is None else project.gate
     file = _baseline_file(order, settings)
     _require_bundles(order, project)
+    if order.against is not None and not order.against.exists():
+        raise InputError(
+            "is not there", subject="--against", expected="a bundle, or a folder with bundles", found=order.against
+        )
     candidates = candidates_of(project, order.bundles, order.model)
     gate = Gate(
         this_machine(),
@@ -136,8 +143,11 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
     judged = tuple(gate.judge_all(candidates))
     declared_as = {} if project is None else {one.name: one.declared_as for one in project.bundles}
     if order.update and file is not None:
+        before = read_baseline(file) if file.exists() else {}
         updated = _updated(file, candidates, judged)
-        return GateResult(gate.machine, judged, order.config, file, updated, declared_as)
+        after = read_baseline(file) if updated else {}
+        changes = tuple(_change(name, before[name], after[name]) for name in updated if name in before)
+        return GateResult(gate.machine, judged, order.config, file, updated, declared_as, changes)
     _require_verdicts(judged, order)
     return GateResult(gate.machine, judged, order.config, file, declared_as=declared_as)
 
@@ -179,6 +189,15 @@ def _require_verdicts(judged: Sequence[Judged], order: GateOrder) -> None:
             expected="a table [budget] in the project file, --baseline FILE, --against PATH, --isa NAMES or --data DIR",
             found="no project file" if order.config is None else f"no budget in {order.config}",
         )
+
+
+def _change(name: str, before: Figures, after: Figures) -> str:
+    """What of a bundle's figures changed, in words."""
+    if before.fingerprint == after.fingerprint and before == after:
+        return f"{name}: as before"
+    accuracy = ["no labels" if one.accuracy is None else f"{one.accuracy:.2%}" for one in (before, after)]
+    sizes = [bytes_text(one.size) for one in (before, after)]
+    return f"{name}: size {' → '.join(sizes)}, accuracy {' → '.join(accuracy)}"
 
 
 def _updated(file: Path, candidates: Sequence[Candidate], judged: Sequence[Judged]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,10 @@ def judge_growth(figures: Figures, asked: Budget, earlier: Figures) -> Iterator[
         yield verdict_on("size growth", limit, bytes_text(figures.size), figures.size <= most, figure)
     if budget.accuracy_fall is not None and earlier.accuracy is not None:
         least = earlier.accuracy - budget.accuracy_fall
-        yield _least_accuracy("accuracy fall", "accuracy_fall", least, figures.accuracy)
+        yield replace(
+            _least_accuracy("accuracy fall", "accuracy_fall", least, figures.accuracy),
+            limit=f"accuracy of at least {least:.2%}",
+        )
     elif budget.accuracy_fall is not None:
         limit = f"at most {budget.accuracy_fall:.2%} below the earlier build's"
         unclear = Outcome.NOT_COMPARED if asked.accuracy_fall is None else Outcome.INCONCLUSIVE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -39,7 +39,7 @@ Timer = Callable[[int, int], Sequence[float]]
 class Latency:
     """The times that one model took."""
 
-    milliseconds: tuple[float, ...]
+    milliseconds: tuple[float, ...] = field(repr=False)
     runs_a_turn: int = 1
     """How many of them were made one right after the other: they share what else the machine did then."""
 

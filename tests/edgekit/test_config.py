@@ -173,11 +173,22 @@ def test_how_the_gate_judges(config: Path) -> None:
     assert read_config(config).gate == GateSettings(Inconclusive.FAIL, 5, config.parent / "ci" / "baseline.json")
 
 
+def test_memory_that_was_meant_in_megabytes(config: Path) -> None:
+    config.write_text("[budget]\nmemory = 80\n")
+    with pytest.raises(InputError) as failure:
+        read_config(config)
+    assert str(failure.value) == (
+        f"{config} [budget] memory: is less than any process takes\n"
+        'expected: bytes, or a text such as "80 MB"\nfound: 80'
+    )
+
+
 def test_every_budget(config: Path) -> None:
     config.write_text(
         '[budget]\nsize = "1 kB"\naccuracy = 1\naccuracy_drop = "60%"\nsqnr_db = 20\nlatency_ratio = 2\n'
         'latency_ms = 5\nfirst_run_ms = 9.5\nload_ms = 80\nmemory = "90 MB"\ndownload = 700\n'
         'accelerator_share = "95%"\npartitions = 3\nsize_growth = 0.1\naccuracy_fall = 0.01\nlatency_growth = "100%"\n'
+        "agreement_db = 12\n"
     )
     assert read_config(config).budget == Budget(
         size=1000,
@@ -192,6 +203,7 @@ def test_every_budget(config: Path) -> None:
         download=700,
         accelerator_share=0.95,
         partitions=3,
+        agreement_db=12.0,
         size_growth=0.1,
         accuracy_fall=0.01,
         latency_growth=1.0,

@@ -271,6 +271,13 @@ def test_a_bundle_that_breaks_its_budget_is_no_baseline(
     assert finished.err.endswith(f"wrote {tmp_path}/baseline.json: digits_torchscript\n")
     assert "size growth" in edgekit("gate", packaged_digits).out
 
+    assert edgekit("gate", packaged_digits, "--update").err.endswith("\ndigits_torchscript: as before\n")
+    document = json.loads((tmp_path / "baseline.json").read_text())
+    document["bundles"]["digits_torchscript"] |= {"size": 1000, "accuracy": 0.5}
+    (tmp_path / "baseline.json").write_text(json.dumps(document))
+    told = edgekit("gate", packaged_digits, "--update").err.splitlines()[-1]
+    assert told.startswith(f"digits_torchscript: size 1 kB → {size_of(packaged_digits)}, accuracy 50.00% → ")
+
 
 def test_against_an_earlier_bundle(edgekit: RunEdgeKit, bundle: Path, exp_bundles: Path, tmp_path: Path) -> None:
     shutil.copytree(bundle, tmp_path / "main" / "digits")
@@ -357,7 +364,10 @@ def test_for_ci(edgekit: RunEdgeKit, bundle: Path, project: WriteProject, monkey
             "--against and --baseline: are two things to compare with\nhint: give one of them",
         ),
         (["digits", "--against", "digits"], "--against: is the bundle itself\nfound: digits"),
-        (["digits", "--against", "nowhere"], "nowhere/digits: is not a bundle"),
+        (
+            ["digits", "--against", "nowhere"],
+            "--against: is not there\nexpected: a bundle, or a folder with bundles\nfound: nowhere",
+        ),
         (["digits", "--config", "no.toml"], "no.toml: there is no project file"),
         ([], "there is nothing to judge\nexpected: a BUNDLE, or a project file that declares some\nfound: no project"),
         (["nowhere"], "nowhere: is not a bundle"),
