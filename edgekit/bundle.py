@@ -8,6 +8,7 @@ A bundle is a folder::
     <profile>/                        what further devices load, and its check; ``also`` in the manifest
     golden/<sample>/inputs/<i>.npy    a few inputs, numbered as the manifest's ``inputs``
     golden/<sample>/outputs/<i>.npy   the original model's outputs for them, numbered as the manifest's ``outputs``
+    golden/<sample>/built/<i>.npy     what was built computed of them; ``built-<profile>`` of a further build
     graph.json                        the graph that was built, without its weights; what graph.schema.json describes
     check.*                           the check to run on the device, needing nothing of EdgeKit
     report.md                         a summary for people
@@ -138,19 +139,23 @@ class Bundle:
         return graph
 
     def golden(self) -> Iterator[tuple[Arrays, Arrays]]:
-        """The golden samples, one at a time: inputs and the original's outputs, by ONNX name.
+        """The golden samples, one at a time: inputs and outputs by ONNX name.
+
+        Outputs are what this build is held against: the original's, or where the manifest says so what was built
+        computed when it was packaged.
 
         Raises:
             RequirementError: A file is missing or damaged.
         """
+        held = {floor["name"]: floor.get("folder", "outputs") for floor in self.manifest["golden"]["outputs"]}
         for sample in range(self.manifest["golden"]["samples"]):
             folder = self.path / GOLDEN / str(sample)
-            yield self._arrays(folder / "inputs", self.inputs), self._arrays(folder / "outputs", self.outputs)
+            yield self._arrays(folder, self.inputs, {}, "inputs"), self._arrays(folder, self.outputs, held, "outputs")
 
-    def _arrays(self, folder: Path, features: tuple[Feature, ...]) -> Arrays:
+    def _arrays(self, folder: Path, features: tuple[Feature, ...], places: Mapping[str, str], default: str) -> Arrays:
         arrays = {}
         for position, feature in enumerate(features):
-            file = folder / f"{position}.npy"
+            file = folder / places.get(feature.name, default) / f"{position}.npy"
             try:
                 arrays[feature.name] = read_npy(file)
             except InputError as error:

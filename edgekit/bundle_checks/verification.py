@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -233,7 +233,8 @@ def _resolved(declared: Preprocessing | None, inputs: tuple[ValueSpec, ...], dat
 
 def _golden(bundle: Bundle, runner: Runner) -> tuple[OutputAccuracy, ...]:
     floors: list[Mapping[str, Any]] = bundle.manifest["golden"]["outputs"]
-    comparison = Comparison(tuple(floor["name"] for floor in floors))
+    numbers = [floor["name"] for floor in floors if floor["floor_db"] is not None]
+    comparison = Comparison(tuple(floor["name"] for floor in floors), quantized=numbers)
     restart(runner)
     for feeds, outputs in bundle.golden():
         comparison.add(outputs, runner.run(feeds))
@@ -245,18 +246,28 @@ def _golden(bundle: Bundle, runner: Runner) -> tuple[OutputAccuracy, ...]:
         raise RequirementError(
             f"the bundle does not compute its golden outputs, executed by {runner.executed_by}",
             subject=bundle.path,
-            expected="the original model's outputs",
+            expected=_held_against(floors),
             found="; ".join(flaws),
             hint="the runtime differs from the one that packaged it: package the model again",
         )
     return results
 
 
+def _held_against(floors: Sequence[Mapping[str, Any]]) -> str:
+    """What golden outputs are, in words."""
+    built = [repr(floor["name"]) for floor in floors if floor.get("folder", "outputs") != "outputs"]
+    if not built:
+        return "the original model's outputs"
+    of_it = "the outputs of the model that was built, as it computed them when it was packaged"
+    return of_it if len(built) == len(floors) else f"the original model's outputs, and of {', '.join(built)} {of_it}"
+
+
 def _golden_flaw(floor: Mapping[str, Any], result: OutputAccuracy) -> str | None:
     if floor["floor_db"] is None:
         enough = result.mismatch <= (floor["max_mismatch"] or 0.0)
         return None if enough else f"output {result.name!r}: {loss_text(result.mismatch)} of the elements differ"
-    reached = result.sqnr_db if result.sqnr_db is not None else float("nan")
+    measured = result.picture_db if result.sqnr_db is None else result.sqnr_db
+    reached = float("nan") if measured is None else measured
     if reached >= floor["floor_db"]:
         return None
     return f"output {result.name!r}: SQNR {reached:.1f} dB (at least {floor['floor_db']:.1f} dB)"

@@ -1,33 +1,43 @@
-"""Writes golden data: a few inputs and the original model's outputs, for the check on the device."""
+"""Writes golden data: a few inputs and the outputs that belong to them, for the check on the device.
+
+A device is held against the original model's outputs, as far as what was built is near enough to them. A small model
+may be so far off that zeros, or another sample's outputs, are as near: against the original no floor that a right
+device reaches would prove anything then. Such an output is held against what was built computed here instead.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from edgekit.comparison.accuracy import DECISION_DB, MAX_DISAGREEMENT, Accuracy, Executor, Kind
+from edgekit.comparison.accuracy import DECISION_DB, LEAST_DB, MAX_DISAGREEMENT, Accuracy, Executor, Kind
 from edgekit.comparison.metrics import Comparison, OutputAccuracy
 from edgekit.data.samples import Sample, Samples
 from edgekit.data.sized_samples import SizedSamples
+from edgekit.device_check.wrong_answers import AS_GOOD_AS_RIGHT_DB, mismatch_of_wrong, sqnr_of_wrong
 from edgekit.execution.recurrence import GOLDEN_STEPS, Restartable, restart
 from edgekit.model import Arrays
 from edgekit.target import Feature
 
 GOLDEN_SAMPLES = 3
 MOST_GOLDEN_SIZES = 8
-MOST_ASKED_DB = 25.0
+ORIGINAL, BUILT = "outputs", "built"
+"""Folders of a golden sample: the original's outputs, and what was built computed here."""
+MOST_ASKED_DB = AS_GOOD_AS_RIGHT_DB
 """More is not asked of a device's own arithmetic, which may be half precision."""
 DEVICE_MARGIN_DB = 6.0
 """How much nearer to the original the artifact may be here than on the device, which rounds at other places: twice the
 error."""
+ABOVE_WRONG_DB = 1.0
+"""How far above the best wrong answer a floor has to be."""
 
 
 def write_golden(
-    folder: Path | None,
+    folder: Path,
     samples: Samples,
     original: Executor,
     built: Executor,
@@ -35,15 +45,17 @@ def write_golden(
     outputs: tuple[Feature, ...],
     kind: Kind,
     accuracy: Accuracy,
+    further: str | None = None,
 ) -> dict[str, Any]:
     """Writes ``<sample>/inputs/<i>.npy`` and ``<sample>/outputs/<i>.npy``: one sample a folder.
 
     They are the first :data:`GOLDEN_SAMPLES` (of a sequence the first
     :data:`edgekit.execution.recurrence.GOLDEN_STEPS`), and one for each size of open dimensions that the accuracy was
-    measured at, up to :data:`MOST_GOLDEN_SIZES`.
+    measured at, up to :data:`MOST_GOLDEN_SIZES`. An output that is held against what was built has a file in
+    ``<sample>/built`` as well.
 
     Args:
-        folder: Where to write; it is made. None writes nothing: for a further build of the same model.
+        folder: Where to write; it is made.
         samples: What to take the first of; samples of other sizes are made of them.
         original: Computes the outputs.
         built: What was built, to see how accurate it is on these samples.
@@ -51,23 +63,70 @@ def write_golden(
         outputs: The outputs in the manifest's order.
         kind: What was built.
         accuracy: Its accuracy on all samples.
+        further: The profile of a further build of the same model: inputs and the original's outputs are there already,
+            and what was built goes into ``<sample>/built-<profile>``.
 
     Returns:
         The manifest's ``golden``. A device may compute a float build in half precision, whatever it was built as, and
-        has to reach that floor; a quantized build has to be as accurate as here, save for :data:`DEVICE_MARGIN_DB`.
+        has to reach that floor; a quantized build has to be as accurate as here, save for :data:`DEVICE_MARGIN_DB`. No
+        floor is one that :mod:`edgekit.device_check.wrong_answers` reach, as far as the samples tell them from right
+        ones.
     """
-    comparison, count = Comparison(tuple(feature.name for feature in outputs)), 0
+    comparison = Comparison(tuple(feature.name for feature in outputs))
     restart(original)
     restart(built)
     first = islice(samples, GOLDEN_STEPS if isinstance(built, Restartable) else GOLDEN_SAMPLES)
-    for sample in chain(first, _of_other_sizes(samples, inputs, accuracy)):
-        wanted = original.run(sample.feeds)
-        comparison.add(wanted, built.run(sample.feeds))
-        if folder is not None:
+    wanted, got = [], []
+    for count, sample in enumerate(chain(first, _of_other_sizes(samples, inputs, accuracy))):
+        wanted.append(original.run(sample.feeds))
+        got.append(built.run(sample.feeds))
+        comparison.add(wanted[-1], got[-1])
+        if further is None:
             _save(folder / str(count) / "inputs", sample.feeds, inputs)
-            _save(folder / str(count) / "outputs", wanted, outputs)
-        count += 1
-    return {"samples": count, "outputs": [_floor(output, kind, accuracy) for output in comparison.results()]}
+            _save(folder / str(count) / ORIGINAL, wanted[-1], outputs)
+    beside = BUILT if further is None else f"{BUILT}-{further}"
+    floors = []
+    for place, output in enumerate(comparison.results()):
+        right, made = ([arrays[output.name] for arrays in answers] for answers in (wanted, got))
+        floor = _floor(output, kind, accuracy)
+        if output.name not in accuracy.vanished and _is_of_no_use(floor, output, right, kind, accuracy):
+            floor = _floor_of_built(floor, made, accuracy)
+            floor["folder"] = beside
+            for count, array in enumerate(made):
+                _save_one(folder / str(count) / beside, place, array)
+        floors.append(floor)
+    return {"samples": len(wanted), "outputs": floors}
+
+
+def _is_of_no_use(
+    floor: dict[str, Any], output: OutputAccuracy, right: Sequence[np.ndarray], kind: Kind, accuracy: Accuracy
+) -> bool:
+    """Whether a floor against the original's outputs is reached by wrong answers, or not even by what was built."""
+    if floor["floor_db"] is None:
+        least = mismatch_of_wrong(right)
+        return least is not None and floor["max_mismatch"] >= least
+    if output.sqnr_db is not None and output.sqnr_db < floor["floor_db"]:
+        return True  # it was accepted all the same
+    if kind is Kind.FLOAT32:
+        return False  # which is never below LEAST_DB, and what the original does not determine no build does
+    return bool(floor["floor_db"] < _least_above_wrong(floor["name"], right, accuracy))
+
+
+def _least_above_wrong(name: str, right: Sequence[np.ndarray], accuracy: Accuracy) -> float:
+    if accuracy.ranked is not None and name in accuracy.ranked.by_place_db:
+        return ABOVE_WRONG_DB  # than zeros: a device may put rows in another order
+    return min(MOST_ASKED_DB, max(DECISION_DB, sqnr_of_wrong(right) + ABOVE_WRONG_DB))
+
+
+def _floor_of_built(floor: dict[str, Any], made: Sequence[np.ndarray], accuracy: Accuracy) -> dict[str, Any]:
+    """What a device has to reach against what was built computed here, which is the same but for rounding."""
+    name = floor["name"]
+    if floor["floor_db"] is not None or (made[0].dtype.itemsize == 1 and made[0].dtype.kind in "iu"):
+        least = _least_above_wrong(name, made, accuracy)
+        ranked = accuracy.ranked is not None and name in accuracy.ranked.by_place_db
+        return {**floor, "floor_db": least if ranked else max(LEAST_DB, least), "max_mismatch": None}
+    wrong = mismatch_of_wrong(made)
+    return {**floor, "max_mismatch": floor["max_mismatch"] if wrong is None else min(floor["max_mismatch"], wrong / 2)}
 
 
 def _of_other_sizes(samples: Samples, inputs: tuple[Feature, ...], accuracy: Accuracy) -> Iterator[Sample]:
@@ -80,11 +139,14 @@ def _of_other_sizes(samples: Samples, inputs: tuple[Feature, ...], accuracy: Acc
 
 
 def _save(folder: Path, arrays: Arrays, features: tuple[Feature, ...]) -> None:
-    folder.mkdir(parents=True)
     for position, feature in enumerate(features):
-        array = arrays[feature.name]
-        texts = array.dtype == object  # as ONNX Runtime gives them
-        np.save(folder / f"{position}.npy", array.astype(np.str_) if texts else array, allow_pickle=False)
+        _save_one(folder, position, arrays[feature.name])
+
+
+def _save_one(folder: Path, position: int, array: np.ndarray) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = array.dtype == object  # as ONNX Runtime gives them
+    np.save(folder / f"{position}.npy", array.astype(np.str_) if texts else array, allow_pickle=False)
 
 
 def _is_quantized(output: OutputAccuracy, accuracy: Accuracy) -> bool:
@@ -113,4 +175,4 @@ def _floor(output: OutputAccuracy, kind: Kind, accuracy: Accuracy) -> dict[str, 
             floor_db = min(floor_db, max(by_place - DEVICE_MARGIN_DB, min(by_place, DECISION_DB)))
         if max_mismatch is not None and (elements := unequal.get(output.name, 0.0)) > 0:
             max_mismatch = max(max_mismatch, min(1.0, elements + MAX_DISAGREEMENT))
-    return {"name": output.name, "floor_db": floor_db, "max_mismatch": max_mismatch}
+    return {"name": output.name, "floor_db": floor_db, "max_mismatch": max_mismatch, "folder": ORIGINAL}

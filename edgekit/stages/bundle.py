@@ -37,7 +37,7 @@ from edgekit.stages.bench import Measured
 from edgekit.stages.build import Build
 from edgekit.stages.instruction_sets import VerifyInstructionSets
 from edgekit.stages.verify import Verified
-from edgekit.target import Artifact, Profile, Target
+from edgekit.target import Artifact, Feature, Profile, Target
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class WriteBundle(Stage[Measured]):
 
     def run(self, given: Measured) -> StageResult:
         """Writes the files; the manifest comes last."""
-        golden = self._golden(given, self._folder / GOLDEN)
+        golden = self._golden(given, given.artifact.outputs)
         check = self._target.device_check(self._profile, given.artifact)
         self._write(check.files, self._folder)
         package = self._app_package(given.artifact)
@@ -134,17 +134,17 @@ class WriteBundle(Stage[Measured]):
             (self._folder / name).write_text(text + "\n", encoding="utf-8", newline="\n")
         return StageResult(given.model, {"files": len(manifest["files"])})
 
-    def _golden(self, given: Verified, folder: Path | None) -> dict[str, Any]:
-        artifact = given.artifact
+    def _golden(self, given: Verified, outputs: tuple[Feature, ...], further: str | None = None) -> dict[str, Any]:
         return write_golden(
-            folder,
+            self._folder / GOLDEN,
             self._samples,
             given.reference,
             given.runner,
-            artifact.inputs,
-            artifact.outputs,
+            given.artifact.inputs,
+            outputs,
             given.kind,
             given.accuracy,
+            further,
         )
 
     def _write(self, files: Mapping[str, str], folder: Path) -> None:
@@ -188,12 +188,12 @@ class WriteBundle(Stage[Measured]):
         folder = self._folder / build.profile.name
         check = build.target.device_check(build.profile, build.verified.artifact)
         self._write(check.files, folder)
-        floors = {output["name"]: output for output in self._golden(build.verified, None)["outputs"]}
+        golden = self._golden(build.verified, main.artifact.outputs, build.profile.name)
         return {
             **self._build_record(build.target, build.profile, build.verified, build.stages),
             "stages": list(build.stages),
             "candidates": list(build.candidates),
-            "golden": {"outputs": [floors[feature.name] for feature in main.artifact.outputs]},
+            "golden": {"outputs": golden["outputs"]},
             "check": {
                 "command": f"cd {folder.name} && {check.command}",
                 "files": sorted(f"{folder.name}/{name}" for name in check.files),

@@ -1,4 +1,4 @@
-// Tells on a page whether this browser computes what the original model computes.
+// Tells on a page whether this browser computes what it should.
 
 import { runGoldenCheck } from '/bundle/check.mjs';
 
@@ -13,7 +13,7 @@ export async function showGoldenCheck(ort, bundle, place) {
   const worst = Math.min(...result.outputs.map(({ sqnr_db: db }) => (typeof db === 'number' ? db : Infinity)));
   const figure = Number.isFinite(worst) ? `, ${worst.toFixed(1)} dB` : '';
   place.textContent = result.passed
-    ? `Golden check passed${figure}: this browser computes what the original model computes.`
+    ? `Golden check passed${figure}: this browser computes what ${result.against}.`
     : `Golden check not passed${figure}: do not trust the answers on this device.`;
   place.className = result.passed ? 'passed' : 'failed';
   place.title = result.executed_by;

@@ -45,7 +45,7 @@ struct ContentView: View {
     @ViewBuilder private var check: some View {
         if let report = classifier.report {
             if report.passed {
-                Label("Golden check passed: this device computes what the original model computes.", systemImage: "checkmark.seal")
+                Label("Golden check passed: this device computes what it should.", systemImage: "checkmark.seal")
                     .foregroundStyle(.green)
             } else {
                 Label("Golden check not passed: do not trust the answers.", systemImage: "exclamationmark.triangle")

@@ -65,13 +65,16 @@ public struct Manifest: Decodable, Sendable {
     }
 
     public struct Golden: Decodable, Sendable {
-        /// What an output has to reach against the original model's.
+        /// What an output has to reach against the golden one.
         public struct Output: Decodable, Sendable {
             public let name: String
             /// Least signal-to-noise ratio in dB, of floating-point outputs.
             public let floorDb: Double?
             /// Greatest share of unequal elements, of all other outputs.
             public let maxMismatch: Double?
+            /// The folder of a golden sample that holds the golden output: `outputs`, the original model's, or what this
+            /// build computed when it was packaged; nil in older bundles, which have the original's alone.
+            var folder: String?
         }
 
         /// Number of samples: the folders `golden/0`, `golden/1`, …

@@ -42,7 +42,7 @@ public struct ModelBundle: Sendable {
         try String(contentsOf: folder.appendingPathComponent(Manifest.fileName), encoding: .utf8)
     }
 
-    /// A golden sample's array: one of its inputs, or of the original model's outputs.
+    /// A golden sample's array: one of its inputs, or of the outputs in the folder called `kind`.
     func golden(sample: Int, kind: String, position: Int) throws -> NumPyArray {
         try NumPyArray(contentsOf: goldenSamples.appendingPathComponent("golden/\(sample)/\(kind)/\(position).npy"))
     }
