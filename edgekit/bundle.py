@@ -26,6 +26,7 @@ from typing import Any
 
 from edgekit.data.npy import read_npy
 from edgekit.errors import InputError, InternalError, RequirementError
+from edgekit.features.class_scores import ClassChoice
 from edgekit.features.dimensions import OpenDims, from_record
 from edgekit.features.draws import Draw
 from edgekit.features.tokens import TokenRule
@@ -112,6 +113,12 @@ class Bundle:
     def states(self) -> Mapping[str, str]:
         """What the built model keeps from one run to the next: the original's inputs, each with what replaces it."""
         return {record["name"]: record["replaced_by"] for record in self.manifest.get("states", ())}
+
+    @property
+    def class_choice(self) -> ClassChoice:
+        """Which output tells the class, where the manifest says so, and how many classes have names."""
+        classes, labels = self.manifest.get("classes"), self.manifest["labels"]
+        return ClassChoice(None if classes is None else classes["output"], len(labels) if labels else None)
 
     @property
     def open_dims(self) -> OpenDims:

@@ -18,6 +18,7 @@ from edgekit.data.npz import LABEL_ARRAY, read_npz
 from edgekit.devices.local import open_runner
 from edgekit.errors import InputError
 from edgekit.execution.recurrence import restart
+from edgekit.features.class_scores import Scores, probabilities_of
 from edgekit.features.dimensions import defaults, written
 from edgekit.features.tokens import numbers_for
 from edgekit.features.vocabularies import are_texts, as_numbers
@@ -41,8 +42,10 @@ class Prediction:
     index: int
     """Its number, from 0."""
     score: float | None
-    """The model's own number for it: a probability where the model ends in a softmax, a logit where it does not; None
-    where the model gives the class alone."""
+    """The model's own number for it, as the manifest's ``classes`` says; None where the model gives the class alone."""
+    probability: float | None = None
+    """From 0 to 1: the softmax of logits, else the score itself; None where the model gives the class alone, or the
+    bundle does not say what scores are. Those of independent classes do not add up to 1."""
 
 
 class LoadedBundle:
@@ -210,7 +213,8 @@ class LoadedBundle:
 
     def _scores_of(self, outputs: Arrays) -> np.ndarray | None:
         """The output that tells a class: a score for each class, or its number."""
-        name = class_output({one.name: outputs[one.name] for one in self._bundle.outputs})
+        choice = self._bundle.class_choice
+        name = class_output({one.name: outputs[one.name] for one in self._bundle.outputs}, choice)
         scores = None if name is None else outputs[name].ravel()
         if scores is None or (scores.dtype.kind == "f" and self.labels and len(scores) != len(self.labels)):
             return None
@@ -220,12 +224,17 @@ class LoadedBundle:
         scores = self._scores_of(outputs)
         assert scores is not None  # the caller has looked
         if scores.dtype.kind != "f":
-            return [self._prediction(int(scores[0]), None)]
-        return [self._prediction(int(index), float(scores[index])) for index in np.argsort(-scores, kind="stable")]
+            return [self._prediction(int(scores[0]), None, None)]
+        kind = (self._bundle.manifest.get("classes") or {}).get("scores")
+        likely = None if kind is None else probabilities_of(scores, Scores(kind))
+        return [
+            self._prediction(int(index), float(scores[index]), None if likely is None else float(likely[index]))
+            for index in np.argsort(-scores, kind="stable")
+        ]
 
-    def _prediction(self, index: int, score: float | None) -> Prediction:
+    def _prediction(self, index: int, score: float | None, probability: float | None) -> Prediction:
         named = 0 <= index < len(self.labels)
-        return Prediction(self.labels[index] if named else str(index), index, score)
+        return Prediction(self.labels[index] if named else str(index), index, score, probability)
 
 
 def _array(value: Any, spec: ValueSpec) -> np.ndarray:

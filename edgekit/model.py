@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.features.class_scores import ClassChoice
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.features.dimensions import shape_text
 from edgekit.features.draws import Draw
@@ -185,6 +186,11 @@ class Model:
         nodes = self.graph.all_nodes()
         made = (value for node in nodes for value in node.outputs)
         return any(value.dtype in halves for value in (*self.graph.inputs, *self.graph.initializers.values(), *made))
+
+    @property
+    def class_choice(self) -> ClassChoice:
+        """What is known of the output that tells the class: its name from the user, and how many classes have names."""
+        return ClassChoice(None if self.declared is None else self.declared.classes, len(self.class_names) or None)
 
     def with_graph(self, graph_model: ir.Model) -> Model:
         """The same model by origin, open dimensions, states, metadata and more, with another graph."""

@@ -279,8 +279,8 @@ def _against_original(bundle: Bundle, runner: Runner, samples: Samples, original
     names = tuple(spec.name for spec in original.returned_outputs)
     meaning = meaning_on(samples, reference, original)
     ranked = ranked_on(samples, reference, original, kind)
-    decided, quantized = yes_or_no_outputs(original), quantized_outputs(original)
-    outputs, task = compare(samples, reference, runner, names, step, meaning, ranked, decided, quantized)
+    decided, quantized, choice = yes_or_no_outputs(original), quantized_outputs(original), bundle.class_choice
+    outputs, task = compare(samples, reference, runner, names, step, meaning, ranked, decided, quantized, choice)
     accuracy = Accuracy(
         executed_by=runner.executed_by,
         reference=reference.executed_by,
@@ -309,7 +309,7 @@ def _against_original(bundle: Bundle, runner: Runner, samples: Samples, original
 def _against_recorded(bundle: Bundle, runner: Runner, recording: Recording, step: Step | None) -> Accuracy:
     """The accuracy on what the framework computed; the original is not needed."""
     kind = Kind(bundle.manifest["model"]["kind"])
-    outputs, task = compare(recording, recording, runner, recording.names(), step)
+    outputs, task = compare(recording, recording, runner, recording.names(), step, choice=bundle.class_choice)
     floors = Floors.of(
         kind,
         labelled=task is not None and not task.is_chance(len(recording)),
@@ -343,7 +343,7 @@ def _labels_found(bundle: Bundle, runner: Runner, samples: Samples, step: Step |
 
 
 def _class_output(bundle: Bundle, outputs: Mapping[str, np.ndarray]) -> str:
-    name = class_output({feature.name: outputs[feature.name] for feature in bundle.outputs})
+    name = class_output({feature.name: outputs[feature.name] for feature in bundle.outputs}, bundle.class_choice)
     if name is None:
         raise InputError(
             "the samples have labels, but no output of the model tells a class",

@@ -72,6 +72,7 @@ from edgekit.comparison.ranked import RankedAccuracy, RankedRows, is_ranked, ran
 from edgekit.comparison.trade_off import loss_text
 from edgekit.data.samples import FolderSamples, Samples
 from edgekit.execution.recurrence import restart
+from edgekit.features.class_scores import ClassChoice
 from edgekit.model import Arrays, Model
 from edgekit.processes.supervision import tell_step
 
@@ -231,9 +232,10 @@ class Accuracy:
             return None
         among = "" if self.task.classes is None else f" among {self.task.classes} classes"
         return (
-            f"the original finds {self.task.reference:.2%} of {self.samples} labels{among}, no more than a guess may "
-            "find: they prove nothing, and the outputs are judged without them; "
-            "check the labels, the order of the classes and the preprocessing, or give more samples"
+            f"the original finds {self.task.reference:.2%} of {self.samples} labels{among} by output "
+            f"{self.task.output!r}, no more than a guess may find: they prove nothing, and the outputs are judged "
+            "without them; check the labels, the order of the classes, the output and the preprocessing, or give more "
+            "samples"
             + ("" if self.task.numbered is None else f"; {self.task.numbered}: --labels FILE gives the model's order")
         )
 
@@ -433,6 +435,7 @@ def compare(
     ranked: RankedRows | None = None,
     yes_or_no: Collection[str] = (),
     quantized: Collection[str] = (),
+    choice: ClassChoice | None = None,
 ) -> tuple[tuple[OutputAccuracy, ...], TaskAccuracy | None]:
     """Runs both models on all samples; to models with states, they are the steps of one sequence.
 
@@ -446,6 +449,7 @@ def compare(
         ranked: Puts rows where the original has the same ones; see :func:`ranked_on`.
         yes_or_no: The outputs in which every entry decides; see :mod:`edgekit.comparison.yes_or_no`.
         quantized: The outputs of quantized numbers; see :mod:`edgekit.comparison.quantized_outputs`.
+        choice: What is known of the output that tells the class.
 
     Returns:
         One accuracy an output, and the share of labels found where the samples have labels and an output tells the
@@ -472,7 +476,8 @@ def compare(
         if meaning is not None:
             meaning.add(wanted, got)
         if sample.label is not None:
-            if counts is None and (name := class_output({output: wanted[output] for output in outputs})) is not None:
+            told = {output: wanted[output] for output in outputs}
+            if counts is None and (name := class_output(told, choice)) is not None:
                 counts = LabelCount(name), LabelCount(name)
             for count, arrays in zip(counts or (), (wanted, got), strict=False):
                 count.add(sample.label, arrays, sample.name)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from edgekit.errors import InputError, RequirementError
+from edgekit.features.class_scores import ClassChoice
 from edgekit.model import Arrays
 
 QUIET_SAMPLE = 1e-3
@@ -397,14 +398,19 @@ class LabelCount:
         return self._found / self._samples
 
 
-def class_output(outputs: Arrays) -> str | None:
+def class_output(outputs: Arrays, choice: ClassChoice | None = None) -> str | None:
     """The output that tells a sample's class.
 
-    The first that holds a score a class, floats along the only axis that is longer than one; else a single integer,
-    which is the number of a class; else scores of 8-bit integers.
+    That of ``choice``; else the first that holds a score a class, floats along the only axis that is longer than one,
+    of as many classes as there are where that is known; else a single integer, which is the number of a class; else
+    scores of 8-bit integers.
     """
+    choice = choice or ClassChoice()
+    if choice.output in outputs:
+        return choice.output
     vectors = [name for name, array in outputs.items() if 1 < array.size == max(array.shape)]
     floats = [name for name in vectors if outputs[name].dtype.kind == "f"]
+    floats = [name for name in floats if outputs[name].size == choice.classes] or floats
     numbers = [name for name, array in outputs.items() if array.dtype.kind in "iu" and array.size == 1]
     narrow = [name for name in vectors if outputs[name].dtype.kind in "iu" and outputs[name].dtype.itemsize == 1]
     return next(iter([*floats, *numbers, *narrow]), None)

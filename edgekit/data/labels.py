@@ -67,7 +67,7 @@ def check_class_names(names: Sequence[str], file: Path, outputs: Sequence[ValueS
         InputError: None of the outputs has as many entries as there are names.
     """
     scores = [output for output in outputs if output.dtype.startswith("float")]
-    sizes = {output.name: _length_of_vector(output) for output in scores}
+    sizes = {output.name: length_of_vector(output) for output in scores}
     if not sizes or None in sizes.values() or len(names) in sizes.values():
         return
     raise InputError(
@@ -79,7 +79,7 @@ def check_class_names(names: Sequence[str], file: Path, outputs: Sequence[ValueS
     )
 
 
-def _length_of_vector(output: ValueSpec) -> int | None:
+def length_of_vector(output: ValueSpec) -> int | None:
     """The size of the only axis that is longer than one; None where there are several, or sizes are not known."""
     sizes = [size for size in output.shape or () if isinstance(size, int)]
     if output.shape is None or len(sizes) < len(output.shape) or math.prod(sizes) != max(sizes, default=1):

@@ -25,6 +25,8 @@ class DeclaredOutputs:
     order: Order | None = None
     embeddings: tuple[str, ...] | None = None
     """The outputs that are embeddings; empty: none are."""
+    classes: str | None = None
+    """The output that tells the class."""
 
     @classmethod
     def parse(cls, table: Mapping[str, Any], subject: object) -> DeclaredOutputs:
@@ -35,6 +37,7 @@ class DeclaredOutputs:
                 others embeddings. ``subject`` is where it stands.
         """
         values = dict(table)
+        classes = values.pop("classes", None)
         boxes, embeddings = (_names(values.pop(key, None)) for key in ("boxes", "embeddings"))
         if boxes == () and values:
             raise InputError(
@@ -51,7 +54,7 @@ class DeclaredOutputs:
                 found=", ".join(["embeddings", *(["boxes"] if boxes else []), *sorted(values)]),
                 hint="name what the model is used for; other outputs are judged as numbers",
             )
-        return cls(boxes, **values, embeddings=embeddings)
+        return cls(boxes, **values, embeddings=embeddings, classes=classes)
 
     def as_record(self) -> dict[str, Any]:
         """The table."""
@@ -72,7 +75,11 @@ class DeclaredOutputs:
         Raises:
             InputError: It lacks one.
         """
-        for key, names in (("boxes", self.boxes), ("embeddings", self.embeddings)):
+        for key, names in (
+            ("boxes", self.boxes),
+            ("embeddings", self.embeddings),
+            ("classes", () if self.classes is None else (self.classes,)),
+        ):
             for name in names or ():
                 if name not in outputs:
                     raise InputError(

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from edgekit.bundle import Bundle, foreign_files, is_bundle, read_bundle
+from edgekit.comparison.classes import Classes, ambiguity, classes_of, require_class_output
 from edgekit.comparison.custom_metric import Evaluation
+from edgekit.comparison.meaning import SEEN
 from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.picture_sizes import picture_size, require_size
@@ -21,8 +23,9 @@ from edgekit.data.samples import Samples, SeededSamples, open_samples
 from edgekit.devices.instruction_set import require_executable
 from edgekit.diagnosis.scattered_twice import scattered_twice
 from edgekit.errors import InputError
-from edgekit.execution.recurrence import SEEDED_STEPS, FedBack, with_states
+from edgekit.execution.recurrence import SEEDED_STEPS, FedBack, restart, with_states
 from edgekit.execution.reference import Reference
+from edgekit.features.class_scores import ClassChoice
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.features.dimensions import defaults, written
 from edgekit.files.atomic import atomic_directory
@@ -264,6 +267,10 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         options = replace(options, examples=tuple(_examples(original, verification)), progress=progress.step)
         for warning in scattered_twice(original, options.examples if folders != (None, None) else ()):
             walk.warn(warning)
+        require_class_output(fixed)
+        ambiguous = ambiguity(fixed, labelled=verification.has_labels)
+        if ambiguous is not None:
+            walk.warn(ambiguous)
         simplified = walk.run_stage(simplify, fixed).model
         simplified = walk.run_stage(PreCheck(target, profile, adapter), simplified).model
         quantize = Quantize(
@@ -327,9 +334,18 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             preprocessing,
             class_names,
             fates.as_record(),
+            _classes(original, verified, verification),
         )
         walk.run_stage(WriteBundle(folder, target, profile, facts, verification, walk.records, further), measured)
     return read_bundle(request.output)
+
+
+def _classes(original: Model, verified: Verified, samples: Samples) -> Classes | None:
+    """What tells the class, where classes have names, samples labels, or the user says so."""
+    if not (samples.has_labels or original.class_choice != ClassChoice()):
+        return None
+    restart(verified.reference)
+    return classes_of(original, [verified.reference.run(sample.feeds) for sample in islice(samples, SEEN)])
 
 
 def require_replaceable(output: Path) -> None:

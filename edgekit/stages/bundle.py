@@ -21,6 +21,7 @@ from edgekit.bundle import (
     validate_graph,
     validate_manifest,
 )
+from edgekit.comparison.classes import Classes
 from edgekit.data.samples import Samples
 from edgekit.device_check.golden import write_golden
 from edgekit.features.dimensions import as_record
@@ -54,6 +55,8 @@ class Facts:
     class_names: tuple[str, ...]
     candidates: Sequence[Mapping[str, Any]] = ()
     """What became of each form of the model that was tried; see :mod:`edgekit.packaging.candidates`."""
+    classes: Classes | None = None
+    """What tells the class; None where nothing does, or nobody knows of classes."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +181,7 @@ class WriteBundle(Stage[Measured]):
             "dimensions": {name: as_record(sizes) for name, sizes in given.model.open_dims.items()},
             "preprocessing": None if facts.preprocessing is None else facts.preprocessing.as_record(),
             "labels": list(facts.class_names) or None,
+            "classes": None if facts.classes is None else facts.classes.as_record(),
             "stages": list(self._stages),
             "candidates": list(facts.candidates),
             "latency": given.latency,

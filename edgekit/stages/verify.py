@@ -218,6 +218,7 @@ class Verify(Stage[Built]):
                 ranked,
                 yes_or_no_outputs(self._original),
                 quantized_outputs(self._original),
+                self._original.class_choice,
             )
         except OtherFormError as error:  # how long an output is may depend on what the model computes
             raise InaccurateError(

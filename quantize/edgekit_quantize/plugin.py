@@ -173,7 +173,8 @@ def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Sam
         model = request.model
         classes = len(model.class_names) or None
         meaning = meaning_of(answers, model.fed_inputs, classes, model.declared, model.graph)
-        return Scorer.by_references(calibration.references, classes=decides(request.model.graph), meaning=meaning)
+        decided, choice = decides(request.model.graph), model.class_choice
+        return Scorer.by_references(calibration.references, classes=decided, meaning=meaning, choice=choice)
     original = SessionRunner(request.model.graph_model)
     return Scorer.by_evaluation(calibration.references, request.evaluation, samples, original.run)
 

@@ -1,6 +1,6 @@
 // What a face expresses, by the network that the package fer has.
 
-import { modelInput, softmax } from '/shared/preprocess.mjs';
+import { modelInput, probabilitiesOf } from '/shared/preprocess.mjs';
 
 const MARGIN = 0.1; // of the face's longer side, on each side of it
 
@@ -28,5 +28,5 @@ export async function expressionOf(ort, { manifest, session }, face) {
   const pixels = face.getContext('2d').getImageData(0, 0, face.width, face.height);
   const { type, data, dims } = modelInput(pixels, manifest.preprocessing, feature);
   const results = await session.run({ [feature.native_name]: new ort.Tensor(type, data, dims) });
-  return softmax(results[manifest.outputs[0].native_name].data);
+  return probabilitiesOf(results, manifest);
 }

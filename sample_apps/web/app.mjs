@@ -2,7 +2,7 @@ import * as ort from '/node_modules/onnxruntime-web/dist/ort.wasm.min.mjs';
 import { openBundle } from '/bundle/check.mjs';
 import { digitPicture } from './digit.mjs';
 import { showGoldenCheck } from './golden.mjs';
-import { modelInput, softmax } from './preprocess.mjs';
+import { modelInput, probabilitiesOf } from './preprocess.mjs';
 
 const BUNDLE = new URL('/bundle/', location.href);
 const PEN = 22;
@@ -41,7 +41,7 @@ async function classify({ manifest, session }, labels) {
   const start = performance.now();
   const results = await session.run({ [feature.native_name]: new ort.Tensor(type, data, dims) });
   const milliseconds = performance.now() - start;
-  const probabilities = softmax(results[manifest.outputs[0].native_name].data);
+  const probabilities = probabilitiesOf(results, manifest);
   const best = probabilities.indexOf(Math.max(...probabilities));
   const percent = (100 * probabilities[best]).toFixed(1);
   answer.textContent = `This is a ${labels[best]} (${percent} %, ${milliseconds.toFixed(1)} ms).`;

@@ -45,8 +45,19 @@ export function modelInput(picture, declared, feature) {
   return { type: dtype, data: dtype === 'uint8' ? new Uint8Array(data.buffer) : data, dims: feature.shape };
 }
 
-/** Probabilities of the classes. */
-export function softmax(scores) {
+/**
+ * Probabilities of the classes.
+ * @param {object} results What the session gave, by name.
+ * @param {object} manifest Names the output that tells the class, and what its numbers are.
+ * @returns {number[]} One for each class; those of independent classes do not add up to 1.
+ */
+export function probabilitiesOf(results, { classes, outputs }) {
+  const told = outputs.find(({ name }) => name === classes?.output) ?? outputs[0];
+  const scores = results[told.native_name].data;
+  return (classes?.scores ?? 'logits') === 'logits' ? softmax(scores) : Array.from(scores);
+}
+
+function softmax(scores) {
   const peak = Math.max(...scores);
   const powers = Array.from(scores, (score) => Math.exp(score - peak));
   const total = powers.reduce((sum, power) => sum + power, 0);

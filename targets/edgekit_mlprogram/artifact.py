@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ def build_artifact(
     convert: Callable[..., Conversion],
     interface: Interface,
     builder: str = "",
+    notes: Sequence[str] = (),
 ) -> Artifact:
     """Convert a model, and tell what was made.
 
@@ -34,6 +35,7 @@ def build_artifact(
             deployment target.
         interface: What the program offers to applications beyond arrays.
         builder: What converts beside coremltools, for the record.
+        notes: What else the record warns of.
 
     Raises:
         edgekit.errors.UnsupportedOpsError: Nodes that cannot be converted, all of them.
@@ -53,7 +55,7 @@ def build_artifact(
         progress=options.progress,
         draft=options.draft,
     )
-    warnings = list(conversion.notes)
+    warnings = [*conversion.notes, *notes]
     if options.compression is not None and not conversion.compressed:
         warnings.append(f"--quantize {options.compression}: no weights are large enough to be compressed")
     record: dict[str, Any] = {

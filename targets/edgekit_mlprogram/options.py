@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,7 +31,9 @@ OPTIONS = {
 
 
 PIXEL_STEP = 0.02
-"""How far from a whole number the pixels that an input was made of may be: what float32 rounds off."""
+"""How far from a whole number the pixels that an input was made of may be, beside what its type rounds off."""
+MOST_PIXEL_STEP = 0.4
+"""Farther from a whole number than this, a number is no pixel: any number is within 0.5 of one."""
 
 
 def by_default(options: BuildOptions, model: Model) -> BuildOptions:
@@ -52,11 +54,27 @@ def by_default(options: BuildOptions, model: Model) -> BuildOptions:
         pictures = [example[name] for example in options.examples if name in example]
         if pictures and all(_are_pixels(each, options.preprocessing) for each in pictures):
             chosen["image"] = "yes"
-    if "classifier" not in options.options and options.labels:
-        fitting = [output for output in model.outputs if _scores(output, len(options.labels))]
-        if len(fitting) == 1:
-            chosen["classifier"] = "yes"
+    if "classifier" not in options.options and options.labels and len(fitting(model, options.labels)) == 1:
+        chosen["classifier"] = "yes"
     return replace(options, options={**options.options, **chosen})
+
+
+def fitting(model: Model, labels: Sequence[str]) -> list[str]:
+    """The outputs that score the classes; the one that the user names alone, where it does."""
+    names = [output.name for output in model.outputs if _scores(output, len(labels))]
+    chosen = model.class_choice.output
+    return names if chosen is None else [name for name in names if name == chosen]
+
+
+def notes_of(options: BuildOptions, model: Model) -> list[str]:
+    """What to tell of an interface that is not what labels lead to expect."""
+    names = fitting(model, options.labels) if options.labels else []
+    if len(names) < 2 or "classifier" in options.options or model.open_dims or model.states:
+        return []
+    return [
+        f"outputs {' and '.join(map(repr, names))} fit the {len(options.labels)} labels, so no classifier was made: "
+        "classes = NAME under [outputs] in edgekit.toml chooses one"
+    ]
 
 
 def _scores(output: ValueSpec, classes: int) -> bool:
@@ -75,7 +93,9 @@ def _are_pixels(array: np.ndarray, image: ImagePreprocessing) -> bool:
     )
     pixels = (array.astype(np.float64) * std + mean) / image.scale
     whole = np.round(pixels)
-    return bool((np.abs(pixels - whole) < PIXEL_STEP).all() and whole.min() >= 0 and whole.max() <= 255)
+    rounding = np.finfo(array.dtype).eps if array.dtype.kind == "f" else 0.0
+    step = np.minimum(PIXEL_STEP + rounding * np.abs(array.astype(np.float64) * std / image.scale), MOST_PIXEL_STEP)
+    return bool((np.abs(pixels - whole) < step).all() and whole.min() >= 0 and whole.max() <= 255)
 
 
 def require_usable(options: BuildOptions, model: Model | None, switches: Collection[str] = SWITCHES) -> None:
@@ -94,9 +114,12 @@ def require_usable(options: BuildOptions, model: Model | None, switches: Collect
         is_on(asked, name)
     if model is None:
         return
-    interface = interface_of(replace(options, options=asked), model.open_dims)
-    fitting = [output for output in model.outputs if _scores(output, len(interface.classes))]
-    if interface.classes and len(fitting) != 1 and all(output.is_static for output in model.outputs):
+    interface = interface_of(replace(options, options=asked), model.open_dims, model.class_choice.output)
+    if (
+        interface.classes
+        and len(fitting(model, interface.classes)) != 1
+        and all(output.is_static for output in model.outputs)
+    ):
         raise RequestError(
             "the model cannot be made a classifier",
             subject="--option classifier=yes",
@@ -105,8 +128,15 @@ def require_usable(options: BuildOptions, model: Model | None, switches: Collect
         )
 
 
-def interface_of(options: BuildOptions, open_dims: OpenDims | None = None) -> Interface:
+def interface_of(
+    options: BuildOptions, open_dims: OpenDims | None = None, class_output: str | None = None
+) -> Interface:
     """What the program offers to applications beyond arrays.
+
+    Args:
+        options: As the user gave them, with what is switched on by default.
+        open_dims: The dimensions that stay open.
+        class_output: The output that tells the class, as the user says.
 
     Raises:
         edgekit.errors.RequestError: Something is asked for that lacks a declaration, or takes one fixed size.
@@ -134,7 +164,7 @@ def interface_of(options: BuildOptions, open_dims: OpenDims | None = None) -> In
         if not options.labels:
             raise RequestError("the classes have no names", subject="--option classifier=yes", expected="--labels FILE")
         classes = options.labels
-    return Interface(image=image, classes=classes)
+    return Interface(image=image, classes=classes, class_output=class_output)
 
 
 def texts_of(options: BuildOptions, metadata: Mapping[str, str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.meaning import BOXES, TEXT, EmbeddingMeaning, Meaning, MeaningAccuracy
 from edgekit.comparison.metrics import LabelCount, TaskAccuracy, class_output, decibels
 from edgekit.data.samples import Samples
+from edgekit.features.class_scores import ClassChoice
 from edgekit.model import Arrays
 from edgekit.quantizer import CandidateError
 from edgekit_quantize.calibration.references import Reference, References
@@ -130,13 +131,22 @@ class Scorer:
     """Reads what outputs tell, where the metric is that."""
     doubt: str | None = None
     """Why the samples' labels do not count; None where they do, or where there are none."""
+    label_output: str | None = None
+    """The output that tells the class, where the metric is the labels."""
     by_margins: bool = False
     """Whether fewer than :data:`FEW_DECISIONS` are judged by how many are expected to change, see
     :class:`edgekit_quantize.search.margins.Margins`: for whoever tries many candidates and takes the first
     that holds, which may do so by luck."""
 
     @classmethod
-    def by_references(cls, references: References, *, classes: bool, meaning: Meaning | None = None) -> Scorer:
+    def by_references(
+        cls,
+        references: References,
+        *,
+        classes: bool,
+        meaning: Meaning | None = None,
+        choice: ClassChoice | None = None,
+    ) -> Scorer:
         """Scores by labels where the samples have some that prove something, else by nearness to the float model.
 
         Labels of which the float model finds no more than a guess prove nothing
@@ -146,22 +156,23 @@ class Scorer:
             references: Samples with the float model's answers; at least one.
             classes: Whether the first output decides between classes (:func:`decides`).
             meaning: Reads what outputs tell, where that is known.
+            choice: What is known of the output that tells the class.
         """
         told = None if meaning is None else _told(references, meaning)
         nearness = told.kind if told is not None else AGREEMENT if classes else EXPLAINED
         meaning = None if told is None else meaning
         if told is not None and isinstance(meaning, EmbeddingMeaning):
             meaning = EmbeddingMeaning(told.outputs)
-        task = _labels_found(references)
+        task = _labels_found(references, choice)
         if task is None:
             return cls(references, nearness, 1.0, meaning=meaning)
         if not task.is_chance(len(references)):
-            return cls(references, LABELS, task.reference)
+            return cls(references, LABELS, task.reference, label_output=task.output)
         among = "" if task.classes is None else f" among {task.classes} classes"
         doubt = (
-            f"the float model finds {task.reference:.2%} of {len(references)} labels{among}, no more than a guess may "
-            f"find: candidates are judged without them, by {nearness}; "
-            "check the labels, the order of the classes and the preprocessing, or give more samples"
+            f"the float model finds {task.reference:.2%} of {len(references)} labels{among} by output "
+            f"{task.output!r}, no more than a guess may find: candidates are judged without them, by {nearness}; "
+            "check the labels, the order of the classes, the output and the preprocessing, or give more samples"
         )
         return cls(references, nearness, 1.0, meaning=meaning, doubt=doubt)
 
@@ -204,7 +215,10 @@ class Scorer:
             references: Other samples than :attr:`references`.
         """
         spread = self._judged_by_variance()
-        tallies = [[_Tally(self.metric, spread, self.meaning, self.by_margins) for _ in runs] for runs in candidates]
+        tallies = [
+            [_Tally(self.metric, spread, self.meaning, self.by_margins, self.label_output) for _ in runs]
+            for runs in candidates
+        ]
         failed: dict[int, CandidateError] = {}
 
         def unless_failed(number: int, work: Callable[[], Score | None]) -> Score | None:
@@ -265,11 +279,18 @@ class _Tally:
         variances: Of the float model's outputs, by name; empty where they do not count.
         meaning: Reads what outputs tell, where the metric is that.
         by_margins: Whether decisions count as :attr:`Scorer.by_margins` has it.
+        label_output: See :attr:`Scorer.label_output`.
     """
 
     def __init__(
-        self, metric: str, variances: Mapping[str, float], meaning: Meaning | None = None, by_margins: bool = False
+        self,
+        metric: str,
+        variances: Mapping[str, float],
+        meaning: Meaning | None = None,
+        by_margins: bool = False,
+        label_output: str | None = None,
     ) -> None:
+        self._label_output = label_output
         self._margins = Margins() if by_margins and metric == AGREEMENT else None
         self.meaning = None if meaning is None else meaning.anew()
         self._metric = metric
@@ -296,7 +317,7 @@ class _Tally:
             if self._margins is not None and wanted.shape == found.shape:
                 self._margins.add(reference.outputs[first], np.asarray(outputs[first]))
         if self._metric == LABELS and reference.label is not None:
-            self.labels = self.labels or LabelCount(class_output(reference.outputs) or "")
+            self.labels = self.labels or LabelCount(self._label_output or class_output(reference.outputs) or "")
             self.labels.add(reference.label, outputs, "calibration sample")
 
     @property
@@ -374,12 +395,12 @@ def _told(references: References, meaning: Meaning) -> MeaningAccuracy | None:
     return told if told.proves else None
 
 
-def _labels_found(references: References) -> TaskAccuracy | None:
+def _labels_found(references: References, choice: ClassChoice | None) -> TaskAccuracy | None:
     """How many labels the float model finds; None without labels, or where no output tells a class."""
     count: LabelCount | None = None
     for reference in references.answers():
         if reference.label is not None:
-            output = class_output(reference.outputs)
+            output = class_output(reference.outputs, choice)
             if output is None:
                 return None
             count = count or LabelCount(output)

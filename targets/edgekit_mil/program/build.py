@@ -88,7 +88,7 @@ def build_program(
             if result is not None:
                 states.write(function.inputs[mapping.native_name], result, interface.states[mapping.name])
         if interface.classes and not lowering.gaps:
-            variables.append(class_output.probabilities(model.graph.outputs, results, interface.classes))
+            variables.append(class_output.probabilities(model.graph.outputs, results, interface))
         function.set_outputs(variables)
     program = Program()
     program.add_function("main", function)

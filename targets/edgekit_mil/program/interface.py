@@ -16,5 +16,7 @@ class Interface:
     """How pixels become the model's only input, resolved for it; with it, the program takes a picture."""
     classes: tuple[str, ...] = ()
     """Names of the classes by index; with them, the program also tells the class and every class's probability."""
+    class_output: str | None = None
+    """The output that scores them; None where just one fits."""
     states: Mapping[str, str] = field(default_factory=dict)
     """Inputs that the program keeps from one run to the next, each with the output that replaces it."""

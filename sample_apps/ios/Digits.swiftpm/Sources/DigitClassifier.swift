@@ -68,7 +68,8 @@ final class DigitClassifier {
             let results = try model.outputs(for: [name: array])
             let elapsed = ContinuousClock.now - start
             let scores = try results.outputValues(named: bundle.manifest.outputs[0].nativeName)
-            answer = best(of: scores, labels: bundle.manifest.labels, after: elapsed)
+            let probabilities = (bundle.manifest.classes?.scores ?? .logits).probabilities(of: scores)
+            answer = best(of: probabilities, labels: bundle.manifest.labels, after: elapsed)
         } catch {
             state = .failed(error.localizedDescription)
         }
@@ -78,14 +79,13 @@ final class DigitClassifier {
         answer = nil
     }
 
-    private func best(of scores: [Double], labels: [String]?, after elapsed: Duration) -> Answer? {
-        guard let peak = scores.max(), let index = scores.firstIndex(of: peak) else {
+    private func best(of probabilities: [Double], labels: [String]?, after elapsed: Duration) -> Answer? {
+        guard let most = probabilities.max(), let index = probabilities.firstIndex(of: most) else {
             return nil
         }
-        let total = scores.reduce(0) { $0 + exp($1 - peak) }
         return Answer(
             label: labels?[index] ?? String(index),
-            probability: 1 / total,
+            probability: most,
             milliseconds: elapsed / .milliseconds(1)
         )
     }

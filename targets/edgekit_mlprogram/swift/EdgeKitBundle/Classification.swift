@@ -7,7 +7,7 @@ public struct Classification: Sendable, Equatable {
     /// Its number, from 0.
     public let index: Int
     public let label: String
-    /// From 0 to 1; all classes together have 1.
+    /// From 0 to 1; all classes together have 1, unless the model scores each independently of the others.
     public let probability: Double
 }
 
@@ -15,7 +15,7 @@ public struct Classification: Sendable, Equatable {
 public enum ClassifierError: Error, Equatable {
     /// The manifest does not say how a picture becomes the input.
     case takesNoPicture
-    /// No output has a number for each label.
+    /// The manifest names no output that has a number for each label.
     case givesNoClasses
 }
 
@@ -25,16 +25,18 @@ public struct Classifier {
     private let preprocessing: ImagePreprocessing
     private let labels: [String]
     private let output: Int
+    private let kind: Manifest.Classes.Scores
 
     init(_ manifest: Manifest, executable: any ExecutableBuild) throws {
         guard let preprocessing = manifest.imagePreprocessing, manifest.inputs.count == 1 else {
             throw ClassifierError.takesNoPicture
         }
-        guard let labels = manifest.labels,
-            let output = executable.build.outputs.firstIndex(where: { $0.elementCount == labels.count })
+        guard let labels = manifest.labels, let classes = manifest.classes, let kind = classes.scores,
+            let output = executable.build.outputs.firstIndex(where: { $0.name == classes.output })
         else {
             throw ClassifierError.givesNoClasses
         }
+        self.kind = kind
         (self.executable, self.preprocessing, self.labels, self.output) = (executable, preprocessing, labels, output)
     }
 
@@ -44,7 +46,7 @@ public struct Classifier {
         guard scores.count == labels.count else {
             throw ClassifierError.givesNoClasses
         }
-        return zip(labels, probabilities(of: scores)).enumerated()
+        return zip(labels, kind.probabilities(of: scores)).enumerated()
             .map { Classification(index: $0.offset, label: $0.element.0, probability: $0.element.1) }
             .sorted { $0.probability > $1.probability }
     }
@@ -57,14 +59,13 @@ extension ModelBundle {
     }
 }
 
-/// The scores themselves where they are probabilities, else their softmax.
-func probabilities(of scores: [Double]) -> [Double] {
-    let sum = scores.reduce(0, +)
-    if scores.allSatisfy({ $0 >= 0 }) && abs(sum - 1) < 1e-2 {
-        return scores
+extension Manifest.Classes.Scores {
+    /// The softmax of logits; other scores are probabilities themselves.
+    public func probabilities(of scores: [Double]) -> [Double] {
+        guard self == .logits else { return scores }
+        let peak = scores.max() ?? 0
+        let powers = scores.map { exp($0 - peak) }
+        let total = powers.reduce(0, +)
+        return powers.map { $0 / total }
     }
-    let peak = scores.max() ?? 0
-    let powers = scores.map { exp($0 - peak) }
-    let total = powers.reduce(0, +)
-    return powers.map { $0 / total }
 }

@@ -82,6 +82,24 @@ public struct Manifest: Decodable, Sendable {
         public let outputs: [Output]
     }
 
+    /// What tells the class.
+    public struct Classes: Decodable, Sendable {
+        /// What an output's numbers are, one for each class.
+        public enum Scores: String, Decodable, Sendable {
+            /// Probabilities that add up to 1.
+            case probabilities
+            /// Numbers of which softmax makes probabilities.
+            case logits
+            /// A probability each: several classes may be there at once, or none.
+            case independent
+        }
+
+        /// The output's ONNX name.
+        public let output: String
+        /// nil where the output gives a class number.
+        public let scores: Scores?
+    }
+
     /// What was found when the model was judged.
     struct Accuracy: Decodable, Sendable {
         /// What outputs tell beyond numbers.
@@ -133,6 +151,8 @@ public struct Manifest: Decodable, Sendable {
     public let states: [State]?
     /// Names of the classes by index.
     public let labels: [String]?
+    /// nil where no output tells a class, and in older bundles.
+    public let classes: Classes?
     public let preprocessing: Preprocessing?
     public let golden: Golden
     /// All files but the manifest itself, its signature and the measured times.

@@ -1,0 +1,94 @@
+"""What the numbers are that an output has for each class: what makes probabilities of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import onnx_ir as ir
+
+_MOVERS = {
+    "Cast", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze", "Transpose", "Unsqueeze",
+}  # fmt: skip
+"""Operators that hand the numbers of their first input on."""
+_SUM_TOLERANCE = 1e-2
+"""How far from 1 a sum of probabilities may be that are quantized, or half precision."""
+
+
+class Scores(StrEnum):
+    """What a class's score is."""
+
+    PROBABILITIES = "probabilities"
+    """A probability; those of all classes add up to 1."""
+    LOGITS = "logits"
+    """What softmax makes probabilities of."""
+    INDEPENDENT = "independent"
+    """A probability of its own: several classes may be there at once, or none."""
+
+
+@dataclass(frozen=True)
+class ClassChoice:
+    """What is known of the output that tells the class before a sample is seen."""
+
+    output: str | None = None
+    """Its name, as the user says; None: the first that fits."""
+    classes: int | None = None
+    """How many classes there are; None where their names are not known."""
+
+
+def scores_by_graph(output: ir.Value) -> Scores | None:
+    """What an output's scores are by the operator that they come from; None where that tells nothing.
+
+    Softmax gives probabilities, one that is written out too, and LogSoftmax gives logits: softmax of the logarithms of
+    probabilities is the probabilities. Sigmoid gives scores that are independent of each other.
+    """
+    node = output.producer()
+    while node is not None and not node.domain and node.op_type in _MOVERS:
+        source = node.inputs[0]
+        node = None if source is None else source.producer()
+    if node is None or node.domain:
+        return None
+    if node.op_type in ("Softmax", "LogSoftmax"):
+        return Scores.PROBABILITIES if node.op_type == "Softmax" else Scores.LOGITS
+    if node.op_type in ("Sigmoid", "HardSigmoid"):
+        return Scores.INDEPENDENT
+    return Scores.PROBABILITIES if _is_share(node) else None
+
+
+def scores_of(output: ir.Value | None, answers: Sequence[np.ndarray]) -> Scores:
+    """What an output's scores are: by the graph, else by the values.
+
+    Args:
+        output: The output in the graph; None where it is not at hand.
+        answers: Its values on a few samples, one score a class each.
+    """
+    told = None if output is None else scores_by_graph(output)
+    if told is not None:
+        return told
+    values = np.stack([answer.astype(np.float64).ravel() for answer in answers])
+    if not np.isfinite(values).all() or values.min() < 0 or values.max() > 1 + _SUM_TOLERANCE:
+        return Scores.LOGITS
+    return Scores.PROBABILITIES if (np.abs(values.sum(axis=1) - 1) < _SUM_TOLERANCE).all() else Scores.INDEPENDENT
+
+
+def probabilities_of(scores: np.ndarray, kind: Scores) -> np.ndarray:
+    """The probability of each class: softmax of logits, other scores as they are."""
+    values = scores.astype(np.float64)
+    if kind is not Scores.LOGITS:
+        return values
+    powers = np.exp(values - values.max())
+    return np.asarray(powers / powers.sum())
+
+
+def _is_share(node: ir.Node) -> bool:
+    """Whether it divides powers by their sum: a softmax that is written out."""
+    if node.op_type != "Div" or None in node.inputs:
+        return False
+    powers, total = node.inputs
+    assert powers is not None
+    assert total is not None
+    exponent, adding = powers.producer(), total.producer()
+    is_sum = adding is not None and adding.op_type == "ReduceSum" and adding.inputs[0] is powers
+    return is_sum and exponent is not None and exponent.op_type == "Exp"

@@ -1,0 +1,68 @@
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from edgekit.comparison.classes import ambiguity, classes_of, require_class_output
+from edgekit.comparison.metrics import class_output
+from edgekit.errors import InputError
+from edgekit.features.class_scores import ClassChoice
+from edgekit.features.declared_outputs import DeclaredOutputs
+from edgekit.model import Model
+
+TWO = "float[1, 2] places, float[1, 4] aux, float[1, 4] logits", "places = Neg(p) aux = Neg(x) logits = Sigmoid(x)"
+ANSWER = {"places": np.zeros((1, 2), np.float32), **dict.fromkeys(("aux", "logits"), np.ones((1, 4), np.float32))}
+
+
+def model(names: str = "", declared: str | None = None, outputs: tuple[str, str] = TWO) -> Model:
+    text = (
+        f'<ir_version: 9, opset_import: ["": 17]> g (float[1, 4] x, float[1, 2] p) => ({outputs[0]}) {{ {outputs[1]} }}'
+    )
+    made = Model(ir.from_proto(onnx.parser.parse_model(text)), class_names=tuple(names))
+    return made.with_outputs(None if declared is None else DeclaredOutputs(classes=declared))
+
+
+@pytest.mark.parametrize(
+    ("choice", "name"),
+    [
+        (None, "places"),
+        (ClassChoice(classes=4), "aux"),
+        (ClassChoice("logits", 4), "logits"),
+        (ClassChoice(classes=7), "places"),
+    ],
+)
+def test_the_output_that_has_a_number_for_each_class(choice: ClassChoice | None, name: str) -> None:
+    assert class_output(ANSWER, choice) == name
+
+
+def test_what_tells_the_class_and_how() -> None:
+    named = classes_of(model("abcd", "logits"), [ANSWER])
+    assert named is not None
+    assert named.as_record() == {"output": "logits", "scores": "independent"}
+    assert classes_of(model("abcdefg"), [ANSWER]) is None
+    number = model(outputs=("int64[1] n", "f = ArgMax <axis = 1, keepdims = 0> (x) n = Identity(f)"))
+    told = classes_of(number, [{"n": np.array([3])}])
+    assert told is not None
+    assert told.as_record() == {"output": "n", "scores": None}
+
+
+def test_two_outputs_that_fit_are_told() -> None:
+    assert ambiguity(model("abcd"), labelled=False) == (
+        "2 outputs may tell the class: 'aux', 'logits'; it is read from the first, 'aux'; "
+        'classes = "logits" under [outputs] in edgekit.toml chooses another'
+    )
+    assert (ambiguity(model(), labelled=True) or "").startswith("3 outputs may tell the class: 'places', ")
+    assert ambiguity(model("ab"), labelled=False) is None
+    assert ambiguity(model(), labelled=False) is None
+    assert ambiguity(model("abcd", "logits"), labelled=True) is None
+
+
+def test_an_output_that_the_labels_do_not_fit_is_refused() -> None:
+    require_class_output(model("abcd", "logits"))
+    with pytest.raises(InputError) as raised:
+        require_class_output(model("abcd", "places"))
+    text = str(raised.value)
+    assert text.startswith("[outputs] classes: the output does not tell a class")
+    assert "expected: 4 numbers, one for each label\nfound: places: float32 1×2" in text
+    with pytest.raises(InputError, match=r"\[outputs\] classes: the model has no such output"):
+        model("abcd", "logit")
