@@ -13,6 +13,11 @@ from edgekit_mil.program.interface import Interface
 from edgekit_mlprogram.artifact import build_artifact
 from edgekit_mlprogram.options import by_default, interface_of
 
+STATES_IN_SWIFT = (
+    "the bundle's Swift package runs models with states by Core ML alone: without an ML Program in the bundle its "
+    "golden check throws keepsStates; check.py runs this model"
+)
+
 
 def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
     """Write ``model.aimodel`` into ``folder``.
@@ -28,4 +33,6 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     image = interface_of(replace(options, options={**options.options, "classifier": "no"}), model.open_dims).image
     interface = Interface(image=image, states=model.states)
     builder = f"coreai-core {version()} by way of "
-    return build_artifact(model, profile, folder / "model.aimodel", options, convert_graph, interface, builder)
+    notes = (STATES_IN_SWIFT,) if model.states else ()
+    out = folder / "model.aimodel"
+    return build_artifact(model, profile, out, options, convert_graph, interface, builder, notes)

@@ -1,6 +1,6 @@
 import CoreML
 
-/// An ML Program in Core ML.
+/// An ML Program in Core ML. One that keeps states starts a sequence when it is made: each run is a step of it.
 struct CoreMLBuild: ExecutableBuild {
     static let suffix = "mlpackage"
 
@@ -11,12 +11,16 @@ struct CoreMLBuild: ExecutableBuild {
     private let model: MLModel
     private let computeUnits: MLComputeUnits
     private let preprocessing: ImagePreprocessing?
+    private let sequence: (any ModelSequence)?
 
-    init(_ build: Manifest.Build, model: MLModel, computeUnits: MLComputeUnits, preprocessing: ImagePreprocessing?) {
+    init(
+        _ build: Manifest.Build, model: MLModel, computeUnits: MLComputeUnits, preprocessing: ImagePreprocessing?
+    ) throws {
         self.build = build
         self.model = model
         self.computeUnits = computeUnits
         self.preprocessing = preprocessing
+        sequence = build.states?.isEmpty ?? true ? nil : try model.newSequence()
     }
 
     func run(_ inputs: [NumPyArray]) async throws -> (outputs: [[Double]], elapsed: Duration) {
@@ -25,7 +29,7 @@ struct CoreMLBuild: ExecutableBuild {
             values[input.nativeName] = try value(of: array, for: input)
         }
         let start = ContinuousClock.now
-        let results = try model.outputs(for: values)
+        let results = try sequence?.outputs(for: values) ?? model.outputs(for: values)
         let elapsed = ContinuousClock.now - start
         return (try build.outputs.map { try results.outputValues(named: $0.nativeName) }, elapsed)
     }

@@ -17,15 +17,25 @@ public struct ModelBundle: Sendable {
     }
 
     /// The build that this system executes: Core AI's where the bundle holds one and the system has Core AI, else Core ML's.
+    ///
+    /// This package runs models that keep states with Core ML alone.
     func executable(computeUnits: MLComputeUnits) async throws -> any ExecutableBuild {
         #if canImport(CoreAI)
         if #available(iOS 27, macOS 27, tvOS 27, visionOS 27, watchOS 27, *),
             let build = manifest.build(suffix: CoreAIBuild.suffix)
         {
+            guard build.states?.isEmpty ?? true else {
+                guard manifest.build(suffix: CoreMLBuild.suffix) != nil else { throw ValueError.keepsStates }
+                return try await coreMLExecutable(computeUnits: computeUnits)
+            }
             return try await CoreAIBuild(build, in: folder)
         }
         #endif
-        return CoreMLBuild(
+        return try await coreMLExecutable(computeUnits: computeUnits)
+    }
+
+    private func coreMLExecutable(computeUnits: MLComputeUnits) async throws -> CoreMLBuild {
+        try CoreMLBuild(
             try coreMLBuild(), model: try await loadModel(computeUnits: computeUnits), computeUnits: computeUnits,
             preprocessing: manifest.imagePreprocessing)
     }

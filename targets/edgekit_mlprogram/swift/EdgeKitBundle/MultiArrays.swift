@@ -10,6 +10,9 @@ public enum ValueError: Error, Equatable {
     case noBuild([String])
     /// The folder holds none of these.
     case noModel([String])
+    /// The model keeps states from run to run: Core ML does that from iOS 18 and macOS 15 on, and this package does it
+    /// with Core ML alone.
+    case keepsStates
 }
 
 extension MLModel {
@@ -41,6 +44,34 @@ extension MLModel {
     /// What the model makes of arrays and pictures. Not asynchronous, since Core ML is that only from iOS 17 on.
     public func outputs(for inputs: [String: Any]) throws -> any MLFeatureProvider {
         try prediction(from: MLDictionaryFeatureProvider(dictionary: inputs))
+    }
+}
+
+/// A sequence of runs of a model that keeps states: each run finds what the one before it left.
+public protocol ModelSequence {
+    /// What the model makes of the next step.
+    func outputs(for inputs: [String: Any]) throws -> any MLFeatureProvider
+}
+
+extension MLModel {
+    /// A new sequence, whose states are zero.
+    ///
+    /// - Throws: ``ValueError/keepsStates`` where the system knows no states.
+    public func newSequence() throws -> any ModelSequence {
+        guard #available(iOS 18, macOS 15, tvOS 18, visionOS 2, watchOS 11, *) else {
+            throw ValueError.keepsStates
+        }
+        return StatefulSequence(model: self, state: makeState())
+    }
+}
+
+@available(iOS 18, macOS 15, tvOS 18, visionOS 2, watchOS 11, *)
+private struct StatefulSequence: ModelSequence {
+    let model: MLModel
+    let state: MLState
+
+    func outputs(for inputs: [String: Any]) throws -> any MLFeatureProvider {
+        try model.prediction(from: MLDictionaryFeatureProvider(dictionary: inputs), using: state)
     }
 }
 

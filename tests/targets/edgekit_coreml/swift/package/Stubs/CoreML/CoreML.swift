@@ -1,7 +1,7 @@
 // As much of Core ML's interface as EdgeKit's Swift sources use, so that they compile and run without a Mac.
 //
 // The model is no model: its package holds `stub.json`, which names inputs and outputs, and every output is the negated
-// input in the same place, or what `constants` holds for it.
+// input in the same place, or what `constants` holds for it. With a state, the number of the run in it is added.
 
 import CoreVideo
 import Foundation
@@ -145,6 +145,10 @@ public struct MLModelDescription {
     public let inputDescriptionsByName: [String: MLFeatureDescription]
 }
 
+public final class MLState {
+    var runs = 0
+}
+
 public final class MLModel {
     private struct Stub: Decodable {
         struct Input: Decodable {
@@ -184,6 +188,21 @@ public final class MLModel {
     public static func load(contentsOf url: URL, configuration: MLModelConfiguration) async throws -> MLModel {
         let content = try Data(contentsOf: url.appendingPathComponent("stub.json"))
         return MLModel(try JSONDecoder().decode(Stub.self, from: content))
+    }
+
+    public func makeState() -> MLState { MLState() }
+
+    public func prediction(from input: any MLFeatureProvider, using state: MLState) throws -> any MLFeatureProvider {
+        let plain = try prediction(from: input)
+        var results: [String: Any] = [:]
+        for name in plain.featureNames {
+            guard let array = plain.featureValue(for: name)?.multiArrayValue else { continue }
+            results[name] = MLMultiArray(
+                values: array.values.map { $0 + Double(state.runs) }, shape: array.shape.map(\.intValue),
+                dataType: array.dataType)
+        }
+        state.runs += 1
+        return try MLDictionaryFeatureProvider(dictionary: results)
     }
 
     public func prediction(from input: any MLFeatureProvider) throws -> any MLFeatureProvider {
