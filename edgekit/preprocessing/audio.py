@@ -14,7 +14,7 @@ import numpy as np
 from edgekit.errors import InputError
 from edgekit.files.regular_file import SAMPLE_BYTES, open_regular
 from edgekit.model import ValueSpec
-from edgekit.preprocessing._values import as_dtype, factor, fixed_by, resolve_dtype
+from edgekit.preprocessing._values import as_dtype, factor, fixed_by, require_levels, resolve_dtype
 
 _WIDEST = 4
 """Bytes of a sample."""
@@ -67,6 +67,8 @@ class AudioPreprocessing:
                 expected=f"{self.length} samples" if self.length else "one dimension of samples, all others 1",
                 found=spec,
             )
+        wide, narrow = (np.linspace(-(2**bits), 2**bits - 1, 256)[np.newaxis] * self.scale for bits in (15, 7))
+        require_levels(wide, spec, narrow)
         return replace(self, length=size, dtype=resolve_dtype(self.dtype, spec))
 
     def decoder(self, spec: ValueSpec) -> AudioDecoder:

@@ -12,7 +12,7 @@ import numpy as np
 from edgekit.errors import InputError
 from edgekit.files.regular_file import SAMPLE_BYTES, open_regular
 from edgekit.model import ValueSpec
-from edgekit.preprocessing._values import as_dtype, factor, fixed_by, resolve_dtype
+from edgekit.preprocessing._values import as_dtype, factor, fixed_by, require_levels, resolve_dtype
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -95,6 +95,8 @@ class ImagePreprocessing:
                 raise _misfit(spec, f"as many channels as {key} has numbers: {len(getattr(self, key))}")
         if 0 in self.std:
             raise InputError("a standard deviation is zero", subject="[preprocessing] std", found=list(self.std))
+        mean, std = (np.array(numbers)[:, np.newaxis] for numbers in (self.mean, self.std))
+        require_levels((np.arange(256) * self.scale - mean) / std, spec)
         return replace(self, layout=layout, size=size, color=color, dtype=resolve_dtype(self.dtype, spec))
 
     def decoder(self, spec: ValueSpec) -> ImageDecoder:

@@ -109,6 +109,7 @@ def test_samples_of_an_odd_width_are_refused(tmp_path: Path) -> None:
             {},
             'hint: fix it with --shape sound=1,SIZE (in a project file shapes = { "sound" = [1, SIZE] })',
         ),
+        (ValueSpec("sound", "int16", (4,)), {"scale": "1/32768"}, "and of 256 levels 3 whole numbers: from -1 to 1"),
     ],
 )
 def test_a_declaration_that_does_not_fit_the_model(

@@ -80,6 +80,29 @@ def test_integers_are_rounded_and_kept_in_range(tmp_path: Path) -> None:
     assert decode(file, spec(1, 3, dtype="int8"), scale=0.5, layout="HW").tolist() == [[0, 2, 127]]
 
 
+@pytest.mark.parametrize(
+    ("declared", "found"),
+    [
+        ({"scale": "1/255"}, "image: uint8 1×3×2×2, and of 256 levels 2 whole numbers: from 0 to 1"),
+        (
+            {"scale": "1/255", "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]},
+            "image: uint8 1×3×2×2, and of 256 levels 3 whole numbers: from -2.118 to 2.64",
+        ),
+        ({"scale": 1, "mean": 128}, "image: uint8 1×3×2×2, and of 256 levels 127 outside of the type's range"),
+    ],
+)
+def test_an_integer_input_holds_no_shares(tmp_path: Path, declared: dict[str, Any], found: str) -> None:
+    text = failure(tmp_path / "unread.png", spec(1, 3, 2, 2, dtype="uint8"), **declared)
+    assert text.startswith("input 'image': [preprocessing] makes numbers that an integer input does not hold")
+    assert f"expected: whole numbers from 0 to 255\nfound: {found}" in text
+    assert text.endswith("hint: if the model scales its input itself, leave mean and std out, and set scale = 1")
+
+
+def test_an_integer_input_may_be_shifted(tmp_path: Path) -> None:
+    file = picture(tmp_path, [[0, 100, 255]], mode="L")
+    assert decode(file, spec(1, 3, dtype="int8"), scale=1, mean=128, layout="HW").tolist() == [[-128, -28, 127]]
+
+
 def test_palette_pictures(tmp_path: Path) -> None:
     Image.new("RGB", (1, 1), GREEN).convert("P", palette=Image.Palette.ADAPTIVE).save(tmp_path / "a.png")
     assert decode(tmp_path / "a.png", PIXEL).ravel().tolist() == list(GREEN)
