@@ -232,10 +232,9 @@ class Accuracy:
             return None
         among = "" if self.task.classes is None else f" among {self.task.classes} classes"
         return (
-            f"the original finds {self.task.reference:.2%} of {self.samples} labels{among} by output "
-            f"{self.task.output!r}, no more than a guess may find: they prove nothing, and the outputs are judged "
-            "without them; check the labels, the order of the classes, the output and the preprocessing, or give more "
-            "samples"
+            f"the original finds {self.task.reference:.2%} of {self.samples} labels{among}, no more than a guess may "
+            "find: they prove nothing, and the outputs are judged without them; check the labels, the order of the "
+            f"classes, the preprocessing and whether output {self.task.output!r} tells the class, or give more samples"
             + ("" if self.task.numbered is None else f"; {self.task.numbered}: --labels FILE gives the model's order")
         )
 

@@ -170,9 +170,9 @@ class Scorer:
             return cls(references, LABELS, task.reference, label_output=task.output)
         among = "" if task.classes is None else f" among {task.classes} classes"
         doubt = (
-            f"the float model finds {task.reference:.2%} of {len(references)} labels{among} by output "
-            f"{task.output!r}, no more than a guess may find: candidates are judged without them, by {nearness}; "
-            "check the labels, the order of the classes, the output and the preprocessing, or give more samples"
+            f"the float model finds {task.reference:.2%} of {len(references)} labels{among}, no more than a guess may "
+            f"find: candidates are judged without them, by {nearness}; check the labels, the order of the classes, the "
+            f"preprocessing and whether output {task.output!r} tells the class, or give more samples"
         )
         return cls(references, nearness, 1.0, meaning=meaning, doubt=doubt)
 

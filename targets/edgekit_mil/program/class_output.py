@@ -26,8 +26,8 @@ def probabilities(outputs: Sequence[ir.Value], results: Sequence[Value | None], 
     :func:`edgekit.features.class_scores.scores_by_graph`.
 
     Raises:
-        edgekit.errors.RequestError: Not exactly one output has a number for every class, and no more, and the user names
-            none of them.
+        edgekit.errors.RequestError: Not exactly one output has a number for every class, and no more, and the user
+            names none of them.
     """
     classes = interface.classes
     fitting = [
