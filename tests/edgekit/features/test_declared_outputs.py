@@ -120,3 +120,38 @@ def test_an_embedding_is_one_where_the_user_says_so(folder: Path, declared: str,
         assert (None if meaning is None else meaning["kind"]) == kind
     if kind is not None:
         assert bundle.manifest["options"]["outputs"] == {"embeddings": ["z"]}
+
+
+@pytest.mark.parametrize(
+    ("declared", "read", "scores", "label", "probability"),
+    [(None, "aux", "logits", "cat", 0.993307), ("scores", "scores", "independent", "dog", 0.880797)],
+)
+def test_the_output_that_tells_the_class_is_the_one_that_the_user_names(
+    tmp_path: Path, declared: str | None, read: str, scores: str, label: str, probability: float
+) -> None:
+    """Both fit: the first gives (2, -3), of which softmax makes 1 / (1 + exp(-5)), the second the sigmoid of (1, 2)."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 17]> g (float[1, 2] x) => (float[1, 2] aux, float[1, 2] scores)'
+        " <float[1] none = {0}, float[2] first = {2, -3}, float[2] second = {1, 2}>"
+        " { zeros = Mul(x, none) aux = Add(zeros, first) s = Add(zeros, second) scores = Sigmoid(s) }"
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    (tmp_path / "labels.txt").write_text("cat\ndog\n")
+    (tmp_path / "data").mkdir()
+    for number in range(2):
+        np.savez(tmp_path / "data" / f"{number}.npz", x=np.full((1, 2), number, np.float32))
+    if declared is not None:
+        (tmp_path / "edgekit.toml").write_text(f'[outputs]\nclasses = "{declared}"\n')
+    bundle = edgekit.package(
+        tmp_path / "model.onnx",
+        "onnxruntime",
+        tmp_path / "bundle",
+        data=tmp_path / "data",
+        labels=tmp_path / "labels.txt",
+        quantize="none",
+        **({} if declared is None else {"config": tmp_path / "edgekit.toml"}),
+    )
+    assert bundle.manifest["classes"] == {"output": read, "scores": scores}
+    best = edgekit.load(bundle.path).classify(np.ones((1, 2), np.float32))[0]
+    assert best.probability == pytest.approx(probability, abs=1e-5)
+    assert best.label == label
