@@ -42,8 +42,6 @@ class Support(StrEnum):
 class Evidence(StrEnum):
     """How a verdict is known, the strongest first."""
 
-    EXECUTED = "executed"
-    """The target's runtime ran the node here."""
     COMPILED = "compiled"
     """The target's compiler took the node here."""
     REGISTRY = "registry"

@@ -93,7 +93,6 @@ def _floors(accuracy: Mapping[str, Any]) -> str:
 
 
 _WITNESSES = {
-    "executed": "the target's runtime, which ran them,",
     "compiled": "the target's compiler",
     "registry": "the converter",
     "table": "a table of the vendor's",

@@ -38,17 +38,6 @@ class State:
         """The content of a state, in its declared type."""
         return self._buffer(name).copy()
 
-    def write_state(self, name: str, value: Array) -> None:
-        """Replace the content of a state.
-
-        Raises:
-            edgekit.errors.InputError: No such state, or another shape.
-        """
-        held, array = self._buffer(name), np.asarray(value)
-        if array.shape != held.shape:
-            raise InputError("wrong shape", subject=f"state {name!r}", expected=held.shape, found=array.shape)
-        self.buffers[name] = array.astype(held.dtype)
-
     def _buffer(self, name: str) -> Array:
         if name not in self.buffers:
             raise InputError("no such state", subject=name, expected=", ".join(sorted(self.buffers)) or "no states")
