@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.graph.nodes import scalar
 from edgekit.model import Arrays
 
 CONVENTIONAL = frozenset({"sentence_embedding", "embedding", "embeddings", "text_embeds", "image_embeds"})
@@ -110,7 +111,7 @@ def _behind_form(value: ir.Value) -> ir.Value:
 def _normalized(node: ir.Node) -> ir.Value | None:
     """What the node divides by its own length; None where it does something else."""
     if _is(node, "LpNormalization"):
-        return node.inputs[0] if _attribute(node, "p", 2) == 2 else None
+        return node.inputs[0] if node.attributes.get_int("p", 2) == 2 else None
     if _is(node, "Div"):
         return _if_length(node.inputs[0], node.inputs[1])
     if _is(node, "Mul"):
@@ -127,9 +128,9 @@ def _inverse(value: ir.Value) -> ir.Value | None:
     node = _behind_guards(value).producer()
     if _is(node, "Reciprocal") and node is not None:
         return node.inputs[0]
-    if _is(node, "Div") and node is not None and _number(node.inputs[0]) == 1:
+    if _is(node, "Div") and node is not None and scalar(node.inputs[0]) == 1:
         return node.inputs[1]
-    if _is(node, "Pow") and node is not None and _number(node.inputs[1]) == -_ROOT:
+    if _is(node, "Pow") and node is not None and scalar(node.inputs[1]) == -_ROOT:
         return value
     return None
 
@@ -149,7 +150,7 @@ def _measured(length: ir.Value) -> ir.Value | None:
         return None
     if _is(node, "ReduceL2"):
         return node.inputs[0]
-    if _is(node, "Sqrt") or (_is(node, "Pow") and _number(node.inputs[1]) in (_ROOT, -_ROOT)):
+    if _is(node, "Sqrt") or (_is(node, "Pow") and scalar(node.inputs[1]) in (_ROOT, -_ROOT)):
         root = node.inputs[0]
         return None if root is None else _squared(root)
     return None
@@ -169,7 +170,7 @@ def _squared(total: ir.Value) -> ir.Value | None:
         return None
     if _is(square, "Mul") and square.inputs[0] is square.inputs[1]:
         return square.inputs[0]
-    if _is(square, "Pow") and _number(square.inputs[1]) == _SQUARE:
+    if _is(square, "Pow") and scalar(square.inputs[1]) == _SQUARE:
         magnitude = square.inputs[0].producer()
         return magnitude.inputs[0] if _is(magnitude, "Abs") and magnitude is not None else square.inputs[0]
     return None
@@ -183,10 +184,10 @@ def _behind_guards(value: ir.Value) -> ir.Value:
         if node is None or not _is(node, *_GUARDS):
             return value
         if _is(node, "Where"):
-            open_inputs = [each for each in node.inputs[1:] if each is not None and _number(each) is None]
+            open_inputs = [each for each in node.inputs[1:] if each is not None and scalar(each) is None]
         else:
             ends = 1 if _is(node, "Clip", "Expand") else len(node.inputs)
-            open_inputs = [each for each in node.inputs[:ends] if each is not None and _number(each) is None]
+            open_inputs = [each for each in node.inputs[:ends] if each is not None and scalar(each) is None]
         if len(open_inputs) != 1:
             return value
         value = open_inputs[0]
@@ -206,14 +207,3 @@ def _is_masked_mean(node: ir.Node) -> bool:
     told = _behind_guards(mask)
     is_mask = told.dtype in _MASKS
     return is_mask and any(each is not None and _behind_guards(each) is told for each in masked.inputs)
-
-
-def _number(value: ir.Value | None) -> float | None:
-    """The number that a constant with one element holds."""
-    tensor = None if value is None else ir.convenience.get_const_tensor(value)
-    return float(tensor.numpy().reshape(-1)[0]) if tensor is not None and tensor.size == 1 else None
-
-
-def _attribute(node: ir.Node, name: str, default: int) -> int:
-    attribute = node.attributes.get(name)
-    return default if attribute is None else attribute.as_int()

@@ -22,6 +22,7 @@ from edgekit.execution.tolerance import SENSITIVE, compare
 from edgekit.execution.value_numbers import is_same_by_structure
 from edgekit.features.dimensions import trials
 from edgekit.graph.cost import cost
+from edgekit.graph.nodes import input_at
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.graph.sizes.shapes import ContradictionError, fold_shapes, infer_shapes
 from edgekit.model import Arrays, Dim, Model, ValueSpec
@@ -228,7 +229,7 @@ def _feeding_sensitive(model: Model) -> dict[str, ir.Value]:
     found = {}
     for node in model.graph:
         for place in SENSITIVE.get(node.op_type, ()) if not node.domain else ():
-            value = node.inputs[place] if place < len(node.inputs) else None
+            value = input_at(node, place)
             if value is not None and value.name and value.producer() is not None and not value.is_graph_output():
                 found[value.name] = value
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from edgekit.graph.nodes import input_at
 from edgekit.model import Model
 
 _FLOATS = {"DFT": (0,), "STFT": (0, 2)}
@@ -37,7 +38,7 @@ def _compute_in_double(node: ir.Node) -> None:
     graph, given, result = node.graph, node.inputs[0], node.outputs[0]
     assert graph is not None, "a node of a model is in a graph"
     for place in _FLOATS[node.op_type]:
-        value = node.inputs[place] if place < len(node.inputs) else None
+        value = input_at(node, place)
         if value is not None:
             cast = ir.node("Cast", [value], {"to": ir.DataType.DOUBLE}, name=f"{node.name}/Cast_{place}")
             cast.outputs[0].name = f"{cast.name}_output"

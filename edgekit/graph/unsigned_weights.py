@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.graph.nodes import constant, input_at, is_constant
 from edgekit.graph.simplification.cleanup import drop_unused_initializers
 from edgekit.model import Model
 
@@ -74,12 +75,12 @@ def _signed_weights(node: ir.Node) -> list[tuple[int, int]]:
     places = OPERATORS.get((node.domain, node.op_type))
     if places is None:
         return []
-    found = [each for each in places.weights if _is_signed(_input(node, each[0]))]
+    found = [each for each in places.weights if _is_signed(input_at(node, each[0]))]
     if node.op_type == "DequantizeLinear":
-        weights, zero = (_input(node, index) for index in places.weights[0])
-        is_matrix = _constant(weights) is not None and weights is not None and len(weights.shape or ()) > 1
-        has_zero = zero is None or _constant(zero) is not None
-        return found if is_matrix and has_zero and _constant(_input(node, 1)) is not None else []
+        weights, zero = (input_at(node, index) for index in places.weights[0])
+        is_matrix = is_constant(weights) and weights is not None and len(weights.shape or ()) > 1
+        has_zero = zero is None or is_constant(zero)
+        return found if is_matrix and has_zero and is_constant(input_at(node, 1)) else []
     return found
 
 
@@ -91,21 +92,21 @@ def _rewrite(node: ir.Node, build: NodeBuilder, shifted: dict[tuple[ir.Value, ir
     def unsigned(value: ir.Value) -> ir.Value:
         key = value, graph
         if key not in shifted:
-            array = _constant(value)
+            array = constant(value)
             shifted[key] = _shifted(build, value) if array is None else build.constant(_up(array))
         return shifted[key]
 
     def shift(place: int, zero_place: int) -> None:
-        value, zero = _input(node, place), _input(node, zero_place)
+        value, zero = input_at(node, place), input_at(node, zero_place)
         assert value is not None, "it is known to be there"
         _set(node, place, unsigned(value))
         _set(node, zero_place, _zero(node, place, places, build) if zero is None else unsigned(zero))
 
     for place, zero_place in _signed_weights(node):
         shift(place, zero_place)
-    if places.activation is not None and _is_signed(_input(node, places.activation[0])):
+    if places.activation is not None and _is_signed(input_at(node, places.activation[0])):
         shift(*places.activation)
-        result_zero = None if places.result is None else _input(node, places.result)
+        result_zero = None if places.result is None else input_at(node, places.result)
         if places.result is not None and result_zero is not None:
             _set(node, places.result, unsigned(result_zero))
             _back_to_signed(node, graph)
@@ -118,7 +119,7 @@ def _zero(node: ir.Node, place: int, places: Places, build: NodeBuilder) -> ir.V
     """The zero point of what had none, which was 0."""
     shape: tuple[int, ...] = ()
     if places.zero_as_scale is not None:
-        scale = _input(node, place + places.zero_as_scale)
+        scale = input_at(node, place + places.zero_as_scale)
         known = None if scale is None or scale.shape is None else scale.shape.numpy()
         shape = () if known is None else known
     return build.constant(np.full(shape, SHIFT, np.uint8))
@@ -156,22 +157,11 @@ def _set(node: ir.Node, place: int, value: ir.Value) -> None:
     node.replace_input_with(place, value)
 
 
-def _input(node: ir.Node, place: int) -> ir.Value | None:
-    return node.inputs[place] if place < len(node.inputs) else None
-
-
 def _is_signed(value: ir.Value | None) -> bool:
     if value is None:
         return False
     dtype = value.const_value.dtype if value.const_value is not None else value.dtype
     return dtype == ir.DataType.INT8
-
-
-def _constant(value: ir.Value | None) -> np.ndarray | None:
-    if value is None or value.is_graph_input():
-        return None
-    tensor = ir.convenience.get_const_tensor(value)
-    return None if tensor is None else tensor.numpy()
 
 
 def _up(array: np.ndarray) -> np.ndarray:

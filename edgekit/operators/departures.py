@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.errors import OpGap
+from edgekit.graph.nodes import constant_input, has_input
 from edgekit.model import Model, node_name, op_name
 
 KEEPS_EQUAL_CHANNELS = frozenset({"Clip", "Identity", "LeakyRelu", "Relu", "Sigmoid", "Tanh"})
@@ -46,18 +47,6 @@ def departing_nodes(model: Model, departures: Iterable[Departure], runtime: str)
         for departure in kinds
         if departure.is_of(node) and departure.applies(node, model.opset)
     ]
-
-
-def has_input(node: ir.Node, place: int) -> bool:
-    """Whether the node has an input there."""
-    return len(node.inputs) > place and node.inputs[place] is not None
-
-
-def constant_input(node: ir.Node, place: int) -> np.ndarray | None:
-    """The numbers of an input; None where it is left out or no constant."""
-    value = node.inputs[place] if has_input(node, place) else None
-    tensor = None if value is None else ir.convenience.get_const_tensor(value)
-    return None if tensor is None else tensor.numpy()
 
 
 def equal_channels(value: ir.Value | None) -> int:

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import onnx
 import onnx_ir as ir
 
+from edgekit.graph.nodes import input_at
 from edgekit.model import op_name
 from edgekit.operators.hints import since_version
 
@@ -127,7 +128,7 @@ def default_of(op_type: str, domain: str, opset: int, attribute: str) -> str | N
 
 
 def _kind_of(node: ir.Node, place: int) -> str:
-    value = node.inputs[place] if place < len(node.inputs) else None
+    value = input_at(node, place)
     if value is None:
         return "."
     return "-" if ir.convenience.get_const_tensor(value) is None else "C"

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.graph.nodes import constant_input
 from edgekit.graph.simplification.known_optionals import GET, HAS, NotKnownError, element_asked_for
 from edgekit.rewrite import InapplicableError, Rewrite
 
@@ -17,13 +18,6 @@ _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
 MOST_CUMULATED = 4096
 VECTOR = 16
 """Numbers of 32 bits in the widest vectors of today's processors (AVX-512)."""
-
-
-def constant_of(node: ir.Node, place: int) -> np.ndarray | None:
-    """An input that is a constant; None for another one, or none."""
-    value = node.inputs[place] if place < len(node.inputs) else None
-    tensor = None if value is None else ir.convenience.get_const_tensor(value)
-    return None if tensor is None else tensor.numpy()
 
 
 def shape_of(value: ir.Value | None) -> tuple[int, ...]:
@@ -87,7 +81,7 @@ class CumulativeProduct(Rewrite):
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """Along a constant axis of a known size."""
-        x, axis = node.inputs[0], constant_of(node, 1)
+        x, axis = node.inputs[0], constant_input(node, 1)
         if x is None or axis is None or x.dtype is None:
             raise InapplicableError("its axis is computed")
         sizes = shape_of(x)
@@ -196,7 +190,7 @@ def _constant_axes(node: ir.Node, x: ir.Value) -> tuple[list[int], bool]:
     Raises:
         InapplicableError: They are computed, or all of an unknown number of axes are meant.
     """
-    given = constant_of(node, 1)
+    given = constant_input(node, 1)
     if given is None and len(node.inputs) > 1 and node.inputs[1] is not None:
         raise InapplicableError("its axes are computed")
     axes = list(node.attributes.get_ints("axes", ())) if given is None else [int(axis) for axis in given]
@@ -240,7 +234,7 @@ class ProductOfFourDimensions(Rewrite):
         x, matrices = node.inputs
         assert x is not None
         assert x.shape is not None
-        constant = constant_of(node, 1)
+        constant = constant_input(node, 1)
         product = build(
             "MatMul",
             build.unsqueeze(x, [*range(4 - x.shape.rank())]),
@@ -272,7 +266,7 @@ class NoDropout(Rewrite):
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value | None]:
         """The input itself, and a mask that is true."""
-        ratio, training = constant_of(node, 1), constant_of(node, 2)
+        ratio, training = constant_input(node, 1), constant_input(node, 2)
         is_training = len(node.inputs) > 2 and node.inputs[2] is not None and (training is None or bool(training))
         is_none = ratio is not None and float(ratio) == 0.0
         if is_training and not is_none:

@@ -11,6 +11,7 @@ import onnx.reference
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.graph.nodes import constant
 from edgekit.model import bodies
 from edgekit.rewrite import InapplicableError, Rewrite
 
@@ -73,7 +74,7 @@ class UnrolledLoop(Rewrite):
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """Counters and conditions are computed on the way; one that is not known ends the attempt."""
         body = node.attributes["body"].as_graph()
-        trips, condition = (_number(value) for value in node.inputs[:2])
+        trips, condition = (constant(value) for value in node.inputs[:2])
         if node.inputs[0] is not None and trips is None:
             raise InapplicableError("how many steps it takes is computed")
         if node.inputs[1] is not None and condition is None:
@@ -271,11 +272,11 @@ class _Writer:
 
     def number(self, value: ir.Value) -> np.ndarray | None:
         """What a value is known to be."""
-        return _number(value)
+        return constant(value)
 
     def _folded(self, node: ir.Node, given: Sequence[ir.Value | None]) -> list[ir.Value] | None:
         """The node's outputs as constants, where its inputs are small constants."""
-        arrays = [None if value is None else _number(value) for value in given]
+        arrays = [None if value is None else constant(value) for value in given]
         unknown = any(array is None and value is not None for array, value in zip(arrays, given, strict=True))
         if unknown or any(bodies(node)) or any(array is not None and array.size > SMALL for array in arrays):
             return None
@@ -355,11 +356,6 @@ def _length(value: ir.Value, axis: int) -> int:
     if not isinstance(size, int):
         raise InapplicableError("how many steps it takes is not known")
     return size
-
-
-def _number(value: ir.Value | None) -> np.ndarray | None:
-    tensor = None if value is None else ir.convenience.get_const_tensor(value)
-    return None if tensor is None else tensor.numpy()
 
 
 def _require_short(steps: int, body: ir.Graph) -> None:

@@ -10,8 +10,9 @@ import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
 from edgekit.graph.fourier_tables import TwoSteps, mirrored, two_steps
+from edgekit.graph.nodes import constant_input, input_at
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.arithmetic import constant_of, shape_of, typed
+from edgekit.rewrites.arithmetic import shape_of, typed
 
 MOST_CELLS = 1 << 23
 """Of the table: a transform of 1024 complex numbers has 4 M."""
@@ -180,7 +181,7 @@ class FramedTransform(Rewrite):
         if signal.shape is None:
             raise InapplicableError("the rank of its input is not known")
         _, size, parts = (*signal.shape, 1)[:3]
-        step, window = constant_of(node, 1), constant_of(node, 2)
+        step, window = constant_input(node, 1), constant_input(node, 2)
         if step is None or (window is None and len(node.inputs) > 2 and node.inputs[2] is not None):
             raise InapplicableError("its step or its window is computed")
         length = _number(node, 3, (size if isinstance(size, int) else 0) if window is None else len(window))
@@ -202,8 +203,8 @@ class FramedTransform(Rewrite):
 
 
 def _number(node: ir.Node, place: int, default: int) -> int:
-    value = node.inputs[place] if place < len(node.inputs) else None
-    found = constant_of(node, place)
+    value = input_at(node, place)
+    found = constant_input(node, place)
     if value is not None and found is None:
         raise InapplicableError(f"its input {value.name!r} is computed")
     return default if found is None else int(found.item())

@@ -9,8 +9,9 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.graph.nodes import constant_input
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.arithmetic import constant_of, shape_of, typed
+from edgekit.rewrites.arithmetic import shape_of, typed
 
 
 class WrappedPad(Rewrite):
@@ -26,7 +27,7 @@ class WrappedPad(Rewrite):
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """For constant pads of an input of known sizes."""
         x = node.inputs[0]
-        sizes, pads, axes = shape_of(x), constant_of(node, 1), constant_of(node, 3)
+        sizes, pads, axes = shape_of(x), constant_input(node, 1), constant_input(node, 3)
         is_given = len(node.inputs) > 3 and node.inputs[3] is not None
         if x is None or pads is None or (is_given and axes is None):
             raise InapplicableError("its pads are computed")
@@ -130,7 +131,7 @@ class ScatteredUnpool(Rewrite):
         result = build("Reshape", flat, whole)
         if len(node.inputs) < 3 or node.inputs[2] is None:
             return [result]
-        wanted = constant_of(node, 2)
+        wanted = constant_input(node, 2)
         if wanted is None:
             raise InapplicableError("its output_shape is computed")
         behind = [int(want) - size for want, size in zip(wanted, whole, strict=True)]
@@ -149,7 +150,7 @@ class ConvolvedColumns(Rewrite):
         """For constant shapes of image and block; the weights are zeros and ones."""
         x = node.inputs[0]
         batch, rows, _ = shape_of(x)
-        image, block = constant_of(node, 1), constant_of(node, 2)
+        image, block = constant_input(node, 1), constant_input(node, 2)
         if x is None or x.dtype is None or image is None or block is None:
             raise InapplicableError("the shapes of image and block are computed")
         rank, size = len(block), int(np.prod(block))

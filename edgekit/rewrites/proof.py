@@ -16,9 +16,9 @@ from edgekit.errors import InputError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.tolerance import compare
+from edgekit.graph.nodes import constant_input
 from edgekit.model import Arrays, Model
 from edgekit.rewrite import Rewrite
-from edgekit.rewrites.arithmetic import constant_of
 from edgekit.rewrites.definition import Definition
 
 SEEDS = (0, 1)
@@ -110,7 +110,7 @@ def _is_light(model: Model) -> bool:
 
 def _may_go_on(node: ir.Node) -> bool:
     """Whether nothing but a condition ends a loop: that reference knows no limit."""
-    return node.op_type == "Loop" and not node.domain and constant_of(node, 0) is None
+    return node.op_type == "Loop" and not node.domain and constant_input(node, 0) is None
 
 
 def _by_standard(model: Model) -> list[tuple[Arrays, Arrays]]:

@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.graph.nodes import input_at
 from edgekit.rewrite import OPSETS, InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import shape_of
 
@@ -38,7 +39,7 @@ class QuantizedProduct(Rewrite):
         if node.op_type == "QLinearMatMul":
             product = build("MatMul", x, real(build, node, 3, axis=-1))
             return [stored(build, node, product, 6)]
-        bias = biased(build, node, 8, 1.0) if given(node, 8) is not None else None
+        bias = biased(build, node, 8, 1.0) if input_at(node, 8) is not None else None
         attributes = {name: attribute.value for name, attribute in node.attributes.items()}
         attributes.pop("channels_last", 0)
         product = build("Conv", x, real(build, node, 3, axis=0), *([] if bias is None else [bias]), **attributes)
@@ -66,10 +67,10 @@ class QuantizedGemm(Rewrite):
         transposed = node.attributes.get_int("transB", 0)
         alpha = node.attributes.get_float("alpha", 1.0)
         operands = [real(build, node, 0), real(build, node, 3, axis=0 if transposed else 1)]
-        if given(node, 6) is not None:
+        if input_at(node, 6) is not None:
             operands.append(biased(build, node, 6, alpha))
         product = build("Gemm", *operands, alpha=alpha, transA=node.attributes.get_int("transA", 0), transB=transposed)
-        return [product if given(node, 7) is None else stored(build, node, product, 7)]
+        return [product if input_at(node, 7) is None else stored(build, node, product, 7)]
 
 
 class QuantizedElementwise(Rewrite):
@@ -115,7 +116,7 @@ class ChannelsLastPool(Rewrite):
         if build.opset < POOLS_INTEGERS:
             raise InapplicableError(f"opset {build.opset} pools no integers")
         attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-        x = given(node, 0)
+        x = input_at(node, 0)
         assert x is not None
         rank = _rank(x)
         pooled = build("MaxPool", build("Transpose", x, perm=_channels_moved(rank)), **attributes)
@@ -139,11 +140,6 @@ class QuantizedChoice(Rewrite):
         return [stored(build, node, build("Concat", *parts, axis=node.attributes.get_int("axis")), 0)]
 
 
-def given(node: ir.Node, place: int) -> ir.Value | None:
-    """An input; None where it is left out."""
-    return node.inputs[place] if place < len(node.inputs) else None
-
-
 def real(build: NodeBuilder, node: ir.Node, place: int, axis: int = 0) -> ir.Value:
     """The real numbers of a quantized input, which its scale and its zero point follow.
 
@@ -153,7 +149,7 @@ def real(build: NodeBuilder, node: ir.Node, place: int, axis: int = 0) -> ir.Val
         place: Which of its inputs it is.
         axis: Along which scales stand, where there are several.
     """
-    x, scale, zero_point = (given(node, at) for at in range(place, place + 3))
+    x, scale, zero_point = (input_at(node, at) for at in range(place, place + 3))
     dtype = next((value.dtype for value in (x, zero_point) if value is not None and value.dtype is not None), None)
     if x is None or scale is None or scale.shape is None or dtype is None:
         raise InapplicableError("what it is fed is not known")
@@ -174,7 +170,7 @@ def real(build: NodeBuilder, node: ir.Node, place: int, axis: int = 0) -> ir.Val
 
 def stored(build: NodeBuilder, node: ir.Node, x: ir.Value, place: int) -> ir.Value:
     """Real numbers quantized as the scale and the zero point tell that stand at a place among the inputs."""
-    scale, zero_point = given(node, place), given(node, place + 1)
+    scale, zero_point = input_at(node, place), input_at(node, place + 1)
     if scale is None or zero_point is None or scale.shape is None or _is_many(scale):
         raise InapplicableError("its result has no scale, or several")
     if zero_point.dtype is not None and zero_point.dtype.itemsize != 1:
@@ -184,7 +180,7 @@ def stored(build: NodeBuilder, node: ir.Node, x: ir.Value, place: int) -> ir.Val
 
 def biased(build: NodeBuilder, node: ir.Node, place: int, alpha: float) -> ir.Value:
     """Real numbers of a bias in int32: its scale is the product of those of both operands, times alpha."""
-    bias, x_scale, w_scale = given(node, place), given(node, 1), given(node, 4)
+    bias, x_scale, w_scale = input_at(node, place), input_at(node, 1), input_at(node, 4)
     assert bias is not None
     scale = build("Mul", x_scale, w_scale)
     return build(

@@ -9,6 +9,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
+from edgekit.graph.nodes import input_at
 from edgekit.model import dtype_name
 from edgekit.operators.hints import since_version
 from edgekit_onnxruntime.devices import Operator, Table
@@ -41,11 +42,11 @@ def unmet_conditions(node: ir.Node, operator: Operator, table: Table, opset: int
             f"reshape around it so that its input has {allowed} dimensions",
         )
     for index in operator.constant:
-        value = node.inputs[index] if index < len(node.inputs) else None
+        value = input_at(node, index)
         if value is not None and not is_constant(value):
             yield Unmet(f"input {value.name!r} is not constant", f"make {value.name!r} a constant of the model")
     for index in operator.absent:
-        value = node.inputs[index] if index < len(node.inputs) else None
+        value = input_at(node, index)
         if value is not None:
             yield Unmet(f"it has input {value.name!r}", f"export it without its input {index + 1}")
     for name, expected in operator.attributes.items():

@@ -10,12 +10,11 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.errors import OpGap
+from edgekit.graph.nodes import constant_input, has_input
 from edgekit.model import Model
 from edgekit.operators.departures import (
     Departure,
     aligns_corners_by_broken_scales,
-    constant_input,
-    has_input,
     static_sizes,
 )
 from edgekit.operators.departures import departing_nodes as kinds_in

@@ -13,14 +13,13 @@ import onnx_ir as ir
 from onnx_ir.passes.common import ShapeInferencePass
 
 from edgekit.errors import OpGap
+from edgekit.graph.nodes import constant_input, has_input
 from edgekit.model import Model, node_name, op_name
 from edgekit.operators.departures import (
     Departure,
     aligns_corners_by_broken_scales,
-    constant_input,
     departing_nodes,
     equal_channels,
-    has_input,
     static_sizes,
 )
 from edgekit.rewrites.control_flow import may_compute_both

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from edgekit.graph.loops.values import BEFORE_STATES, CONDITION, source
+from edgekit.graph.nodes import is_constant
 from edgekit.model import bodies
 
 
@@ -32,15 +33,11 @@ def _constant_states(loop: ir.Node) -> list[int]:
     found = []
     for number, first in enumerate(loop.inputs[BEFORE_STATES:]):
         state, handed_on = body.inputs[BEFORE_STATES + number], body.outputs[CONDITION + number]
-        stays = _is_constant(first) and source(handed_on) is state
+        stays = is_constant(first) and source(handed_on) is state
         is_collected = body.outputs.count(state) > (state is handed_on)
         if stays and not is_collected and not loop.outputs[number].is_graph_output():
             found.append(number)
     return found if len(found) < len(loop.outputs) else []
-
-
-def _is_constant(value: ir.Value | None) -> bool:
-    return value is not None and not value.is_graph_input() and ir.convenience.get_const_tensor(value) is not None
 
 
 def _without_states(loop: ir.Node, graph: ir.Graph, states: list[int]) -> ir.Node:

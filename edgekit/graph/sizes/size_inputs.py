@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
+from edgekit.graph.nodes import input_at
 from edgekit.model import Dim, Model
 
 MOST_ELEMENTS = 16
@@ -54,7 +55,7 @@ def _size_values(model: Model) -> Iterator[ir.Value]:
     for node in model.graph.all_nodes():
         places = _SIZES.get(node.op_type, ()) if not node.domain else ()
         for place in places:
-            value = node.inputs[place] if place < len(node.inputs) else None
+            value = input_at(node, place)
             if value is not None:
                 yield value
 

@@ -14,8 +14,8 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.graph.nodes import constant_input
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.arithmetic import constant_of
 from edgekit.rewrites.quantized_operators import MICROSOFT
 
 NF4 = (
@@ -38,7 +38,7 @@ class BlockProduct(Rewrite):
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """The weights are constants, a row for each column of the result."""
-        packed, greatest = constant_of(node, 1), constant_of(node, 2)
+        packed, greatest = constant_input(node, 1), constant_input(node, 2)
         rows, columns, block = (node.attributes.get_int(name) for name in ("N", "K", "block_size"))
         if packed is None or greatest is None:
             raise InapplicableError("its weights are computed")

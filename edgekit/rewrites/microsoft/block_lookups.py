@@ -12,8 +12,9 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.graph.nodes import input_at
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.quantized_operators import MICROSOFT, given
+from edgekit.rewrites.quantized_operators import MICROSOFT
 
 BLOCKS_SINCE = 21
 """The opset from which DequantizeLinear has blocks."""
@@ -31,11 +32,11 @@ class BlockLookup(Rewrite):
         """The table stays in 4 or 8 bits; two of a byte become elements of their own."""
         if build.opset < BLOCKS_SINCE:
             raise InapplicableError(f"opset {build.opset} has no blocks of quantized numbers")
-        table, scales = _constant(node.inputs[0]), given(node, 2)
+        table, scales = _constant(node.inputs[0]), input_at(node, 2)
         bits = node.attributes.get_int("bits", 4)
         if table is None or scales is None or scales.shape is None or not scales.shape.is_static():
             raise InapplicableError("its table, or the size of its scales, is not known")
-        zero_points = given(node, 3)
+        zero_points = input_at(node, 3)
         steps = None if zero_points is None else _constant(zero_points)
         if zero_points is not None and steps is None:
             raise InapplicableError("its zero points are not known")

@@ -11,8 +11,9 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.graph.nodes import input_at
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.quantized_operators import MICROSOFT, given
+from edgekit.rewrites.quantized_operators import MICROSOFT
 
 _STEPS = 2
 """Axis of the steps in [b, channels, s]."""
@@ -32,7 +33,7 @@ class CausalConvolution(Rewrite):
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """The state is given; it ends with the last steps afterwards."""
-        weights, past = given(node, 1), given(node, 3)
+        weights, past = input_at(node, 1), input_at(node, 3)
         if past is None or weights is None or weights.shape is None or not weights.shape.is_static():
             raise InapplicableError("it has no state, or the sizes of its weights are not known")
         activation = node.attributes.get_string("activation", "none")
@@ -40,7 +41,7 @@ class CausalConvolution(Rewrite):
             raise InapplicableError(f"its activation {activation!r} is not known")
         channels, _, width = weights.shape.numpy()
         steps = build("Concat", past, node.inputs[0], axis=_STEPS)
-        result = build("Conv", steps, weights, given(node, 2), group=channels)
+        result = build("Conv", steps, weights, input_at(node, 2), group=channels)
         if activation in _SMOOTH:
             result = build("Mul", result, build("Sigmoid", result))
         return [result, build.slice(steps, [1 - width], [1 << 31], [_STEPS])]

@@ -11,8 +11,8 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.graph.nodes import constant_input
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.arithmetic import constant_of
 from edgekit.rewrites.quantized_operators import MICROSOFT
 from edgekit.rewrites.sampling import GatheredGrid
 
@@ -99,7 +99,7 @@ class StandardShape(Rewrite):
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """At a constant place, which may count from the end."""
-        x, axis = node.inputs[0], constant_of(node, 1)
+        x, axis = node.inputs[0], constant_input(node, 1)
         if axis is None or x is None or x.shape is None:
             raise InapplicableError("where the new axis stands is not known")
         return [build.unsqueeze(x, [int(axis.item()) % (x.shape.rank() + 1)])]

@@ -15,9 +15,10 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.graph.nodes import input_at
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.microsoft.transformer_operators import LATER, counted, size_of, turned_pairs
-from edgekit.rewrites.quantized_operators import MICROSOFT, given
+from edgekit.rewrites.quantized_operators import MICROSOFT
 
 SINCE = 13
 """The opset from which Softmax is along one axis, and its steps take computed axes."""
@@ -42,10 +43,10 @@ class GroupedAttention(Rewrite):
             raise InapplicableError(f"opset {build.opset} has no softmax along one axis")
         heads = _Heads.of(node)
         query, key, value = heads.apart(node, build)
-        past_key, past_value = given(node, 3), given(node, 4)
+        past_key, past_value = input_at(node, 3), input_at(node, 4)
         cache = _Cache(node, build, heads, past_key)
         if node.attributes.get_int("do_rotary", 0):
-            places = given(node, 9) or build("Add", cache.begins, build.unsqueeze(cache.steps, [0]))
+            places = input_at(node, 9) or build("Add", cache.begins, build.unsqueeze(cache.steps, [0]))
             query, key = (self._rotated(node, build, x, places, heads) for x in (query, key))
         keys, values = cache.joined(past_key, key), cache.joined(past_value, value)
         mixed = self._mixed(node, build, query, keys, values, heads, cache)
@@ -54,7 +55,7 @@ class GroupedAttention(Rewrite):
 
     def _rotated(self, node: ir.Node, build: NodeBuilder, x: ir.Value, places: ir.Value, heads: _Heads) -> ir.Value:
         """Pairs of elements of [b, s, heads, d] turned by the angles of places [b, s]."""
-        cosines, sines = given(node, 7), given(node, 8)
+        cosines, sines = input_at(node, 7), input_at(node, 8)
         if cosines is None or cosines.shape is None or not isinstance(cosines.shape[1], int):
             raise InapplicableError("it rotates by tables that are not known")
         turned = 2 * cosines.shape[1]
@@ -85,7 +86,7 @@ class GroupedAttention(Rewrite):
         if softcap:
             capped = build("Tanh", build("Div", scores, np.float32(softcap)))
             scores = build("Mul", capped, np.float32(softcap))
-        bias = given(node, 10)
+        bias = input_at(node, 10)
         if bias is not None:
             scores = build("Add", scores, _grouped_bias(build, bias, heads))
         scores = build("Where", cache.hidden(node.attributes.get_int("local_window_size", -1), keys), LATER, scores)
@@ -112,7 +113,7 @@ class _Heads:
         columns = None if query is None or query.shape is None else query.shape[-1]
         if query is None or query.dtype is None or not isinstance(columns, int):
             raise InapplicableError("the width of its queries, or their type, is not known")
-        width = columns // (count if given(node, 1) is not None else count + 2 * shared)
+        width = columns // (count if input_at(node, 1) is not None else count + 2 * shared)
         return _Heads(count, shared, width, query.dtype)
 
     def wide(self, build: NodeBuilder, x: ir.Value) -> ir.Value:
@@ -127,7 +128,7 @@ class _Heads:
         """Queries, keys and values as [b, s, heads, d]."""
         counts = (self.count, self.shared, self.shared)
         parts: Sequence[ir.Value | None] = node.inputs[:3]
-        if given(node, 1) is None:
+        if input_at(node, 1) is None:
             parts = build.split(node.inputs[0], 2, [count * self.width for count in counts])
         return tuple(build("Reshape", x, [0, 0, n, self.width]) for x, n in zip(parts, counts, strict=True))
 
@@ -252,7 +253,7 @@ def _grouped_bias(build: NodeBuilder, bias: ir.Value, heads: _Heads) -> ir.Value
 
 def _shares(node: ir.Node, build: NodeBuilder, scores: ir.Value, heads: _Heads) -> ir.Value:
     """Shares of keys, which do not add up to 1 where a sink takes some."""
-    sink = given(node, 11)
+    sink = input_at(node, 11)
     if sink is None and not node.attributes.get_int("smooth_softmax", 0):
         return build("Softmax", scores, axis=-1)
     groups = [1, heads.shared, heads.count // heads.shared, 1, 1]

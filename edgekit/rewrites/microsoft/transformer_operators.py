@@ -15,8 +15,9 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.graph.nodes import input_at
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.quantized_operators import MICROSOFT, given, single
+from edgekit.rewrites.quantized_operators import MICROSOFT, single
 
 COUNTING = 11
 """Since this opset there is Range; Slice takes computed borders since the one before."""
@@ -38,9 +39,9 @@ class SummedEmbeddings(Rewrite):
         """Tables, and the factor and summand of the normalization, may have 8 bits, with one scale each."""
         if build.opset < COUNTING:
             raise InapplicableError(f"its positions are counted as opset {build.opset} cannot do it")
-        words, segments, positions = given(node, 0), given(node, 1), None
+        words, segments, positions = input_at(node, 0), input_at(node, 1), None
         if node.op_type == "EmbedLayerNormalization":
-            positions = given(node, 8)
+            positions = input_at(node, 8)
             if node.attributes.get_int("mask_index_type", 0) not in (0, 1):
                 raise InapplicableError("its mask is no number of ones")
         if positions is None:
@@ -48,14 +49,14 @@ class SummedEmbeddings(Rewrite):
         else:
             table = build("Gather", node.inputs[3], positions, axis=0)
         total = build("Add", _looked_up(build, node, 2, words), _widened(build, node, 3, table))
-        if segments is not None and given(node, 4) is not None:
+        if segments is not None and input_at(node, 4) is not None:
             total = build("Add", total, _looked_up(build, node, 4, segments))
         return [_normalized(build, node, total), self._lengths(node, build), total]
 
     def _lengths(self, node: ir.Node, build: NodeBuilder) -> ir.Value:
-        mask = given(node, 7)
+        mask = input_at(node, 7)
         if mask is None:
-            return build("Expand", np.array([0], np.int32), size_of(build, given(node, 0), 0))
+            return build("Expand", np.array([0], np.int32), size_of(build, input_at(node, 0), 0))
         ones = build.cast(build("Equal", mask, np.int32(1)), ir.DataType.INT32)
         return build.reduce("ReduceSum", ones, [1], keepdims=False)
 
@@ -71,7 +72,9 @@ def _widened(build: NodeBuilder, node: ir.Node, place: int, x: ir.Value | None) 
     if node.op_type == "EmbedLayerNormalization":
         return x
     scale_at, zero_point_at = {2: (8, 13), 3: (9, 14), 4: (10, 15), 5: (11, 16), 6: (12, 17)}[place]
-    return build("DequantizeLinear", x, single(build, given(node, scale_at)), single(build, given(node, zero_point_at)))
+    return build(
+        "DequantizeLinear", x, single(build, input_at(node, scale_at)), single(build, input_at(node, zero_point_at))
+    )
 
 
 def _normalized(build: NodeBuilder, node: ir.Node, x: ir.Value) -> ir.Value:
@@ -101,7 +104,7 @@ class SelfAttention(Rewrite):
         heads = node.attributes.get_int("num_heads")
         sizes = _widths(node)
         query, key, value = _projections(node, build, heads, sizes)
-        past = given(node, 8 if node.op_type == "QAttention" else 4)
+        past = input_at(node, 8 if node.op_type == "QAttention" else 4)
         if past is not None:
             before = [build("Gather", past, np.int64(place), axis=0) for place in range(2)]
             key, value = (build("Concat", *pair, axis=2) for pair in zip(before, (key, value), strict=True))
@@ -133,9 +136,9 @@ def _projections(node: ir.Node, build: NodeBuilder, heads: int, sizes: Sequence[
 
 
 def _projected(node: ir.Node, build: NodeBuilder) -> ir.Value:
-    x, weights, bias = node.inputs[0], node.inputs[1], given(node, 2)
+    x, weights, bias = node.inputs[0], node.inputs[1], input_at(node, 2)
     if node.op_type == "QAttention":
-        sums = build("MatMulInteger", x, weights, single(build, given(node, 6)), _column(build, given(node, 7)))
+        sums = build("MatMulInteger", x, weights, single(build, input_at(node, 6)), _column(build, input_at(node, 7)))
         scale = build("Mul", node.inputs[3], node.inputs[4])
         product = build("Mul", build.cast(sums, ir.DataType.FLOAT), scale)
     else:
@@ -146,7 +149,7 @@ def _projected(node: ir.Node, build: NodeBuilder) -> ir.Value:
 def _biases(node: ir.Node, build: NodeBuilder, query: ir.Value, key: ir.Value) -> list[ir.Value]:
     """What is added to the scores [b, heads, s, t]."""
     is_quantized = node.op_type == "QAttention"
-    mask, bias = given(node, 5 if is_quantized else 3), None if is_quantized else given(node, 5)
+    mask, bias = input_at(node, 5 if is_quantized else 3), None if is_quantized else input_at(node, 5)
     hidden: ir.Value | None = None
     if mask is not None:
         strength = np.float32(node.attributes.get_float("mask_filter_value", HIDDEN))

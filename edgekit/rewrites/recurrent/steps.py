@@ -10,8 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.graph.nodes import constant_input, input_at
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.arithmetic import constant_of
 from edgekit.rewrites.recurrent.layers import LAYERS
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -38,14 +38,14 @@ class SteppedLayer(Rewrite):
             raise InapplicableError("the shape of its input is not known")
         steps, batch, _ = x.shape
         lengths = node.inputs[4] if len(node.inputs) > 4 else None
-        known = constant_of(node, 4)
+        known = constant_input(node, 4)
         is_whole = lengths is None or (known is not None and bool((known == steps).all()))
         scanned = [x] if is_whole else [x, _inside(build, x, lengths)]
         size = node.attributes.get_int("hidden_size")
         direction = node.attributes.get_string("direction", "forward")
         backwards = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}[direction]
         layers = _layers(node, len(backwards))
-        initial = [node.inputs[place] if place < len(node.inputs) else None for place in (5, 6)]
+        initial = [input_at(node, place) for place in (5, 6)]
         outputs: list[list[ir.Value]] = [[], [], []]
         for number, (layer, backward) in enumerate(zip(layers, backwards, strict=True)):
             states = [
@@ -202,7 +202,7 @@ def _layers(node: ir.Node, directions: int) -> list[_Layer]:
     """
     kind, size = node.op_type, node.attributes.get_int("hidden_size")
     gates = GATES[kind]
-    weights, recurrent, bias, peepholes = (constant_of(node, place) for place in (1, 2, 3, 7))
+    weights, recurrent, bias, peepholes = (constant_input(node, place) for place in (1, 2, 3, 7))
     given = [place < len(node.inputs) and node.inputs[place] is not None for place in (3, 7)]
     if weights is None or recurrent is None or given != [bias is not None, peepholes is not None]:
         raise InapplicableError("its weights are no constants")

@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.graph.nodes import constant_input, input_at
 from edgekit.graph.resize_tables import (
     Axis,
     Table,
@@ -22,7 +23,7 @@ from edgekit.graph.resize_tables import (
     output_sizes,
 )
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.arithmetic import constant_of, shape_of, typed
+from edgekit.rewrites.arithmetic import shape_of, typed
 
 MOST_CELLS = 1 << 22
 """Of one table; a larger one takes more room than most models."""
@@ -81,10 +82,10 @@ def _numbers(node: ir.Node, place: int) -> list[float] | None:
     Raises:
         InapplicableError: It is computed.
     """
-    value = node.inputs[place] if place < len(node.inputs) else None
+    value = input_at(node, place)
     if value is None or (value.shape is not None and list(value.shape) == [0]):
         return None
-    found = constant_of(node, place)
+    found = constant_input(node, place)
     if found is None:
         raise InapplicableError(f"its input {value.name!r} is computed")
     return [float(number) for number in found.ravel()] if found.size else None

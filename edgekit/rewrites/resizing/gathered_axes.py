@@ -11,6 +11,7 @@ import onnx_ir as ir
 from edgekit.graph.building import NodeBuilder
 from edgekit.graph.loops.values import Size, source
 from edgekit.graph.loops.vector_elements import Element, elements_of
+from edgekit.graph.nodes import input_at
 from edgekit.rewrite import InapplicableError
 
 FLOAT = ir.DataType.FLOAT
@@ -136,7 +137,7 @@ def list_of(node: ir.Node, place: int, count: int, what: str) -> tuple[ir.Value,
     Raises:
         InapplicableError: It is not there, or has another number of elements.
     """
-    value = node.inputs[place] if place < len(node.inputs) else None
+    value = input_at(node, place)
     elements = None if value is None else elements_of(value)
     if value is None or elements is None or len(elements) != count:
         raise InapplicableError(f"its {what} are not given for each axis")

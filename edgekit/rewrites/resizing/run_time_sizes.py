@@ -10,8 +10,9 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.graph.nodes import constant_input
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.arithmetic import constant_of, typed
+from edgekit.rewrites.arithmetic import typed
 from edgekit.rewrites.resizing.gathered_axes import (
     FLOAT,
     HALF,
@@ -48,7 +49,7 @@ class GatheredResize(Rewrite):
         if transformation not in _TRANSFORMATIONS or not node.inputs or node.inputs[0] is None:
             return False
         shape = node.inputs[0].shape
-        return shape is not None and not (shape.is_static() and constant_of(node, _given(node)) is not None)
+        return shape is not None and not (shape.is_static() and constant_input(node, _given(node)) is not None)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """A gather along each axis for the nearest element, two for weighted sums."""

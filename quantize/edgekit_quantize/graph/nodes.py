@@ -1,4 +1,7 @@
-"""Small questions to an ONNX graph, and small edits of it, that every part of the quantizer shares."""
+"""Small questions to an ONNX graph, and small edits of it, that every part of the quantizer shares.
+
+``constant`` and ``scalar`` are the host's.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +10,13 @@ from collections.abc import Iterable
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.graph.nodes import constant as constant
+from edgekit.graph.nodes import scalar as scalar
+
 
 def is_standard(node: ir.Node, *op_types: str) -> bool:
     """Whether the node is one of these operators of the standard domain."""
     return node.domain in {"", "ai.onnx"} and node.op_type in op_types
-
-
-def constant(value: ir.Value | None) -> np.ndarray | None:
-    """What an initializer or a Constant node holds; None for a value that is computed or fed.
-
-    A graph input with an initializer counts as fed: its caller may replace it.
-    """
-    if value is None or value.is_graph_input():
-        return None
-    tensor = ir.convenience.get_const_tensor(value)
-    return None if tensor is None else tensor.numpy()
-
-
-def scalar(value: ir.Value | None) -> float | None:
-    """The number that a constant with one element holds, whatever its rank."""
-    array = constant(value)
-    return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
 
 
 def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
