@@ -300,6 +300,19 @@ def read_by(node: ir.Node) -> Iterator[ir.Value]:
         yield from (value for value in read if value is not None and value.graph is node.graph)
 
 
+def values_of(graph_model: ir.Model) -> Iterator[ir.Value]:
+    """Every value: inputs, initializers and what nodes give, in subgraphs too."""
+    for graph in graph_model.graphs():
+        yield from ir.convenience.create_value_mapping(graph).values()
+
+
+def computed_values(model: Model) -> Iterator[ir.Value]:
+    """The inputs of the main graph, and what nodes give, in subgraphs too: values whose sizes a run may tell."""
+    yield from model.graph.inputs
+    for node in model.graph.all_nodes():
+        yield from node.outputs
+
+
 def name_nodes(graph_model: ir.Model) -> None:
     """Gives every node a name of its own, in subgraphs too: the one that :func:`node_name` calls it by, if it is free.
 

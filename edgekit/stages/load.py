@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ from edgekit.graph.sizes.loop_states import forget_first_sizes
 from edgekit.graph.sizes.weight_sizes import tell_sizes_by_weights
 from edgekit.graph.words.class_labels import Classes, with_labels_as_numbers, with_labels_as_texts, without_maps
 from edgekit.graph.words.integer_texts import with_integers_looked_up
-from edgekit.model import Model, name_nodes, name_values, node_name
+from edgekit.model import Model, computed_values, name_nodes, name_values, node_name
 from edgekit.rewrites.adaptation import in_known_opset
 from edgekit.rewrites.application import OPSET_OF_PURE_MODELS
 from edgekit.rewrites.ml.norms import with_signed_norms
@@ -282,19 +282,13 @@ def _unknown_operator(model: Model, operator: str, version: str) -> InputError:
 
 
 def _normalize_dimensions(model: Model) -> None:
-    for value in _values(model):
+    for value in computed_values(model):
         if value.shape is not None:
             value.shape = ir.Shape([None if _is_nameless(dim) else dim for dim in value.shape])
 
 
 def _is_nameless(dim: int | ir.SymbolicDim) -> bool:
     return dim < 0 if isinstance(dim, int) else dim.value in _NAMELESS_DIMENSIONS
-
-
-def _values(model: Model) -> Iterator[ir.Value]:
-    yield from model.graph.inputs
-    for node in model.graph.all_nodes():
-        yield from node.outputs
 
 
 def _check_sizes(model: Model) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, TextIO
 
-from edgekit.terminal.progress import SECONDS_BETWEEN_LINES, step_column
+from edgekit.terminal.progress import SECONDS_BETWEEN_LINES, live_or_plain, step_column
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -158,11 +158,4 @@ def _step_text(what: str, done: int, total: int) -> str:
 
 def board_on(stream: TextIO, *, quiet: bool = False) -> Board:
     """The board that fits ``stream``: live on a terminal, plain lines elsewhere, warnings alone where ``quiet``."""
-    if quiet:
-        return WarningsBoard(stream)
-    if not stream.isatty():
-        return PlainBoard(stream)
-    from rich.console import Console
-
-    console = Console(file=stream)
-    return PlainBoard(stream) if console.is_dumb_terminal else LiveBoard(console)
+    return WarningsBoard(stream) if quiet else live_or_plain(stream, LiveBoard, PlainBoard)

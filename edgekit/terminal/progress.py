@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from edgekit.progress import Progress
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as LiveDisplay
     from rich.progress import TaskID, TextColumn
+
+Shown = TypeVar("Shown")
 
 SECONDS_BETWEEN_LINES = 5.0
 """How often plain output tells of the steps inside a stage."""
@@ -140,11 +142,14 @@ def step_column() -> TextColumn:
 
 def progress_on(stream: TextIO, *, quiet: bool = False) -> Progress:
     """The progress that fits ``stream``: live on a terminal, plain lines elsewhere, warnings alone where ``quiet``."""
-    if quiet:
-        return WarningsAlone(stream)
+    return WarningsAlone(stream) if quiet else live_or_plain(stream, LiveProgress, PlainProgress)
+
+
+def live_or_plain(stream: TextIO, live: Callable[[Console], Shown], plain: Callable[[TextIO], Shown]) -> Shown:
+    """What shows progress: ``live`` on a terminal, ``plain`` on a stream or terminal that cannot move its cursor."""
     if not stream.isatty():
-        return PlainProgress(stream)
+        return plain(stream)
     from rich.console import Console
 
     console = Console(file=stream)
-    return PlainProgress(stream) if console.is_dumb_terminal else LiveProgress(console)
+    return plain(stream) if console.is_dumb_terminal else live(console)

@@ -166,6 +166,7 @@ def _warm_up(timer: Timer, long: float) -> float:
 
 
 def _time_calls(call: Callable[[], object], runs: int, warm_up: int) -> list[float]:
+    # the check in a bundle, which ships without this file, times the same way: edgekit/device_check/check_service.py
     for _ in range(warm_up):
         call()
     times = []

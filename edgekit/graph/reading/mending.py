@@ -11,7 +11,7 @@ import onnx
 from edgekit.graph.reading.ir_version import INITIALIZERS_ALONE
 from edgekit.graph.reading.node_order import read_names, sort_nodes
 from edgekit.graph.reading.onnx_file import STANDARD_DOMAINS
-from edgekit.graph.reading.vetting import nodes_inside, written_nodes
+from edgekit.graph.reading.subgraphs import nodes_inside, written_nodes
 
 GRAPH_NAME = "graph"
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import onnx
 
+from edgekit.graph.reading.subgraphs import graphs_of
+
 
 def sort_nodes(graph: onnx.GraphProto) -> bool:
     """Sorts the nodes of the graph in place; graphs inside of them stay as they are.
@@ -54,13 +56,6 @@ def read_names(node: onnx.NodeProto) -> Iterator[str]:
     while waiting:
         inner = waiting.pop()
         yield from inner.input
-        for graph in _graphs(inner):
+        for graph in graphs_of(inner):
             waiting += graph.node
             yield from (value.name for value in graph.output)
-
-
-def _graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs

@@ -15,6 +15,7 @@ from edgekit.errors import InputError, InternalError
 from edgekit.files.atomic import atomic_file
 from edgekit.files.regular_file import real_path
 from edgekit.graph.input_notes import with_notes
+from edgekit.graph.reading.subgraphs import graphs_of
 from edgekit.graph.sizes.shapes import light_proto
 from edgekit.model import PROTOBUF_LIMIT, Model
 
@@ -215,11 +216,8 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 def _subgraphs(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
     for node in nodes:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _graphs(attribute.g)
-            for graph in attribute.graphs:
-                yield from _graphs(graph)
+        for graph in graphs_of(node):
+            yield from _graphs(graph)
 
 
 def sha256(path: Path) -> str:

@@ -15,7 +15,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from edgekit.graph.reading.onnx_file import STANDARD_DOMAINS
-from edgekit.graph.reading.vetting import nodes_inside, written_nodes
+from edgekit.graph.reading.subgraphs import graphs_of, nodes_inside, written_nodes
 
 _OPERATOR = "SimplifiedLayerNormalization"
 _EPSILON = 1e-5
@@ -47,9 +47,7 @@ def _places(proto: onnx.ModelProto) -> Iterator[tuple[MutableSequence[onnx.NodeP
     """The nodes of each graph and function, and the types of the graph's initializers."""
     graphs = [proto.graph]
     for node in nodes_inside(written_nodes(proto)):
-        for attribute in node.attribute:
-            graphs += [attribute.g] if attribute.HasField("g") else []
-            graphs += attribute.graphs
+        graphs += graphs_of(node)
     for graph in graphs:
         yield graph.node, {tensor.name: tensor.data_type for tensor in graph.initializer}
     for function in proto.functions:

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 
 from edgekit.errors import InputError
-from edgekit.graph.reading.vetting import nodes_inside, written_nodes
+from edgekit.graph.reading.subgraphs import graphs_of, nodes_inside, written_nodes
 
 MOST_BYTES = 1 << 30
 """Of a tensor that is written out: a file of a few bytes may stand for any size."""
@@ -49,10 +49,7 @@ def write_dense(proto: onnx.ModelProto, path: Path) -> bool:
 def _graphs(proto: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
     yield proto.graph
     for node in nodes_inside(written_nodes(proto)):
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield attribute.g
-            yield from attribute.graphs
+        yield from graphs_of(node)
 
 
 def _dense(sparse: onnx.SparseTensorProto, name: str, path: Path) -> onnx.TensorProto:

@@ -10,6 +10,7 @@ from pathlib import Path
 import onnx
 
 from edgekit.errors import EdgeKitError, InputError
+from edgekit.graph.reading.subgraphs import graphs_of, nodes_inside, written_nodes
 
 MOST_NODES = 200_000
 """Nodes that a model may have once the functions that it calls are in their place."""
@@ -120,7 +121,7 @@ def _texts(proto: onnx.ModelProto) -> Iterator[tuple[str, str]]:
         yield from (("the name of a value", text) for text in (*node.input, *node.output))
         for attribute in node.attribute:
             yield "the name of an attribute", attribute.name
-        for graph in _graphs_of(node):
+        for graph in graphs_of(node):
             yield from _names_of_values(graph)
 
 
@@ -144,7 +145,7 @@ def check_depth(proto: onnx.ModelProto, path: Path) -> None:
         InputError: Deeper than :data:`MOST_LEVELS`, or more than :data:`MOST_DEEP` side by side that are deep.
     """
     level, depth = written_nodes(proto), 0
-    while graphs := [graph for outer in level for graph in _graphs_of(outer)]:
+    while graphs := [graph for outer in level for graph in graphs_of(outer)]:
         depth += 1
         level = [node for graph in graphs for node in graph.node]
         if depth >= DEEP_LEVELS and len(graphs) > MOST_DEEP:
@@ -163,13 +164,6 @@ def check_depth(proto: onnx.ModelProto, path: Path) -> None:
                 found=f"more, at node {level[0].name or ', '.join(level[0].output)!r} ({level[0].op_type})",
                 hint="write the branches side by side",
             )
-
-
-def _graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
 
 
 def _in_order(functions: Mapping[_Key, onnx.FunctionProto], path: Path) -> Iterator[_Key]:
@@ -200,23 +194,6 @@ def _in_order(functions: Mapping[_Key, onnx.FunctionProto], path: Path) -> Itera
 
 def _expanded(nodes: Iterable[onnx.NodeProto], counts: Mapping[_Key, int]) -> int:
     return sum(counts.get(_key(node), 1) for node in nodes_inside(nodes))
-
-
-def written_nodes(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
-    """The nodes of a model's graph and of its functions, without those of subgraphs."""
-    return [*proto.graph.node, *(node for function in proto.functions for node in function.node)]
-
-
-def nodes_inside(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Nodes with those of their subgraphs, in no order."""
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for attribute in node.attribute:
-            waiting.extend(attribute.g.node)
-            for graph in attribute.graphs:
-                waiting.extend(graph.node)
 
 
 def _key(node: onnx.NodeProto) -> _Key:

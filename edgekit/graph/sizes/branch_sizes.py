@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from edgekit.model import bodies
+from edgekit.model import bodies, values_of
 
 
 def forget_lone_names(graph_model: ir.Model) -> bool:
@@ -29,7 +29,7 @@ def forget_lone_names(graph_model: ir.Model) -> bool:
     ]
     if not outputs:
         return False
-    count = Counter(name for value in set(_values(graph_model)) for name in _names(value))
+    count = Counter(name for value in set(values_of(graph_model)) for name in _names(value))
     found = False
     for value in outputs:
         lone = {name for name in _names(value) if count[name] == 1}
@@ -39,11 +39,6 @@ def forget_lone_names(graph_model: ir.Model) -> bool:
             ]
             value.shape, found = ir.Shape(sizes), True
     return found
-
-
-def _values(graph_model: ir.Model) -> Iterator[ir.Value]:
-    for graph in graph_model.graphs():
-        yield from ir.convenience.create_value_mapping(graph).values()
 
 
 def _names(value: ir.Value) -> Iterator[str]:

@@ -19,7 +19,7 @@ from edgekit.graph.long_lists import leave_out_long_lists
 from edgekit.graph.sizes.microsoft_shapes import microsoft_operators_known
 from edgekit.graph.sizes.ml_shapes import ML_DOMAIN, fill_in
 from edgekit.graph.sizes.reshape_ranks import fill_in_ranks
-from edgekit.model import Model
+from edgekit.model import Model, values_of
 
 SHAPE_ELEMENTS = 1024
 """Largest tensor that counts as part of a shape's computation: inference sees its values, and folding may store it."""
@@ -74,7 +74,7 @@ def _inferred(model: Model, *, strict: bool, with_microsoft: bool) -> Model:
         while cause.__cause__ is not None:  # onnx_ir wraps what it raises into errors that print the whole graph
             cause = cause.__cause__
         raise ContradictionError(" ".join(str(cause).split())[:_LONGEST_TEXT]) from error
-    names = {dim.value for value in _values(result) for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)}
+    names = {dim.value for value in values_of(result) for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)}
     for graph, inferred_graph in zip(result.graphs(), inferred_model.graphs(), strict=True):
         found = ir.convenience.create_value_mapping(inferred_graph)
         for name, value in ir.convenience.create_value_mapping(graph).items():
@@ -132,11 +132,6 @@ def _told_by_onnx(proto: onnx.ModelProto, *, strict: bool) -> onnx.ModelProto:
 def _with_names(shape: ir.Shape, names: Collection[str | None]) -> ir.Shape:
     """The shape with unknown dimensions in place of those whose name the inference has made up."""
     return ir.Shape([dim if isinstance(dim, int) or dim.value in names else None for dim in shape])
-
-
-def _values(graph_model: ir.Model) -> Iterator[ir.Value]:
-    for graph in graph_model.graphs():
-        yield from ir.convenience.create_value_mapping(graph).values()
 
 
 def fold_constants(graph_model: ir.Model, **limits: Any) -> bool:

@@ -12,7 +12,7 @@ from functools import cached_property
 import onnx_ir as ir
 
 from edgekit.graph.sizes.shapes import ContradictionError, infer_shapes
-from edgekit.model import Model
+from edgekit.model import Model, computed_values
 
 _MATRIX = _OPERANDS = 2
 _SAME_SIZES = frozenset(["Cast", "Identity", "Relu", "Sigmoid", "Tanh"])
@@ -65,7 +65,7 @@ def _written(model: Model, value: ir.Value, axis: int, size: int) -> WeightSize 
     value.shape = ir.Shape([size if place == axis else each for place, each in enumerate(value.shape)])
     if dim.value is None or any(_is_called(each, dim.value) for each in _elsewhere(model, value, axis)):
         return WeightSize(value.name or "", axis, size, None)
-    for other in _values(model):
+    for other in computed_values(model):
         if other.shape is not None and not other.is_initializer():
             other.shape = ir.Shape([size if _is_called(each, dim.value) else each for each in other.shape])
     return WeightSize(value.name or "", axis, size, dim.value)
@@ -81,12 +81,6 @@ def _elsewhere(model: Model, value: ir.Value, axis: int) -> Iterator[int | ir.Sy
 
 def _is_called(dim: int | ir.SymbolicDim, name: str | None) -> bool:
     return isinstance(dim, ir.SymbolicDim) and dim.value == name
-
-
-def _values(model: Model) -> Iterator[ir.Value]:
-    yield from model.graph.inputs
-    for node in model.graph.all_nodes():
-        yield from node.outputs
 
 
 def _source(value: ir.Value | None, axis: int) -> tuple[ir.Value, int] | None:

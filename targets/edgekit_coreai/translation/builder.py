@@ -304,7 +304,7 @@ class Builder:
         if self._lost_trailing_unit(y):
             # Of such a right operand the compiler of coreai-core 1.0.0b3 takes the tensor before the reshape, and so
             # another product; left operands it takes as they are.
-            return self._swapped(self.matmul(self._swapped(y), self._swapped(x)))
+            return self.swapped(self.matmul(self.swapped(y), self.swapped(x)))
         if x.is_static and y.is_static and x.rank == y.rank and x.shape[:-2] == y.shape[:-2]:
             return self.op("batch_matmul", x, y)
         return self.op("broadcasting_batch_matmul", x, y)
@@ -318,7 +318,7 @@ class Builder:
             return False
         return self.wrap(producer.operands[0]).shape == (*y.shape, 1)
 
-    def _swapped(self, x: Tensor) -> Tensor:
+    def swapped(self, x: Tensor) -> Tensor:
         """The last two dimensions exchanged."""
         return self.transpose(x, [*range(x.rank - 2), x.rank - 1, x.rank - 2])
 

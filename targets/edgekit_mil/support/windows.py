@@ -1,4 +1,7 @@
-"""The windows of convolution and pooling: what ``auto_pad``, pads, strides and dilations come to in numbers."""
+"""The windows of convolution and pooling: what ``auto_pad``, pads, strides and dilations come to in numbers.
+
+``edgekit_mlruntime.kernels.windows`` has the same arithmetic: the runtime judges the converter, so they share no code.
+"""
 
 from __future__ import annotations
 

@@ -98,6 +98,8 @@ def affine(
     return _bilinear(x, rows, columns, padding_value)
 
 
+# The same formulas stand in edgekit_coreai/translation/ops/sampling.py. Each of the two is the witness of the other, so
+# they share no code.
 def _centred(count: int) -> Array:
     """``count`` numbers from -1 to 1; one alone is 0."""
     return np.linspace(-1, 1, count, dtype=np.float32) if count > 1 else np.zeros(1, np.float32)

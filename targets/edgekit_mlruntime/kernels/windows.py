@@ -1,4 +1,7 @@
-"""Geometry of sliding windows: what convolution and pooling have in common."""
+"""Geometry of sliding windows: what convolution and pooling have in common.
+
+``edgekit_mil.support.windows`` has the same arithmetic: the runtime judges the converter, so they share no code.
+"""
 
 from __future__ import annotations
 

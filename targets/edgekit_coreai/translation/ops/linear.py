@@ -12,14 +12,9 @@ from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
 from edgekit_coreai.translation.tensors import Tensor
 
 
-def _swapped(b: Builder, x: Tensor) -> Tensor:
-    """The last two dimensions exchanged."""
-    return b.transpose(x, [*range(x.rank - 2), x.rank - 1, x.rank - 2])
-
-
 def times_transposed(b: Builder, x: Tensor, weight: Tensor) -> Tensor:
     """``x @ weight.T`` of ``x`` [*D, D_in] and ``weight`` [D_out, D_in]."""
-    weight = _swapped(b, b.cast(weight, x.dtype))
+    weight = b.swapped(b.cast(weight, x.dtype))
     if x.rank == 1:
         return b.squeeze(b.matmul(b.expand(x, [0]), weight), [0])
     if x.rank == 2:
@@ -46,8 +41,8 @@ def matmul(
         x = b.cast(x, y.dtype)
     y = b.cast(y, x.dtype)
     rows, columns = x.rank == 1, y.rank == 1
-    x = b.expand(x, [0]) if rows else _swapped(b, x) if transpose_x else x
-    y = b.expand(y, [1]) if columns else _swapped(b, y) if transpose_y else y
+    x = b.expand(x, [0]) if rows else b.swapped(x) if transpose_x else x
+    y = b.expand(y, [1]) if columns else b.swapped(y) if transpose_y else y
     made = b.matmul(x, y)
     return b.squeeze(made, [*([made.rank - 2] if rows else []), *([made.rank - 1] if columns else [])])
 
@@ -108,7 +103,7 @@ def scaled_dot_product_attention(
     width = query.shape[-1]
     if width is None:
         raise CannotTranslate("the size of the query's last dimension is open")
-    scores = b.matmul(b.mul(query, 1 / math.sqrt(width)), _swapped(b, key))
+    scores = b.matmul(b.mul(query, 1 / math.sqrt(width)), b.swapped(key))
     if attn_mask is not None:
         if attn_mask.dtype == np.bool_:
             scores = b.select(attn_mask, scores, -np.inf)

@@ -59,6 +59,8 @@ def affine(
     return resample(b, call, x, places, sampling_mode, padding_mode, padding_value, coordinates_mode, align_corners)
 
 
+# The same formulas stand in edgekit_mlruntime/kernels/resample.py. Each of the two is the witness of the other, so they
+# share no code.
 def _centred(count: int) -> np.ndarray:
     """``count`` numbers from -1 to 1; one alone is 0."""
     return np.linspace(-1, 1, count, dtype=np.float32) if count > 1 else np.zeros(1, np.float32)
