@@ -306,10 +306,10 @@ def values_of(graph_model: ir.Model) -> Iterator[ir.Value]:
         yield from ir.convenience.create_value_mapping(graph).values()
 
 
-def computed_values(model: Model) -> Iterator[ir.Value]:
+def computed_values(graph_model: ir.Model) -> Iterator[ir.Value]:
     """The inputs of the main graph, and what nodes give, in subgraphs too: values whose sizes a run may tell."""
-    yield from model.graph.inputs
-    for node in model.graph.all_nodes():
+    yield from graph_model.graph.inputs
+    for node in graph_model.graph.all_nodes():
         yield from node.outputs
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,35 @@ _MOVES = {"Cast", "Expand", "Identity", "Reshape", "Squeeze", "Transpose", "Unsq
 _ASKS_FOR_NAN = "IsNaN"
 
 
+@dataclass(frozen=True)
+class _File:
+    """A file as it was read, and what was mended of its message."""
+
+    path: Path
+    proto: onnx.ModelProto
+    data_files: Sequence[Path]
+    fed: list[str]
+    """Its initializers that the samples feed."""
+    mended: Sequence[str]
+    """What people should know of."""
+    scores: Mapping[str, tuple[str, ...]]
+    """The classes of outputs that were sequences of maps."""
+    is_changed: bool
+
+    def record(self) -> dict[str, Any]:
+        """What the manifest has of the file itself."""
+        folder = self.path.parent
+        return {
+            "file": self.path.name,
+            "bytes": sum(file.stat().st_size for file in (self.path, *self.data_files)),
+            "sha256": sha256(self.path),
+            "external_files": [
+                {"file": file.relative_to(folder).as_posix(), "sha256": sha256(file)} for file in self.data_files
+            ],
+            "producer": f"{self.proto.producer_name} {self.proto.producer_version}".strip(),
+        }
+
+
 class Load(Stage[Path]):
     """Reads and checks an ONNX file.
 
@@ -101,14 +130,11 @@ class Load(Stage[Path]):
         with unreadable_as_input_error(given):
             return self._loaded(given)
 
-    def _loaded(self, given: Path) -> StageResult:
+    def _read(self, given: Path) -> _File:
         proto = read_proto(given)
         renamed = name_standard_domain(proto)
-        check_depth(proto, given)
-        check_expansion(proto, given)
-        check_equations(proto, given)
-        check_references(proto, given)
-        check_versions(proto, given)
+        for check in _CHECKS:
+            check(proto, given)
         densified = write_dense(proto, given)
         data_files = external_files(proto, given)
         if not proto.graph.node:
@@ -122,12 +148,15 @@ class Load(Stage[Path]):
         check_texts(proto, given)
         changed = write_out_simplified_norms(proto) | write_out_defaults(proto)
         changed |= renamed or densified or bool(mended or fed)
-        scores = without_maps(proto, given)
-        model = Model(_graph_model(proto, given), source=given)
+        return _File(given, proto, data_files, fed, mended, without_maps(proto, given), changed)
+
+    def _loaded(self, given: Path) -> StageResult:
+        file = self._read(given)
+        model = Model(_graph_model(file.proto, given), source=given)
         mark_loadable(model.graph_model)
         by_weights = tell_sizes_by_weights(model)
         raised = raised_to_operators(model)
-        warnings = [*mended, *_check(given, raised, as_read=raised is model and not changed)]
+        warnings = [*file.mended, *_check(given, raised, as_read=raised is model and not file.is_changed)]
         original_opset, model = model.opset, raised
         function_count = len(model.graph_model.functions)
         inline_functions(model.graph_model)
@@ -137,16 +166,13 @@ class Load(Stage[Path]):
         model.graph_model.opset_imports.setdefault("", OPSET_OF_PURE_MODELS)  # there is no operator of it yet
         RemoveInitializersFromInputsPass()(model.graph_model)
         model.graph_model.ir_version = max(model.graph_model.ir_version, INITIALIZERS_ALONE)
-        name_nodes(model.graph_model)
         pool_fewer_axes(model.graph, model.opset)
-        name_values(model.graph_model)
-        _normalize_dimensions(model)
-        forget_first_sizes(model.graph_model)
-        forget_lone_names(model.graph_model)
+        for change in _CHANGES:
+            change(model.graph_model)
         model = with_signed_norms(with_positive_axes(model))
         model, stale = read_notes(model)
         model, labels = _with_numbers(_with_integers(model))
-        classes = Classes(scores, labels)
+        classes = Classes(file.scores, labels)
         model = replace(
             model,
             class_names=classes.names or class_names(model.metadata),
@@ -156,22 +182,16 @@ class Load(Stage[Path]):
         _check_sizes(model)
         _check_numbers(model)
         record: dict[str, Any] = {
-            "file": given.name,
-            "bytes": sum(file.stat().st_size for file in (given, *data_files)),
-            "sha256": sha256(given),
-            "external_files": [
-                {"file": file.relative_to(given.parent).as_posix(), "sha256": sha256(file)} for file in data_files
-            ],
-            "producer": f"{proto.producer_name} {proto.producer_version}".strip(),
+            **file.record(),
             "opset": model.opset,
             "upgraded_from_opset": original_opset if original_opset not in (0, model.opset) else None,
             "inlined_functions": function_count,
-            "fed_initializers": fed,
+            "fed_initializers": file.fed,
             "sizes_by_weights": {f"{each.input}[{each.axis}]": each.size for each in by_weights},
             "metadata": dict(model.metadata),
             "classes": {name: list(names) for name, names in ({**classes.scores, **classes.labels}).items()},
             "sequences": {name: list(names) for name, names in sequences.items()},
-            "warnings": [*_told(fed), *warnings, *stale, *classes.warnings(), *warnings_of(sequences)],
+            "warnings": [*_told(file.fed), *warnings, *stale, *classes.warnings(), *warnings_of(sequences)],
         }
         return StageResult(model, record)
 
@@ -281,14 +301,26 @@ def _unknown_operator(model: Model, operator: str, version: str) -> InputError:
     )
 
 
-def _normalize_dimensions(model: Model) -> None:
-    for value in computed_values(model):
+def _normalize_dimensions(graph_model: ir.Model) -> None:
+    for value in computed_values(graph_model):
         if value.shape is not None:
             value.shape = ir.Shape([None if _is_nameless(dim) else dim for dim in value.shape])
 
 
 def _is_nameless(dim: int | ir.SymbolicDim) -> bool:
     return dim < 0 if isinstance(dim, int) else dim.value in _NAMELESS_DIMENSIONS
+
+
+_CHECKS = (check_depth, check_expansion, check_equations, check_references, check_versions)
+"""What a file has to hold before anything works on it."""
+_CHANGES: Sequence[Callable[[ir.Model], object]] = (
+    name_nodes,
+    name_values,
+    _normalize_dimensions,
+    forget_first_sizes,
+    forget_lone_names,
+)
+"""What is done to a graph that calls no functions any more, in place."""
 
 
 def _check_sizes(model: Model) -> None:

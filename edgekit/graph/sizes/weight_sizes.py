@@ -65,7 +65,7 @@ def _written(model: Model, value: ir.Value, axis: int, size: int) -> WeightSize 
     value.shape = ir.Shape([size if place == axis else each for place, each in enumerate(value.shape)])
     if dim.value is None or any(_is_called(each, dim.value) for each in _elsewhere(model, value, axis)):
         return WeightSize(value.name or "", axis, size, None)
-    for other in computed_values(model):
+    for other in computed_values(model.graph_model):
         if other.shape is not None and not other.is_initializer():
             other.shape = ir.Shape([size if _is_called(each, dim.value) else each for each in other.shape])
     return WeightSize(value.name or "", axis, size, dim.value)
