@@ -25,6 +25,8 @@ from edgekit.cli import COMMANDS, app
 from edgekit.config import Budget, read_config
 from edgekit.registry import KINDS, installed_targets
 from edgekit.stages import Stage
+from edgekit.target import Target
+from edgekit.witness import Witness
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -189,6 +191,16 @@ def test_the_page_for_authors_of_plugins_shows_the_example_as_it_is() -> None:
     shown = blocks(DOCS / "extending.md", "python")
     for name in ("target", "device", "quantizer", "rewrites"):
         assert (ROOT / "examples" / "edgekit_toy" / "edgekit_toy" / f"{name}.py").read_text(encoding="utf-8") in shown
+
+
+@pytest.mark.parametrize(("contract", "section"), [(Target, "A new target"), (Witness, "A new witness")])
+def test_the_page_for_authors_of_plugins_tells_every_member(contract: type, section: str) -> None:
+    page = (DOCS / "extending.md").read_text(encoding="utf-8").partition(f"## {section}\n")[2].partition("\n## ")[0]
+    members = {name for name in {**vars(contract), **contract.__annotations__} if not name.startswith("_")}
+    told = set(re.findall(r"`([a-z_]+)(?:\([^`]*\))?`", page))
+    assert members - told == set()
+    rows = set(re.findall(r"^\| `([a-z_]+)", page, re.MULTILINE))
+    assert rows in (members, set())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)

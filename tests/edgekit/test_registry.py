@@ -53,7 +53,7 @@ def test_a_profile_by_its_names(name: str, target: str, profile: str) -> None:
 
 def test_a_targets_own_name_stands_for_its_first_profile() -> None:
     for target in installed_targets().targets:
-        assert find_profile(target.name)[1] in target.profiles
+        assert find_profile(target.name)[1].name == target.profiles[0].name
 
 
 def test_no_name_stands_for_two_profiles() -> None:

@@ -43,7 +43,9 @@ def test_half_of_the_numbers_of_a_linear_model_move_to_a_neighbour() -> None:
     values = [onnx.helper.make_tensor_value_info(name, 1, (1, size)) for name, size in (("x", 400), ("y", 1), ("z", 1))]
     opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
     proto = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", values[:1], values[1:]), opset_imports=opsets)
-    for node in perturbed_weights(Model(ir.from_proto(proto)), 0).graph:
+    graph = perturbed_weights(Model(ir.from_proto(proto)), 0).graph
+    assert len(graph) == 2
+    for node in graph:
         moved = np.asarray(node.attributes.get_floats("coefficients"), np.float32)
         steps = np.abs(moved.view(np.int32).astype(np.int64) - WEIGHTS.view(np.int32))
         assert set(steps) == {0, 1}

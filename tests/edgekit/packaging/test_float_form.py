@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +83,19 @@ def test_what_is_slower_more_often_than_not_is_not_worth_it(
     assert left == []
 
 
-def test_where_the_device_is_another_nothing_is_timed(model: Model, built: Artifact, samples: FolderSamples) -> None:
-    FloatForm(model, *find_profile("ios18"), BuildOptions()).require_as_fast(built, samples)
+def test_where_the_device_is_another_nothing_is_timed(
+    model: Model, built: Artifact, samples: FolderSamples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[object] = []
+    monkeypatch.setattr(FloatForm, "_ratio", lambda *_: looks.append(1))
+    target, profile = find_profile("intel-cpu")
+    away = replace(profile, runs_here=False)
+
+    FloatForm(model, target, away, BuildOptions()).require_as_fast(built, samples)
+    assert looks == []
+
+    FloatForm(model, target, replace(profile, runs_here=True), BuildOptions()).require_as_fast(built, samples)
+    assert looks == [1]
 
 
 def test_both_are_timed_in_processes_of_their_own(

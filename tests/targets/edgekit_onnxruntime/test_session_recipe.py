@@ -107,12 +107,11 @@ def test_flags_are_added_once() -> None:
     assert both.as_record()["flags"] == ["A", "B", "C"]
 
 
-@pytest.mark.parametrize("name", sorted(devices()))
+@pytest.mark.parametrize("name", sorted(name for name, device in devices().items() if device.session is not None))
 def test_all_values_of_the_device_files_are_texts(name: str) -> None:
     """What every API of ONNX Runtime takes, the one for Java among them."""
     device = devices()[name]
-    if device.session is None:
-        pytest.skip("has no options")
+    assert device.session is not None
     for precision in ("auto", "float16", "float32"):
         found = json.loads(session_text(device.session.record(device.provider, precision, (), {})))
         assert found["provider"] == device.provider
