@@ -9,7 +9,7 @@ from edgekit.device_check.python_check import python_check
 from edgekit.target import Artifact, DeviceCheck, Profile
 from edgekit_onnxruntime.devices import Device, device_of
 from edgekit_onnxruntime.session_code import session_code
-from edgekit_onnxruntime.session_recipe import SESSION_FILE, session_text
+from edgekit_onnxruntime.session_recipe import SESSION_FILE, Options, SessionRecipe, session_text
 
 OPEN_SESSION = "open_session.py"
 
@@ -17,7 +17,7 @@ OPEN_SESSION = "open_session.py"
 def device_check(profile: Profile, artifact: Artifact) -> DeviceCheck:
     """A page for browsers; for everything else a Python program that needs NumPy and ONNX Runtime only.
 
-    With it lie, for a device whose provider has options, ``session.json`` and the code that opens a session with them.
+    With it lie, for a device file's provider, ``session.json`` and the code that opens a session as it says.
     """
     if profile.options["provider"] in ("wasm", "webgpu"):
         return DeviceCheck(
@@ -32,10 +32,9 @@ def device_check(profile: Profile, artifact: Artifact) -> DeviceCheck:
 
 def _session_files(device: Device, artifact: Artifact) -> dict[str, str]:
     """``session.json``, and the same in the languages that apps for the device are written in."""
-    if device.session is None:
-        return {}
+    recipe = device.session or SessionRecipe("", "", Options())  # else the check would run on the CPU
     precision = str(artifact.record.get("precision_asked", "auto"))
-    record = device.session.record(device.provider, precision, artifact.inputs, artifact.dimensions)
+    record = recipe.record(device.provider, precision, artifact.inputs, artifact.dimensions)
     return {SESSION_FILE: session_text(record), **session_code(device.profile.name, record)}
 
 

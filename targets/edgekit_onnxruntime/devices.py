@@ -26,7 +26,8 @@
       }}
     }
 
-A file that is added here is a device more.
+A file that is added here is a device more. A key that is not among these is an error. A file with an error does not
+take the other devices away: its profile stays in the list, says what is wrong, and cannot be used.
 """
 
 from __future__ import annotations
@@ -38,8 +39,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from edgekit.errors import InputError
 from edgekit.operators.measured import MeasuredTable
 from edgekit.target import Profile
+from edgekit_onnxruntime.keys import refuse_others
 from edgekit_onnxruntime.session_recipe import SessionRecipe
 
 FOLDER = Path(__file__).with_name("devices")
@@ -48,6 +51,15 @@ NOT_STARTED = "not_started"
 """Option of a profile: why its provider, which the installed ONNX Runtime has, does not start here."""
 KNOWLEDGE = ("operators", "simulator", "measured", "unknown_because")
 """What a device file has one of."""
+_KEYS = frozenset(
+    {
+        *("profile", "provider", "unit", "fallback", "architecture", "this_machine", "open_dimensions", "session"),
+        *("source", "version", "date", "fixed_shapes", *KNOWLEDGE),
+    }
+)
+_PROFILE_KEYS = frozenset({"name", "description", "aliases"})
+_OPERATOR_KEYS = frozenset({"opsets", "kernels", "absent", "ranks", "constant", "attributes", "note"})
+_KERNEL_KEYS = frozenset({"versions", "types"})
 
 
 @dataclass(frozen=True)
@@ -73,8 +85,15 @@ class Operator:
     note: str = ""
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Operator:
-        """The operator as a device file has it."""
+    def of(cls, name: str, data: Mapping[str, Any]) -> Operator:
+        """The operator as a device file has it.
+
+        Raises:
+            ValueError: It has a key that is not known.
+        """
+        refuse_others(f"operators.{name}", data, _OPERATOR_KEYS)
+        for entry in data.get("kernels", ()):
+            refuse_others(f"operators.{name}.kernels", entry, _KERNEL_KEYS)
         kernels = tuple(
             Kernel(first, last, {name: tuple(types) for name, types in entry["types"].items()})
             for entry in data.get("kernels", ())
@@ -124,7 +143,7 @@ class Device:
     measured: MeasuredTable | None
     unknown_because: str
     session: SessionRecipe | None = None
-    """None for one whose sessions have no options."""
+    """None if the file tells no options of a session."""
     open_dimensions: bool = False
     this_machine: bool = False
     """Whether a machine whose ONNX Runtime starts the provider is such a device."""
@@ -136,12 +155,14 @@ def read_device(file: Path) -> Device:
     Raises:
         ValueError: The file does not have the form that this module tells, or claims two kinds of knowledge at once.
     """
-    data = json.loads(file.read_text(encoding="utf-8"))
-    known = [kind for kind in KNOWLEDGE if kind in data]
-    if len(known) != 1:
-        raise ValueError(f"{file.name}: has to have one of {', '.join(KNOWLEDGE)}, has {known}")
     try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        refuse_others("the file", data, _KEYS)
+        known = [kind for kind in KNOWLEDGE if kind in data]
+        if len(known) != 1:
+            raise ValueError(f"has to have one of {', '.join(KNOWLEDGE)}, has {', '.join(known) or 'none'}")
         named = data["profile"]
+        refuse_others("profile", named, _PROFILE_KEYS)
         options = {"provider": data["provider"], "device": named["name"]}
         if "architecture" in data:
             options["architecture"] = data["architecture"]
@@ -150,7 +171,7 @@ def read_device(file: Path) -> Device:
         )
         table = None
         if "operators" in data:
-            operators = {name.casefold(): Operator.of(entry) for name, entry in data["operators"].items()}
+            operators = {name.casefold(): Operator.of(name, entry) for name, entry in data["operators"].items()}
             fixed_shapes = data.get("fixed_shapes", False)
             table = Table(data["source"], data["version"], data["date"], fixed_shapes, operators)
         return Device(
@@ -168,17 +189,59 @@ def read_device(file: Path) -> Device:
         )
     except KeyError as error:
         raise ValueError(f"{file.name}: lacks {error}") from error
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise ValueError(f"{file.name}: {error}") from error
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"{file.name}: a value has another form: {error}") from error
 
 
 def device_of(profile: Profile) -> Device | None:
-    """The device file of a profile; None for one of the CPU provider's, or the browser's WebAssembly."""
-    return devices().get(profile.options.get("device", ""))
+    """The device file of a profile; None for one of the CPU provider's, or the browser's WebAssembly.
+
+    Raises:
+        InputError: The file has an error.
+    """
+    name = profile.options.get("device", "")
+    if name in broken_devices():
+        raise InputError(
+            "its device file cannot be used",
+            subject=f"target {name}",
+            found=broken_devices()[name],
+            hint="edgekit_onnxruntime/devices.py tells the form of a device file",
+        )
+    return devices().get(name)
 
 
 @cache
 def devices(folder: Path = FOLDER) -> Mapping[str, Device]:
-    """Every device of a folder, by the profile's name, in the order of the files' names."""
-    found = [read_device(file) for file in sorted(folder.glob("*.json"))]
+    """Every device of a folder whose file has no error, by the profile's name, in the order of the files' names."""
+    found = [device for device in _read(folder).values() if isinstance(device, Device)]
     return {device.profile.name: device for device in found}
+
+
+@cache
+def broken_devices(folder: Path = FOLDER) -> Mapping[str, str]:
+    """What is wrong with the files of a folder that have an error, by the file's name without its ending."""
+    return {name: text for name, text in _read(folder).items() if isinstance(text, str)}
+
+
+def profiles(folder: Path = FOLDER) -> tuple[Profile, ...]:
+    """A profile for each file of a folder; one whose file has an error has no provider, and tells the error."""
+    return (
+        *(device.profile for device in devices(folder).values()),
+        *(
+            Profile(name, f"cannot be used: {text}", {"provider": "", "device": name})
+            for name, text in broken_devices(folder).items()
+        ),
+    )
+
+
+def _read(folder: Path) -> dict[str, Device | str]:
+    """Each file's device, or what is wrong with the file."""
+    found: dict[str, Device | str] = {}
+    for file in sorted(folder.glob("*.json")):
+        try:
+            found[file.stem] = read_device(file)
+        except ValueError as error:
+            found[file.stem] = str(error)
+    return found

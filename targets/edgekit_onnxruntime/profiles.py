@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgekit.target import Profile
-from edgekit_onnxruntime.devices import devices
+from edgekit_onnxruntime import devices
 
 PROFILES = (
     Profile(
@@ -27,5 +27,5 @@ PROFILES = (
         {"provider": "wasm"},
         aliases=("web-wasm",),
     ),
-    *(device.profile for device in devices().values()),
+    *devices.profiles(),
 )

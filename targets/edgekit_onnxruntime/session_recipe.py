@@ -28,6 +28,7 @@ from typing import Any
 
 from edgekit.features.dimensions import OpenDims, Sizes
 from edgekit.target import Feature
+from edgekit_onnxruntime.keys import refuse_others
 
 SESSION_FILE = "session.json"
 UNWRITABLE = (":", ",")
@@ -52,7 +53,7 @@ class Options:
         Raises:
             ValueError: It has a key that is none of theirs.
         """
-        _refuse_others(data, _OPTION_KEYS)
+        refuse_others("session", data, _OPTION_KEYS)
         return cls(data.get("provider_options", {}), data.get("session_options", {}), tuple(data.get("flags", ())))
 
     def with_added(self, added: Options) -> Options:
@@ -90,10 +91,10 @@ class SessionRecipe:
             KeyError: The file does not tell where its options come from.
             ValueError: It has a key that is not known.
         """
-        _refuse_others(data, _KEYS | _OPTION_KEYS)
+        refuse_others("session", data, _KEYS | _OPTION_KEYS)
         profile = data.get("shape_profile", {})
         if profile:
-            _refuse_others(profile, _SIZES)
+            refuse_others("session", profile, _SIZES)
         return cls(
             data["source"],
             data["date"],
@@ -188,9 +189,3 @@ def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, An
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def _refuse_others(data: Mapping[str, Any], known: frozenset[str]) -> None:
-    others = sorted(set(data) - known)
-    if others:
-        raise ValueError(f"session: {', '.join(others)} is not known, but {', '.join(sorted(known))}")

@@ -10,7 +10,7 @@ from typing import ClassVar
 from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions, DeviceCheck, NodeVerdict, Profile, Runner, Target
 from edgekit_onnxruntime import qnn
-from edgekit_onnxruntime.devices import NOT_STARTED, device_of
+from edgekit_onnxruntime.devices import NOT_STARTED, device_of, devices
 from edgekit_onnxruntime.profiles import PROFILES
 
 
@@ -25,10 +25,15 @@ class ONNXRuntimeTarget(Target):
         """This computer, Android and the web."""
         return PROFILES
 
+    def require_installed(self, profile: Profile) -> None:
+        """Raises an InputError if the profile's device file has an error."""
+        device_of(profile)
+
     def check(self, model: Model, profile: Profile) -> list[NodeVerdict]:
         """A verdict for every node, subgraphs' nodes included."""
         from edgekit_onnxruntime.check import verdicts
 
+        self.require_installed(profile)
         return verdicts(model, profile)
 
     def build(self, model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
@@ -54,7 +59,7 @@ class ONNXRuntimeTarget(Target):
 
     def on_this_machine(self, profile: Profile) -> Profile:
         """A device whose provider this machine's ONNX Runtime starts is here; why one does not start is an option."""
-        device = device_of(profile)
+        device = devices().get(profile.options.get("device", ""))  # none if the file has an error
         if device is None or not device.this_machine:
             return profile
         from edgekit_onnxruntime.assignment import is_available

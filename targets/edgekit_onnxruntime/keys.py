@@ -1,0 +1,25 @@
+"""Keys of the device files: one that is misspelt is an error, not ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+
+def refuse_others(where: str, data: Mapping[str, Any], known: Collection[str]) -> None:
+    """Holds the keys of an object against those that are known.
+
+    Args:
+        where: What the object is, for the message.
+        data: The object.
+        known: The keys that it may have.
+
+    Raises:
+        ValueError: It has another one, or is no object.
+    """
+    if not isinstance(data, Mapping):
+        raise ValueError(f"{where}: {data!r} is no object")
+    others = sorted(set(data) - set(known))
+    if others:
+        is_or_are = "is" if len(others) == 1 else "are"
+        raise ValueError(f"{where}: {', '.join(others)} {is_or_are} not known, but {', '.join(sorted(known))}")
