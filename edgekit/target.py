@@ -38,6 +38,10 @@ class Support(StrEnum):
     UNSUPPORTED = "unsupported"
     UNKNOWN = "unknown"
 
+    def counted(self, count: int) -> str:
+        """Such as ``1 falls back`` and ``2 fall back``."""
+        return f"{count} {'fall back' if self is Support.FALLS_BACK and count != 1 else self}"
+
 
 class Evidence(StrEnum):
     """How a verdict is known, the strongest first."""

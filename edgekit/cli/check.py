@@ -100,5 +100,5 @@ def _fate(verdict: NodeVerdict) -> Row:
 def _render(rows: Sequence[Row], found: OperatorCheck, out: RichConsole) -> None:
     if rows:
         show_table(("node", "operator", "verdict", "unit", "evidence", "detail"), rows, out)
-    out.print(", ".join(f"{count} {verdict}" for verdict, count in found.counts.items() if count) or "no nodes")
+    out.print(", ".join(verdict.counted(count) for verdict, count in found.counts.items() if count) or "no nodes")
     out.print(str(found.support))

@@ -92,6 +92,9 @@ class Evaluation:
                 raise InputError(
                     "the evaluation function failed", subject=self.name, found=_what_happened(error, function)
                 ) from error
+        if inspect.iscoroutine(value):
+            value.close()  # else Python warns that nobody waited for it
+            raise _no_number(self.name, "a coroutine: the function is an `async def`")
         try:
             number = float(value)
         except Exception as error:  # foreign code as well: of a class that defines what float() does

@@ -315,7 +315,7 @@ class Comparison:
             raise RequirementError(
                 "the built model lacks outputs of the original",
                 expected=", ".join(self._outputs),
-                found=", ".join(built),
+                found=", ".join(built) or "none",
             )
         for name, output in self._outputs.items():
             output.add(reference[name], built[name])

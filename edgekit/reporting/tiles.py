@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from edgekit.reporting.summary import Manifest, bytes_text, data_text, decibel_text, stage_record, time_text, worst_db
+from edgekit.target import Support
 
 
 @dataclass(frozen=True)
@@ -57,15 +58,12 @@ def _accuracy(manifest: Manifest) -> Tile:
     return Tile("Accuracy", decibel_text(worst), f"SQNR of the worst of {data_text(accuracy)}")
 
 
-_PLURALS = {"falls back": "fall back"}
-
-
 def _operators(manifest: Manifest) -> Tile:
     counts: Counter[str] = Counter()
     for group in stage_record(manifest, "check operators").get("verdicts", ()):
         counts[group["support"]] += len(group["nodes"])
     others = ", ".join(
-        f"{count} {_PLURALS.get(support, support)}" for support, count in counts.items() if support != "supported"
+        Support(support).counted(count) for support, count in counts.items() if support != Support.SUPPORTED
     )
     taken = counts["supported"] + counts["decomposed"]
     return Tile("Operators", f"{taken} of {counts.total()}", others or "nodes supported")

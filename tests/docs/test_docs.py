@@ -189,7 +189,7 @@ def test_what_python_blocks_import_from_edgekit_is_there(page: Path) -> None:
 
 def test_the_page_for_authors_of_plugins_shows_the_example_as_it_is() -> None:
     shown = blocks(DOCS / "extending.md", "python")
-    for name in ("target", "device", "quantizer", "rewrites"):
+    for name in ("target", "assets/check", "device", "quantizer", "rewrites"):
         assert (ROOT / "examples" / "edgekit_toy" / "edgekit_toy" / f"{name}.py").read_text(encoding="utf-8") in shown
 
 

@@ -121,6 +121,20 @@ def test_package_uses_all_of_them(packaged: Plugins) -> None:
     assert "Celu as Exp (toy)" in json.dumps(manifest["stages"])
 
 
+def test_its_check_runs_by_itself_and_for_a_host(packaged: Plugins) -> None:
+    check = [sys.executable, "check.py"]
+    done = subprocess.run(check, cwd=packaged.folder / "b", capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "the device computes what the original model computes"
+    assert packaged.json("verify", "b", "--device", "local")["executed_by"].startswith("onnx.reference ")
+
+
+def test_check_knows_the_unit(plugins: Plugins) -> None:
+    plugins("fix", "toy.onnx", "--dim", "N=2", "-o", "fixed.onnx")
+    assert "CPU: " in plugins("check", "fixed.onnx", "--target", "toy")
+    assert "unit is known" not in plugins("check", "fixed.onnx", "--target", "toy")
+
+
 def test_verify_and_bench_on_its_device(packaged: Plugins) -> None:
     assert packaged.json("verify", "b", "--device", "toy:desk")["executed_by"].endswith(", on the toy")
     assert packaged.json("verify", "b")["verified"]

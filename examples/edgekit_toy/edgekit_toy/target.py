@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from edgekit.device_check.python_check import python_check
 from edgekit.model import Arrays, Model, ValueSpec, node_name, op_name
 from edgekit.target import (
     Artifact,
@@ -44,6 +45,7 @@ class ToyTarget(Target):
                 op_name(node),
                 Support.UNSUPPORTED if node.op_type == REFUSED else Support.SUPPORTED,
                 Evidence.REGISTRY,
+                unit="" if node.op_type == REFUSED else "CPU",
                 detail="the toy device does not have it" if node.op_type == REFUSED else "",
             )
             for node in model.graph.all_nodes()
@@ -66,8 +68,8 @@ class ToyTarget(Target):
         return ToyRunner(main)
 
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
-        """A text; a real target ships a program that compares the golden data."""
-        return DeviceCheck(files={"check.txt": "compare golden/ by hand\n"}, command="cat check.txt")
+        """The program in ``assets/check.py``, and what the host puts beside it."""
+        return python_check("edgekit_toy")
 
 
 class ToyRunner:

@@ -30,6 +30,9 @@ def failing(run, samples):
 def nothing(run, samples):
     pass
 
+async def waiting(run, samples):
+    return 1.0
+
 def far_too_large(run, samples):
     return 10**5000
 
@@ -116,6 +119,7 @@ def test_what_cannot_be_called_is_refused_before_any_work(name: str, message: st
         ("failing", r"the evaluation function failed\nfound: KeyError: 'absent' \({}, line 12\)"),
         ("nothing", "did not give a number\nexpected: a finite number, higher .*\nfound: a value of type NoneType"),
         ("far_too_large", "did not give a number\nexpected: a finite number, higher .*\nfound: a value of type int"),
+        ("waiting", "did not give a number\nexpected: .*\nfound: a coroutine: the function is an `async def`"),
         ("not_a_number", "found: nan"),
         ("too_large_for_shares", r"of a magnitude up to 1e\+100\nfound: 3e\+300"),
     ],

@@ -190,6 +190,8 @@ def test_a_missing_output() -> None:
     zeros = np.zeros(1, np.float32)
     with pytest.raises(RequirementError, match="lacks outputs of the original\nexpected: y, z\nfound: z"):
         Comparison(("y", "z")).add({"y": zeros, "z": zeros}, {"z": zeros})
+    with pytest.raises(RequirementError, match="lacks outputs of the original\nexpected: y\nfound: none"):
+        Comparison(("y",)).add({"y": zeros}, {})
 
 
 def test_results_come_in_the_model_s_order() -> None:
