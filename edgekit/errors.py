@@ -89,7 +89,7 @@ class InternalError(EdgeKitError):
     """A fault of EdgeKit itself: exit code 3."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OpGap:
     """An operator that a target cannot take, and where it stands."""
 

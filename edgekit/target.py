@@ -57,7 +57,7 @@ class Evidence(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NodeVerdict:
     """What becomes of one node, and how that is known."""
 

@@ -42,7 +42,7 @@ def departing_nodes(model: Model, departures: Iterable[Departure], runtime: str)
     """
     kinds = tuple(departures)
     return [
-        OpGap(op_name(node), node_name(node), f"{runtime} {departure.reason}")
+        OpGap(op_type=op_name(node), node=node_name(node), reason=f"{runtime} {departure.reason}")
         for node in model.graph.all_nodes()
         for departure in kinds
         if departure.is_of(node) and departure.applies(node, model.opset)

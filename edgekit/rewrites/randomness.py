@@ -42,4 +42,8 @@ def draws(node: ir.Node) -> bool:
 
 def random_gaps(model: Model) -> list[OpGap]:
     """The nodes that draw numbers, in graph order."""
-    return [OpGap(op_name(node), node_name(node), DETAIL, HINT) for node in model.graph.all_nodes() if draws(node)]
+    return [
+        OpGap(op_type=op_name(node), node=node_name(node), reason=DETAIL, hint=HINT)
+        for node in model.graph.all_nodes()
+        if draws(node)
+    ]

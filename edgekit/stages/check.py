@@ -34,7 +34,10 @@ class CheckOperators(Stage[Model]):
     def _judged(self, model: Model, verdicts: Sequence[NodeVerdict], record: Mapping[str, Any]) -> StageResult:
         gaps = [
             OpGap(
-                verdict.op_type, verdict.node, verdict.detail or f"{self._profile.name} does not take it", verdict.hint
+                op_type=verdict.op_type,
+                node=verdict.node,
+                reason=verdict.detail or f"{self._profile.name} does not take it",
+                hint=verdict.hint,
             )
             for verdict in verdicts
             if verdict.support is Support.UNSUPPORTED

@@ -28,7 +28,13 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
         operation = next((kind for name, kind in lacking.items() if name in names), None)
         if operation is not None and found.support is not Support.UNSUPPORTED:
             reason = f"becomes the MIL operation {operation}, which Core AI's operations do not express"
-            return NodeVerdict(found.node, found.op_type, Support.UNSUPPORTED, Evidence.REGISTRY, detail=reason)
+            return NodeVerdict(
+                node=found.node,
+                op_type=found.op_type,
+                support=Support.UNSUPPORTED,
+                evidence=Evidence.REGISTRY,
+                detail=reason,
+            )
         return found
 
     return [verdict(node) for node in model.graph]

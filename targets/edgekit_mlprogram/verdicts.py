@@ -53,4 +53,11 @@ def verdict_of(model: Model, node: ir.Node, gaps: Mapping[str, OpGap], detail: s
 
 
 def _verdict(node: ir.Node, support: Support, detail: str, hint: str = "") -> NodeVerdict:
-    return NodeVerdict(node_name(node), op_name(node), support, Evidence.REGISTRY, detail=detail, hint=hint)
+    return NodeVerdict(
+        node=node_name(node),
+        op_type=op_name(node),
+        support=support,
+        evidence=Evidence.REGISTRY,
+        detail=detail,
+        hint=hint,
+    )

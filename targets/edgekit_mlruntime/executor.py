@@ -266,7 +266,11 @@ class _Planner:
     def plan(self) -> BlockPlan:
         """The plan of the function's block."""
         if not self._opset:
-            self.gaps.append(OpGap(self._function.opset, self._function.name, "an operator set that is not known"))
+            self.gaps.append(
+                OpGap(
+                    op_type=self._function.opset, node=self._function.name, reason="an operator set that is not known"
+                )
+            )
         return self._block(self._function.block, self._function.inputs, {}, {})
 
     def _block(
@@ -363,7 +367,7 @@ class _Planner:
         blocks = [self._block(block, block.inputs, scope, types) for block in operation.blocks]
         problem = self._problem(operation, kernel, input_types, declared)
         if problem or kernel is None:
-            self.gaps.append(OpGap(operation.type, operation.name, problem))
+            self.gaps.append(OpGap(op_type=operation.type, node=operation.name, reason=problem))
             return None
         arguments = [_Argument(name, found, kernel.parameters[name]) for name, found in sources.items()]
         call = Call(

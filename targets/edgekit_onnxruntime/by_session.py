@@ -67,11 +67,24 @@ class _Judge:
             hint = FIX_SHAPES if has_open_shapes(node) else replacement_hint(node, self.opset)
             return fallen_back(on_cpu, device, Evidence.COMPILED, detail, hint)
         if name in assignment.accelerated:
-            return NodeVerdict(on_cpu.node, on_cpu.op_type, Support.SUPPORTED, Evidence.COMPILED, device.unit)
+            return NodeVerdict(
+                node=on_cpu.node,
+                op_type=on_cpu.op_type,
+                support=Support.SUPPORTED,
+                evidence=Evidence.COMPILED,
+                unit=device.unit,
+            )
         if node.op_type in assignment.added_on_cpu:
             return unknown(on_cpu, "ONNX Runtime put something else in its place, and did not tell where that runs")
         detail = f"merged with others when they got the {device.unit}'s memory layout"
-        return NodeVerdict(on_cpu.node, on_cpu.op_type, Support.DECOMPOSED, Evidence.COMPILED, device.unit, detail)
+        return NodeVerdict(
+            node=on_cpu.node,
+            op_type=on_cpu.op_type,
+            support=Support.DECOMPOSED,
+            evidence=Evidence.COMPILED,
+            unit=device.unit,
+            detail=detail,
+        )
 
     def of_parts(self, on_cpu: NodeVerdict, node: ir.Node, parts: Parts, refusal: CompilerError) -> NodeVerdict:
         """The verdict on a node of a model that compiles in parts only."""

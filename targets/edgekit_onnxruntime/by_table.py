@@ -38,7 +38,14 @@ def table_verdicts(model: Model, local: list[NodeVerdict], device: Device, table
             reason, hint = ("; ".join(texts) for texts in zip(*((u.reason, u.hint) for u in failed), strict=True))
             return fallen_back(on_cpu, device, Evidence.TABLE, reason, hint)
         detail = f"{operator.note} (not tested here)" if operator.note else ""
-        return NodeVerdict(on_cpu.node, on_cpu.op_type, Support.SUPPORTED, Evidence.TABLE, device.unit, detail)
+        return NodeVerdict(
+            node=on_cpu.node,
+            op_type=on_cpu.op_type,
+            support=Support.SUPPORTED,
+            evidence=Evidence.TABLE,
+            unit=device.unit,
+            detail=detail,
+        )
 
     return [verdict(*pair) for pair in zip(local, typed.graph.all_nodes(), strict=True)]
 
@@ -69,6 +76,13 @@ def measured_verdicts(
             return unknown(on_cpu, told, hint)
         if not cases.is_taken:
             return fallen_back(on_cpu, device, Evidence.TABLE, told, "")
-        return NodeVerdict(on_cpu.node, on_cpu.op_type, Support.SUPPORTED, Evidence.TABLE, device.unit, told)
+        return NodeVerdict(
+            node=on_cpu.node,
+            op_type=on_cpu.op_type,
+            support=Support.SUPPORTED,
+            evidence=Evidence.TABLE,
+            unit=device.unit,
+            detail=told,
+        )
 
     return [verdict(*pair) for pair in zip(local, typed.graph.all_nodes(), strict=True)]

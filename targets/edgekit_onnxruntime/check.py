@@ -83,11 +83,28 @@ def _judged_apart(node: ir.Node, typed: ir.Node, gap: OpGap | None) -> NodeVerdi
     """The verdict on a node that was probed in a model of its own, which takes the types of its inputs."""
     if gap is None and any(value is not None and value.dtype is None for value in typed.inputs):
         detail = "the types of its inputs are not known"
-        return NodeVerdict(node_name(node), op_name(node), Support.UNKNOWN, Evidence.UNKNOWN, detail=detail)
+        return NodeVerdict(
+            node=node_name(node),
+            op_type=op_name(node),
+            support=Support.UNKNOWN,
+            evidence=Evidence.UNKNOWN,
+            detail=detail,
+        )
     if gap is None:
-        return NodeVerdict(node_name(node), op_name(node), Support.SUPPORTED, Evidence.COMPILED, "CPU")
+        return NodeVerdict(
+            node=node_name(node),
+            op_type=op_name(node),
+            support=Support.SUPPORTED,
+            evidence=Evidence.COMPILED,
+            unit="CPU",
+        )
     return NodeVerdict(
-        node_name(node), op_name(node), Support.UNSUPPORTED, Evidence.COMPILED, detail=gap.reason, hint=gap.hint
+        node=node_name(node),
+        op_type=op_name(node),
+        support=Support.UNSUPPORTED,
+        evidence=Evidence.COMPILED,
+        detail=gap.reason,
+        hint=gap.hint,
     )
 
 
@@ -98,4 +115,11 @@ def _judged_together(node: ir.Node, provider: str | None) -> NodeVerdict:
         detail = "becomes an initializer"
     elif provider is None:
         support, detail = Support.DECOMPOSED, "ONNX Runtime replaces it by the operator's function body"
-    return NodeVerdict(node_name(node), op_name(node), support, Evidence.COMPILED, unit, detail)
+    return NodeVerdict(
+        node=node_name(node),
+        op_type=op_name(node),
+        support=support,
+        evidence=Evidence.COMPILED,
+        unit=unit,
+        detail=detail,
+    )

@@ -13,7 +13,14 @@ CONSTANT = "Constant"
 
 def unknown(on_cpu: NodeVerdict, reason: str, hint: str = "") -> NodeVerdict:
     """A node of which nothing is known."""
-    return NodeVerdict(on_cpu.node, on_cpu.op_type, Support.UNKNOWN, Evidence.UNKNOWN, detail=reason, hint=hint)
+    return NodeVerdict(
+        node=on_cpu.node,
+        op_type=on_cpu.op_type,
+        support=Support.UNKNOWN,
+        evidence=Evidence.UNKNOWN,
+        detail=reason,
+        hint=hint,
+    )
 
 
 def fallen_back(on_cpu: NodeVerdict, device: Device, evidence: Evidence, detail: str, hint: str) -> NodeVerdict:

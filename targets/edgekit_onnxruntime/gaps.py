@@ -38,7 +38,7 @@ def find_gaps(path: Path, error: Exception) -> list[OpGap]:
     if path.suffix == ".onnx":
         return list(_probe(path))
     match = NO_KERNEL.search(str(error))
-    return [OpGap(match["op"], match["node"], first_line(error))] if match else []
+    return [OpGap(op_type=match["op"], node=match["node"], reason=first_line(error))] if match else []
 
 
 def _probe(path: Path) -> Iterator[OpGap]:
@@ -57,7 +57,9 @@ def _probe(path: Path) -> Iterator[OpGap]:
         except runtime_errors() as error:
             reason = _reason(node, model, str(error))
             if reason:
-                yield OpGap(op_name(node), node_name(node), reason, _hint(node, model, str(error)))
+                yield OpGap(
+                    op_type=op_name(node), node=node_name(node), reason=reason, hint=_hint(node, model, str(error))
+                )
 
 
 def _reason(node: ir.Node, model: ir.Model, text: str) -> str:

@@ -154,4 +154,12 @@ def _refused(taken: dict[str, str], converted: Any) -> set[str]:
 def _verdict(
     node: ir.Node, support: Support, evidence: Evidence, unit: str = "", detail: str = "", hint: str = ""
 ) -> NodeVerdict:
-    return NodeVerdict(node_name(node), op_name(node), support, evidence, unit, detail, hint)
+    return NodeVerdict(
+        node=node_name(node),
+        op_type=op_name(node),
+        support=support,
+        evidence=evidence,
+        unit=unit,
+        detail=detail,
+        hint=hint,
+    )

@@ -40,7 +40,9 @@ def border_gaps(model: Model) -> list[OpGap]:
     strange = {value: text for value, text in borders.items() if not _is_exchanged(value)}
     return [
         OpGap(
-            op_name(node), node_name(node), f"{strange[value]} is {_type_text(value)}, which OpenVINO cannot exchange"
+            op_type=op_name(node),
+            node=node_name(node),
+            reason=f"{strange[value]} is {_type_text(value)}, which OpenVINO cannot exchange",
         )
         for node in model.graph
         for value in _values(node)
@@ -56,7 +58,7 @@ def inner_gaps(model: Model, reason: str) -> list[OpGap]:
         reason: What it says of that.
     """
     return [
-        OpGap(op_name(node), node_name(node), f"OpenVINO cannot convert it: {reason}")
+        OpGap(op_type=op_name(node), node=node_name(node), reason=f"OpenVINO cannot convert it: {reason}")
         for node in model.graph.all_nodes()
         if any(value.dtype in UNKNOWN_TO_OPENVINO or not _is_tensor(value) for value in _values(node))
         or "Sequence" in node.op_type

@@ -56,7 +56,7 @@ def misshapen_nodes(converted: Any, model: Model) -> list[OpGap]:
         found = shapes.get(value, shape)
         if found != shape:
             reason = f"OpenVINO makes its output {value!r} {_text(found)} instead of {_text(shape)}"
-            gaps.append(OpGap(op_name(node), node_name(node), reason))
+            gaps.append(OpGap(op_type=op_name(node), node=node_name(node), reason=reason))
     return gaps
 
 

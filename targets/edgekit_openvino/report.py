@@ -48,12 +48,22 @@ def gaps_in(report: str, model: ir.Model) -> list[OpGap]:
         known = len(gaps)
         operator = op_name(node)
         if operator in missing:
-            gaps.append(OpGap(operator, node_name(node), "OpenVINO's ONNX frontend has no conversion for it"))
+            gaps.append(
+                OpGap(
+                    op_type=operator, node=node_name(node), reason="OpenVINO's ONNX frontend has no conversion for it"
+                )
+            )
         elif operator in failed:
             names, reason = failed[operator]
             told = not names or names & {node.name, *(value.name for value in node.outputs)}
             if told and not (UNTYPED in reason and untyped.intersection(node.inputs)):
-                gaps.append(OpGap(operator, node_name(node), f"OpenVINO's ONNX frontend cannot convert it: {reason}"))
+                gaps.append(
+                    OpGap(
+                        op_type=operator,
+                        node=node_name(node),
+                        reason=f"OpenVINO's ONNX frontend cannot convert it: {reason}",
+                    )
+                )
         if len(gaps) > known or untyped.intersection(node.inputs):
             untyped.update(node.outputs)
     return gaps

@@ -41,10 +41,10 @@ class ToyTarget(Target):
         """Every node is taken but one kind."""
         return [
             NodeVerdict(
-                node_name(node),
-                op_name(node),
-                Support.UNSUPPORTED if node.op_type == REFUSED else Support.SUPPORTED,
-                Evidence.REGISTRY,
+                node=node_name(node),
+                op_type=op_name(node),
+                support=Support.UNSUPPORTED if node.op_type == REFUSED else Support.SUPPORTED,
+                evidence=Evidence.REGISTRY,
                 unit="" if node.op_type == REFUSED else "CPU",
                 detail="the toy device does not have it" if node.op_type == REFUSED else "",
             )

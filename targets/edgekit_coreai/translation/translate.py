@@ -175,7 +175,7 @@ class _Translator:
         return [self._settled(operation, item, kind) for item, kind in zip(results, declared, strict=True)]
 
     def _gap(self, operation: Operation, reason: str) -> None:
-        self._gaps.append(OpGap(operation.type, operation.name, reason))
+        self._gaps.append(OpGap(op_type=operation.type, node=operation.name, reason=reason))
 
     def _look_into(self, operation: Operation, scope: Mapping[str, Any]) -> None:
         """Note what the nested blocks of an operation lack that is not written itself."""

@@ -140,7 +140,12 @@ def _outputs(
         except Unsupported as gap:
             producer = value.producer()
             gaps.append(
-                OpGap(producer.op_type if producer else "output", value.name or "", f"output: {gap.reason}", gap.hint)
+                OpGap(
+                    op_type=producer.op_type if producer else "output",
+                    node=value.name or "",
+                    reason=f"output: {gap.reason}",
+                    hint=gap.hint,
+                )
             )
     return mappings, variables
 

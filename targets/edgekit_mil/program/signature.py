@@ -77,7 +77,7 @@ def require_tensors(inputs: Sequence[ir.Value], subject: object) -> None:
                 raise Unsupported(f"programs take tensors only, found {value.type}")
             carrier_name(value.dtype if value.dtype is not None else ir.DataType.UNDEFINED)
         except Unsupported as gap:
-            gaps.append(OpGap("input", value.name or "", gap.reason, gap.hint))
+            gaps.append(OpGap(op_type="input", node=value.name or "", reason=gap.reason, hint=gap.hint))
     if gaps:
         hint = "cut the nodes that read it off with `edgekit extract --inputs`, and compute in the app what they do"
         raise UnsupportedOpsError(gaps, subject=subject, hint=hint)

@@ -113,7 +113,7 @@ class GraphLowering:
             gap = self._gap(error, node, inputs, scope)
             self._infeasible += isinstance(gap, Infeasible)
             hint = HINTS_OF_FIXED_INPUTS.get(gap.hint, gap.hint) if self._is_fixed else gap.hint
-            self.gaps.append(OpGap(qualified(node), node_name(node, scope), gap.reason, hint))
+            self.gaps.append(OpGap(op_type=qualified(node), node=node_name(node, scope), reason=gap.reason, hint=hint))
             results = []
         results += [None] * (len(node.outputs) - len(results))
         for output, result in zip(node.outputs, results, strict=False):

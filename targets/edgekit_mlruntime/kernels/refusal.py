@@ -8,4 +8,4 @@ from edgekit_mlruntime.registry import Call
 
 def refusal(call: Call, reason: str) -> UnsupportedOpsError:
     """The error that refuses an operation."""
-    return UnsupportedOpsError([OpGap(call.op_type, call.name, reason)])
+    return UnsupportedOpsError([OpGap(op_type=call.op_type, node=call.name, reason=reason)])

@@ -23,7 +23,7 @@ def make(onnx_model: OnnxModel) -> Make:
 
 
 def verdict(node: str, unit: str, support: Support = Support.SUPPORTED) -> NodeVerdict:
-    return NodeVerdict(node, "Op", support, Evidence.COMPILED, unit)
+    return NodeVerdict(node=node, op_type="Op", support=support, evidence=Evidence.COMPILED, unit=unit)
 
 
 def on_npu(model: Model, *names: str) -> set[ir.Node]:
@@ -106,8 +106,15 @@ def test_shares_count_nodes_and_macs(make: Make) -> None:
 
 
 def test_the_weakest_evidence_for_a_unit_is_told(make: Make) -> None:
-    placed = NodeVerdict("act", "Relu", Support.SUPPORTED, Evidence.REGISTRY, "NPU", unit_evidence=Evidence.HEURISTIC)
-    open_one = NodeVerdict("large", "MatMul", Support.UNKNOWN, Evidence.UNKNOWN)
+    placed = NodeVerdict(
+        node="act",
+        op_type="Relu",
+        support=Support.SUPPORTED,
+        evidence=Evidence.REGISTRY,
+        unit="NPU",
+        unit_evidence=Evidence.HEURISTIC,
+    )
+    open_one = NodeVerdict(node="large", op_type="MatMul", support=Support.UNKNOWN, evidence=Evidence.UNKNOWN)
     found = summarize(make(PRODUCTS, **WEIGHTS), [verdict("small", "CPU"), placed, open_one], NPU)
     assert found.evidence is Evidence.HEURISTIC
     assert summarize(make(PRODUCTS, **WEIGHTS), [open_one], NPU).evidence is Evidence.UNKNOWN

@@ -207,7 +207,7 @@ def form(name: str, quantized: object = None) -> Candidate:
     return Candidate(name, quantized, "auto")  # type: ignore[arg-type] # only who is who counts
 
 
-GAP = UnsupportedOpsError([OpGap("Foo", "n", "no lowering")])
+GAP = UnsupportedOpsError([OpGap(op_type="Foo", node="n", reason="no lowering")])
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def leave(progress):
     os._exit(7)
 
 def refuse(progress):
-    raise UnsupportedOpsError([OpGap("Exp", "n", "no")], subject="m")
+    raise UnsupportedOpsError([OpGap(op_type="Exp", node="n", reason="no")], subject="m")
 
 def write(progress):
     with atomic_directory(Path(sys.argv[1]) / "out"):

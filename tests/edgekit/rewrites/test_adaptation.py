@@ -38,7 +38,9 @@ def test_layers_like_a_refused_one_are_asked_about_no_more(
 
     def check(model: Model, _: object) -> list[NodeVerdict]:
         return [
-            NodeVerdict(node_name(node), node.op_type, Support.UNSUPPORTED, Evidence.REGISTRY)
+            NodeVerdict(
+                node=node_name(node), op_type=node.op_type, support=Support.UNSUPPORTED, evidence=Evidence.REGISTRY
+            )
             for node in model.graph
             if node_name(node) in ("a", "c")
         ]

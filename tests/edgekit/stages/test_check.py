@@ -18,10 +18,19 @@ from edgekit.target import Evidence, NodeVerdict, Support
 
 def test_nodes_that_fare_alike_stand_together() -> None:
     verdicts = [
-        NodeVerdict("a", "Conv", Support.SUPPORTED, Evidence.COMPILED, "CPU"),
-        NodeVerdict("b", "Relu", Support.DECOMPOSED, Evidence.COMPILED, "", "Max", "Min", Evidence.HEURISTIC),
-        NodeVerdict("c", "Conv", Support.SUPPORTED, Evidence.COMPILED, "CPU"),
-        NodeVerdict("d", "Conv", Support.FALLS_BACK, Evidence.COMPILED, "CPU"),
+        NodeVerdict(node="a", op_type="Conv", support=Support.SUPPORTED, evidence=Evidence.COMPILED, unit="CPU"),
+        NodeVerdict(
+            node="b",
+            op_type="Relu",
+            support=Support.DECOMPOSED,
+            evidence=Evidence.COMPILED,
+            unit="",
+            detail="Max",
+            hint="Min",
+            unit_evidence=Evidence.HEURISTIC,
+        ),
+        NodeVerdict(node="c", op_type="Conv", support=Support.SUPPORTED, evidence=Evidence.COMPILED, unit="CPU"),
+        NodeVerdict(node="d", op_type="Conv", support=Support.FALLS_BACK, evidence=Evidence.COMPILED, unit="CPU"),
     ]
     assert group_verdicts(verdicts) == [
         {
@@ -93,7 +102,7 @@ def test_a_refusal_without_a_reason_names_the_device(
 ) -> None:
     path = onnx_file("f (float[1, 3] x) => (float[1, 3] y) { y = Exp(x) }")
     target, profile = find_profile("onnxruntime")
-    refused = NodeVerdict("y", "Exp", Support.UNSUPPORTED, Evidence.COMPILED, "CPU")
+    refused = NodeVerdict(node="y", op_type="Exp", support=Support.UNSUPPORTED, evidence=Evidence.COMPILED, unit="CPU")
     monkeypatch.setattr(type(target), "check", lambda *_: [refused])
     with pytest.raises(UnsupportedOpsError, match=r"Exp \(node 'y'\): onnxruntime does not take it"):
         CheckOperators(target, profile)(Model(ir.load(path), path))

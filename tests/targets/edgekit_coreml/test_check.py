@@ -19,12 +19,12 @@ def verdicts(body: str, profile_name: str = "ios18", opset: int = 17) -> list[No
 def test_a_node_that_converts_is_supported_and_its_unit_a_rule_of_thumb() -> None:
     (found,) = verdicts("(float[1, 4] x) => (float[1, 4] y) { [act] y = Relu (x) }")
     assert found == NodeVerdict(
-        "act",
-        "Relu",
-        Support.SUPPORTED,
-        Evidence.REGISTRY,
-        "Neural Engine",
-        "has a lowering for iOS18",
+        node="act",
+        op_type="Relu",
+        support=Support.SUPPORTED,
+        evidence=Evidence.REGISTRY,
+        unit="Neural Engine",
+        detail="has a lowering for iOS18",
         unit_evidence=Evidence.HEURISTIC,
     )
 

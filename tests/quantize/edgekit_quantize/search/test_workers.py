@@ -59,7 +59,7 @@ class Execute:
 def refusing(model):
     if HERE:
         return SessionRunner(model.graph_model)
-    raise UnsupportedOpsError([OpGap("Conv", "c", "not today")], subject="a test")
+    raise UnsupportedOpsError([OpGap(op_type="Conv", node="c", reason="not today")], subject="a test")
 
 def largest(run, samples):
     return sum(float(np.abs(run(sample.feeds)["y"]).max()) for sample in samples)
@@ -187,7 +187,9 @@ def test_what_is_too_large_to_be_handed_over_is_refused(ask: Ask, monkeypatch: p
 
 
 def test_errors_survive_the_way_between_processes() -> None:
-    error = UnsupportedOpsError([OpGap("Foo", "node", "unknown", "leave it out")], subject="model", hint="so be it")
+    error = UnsupportedOpsError(
+        [OpGap(op_type="Foo", node="node", reason="unknown", hint="leave it out")], subject="model", hint="so be it"
+    )
 
     again = pickle.loads(pickle.dumps(error))
 
