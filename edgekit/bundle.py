@@ -118,7 +118,15 @@ class Bundle:
     def class_choice(self) -> ClassChoice:
         """Which output tells the class, where the manifest says so, and how many classes have names."""
         classes, labels = self.manifest.get("classes"), self.manifest["labels"]
-        return ClassChoice(None if classes is None else classes["output"], len(labels) if labels else None)
+        named = None if classes is None else classes["output"]
+        return ClassChoice(named, len(labels) if labels else None, self.class_numbers)
+
+    @property
+    def class_numbers(self) -> Mapping[str, tuple[int, ...]]:
+        """By output that tells a class by a number: what it calls the classes, where that is not 0, 1 and so on."""
+        records = (stage["record"] for stage in self.manifest["stages"] if stage["name"] == "load")
+        told: Mapping[str, Sequence[int]] = next((record.get("class_numbers", {}) for record in records), {})
+        return {name: tuple(numbers) for name, numbers in told.items()}
 
     @property
     def open_dims(self) -> OpenDims:

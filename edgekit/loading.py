@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from edgekit.bundle import Bundle, check_integrity
-from edgekit.comparison.metrics import class_output
+from edgekit.comparison.metrics import class_index, class_output
 from edgekit.data.inputs import random_numbers
 from edgekit.data.npz import LABEL_ARRAY, read_npz
 from edgekit.devices.local import open_runner
@@ -42,7 +42,8 @@ class Prediction:
     index: int
     """Its number, from 0."""
     score: float | None
-    """The model's own number for it, as the manifest's ``classes`` says; None where the model gives the class alone."""
+    """The model's own number for it, as the manifest's ``classes`` says; None where the model gives the class alone, or
+    where its scores put another class first: distances, say."""
     probability: float | None = None
     """From 0 to 1: the softmax of logits, else the score itself; None where the model gives the class alone, or the
     bundle does not say what scores are. Those of independent classes do not add up to 1."""
@@ -106,11 +107,14 @@ class LoadedBundle:
         """
         if isinstance(sample, str | Path) and Path(sample).suffix.casefold() != ".npz" and self.labels:
             outputs = self.run(sample)
-            return outputs if self._scores_of(outputs) is None else self._ranked(outputs)
+            return self._ranked(outputs) or outputs
         return self.run(sample)
 
     def classify(self, sample: Sample, top: int | None = None) -> list[Prediction]:
         """The classes of a sample, the most likely first.
+
+        A model's own label, an integer output such as ``label``, is its decision: where its scores put another class
+        first, the decision stands alone.
 
         Args:
             sample: As for calling the bundle.
@@ -120,14 +124,15 @@ class LoadedBundle:
             InputError: The sample does not fit the bundle, or no output of the model tells a class.
         """
         outputs = self.run(sample)
-        if self._scores_of(outputs) is None:
+        ranked = self._ranked(outputs)
+        if not ranked:
             raise InputError(
                 "no output of the model tells a class",
                 subject=self._bundle.path,
                 expected=f"{len(self.labels)} scores, or a class number" if self.labels else "one score a class",
                 found="; ".join(f"{name}: {array.dtype} {array.shape}" for name, array in outputs.items()),
             )
-        return self._ranked(outputs)[:top]
+        return ranked[:top]
 
     def run(self, sample: Sample) -> Arrays:
         """The outputs by name, of the ONNX model's shapes and element types.
@@ -211,30 +216,41 @@ class LoadedBundle:
                         found=size,
                     )
 
-    def _scores_of(self, outputs: Arrays) -> np.ndarray | None:
-        """The output that tells a class: a score for each class, or its number."""
-        choice = self._bundle.class_choice
-        name = class_output({one.name: outputs[one.name] for one in self._bundle.outputs}, choice)
-        scores = None if name is None else outputs[name].ravel()
-        if scores is None or (scores.dtype.kind == "f" and self.labels and len(scores) != len(self.labels)):
-            return None
-        return scores
-
     def _ranked(self, outputs: Arrays) -> list[Prediction]:
-        scores = self._scores_of(outputs)
-        assert scores is not None  # the caller has looked
+        """The classes, the most likely first; none where no output tells a class.
+
+        Scores by which another class than the model's own label is the first tell no order.
+        """
+        told, choice = {one.name: outputs[one.name] for one in self._bundle.outputs}, self._bundle.class_choice
+        name = class_output(told, choice)
+        if name is None:
+            return []
+        scores, decision = outputs[name].ravel(), None
         if scores.dtype.kind != "f":
-            return [self._prediction(int(scores[0]), None, None)]
+            number = int(scores[0])
+            decision = self._prediction(number, class_index(number, choice.numbers.get(name, ())))
+            beside = class_output({other: array for other, array in told.items() if other != name})
+            scores = np.empty(0) if beside is None else outputs[beside].ravel()
+        if scores.dtype.kind != "f" or not len(scores) or (self.labels and len(scores) != len(self.labels)):
+            return [] if decision is None else [decision]
+        order = np.argsort(-scores, kind="stable")
+        if decision is not None and order[0] != decision.index:
+            return [decision]
         kind = (self._bundle.manifest.get("classes") or {}).get("scores")
         likely = None if kind is None else probabilities_of(scores, Scores(kind))
         return [
-            self._prediction(int(index), float(scores[index]), None if likely is None else float(likely[index]))
-            for index in np.argsort(-scores, kind="stable")
+            self._prediction(
+                int(index), int(index), float(scores[index]), None if likely is None else float(likely[index])
+            )
+            for index in order
         ]
 
-    def _prediction(self, index: int, score: float | None, probability: float | None) -> Prediction:
+    def _prediction(
+        self, number: int, index: int, score: float | None = None, probability: float | None = None
+    ) -> Prediction:
         named = 0 <= index < len(self.labels)
-        return Prediction(self.labels[index] if named else str(index), index, score, probability)
+        name = self.labels[index] if named else str(number)
+        return Prediction(name, number if index < 0 else index, score, probability)
 
 
 def _array(value: Any, spec: ValueSpec) -> np.ndarray:

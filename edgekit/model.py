@@ -91,6 +91,8 @@ class Model:
     """Inputs that the built model is to keep from one run to the next, each with the output that replaces it."""
     class_names: tuple[str, ...] = ()
     """Names of the classes by index, where the file tells them, or the user."""
+    class_numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """By output that tells a class by a number: what it calls the classes, in their order, where that is not 0, 1, …"""
     declared: DeclaredOutputs | None = None
     """What the user says of the outputs."""
     nan_inputs: frozenset[str] = frozenset()
@@ -190,7 +192,8 @@ class Model:
     @property
     def class_choice(self) -> ClassChoice:
         """What is known of the output that tells the class: its name from the user, and how many classes have names."""
-        return ClassChoice(None if self.declared is None else self.declared.classes, len(self.class_names) or None)
+        named = None if self.declared is None else self.declared.classes
+        return ClassChoice(named, len(self.class_names) or None, self.class_numbers)
 
     def with_graph(self, graph_model: ir.Model) -> Model:
         """The same model by origin, open dimensions, states, metadata and more, with another graph."""

@@ -333,7 +333,8 @@ def _labels_found(bundle: Bundle, runner: Runner, samples: Samples, step: Step |
     task = bundle.manifest["accuracy"]["task"]
     first = runner.run(next(iter(samples)).feeds)
     restart(runner)
-    count = LabelCount(_class_output(bundle, first))
+    output = _class_output(bundle, first)
+    count = LabelCount(output, bundle.class_numbers.get(output, ()))
     for done, sample in enumerate(samples, 1):
         if sample.label is not None:
             count.add(sample.label, runner.run(sample.feeds), sample.name)

@@ -477,7 +477,8 @@ def compare(
         if sample.label is not None:
             told = {output: wanted[output] for output in outputs}
             if counts is None and (name := class_output(told, choice)) is not None:
-                counts = LabelCount(name), LabelCount(name)
+                numbers = () if choice is None else choice.numbers.get(name, ())
+                counts = LabelCount(name, numbers), LabelCount(name, numbers)
             for count, arrays in zip(counts or (), (wanted, got), strict=False):
                 count.add(sample.label, arrays, sample.name)
         tell_step()

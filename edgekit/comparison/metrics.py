@@ -7,7 +7,7 @@ Outputs arrive sample by sample and are not kept. The signal-to-quantization-noi
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -361,12 +361,18 @@ class TaskAccuracy:
 
 
 class LabelCount:
-    """Counts the labels that a model finds. A class is read from the output called ``output``."""
+    """Counts the labels that a model finds.
 
-    def __init__(self, output: str) -> None:
+    Args:
+        output: The output that a class is read from; see :func:`class_output`.
+        numbers: What the output calls the classes, in their order; empty where it counts them from 0.
+    """
+
+    def __init__(self, output: str, numbers: Sequence[int] = ()) -> None:
         self.output = output
+        self._numbers = numbers
         self.classes: int | None = None
-        """How many classes the output scores; None where it tells a class number, or before the first sample."""
+        """How many classes there are; None where no scores stand beside a class number, or before the first sample."""
         self._samples = self._found = 0
 
     def add(self, label: int, outputs: Mapping[str, np.ndarray], sample: str) -> None:
@@ -376,19 +382,21 @@ class LabelCount:
             InputError: The output has no class of that number.
         """
         decision = np.asarray(outputs[self.output]).ravel()
-        if decision.size > 1:
-            self.classes = decision.size
-            if not 0 <= label < decision.size:
+        scores = self.output if decision.size > 1 else _scores_beside(self.output, outputs)
+        if scores is not None:
+            self.classes = np.asarray(outputs[scores]).size
+            if not 0 <= label < self.classes:
                 raise InputError(
                     "the label is no class of the model",
                     subject=sample,
-                    expected=f"0 to {decision.size - 1}, the entries of output {self.output!r}",
+                    expected=f"0 to {self.classes - 1}, the entries of output {scores!r}",
                     found=label,
                     hint="labels are numbers of classes, counted from 0 in the order of the model's output",
                 )
+        if decision.size > 1:
             found = not np.isnan(decision).any() and int(decision.argmax()) == label
         else:
-            found = int(decision[0]) == label
+            found = class_index(int(decision[0]), self._numbers) == label
         self._samples += 1
         self._found += found
 
@@ -401,9 +409,11 @@ class LabelCount:
 def class_output(outputs: Arrays, choice: ClassChoice | None = None) -> str | None:
     """The output that tells a sample's class.
 
-    That of ``choice``; else the first that holds a score a class, floats along the only axis that is longer than one,
-    of as many classes as there are where that is known; else a single integer, which is the number of a class; else
-    scores of 8-bit integers.
+    That of ``choice``; else a single integer that is called the label (:func:`is_label`), which is the model's own
+    decision: the greatest of the scores beside it may be another class's, such as the distance from the farthest
+    cluster. Else the first output that holds a score a class, floats along the only axis that is longer than one, of as
+    many classes as there are where that is known; else a single integer, which is the number of a class; else scores of
+    8-bit integers.
     """
     choice = choice or ClassChoice()
     if choice.output in outputs:
@@ -413,7 +423,29 @@ def class_output(outputs: Arrays, choice: ClassChoice | None = None) -> str | No
     floats = [name for name in floats if outputs[name].size == choice.classes] or floats
     numbers = [name for name, array in outputs.items() if array.dtype.kind in "iu" and array.size == 1]
     narrow = [name for name in vectors if outputs[name].dtype.kind in "iu" and outputs[name].dtype.itemsize == 1]
-    return next(iter([*floats, *numbers, *narrow]), None)
+    return next(iter([*filter(is_label, numbers), *floats, *numbers, *narrow]), None)
+
+
+def is_label(output: str) -> bool:
+    """Whether an output's name says that it is the class: ``label`` or ``output_label``, as skl2onnx has it."""
+    return output.casefold().endswith("label")
+
+
+def class_index(number: int, numbers: Sequence[int]) -> int:
+    """The class's index of a number that a model gives for it.
+
+    Args:
+        number: What the model gives.
+        numbers: What it calls the classes, in their order; empty where it counts them from 0.
+    """
+    return numbers.index(number) if number in numbers else -1 if numbers else number
+
+
+def _scores_beside(label: str, outputs: Mapping[str, np.ndarray]) -> str | None:
+    """The scores that stand beside a label; None where there are none, or where the output is no label."""
+    others = {name: np.asarray(array) for name, array in outputs.items() if name != label}
+    scores = class_output(others) if is_label(label) else None
+    return None if scores is None or others[scores].size == 1 else scores
 
 
 def _sum_of_products(one: np.ndarray, other: np.ndarray) -> float:

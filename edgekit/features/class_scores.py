@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -36,6 +36,8 @@ class ClassChoice:
     """Its name, as the user says; None: the first that fits."""
     classes: int | None = None
     """How many classes there are; None where their names are not known."""
+    numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """By output that tells a class by a number: what it calls the classes, in their order, where that is not 0, 1, …"""
 
 
 def scores_by_graph(output: ir.Value) -> Scores | None:

@@ -48,7 +48,13 @@ from edgekit.graph.sequence_outputs import warnings_of, without_sequences
 from edgekit.graph.sizes.branch_sizes import forget_lone_names
 from edgekit.graph.sizes.loop_states import forget_first_sizes
 from edgekit.graph.sizes.weight_sizes import tell_sizes_by_weights
-from edgekit.graph.words.class_labels import Classes, with_labels_as_numbers, with_labels_as_texts, without_maps
+from edgekit.graph.words.class_labels import (
+    Classes,
+    class_numbers,
+    with_labels_as_numbers,
+    with_labels_as_texts,
+    without_maps,
+)
 from edgekit.graph.words.integer_texts import with_integers_looked_up
 from edgekit.model import Model, computed_values, name_nodes, name_values, node_name
 from edgekit.rewrites.adaptation import in_known_opset
@@ -172,10 +178,11 @@ class Load(Stage[Path]):
         model = with_signed_norms(with_positive_axes(model))
         model, stale = read_notes(model)
         model, labels = _with_numbers(_with_integers(model))
-        classes = Classes(file.scores, labels)
+        classes, numbers = Classes(file.scores, labels), class_numbers(model)
         model = replace(
             model,
             class_names=classes.names or class_names(model.metadata),
+            class_numbers=numbers,
             weight_sizes={each.dimension: each.size for each in by_weights if each.dimension is not None},
             nan_inputs=missing_value_inputs(model.graph),
         )
@@ -190,6 +197,7 @@ class Load(Stage[Path]):
             "sizes_by_weights": {f"{each.input}[{each.axis}]": each.size for each in by_weights},
             "metadata": dict(model.metadata),
             "classes": {name: list(names) for name, names in ({**classes.scores, **classes.labels}).items()},
+            "class_numbers": {name: list(each) for name, each in numbers.items()},
             "sequences": {name: list(names) for name, names in sequences.items()},
             "warnings": [*_told(file.fed), *warnings, *stale, *classes.warnings(), *warnings_of(sequences)],
         }

@@ -60,10 +60,10 @@ def calibrated(
     plans = [place(model.graph, settings) for settings in placement.candidates.values()]
     constants = ConstantInputs()
 
-    def feeds() -> Iterator[tuple[dict[str, Any], int | None]]:
-        for feed, label in checked_feeds(samples, source.inputs, source.nan_inputs):
+    def feeds() -> Iterator[tuple[dict[str, Any], int | None, str]]:
+        for feed, label, name in checked_feeds(samples, source.inputs, source.nan_inputs):
             constants.watch(feed)
-            yield feed, label
+            yield feed, label, name
 
     def done(count: int) -> None:
         if progress is not None:
@@ -102,7 +102,7 @@ def feeds_of(samples: Samples, model: Model) -> Iterator[dict[str, np.ndarray]]:
 def _feeds(
     samples: Samples, inputs: Sequence[ValueSpec], nan_inputs: Collection[str]
 ) -> Iterator[dict[str, np.ndarray]]:
-    return (feeds for feeds, _ in checked_feeds(samples, inputs, nan_inputs))
+    return (feeds for feeds, *_ in checked_feeds(samples, inputs, nan_inputs))
 
 
 def _observed(model: ir.Model, plans: Sequence[Plan]) -> dict[str, set[int]]:

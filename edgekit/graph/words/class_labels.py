@@ -138,6 +138,35 @@ def with_labels_as_texts(model: Model, labels: Mapping[str, tuple[str, ...]]) ->
     return model.with_graph(copy)
 
 
+def class_numbers(model: Model) -> dict[str, tuple[int, ...]]:
+    """What outputs that tell a class by a number call the classes, in their order, by output.
+
+    Outputs that count the classes from 0 are left out, and those of which the graph does not tell the numbers.
+    """
+    found = {}
+    for output in model.graph.outputs:
+        numbers = _numbers_told(output)
+        if numbers != tuple(range(len(numbers))) and output.name and len(set(numbers)) == len(numbers):
+            found[output.name] = numbers
+    return found
+
+
+def _numbers_told(value: ir.Value) -> tuple[int, ...]:
+    maker = value.producer()
+    while maker is not None and not maker.domain and maker.op_type in _MOVERS and maker.inputs[0] is not None:
+        value = maker.inputs[0]
+        maker = value.producer()
+    if maker is None:
+        return ()
+    if maker.domain == ML_DOMAIN and maker.op_type in _CLASSIFIERS and value is maker.outputs[0]:
+        return tuple(maker.attributes.get_ints(_CLASSIFIERS[maker.op_type][0], ()))
+    if maker.op_type in ("ArrayFeatureExtractor", "Gather") and maker.inputs[0] is not None:
+        tensor = ir.convenience.get_const_tensor(maker.inputs[0])
+        if tensor is not None and tensor.dtype.is_integer() and tensor.size == max(tensor.shape.numpy(), default=0):
+            return tuple(int(number) for number in tensor.numpy().ravel())
+    return ()
+
+
 def _back_to_maker(value: ir.Value) -> Iterator[ir.Value]:
     """The value, and those that it takes its texts from, back to the one that an operator makes of something else.
 

@@ -16,8 +16,8 @@ FEWEST = 8
 
 def checked_feeds(
     samples: Samples, inputs: Sequence[ValueSpec], nan_inputs: Collection[str] = ()
-) -> Iterator[tuple[dict[str, np.ndarray], int | None]]:
-    """What to feed for each sample, and its label, in order.
+) -> Iterator[tuple[dict[str, np.ndarray], int | None, str]]:
+    """What to feed for each sample, its label, and its name, in order.
 
     Args:
         samples: The samples.
@@ -40,7 +40,7 @@ def checked_feeds(
         feeds = {spec.name: sample.feeds[spec.name] for spec in inputs}
         for spec in inputs:
             _check(feeds[spec.name], spec, sample.name, takes_nan=spec.name in nan_inputs)
-        yield feeds, sample.label
+        yield feeds, sample.label, sample.name
 
 
 def _check(array: np.ndarray, spec: ValueSpec, name: str, *, takes_nan: bool) -> None:

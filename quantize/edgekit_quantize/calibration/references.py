@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,6 +30,8 @@ class Reference:
     feeds: Feeds
     outputs: dict[str, np.ndarray]
     label: int | None = None
+    name: str = "calibration sample"
+    """What errors call it."""
 
 
 class References:
@@ -75,7 +77,7 @@ class References:
             feeds = {} if self._reads else reference.feeds
             # Copies: a runtime's own arrays keep all of the memory that its session took.
             outputs = {name: array.copy() for name, array in reference.outputs.items()}
-            self._kept[self._count] = Reference(feeds, outputs, reference.label)
+            self._kept[self._count] = replace(reference, feeds=feeds, outputs=outputs)
         self._count += 1
 
     def _step(self, size: int) -> int:
@@ -90,7 +92,7 @@ class References:
         for place, feeds in enumerate(self._again()):
             if place in self._kept:
                 kept = self._kept[place]
-                yield Reference(feeds, kept.outputs, kept.label)
+                yield replace(kept, feeds=feeds)
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -85,7 +85,7 @@ class Calibration:
 def calibrate(
     model: ir.Model,
     wanted: Mapping[str, Iterable[int]],
-    feeds: Iterable[tuple[dict[str, np.ndarray], int | None]],
+    feeds: Iterable[tuple[dict[str, np.ndarray], int | None] | tuple[dict[str, np.ndarray], int | None, str]],
     expected: int,
     done: Callable[[int], None] | None = None,
     smoothing: Mapping[str, Smoothing] | None = None,
@@ -97,7 +97,7 @@ def calibrate(
     Args:
         model: The prepared float model.
         wanted: Names of the tensors to observe, each with the axes along which channels matter.
-        feeds: Samples and their labels.
+        feeds: Samples and their labels, and what errors call them.
         expected: How many there are, to spread those that are kept for scoring.
         done: Told after each sample how many are done.
         smoothing: What tensors are divided by.
@@ -129,16 +129,15 @@ def calibrate(
             for axis, channels in tensors[name].channels.items():
                 channels.update(array, axis)
 
-    begun: deque[tuple[Feeds, int | None]] = deque()
+    begun: deque[Reference] = deque()
 
     def walk() -> Iterator[Feeds]:
-        for sample, label in feeds:
-            begun.append((sample, label))
+        for sample, label, *name in feeds:
+            begun.append(Reference(sample, current, label, *name))
             yield sample
 
     def finish(samples: int) -> None:
-        sample, label = begun.popleft()
-        references.offer(Reference(sample, dict(current), label))
+        references.offer(replace(begun.popleft(), outputs=dict(current)))
         current.clear()
         if done is not None:
             done(samples)

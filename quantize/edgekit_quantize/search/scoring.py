@@ -133,6 +133,8 @@ class Scorer:
     """Why the samples' labels do not count; None where they do, or where there are none."""
     label_output: str | None = None
     """The output that tells the class, where the metric is the labels."""
+    label_numbers: Sequence[int] = ()
+    """What that output calls the classes, where it does not count them from 0."""
     by_margins: bool = False
     """Whether fewer than :data:`FEW_DECISIONS` are judged by how many are expected to change, see
     :class:`edgekit_quantize.search.margins.Margins`: for whoever tries many candidates and takes the first
@@ -167,7 +169,8 @@ class Scorer:
         if task is None:
             return cls(references, nearness, 1.0, meaning=meaning)
         if not task.is_chance(len(references)):
-            return cls(references, LABELS, task.reference, label_output=task.output)
+            numbers = () if choice is None else choice.numbers.get(task.output, ())
+            return cls(references, LABELS, task.reference, label_output=task.output, label_numbers=numbers)
         among = "" if task.classes is None else f" among {task.classes} classes"
         doubt = (
             f"the float model finds {task.reference:.2%} of {len(references)} labels{among}, no more than a guess may "
@@ -216,7 +219,10 @@ class Scorer:
         """
         spread = self._judged_by_variance()
         tallies = [
-            [_Tally(self.metric, spread, self.meaning, self.by_margins, self.label_output) for _ in runs]
+            [
+                _Tally(self.metric, spread, self.meaning, self.by_margins, self.label_output, self.label_numbers)
+                for _ in runs
+            ]
             for runs in candidates
         ]
         failed: dict[int, CandidateError] = {}
@@ -280,6 +286,7 @@ class _Tally:
         meaning: Reads what outputs tell, where the metric is that.
         by_margins: Whether decisions count as :attr:`Scorer.by_margins` has it.
         label_output: See :attr:`Scorer.label_output`.
+        label_numbers: See :attr:`Scorer.label_numbers`.
     """
 
     def __init__(
@@ -289,8 +296,9 @@ class _Tally:
         meaning: Meaning | None = None,
         by_margins: bool = False,
         label_output: str | None = None,
+        label_numbers: Sequence[int] = (),
     ) -> None:
-        self._label_output = label_output
+        self._label_output, self._label_numbers = label_output, label_numbers
         self._margins = Margins() if by_margins and metric == AGREEMENT else None
         self.meaning = None if meaning is None else meaning.anew()
         self._metric = metric
@@ -317,8 +325,9 @@ class _Tally:
             if self._margins is not None and wanted.shape == found.shape:
                 self._margins.add(reference.outputs[first], np.asarray(outputs[first]))
         if self._metric == LABELS and reference.label is not None:
-            self.labels = self.labels or LabelCount(self._label_output or class_output(reference.outputs) or "")
-            self.labels.add(reference.label, outputs, "calibration sample")
+            name = self._label_output or class_output(reference.outputs) or ""
+            self.labels = self.labels or LabelCount(name, self._label_numbers)
+            self.labels.add(reference.label, outputs, reference.name)
 
     @property
     def agreement(self) -> float:
@@ -403,6 +412,6 @@ def _labels_found(references: References, choice: ClassChoice | None) -> TaskAcc
             output = class_output(reference.outputs, choice)
             if output is None:
                 return None
-            count = count or LabelCount(output)
-            count.add(reference.label, reference.outputs, "calibration sample")
+            count = count or LabelCount(output, () if choice is None else choice.numbers.get(output, ()))
+            count.add(reference.label, reference.outputs, reference.name)
     return None if count is None else TaskAccuracy(count.output, count.accuracy, count.accuracy, count.classes)

@@ -19,7 +19,7 @@ class Listed(list[Sample]):
 
 def _feeds(**arrays: np.ndarray) -> list[dict[str, np.ndarray]]:
     given = {"x": np.zeros((1, 3), np.float32), "k": np.array(1)} | arrays
-    return [feeds for feeds, _ in checked_feeds(Listed([Sample("first.npz", given)]), INPUTS)]
+    return [feeds for feeds, *_ in checked_feeds(Listed([Sample("first.npz", given)]), INPUTS)]
 
 
 def test_what_fits_is_fed() -> None:
@@ -28,7 +28,7 @@ def test_what_fits_is_fed() -> None:
 
 def test_texts_are_fed_however_long_the_longest_is() -> None:
     texts = {"t": np.array(["one", "a longer one"])}
-    ((feeds, _),) = checked_feeds(Listed([Sample("first.npz", texts)]), [ValueSpec("t", "str", (2,))])
+    ((feeds, *_),) = checked_feeds(Listed([Sample("first.npz", texts)]), [ValueSpec("t", "str", (2,))])
     assert feeds["t"].tolist() == ["one", "a longer one"]
 
 
@@ -51,7 +51,7 @@ def test_what_does_not_fit_is_refused_by_name(arrays: dict[str, np.ndarray], mes
 def test_nan_is_a_missing_value_where_the_model_takes_it_for_one() -> None:
     def checked(*numbers: float) -> np.ndarray:
         feeds = {"x": np.array([numbers], np.float32), "k": np.array(1)}
-        ((fed, _),) = checked_feeds(Listed([Sample("s", feeds)]), INPUTS, {"x"})
+        ((fed, *_),) = checked_feeds(Listed([Sample("s", feeds)]), INPUTS, {"x"})
         return fed["x"]
 
     np.testing.assert_array_equal(checked(0, np.nan, 1), [[0, np.nan, 1]])
