@@ -51,6 +51,7 @@ from edgekit.stages.load import Load
 from edgekit.stages.precheck import PreCheck
 from edgekit.stages.quantize import NONE, Quantize, Quantized, refused, require_scheme
 from edgekit.stages.random_inputs import RandomInputs
+from edgekit.stages.sample_runs import require_runs
 from edgekit.stages.simplify import Simplify
 from edgekit.stages.take_branch import TakeBranch, needs_branch, sampled_choices
 from edgekit.stages.testify import Testify
@@ -230,6 +231,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         sampled = sampled.for_inputs(loaded.inputs)
         if not sampled.count:
             sampled = replace(sampled, picture=picture_size(loaded.inputs, request.preprocessing, *folders))
+        require_runs(loaded, folders, request.shapes, every=held_sizes(profiles) is Holds.ANY)
         loaded = told_by_samples(loaded, request.shapes, sampled, held_sizes(profiles), walk, *folders)
         with_sizes = fixed_for(profiles, loaded, request.shapes, sampled, walk, simplify, adapter)
         fixed, other_sizes = with_sizes.model, with_sizes.left_out.files

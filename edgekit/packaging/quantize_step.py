@@ -37,6 +37,7 @@ from edgekit.stages.load import Load
 from edgekit.stages.precheck import PreCheck
 from edgekit.stages.quantize import NONE, Quantize, refused, require_scheme
 from edgekit.stages.random_inputs import RandomInputs
+from edgekit.stages.sample_runs import require_runs
 from edgekit.stages.simplify import Simplify
 from edgekit.stages.words_as_numbers import WordsAsNumbers, needs_numbers
 from edgekit.target import BuildOptions
@@ -225,6 +226,7 @@ def _fixed_for_samples(
     if not _holds_arrays(sampled):
         sampled = replace(sampled, picture=picture_size(loaded.inputs, order.preprocessing, order.data))
     held = Holds.ANY if order.target is None else held_sizes([find_profile(order.target)])
+    require_runs(loaded, [order.data], order.shapes, every=held is Holds.ANY)
     loaded = told_by_samples(loaded, order.shapes, sampled, held, walk, order.data)
     completed = held is not Holds.ANY or not _holds_arrays(sampled)
     stage, left_out = fix_shapes_at(held, loaded, order.shapes, sampled, defaults=completed)

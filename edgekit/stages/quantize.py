@@ -33,6 +33,7 @@ from edgekit.registry import installed_quantizer
 from edgekit.stages import Stage, StageResult
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.stages.held_sets import HeldSets
+from edgekit.stages.sample_runs import require_runs_on_all
 from edgekit.suggestions import did_you_mean
 from edgekit.target import Artifact, BuildOptions, Profile, Runner, Target
 
@@ -253,6 +254,7 @@ class Quantize(Stage[Model]):
         except Exception as error:
             if self._scheme != AUTO or self._max_bytes is not None or plugin_at_fault(error) is not None:
                 raise
+            require_runs_on_all(given, self._samples)
             reason = f"quantization failed: {' '.join(as_edgekit_error(error).message.split())}"
             failed: dict[str, Any] = {"scheme": NONE, "reason": reason, "warnings": [reason]}
             return Quantized(given, failed, quantized=False, of_float=given)
