@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from edgekit.errors import InputError
 from edgekit.files.regular_file import read_text
-from edgekit.model import ValueSpec
+from edgekit.model import Dim, ValueSpec
 
 CSV_FILE = "labels.csv"
 LINES_FILE = "labels.txt"
@@ -32,6 +32,7 @@ CONFIG_FILE = "edgekit.toml"
 _NO_CLASS_NUMBER = "the label is no class number"
 _CLASS_NUMBER = "one whole number from 0"
 _LABEL_BYTES = 64
+_TABLE_RANK = 2
 _DIGITS = 18
 """Most digits of a class's number."""
 NAMES_HINT = "`edgekit package` and `quantize` take the names of the classes, with --labels FILE"
@@ -57,17 +58,21 @@ def read_class_names(file: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
-def check_class_names(names: Sequence[str], file: Path, outputs: Sequence[ValueSpec]) -> None:
+def check_class_names(
+    names: Sequence[str], file: Path, outputs: Sequence[ValueSpec], inputs: Sequence[ValueSpec] = ()
+) -> None:
     """Holds the number of names against the model's outputs.
 
     Only a model that tells classes and nothing else is judged: every floating-point output of it holds numbers along
-    a single axis. A detector's names, say, are not as many as any such output is long.
+    a single axis, beside a first one that is free as those of the inputs are: a row a sample. A detector's names, say,
+    are not as many as any such output is long.
 
     Raises:
         InputError: None of the outputs has as many entries as there are names.
     """
     scores = [output for output in outputs if output.dtype.startswith("float")]
-    sizes = {output.name: length_of_vector(output) for output in scores}
+    rows = _free_rows(inputs)
+    sizes = {output.name: length_of_vector(output, rows) for output in scores}
     if not sizes or None in sizes.values() or len(names) in sizes.values():
         return
     raise InputError(
@@ -79,10 +84,65 @@ def check_class_names(names: Sequence[str], file: Path, outputs: Sequence[ValueS
     )
 
 
-def length_of_vector(output: ValueSpec) -> int | None:
+def check_order(names: Sequence[str], file: Path, stated: Sequence[str], *, in_graph: bool) -> str | None:
+    """Holds names of classes against those that the model's file states.
+
+    Args:
+        names: Those of the user's list.
+        file: The list.
+        stated: Those of the model's file; empty where it states none.
+        in_graph: Whether the graph itself gives the classes, rather than a note in the metadata, which may be wrong.
+
+    Returns:
+        What to warn of: the classes have other names, or another order than a note has. None where there is nothing.
+
+    Raises:
+        InputError: A name of the graph's stands for another class in the list.
+    """
+    if not stated or len(stated) != len(names):
+        return None
+    places = {name.casefold(): place for place, name in enumerate(stated)}
+    if any(places.get(name.casefold(), place) != place for place, name in enumerate(names)):
+        if in_graph:
+            raise InputError(
+                "the names of the classes are in another order than the model's",
+                subject=file,
+                expected=f"{_some(stated)}, as the model's file states them",
+                found=_some(names),
+                hint="write the names in that order, or leave --labels out: the file's own names are taken then",
+            )
+        return (
+            f"{file} has the names of the classes in another order than the model's file states: {_some(names)}, "
+            f"and not {_some(stated)}; the order of {file} is taken"
+        )
+    renamed = [name for name in stated if not name.lstrip("-").isdecimal() and name.casefold() not in _folded(names)]
+    if not renamed:
+        return None
+    return (
+        f"{file} has other names of the classes than the model's file states: {_some(names)}, and not {_some(stated)}; "
+        "check that their order is that of the file"
+    )
+
+
+def _folded(names: Iterable[str]) -> set[str]:
+    return {name.casefold() for name in names}
+
+
+def _free_rows(inputs: Sequence[ValueSpec]) -> set[Dim]:
+    """What stands for a free number of samples: the first dimension of all inputs, by its name or of tables."""
+    first: set[Dim] = {spec.shape[0] if spec.shape else 1 for spec in inputs}
+    tables = all(len(spec.shape or ()) == _TABLE_RANK for spec in inputs)
+    return (
+        first if len(first) == 1 and all(isinstance(dim, str) or (dim is None and tables) for dim in first) else set()
+    )
+
+
+def length_of_vector(output: ValueSpec, rows: Collection[Dim] = ()) -> int | None:
     """The size of the only axis that is longer than one; None where there are several, or sizes are not known."""
-    sizes = [size for size in output.shape or () if isinstance(size, int)]
-    if output.shape is None or len(sizes) < len(output.shape) or math.prod(sizes) != max(sizes, default=1):
+    shape = output.shape or ()
+    shape = shape[1:] if len(shape) > 1 and shape[0] in rows else shape
+    sizes = [size for size in shape if isinstance(size, int)]
+    if output.shape is None or len(sizes) < len(shape) or math.prod(sizes) != max(sizes, default=1):
         return None
     return math.prod(sizes)
 

@@ -227,6 +227,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         sampled = sampled_shapes(*folders)
         loaded = walk.run_stage(Load(sampled.names), request.model).model
         require_inference(loaded)
+        if request.labels is not None:
+            walk.hold_class_names(class_names, request.labels, loaded)
         loaded = replace(loaded, class_names=class_names or loaded.class_names).with_outputs(request.outputs)
         sampled = sampled.for_inputs(loaded.inputs)
         if not sampled.count:
@@ -254,7 +256,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             left_out |= set(fed)
         original = loaded if not fixed.states and _takes_the_same(loaded, fixed) else fixed
         if request.labels is not None:
-            check_class_names(class_names, request.labels, fixed.outputs)
+            check_class_names(class_names, request.labels, fixed.outputs, fixed.fed_inputs)
         class_names = class_names or fixed.class_names
         at_defaults = at_sizes(fixed.fed_inputs, defaults(fixed.open_dims))
         media = not sampled.count and folders != (None, None)

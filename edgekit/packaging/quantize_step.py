@@ -159,7 +159,8 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
             preprocessing = preprocessing or stated.preprocessing(fixed.metadata, at_defaults)
         class_names = fixed.class_names if order.labels is None else read_class_names(order.labels)
         if order.labels is not None:
-            check_class_names(class_names, order.labels, fixed.outputs)
+            check_class_names(class_names, order.labels, fixed.outputs, fixed.fed_inputs)
+            walk.hold_class_names(class_names, order.labels, fixed)
         fixed = replace(fixed, class_names=class_names)
         samples = open_samples(
             order.data,

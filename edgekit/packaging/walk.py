@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar, overload
 
+from edgekit.data.labels import check_order
 from edgekit.errors import EdgeKitError
+from edgekit.model import Model
 from edgekit.processes import supervision
 from edgekit.processes.memory import free_unused
 from edgekit.progress import Progress
@@ -65,6 +68,17 @@ class Walk:
         record = self.records[-1]["record"]
         record["warnings"] = [*record.get("warnings", ()), text]
         self._progress.warn(text)
+
+    def hold_class_names(self, names: Sequence[str], file: Path, model: Model) -> None:
+        """Holds the names in a list of classes against those that the model's file states; warns of other ones.
+
+        Raises:
+            InputError: The list has the names of the graph's classes in another order.
+        """
+        loaded = next((stage["record"] for stage in self.records if stage["name"] == Load.name), {})
+        warning = check_order(names, file, model.class_names, in_graph=bool(loaded.get("classes")))
+        if warning is not None:
+            self.warn(warning)
 
     def set_aside(self, start: int) -> list[str]:
         """Takes the warnings out of the records of stages whose work does not ship, and gives them.

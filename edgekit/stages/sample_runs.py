@@ -35,7 +35,7 @@ _MOST_NUMBERS = 8
 def require_runs(model: Model, folders: Iterable[Path | None], shapes: ShapeRequest, *, every: bool) -> None:
     """Runs the model as it was loaded on the first sample of each shape, of each folder.
 
-    Folders of pictures or sounds, samples that do not fit the model's inputs, and samples of other sizes than were asked
+    Folders of pictures or sounds, samples that do not fit the model's inputs, and samples of sizes that were not asked
     for are left to whoever reads them.
 
     Args:
