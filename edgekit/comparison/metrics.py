@@ -391,7 +391,8 @@ class LabelCount:
                     subject=sample,
                     expected=f"0 to {self.classes - 1}, the entries of output {scores!r}",
                     found=label,
-                    hint="labels are numbers of classes, counted from 0 in the order of the model's output",
+                    hint="labels are numbers of classes, counted from 0 in the order of the model's output"
+                    + ("; if yours run from 1, take 1 from each" if label == self.classes else ""),
                 )
         if decision.size > 1:
             found = not np.isnan(decision).any() and int(decision.argmax()) == label

@@ -2,7 +2,7 @@
 
 The samples of a data folder are labelled in one of these ways, or not at all:
 
-- the ``.npz`` files hold a whole number each, in an array ``label``;
+- the ``.npz`` files hold a whole number or a name each, in an array ``label``;
 - ``labels.csv`` in the folder has a line ``file,label`` for each sample; a first line ``file,label`` is ignored;
 - ``labels.txt`` in the folder has a label a line, in the order of the samples' paths;
 - the samples lie in sub-folders, one a class: named by the class's number, or by its name.
@@ -32,7 +32,19 @@ CONFIG_FILE = "edgekit.toml"
 _NO_CLASS_NUMBER = "the label is no class number"
 _CLASS_NUMBER = "one whole number from 0"
 _LABEL_BYTES = 64
+_NAME_BYTES = 1024
+"""256 characters, as NumPy stores them."""
 _TABLE_RANK = 2
+ONE_SAMPLE_HINT = (
+    "one file is one sample, with its row and its label: for i in range(len(x)): "
+    "numpy.savez(f'{i:05}.npz', INPUT=x[i:i + 1], label=y[i])"
+)
+"""What to do with an array of all labels."""
+ROWS_HINT = (
+    "one file is one sample: read the table, and write a file a row: for i in range(len(x)): "
+    "numpy.savez(f'{i:05}.npz', INPUT=x[i:i + 1])"
+)
+"""What to do with a table of all samples."""
 _DIGITS = 18
 """Most digits of a class's number."""
 NAMES_HINT = "`edgekit package` and `quantize` take the names of the classes, with --labels FILE"
@@ -147,26 +159,39 @@ def length_of_vector(output: ValueSpec, rows: Collection[Dim] = ()) -> int | Non
     return math.prod(sizes)
 
 
-def check_label(label: np.ndarray, subject: object) -> int:
-    """The label that an array holds.
+def check_label(label: np.ndarray, subject: object, class_names: Sequence[str] = ()) -> int:
+    """The label that an array holds, as a number.
+
+    Args:
+        label: The array.
+        subject: What errors call it.
+        class_names: The names of the classes by index; empty where they are not known.
 
     Raises:
-        InputError: It is not a single whole number from 0.
+        InputError: It is neither a single whole number from 0 nor a name of a class.
     """
     require_class_number(label.shape, label.dtype, subject)
+    if label.dtype.kind == "U":
+        return _class_number(str(label.item()), class_names, subject)
     if label.dtype.kind not in "iu" or label.item() < 0:
         raise InputError(_NO_CLASS_NUMBER, subject=subject, expected=_CLASS_NUMBER, found=repr(label.item()))
     return int(label.item())
 
 
 def require_class_number(shape: tuple[int, ...], dtype: np.dtype, subject: object) -> None:
-    """Checks by its header that an array holds a single value that is no longer than a number.
+    """Checks by its header that an array holds a single value that is no longer than a number or a name.
 
     Raises:
         InputError: It holds more.
     """
-    if math.prod(shape) != 1 or dtype.itemsize > _LABEL_BYTES:
-        raise InputError(_NO_CLASS_NUMBER, subject=subject, expected=_CLASS_NUMBER, found=f"{dtype} of shape {shape}")
+    if math.prod(shape) != 1 or dtype.itemsize > (_NAME_BYTES if dtype.kind == "U" else _LABEL_BYTES):
+        raise InputError(
+            _NO_CLASS_NUMBER,
+            subject=subject,
+            expected=_CLASS_NUMBER,
+            found=f"{dtype} of shape {shape}",
+            hint=ONE_SAMPLE_HINT if shape and shape[0] > 1 else None,
+        )
 
 
 def find_labels(folder: Path, files: Sequence[Path], class_names: Sequence[str]) -> dict[Path, int] | None:
@@ -212,6 +237,7 @@ def _from_csv(folder: Path, files: Sequence[Path], class_names: Sequence[str]) -
                 subject=where,
                 expected="FILE,LABEL",
                 found=",".join(row) or "nothing",
+                hint=_file_hint(row, known),
             )
         if known[row[0]] in labels:
             raise InputError("the sample has two labels", subject=where, found=row[0])
@@ -225,6 +251,15 @@ def _from_csv(folder: Path, files: Sequence[Path], class_names: Sequence[str]) -
             found=_some(missing),
         )
     return labels
+
+
+def _file_hint(row: Sequence[str], known: Collection[str]) -> str | None:
+    """The file that a line means that names it without its suffix."""
+    file, *label = row or [""]
+    meant = [name for name in known if name.rpartition(".")[0] == file or name.rpartition("/")[2] == file]
+    if len(label) != 1 or len(meant) != 1:
+        return None
+    return f"write FILE with its suffix, from the data folder on: {meant[0]},{label[0]}"
 
 
 def _rows(source: Path) -> Iterator[tuple[int, list[str]]]:

@@ -20,6 +20,9 @@ from edgekit.model import ValueSpec
 LABEL_ARRAY = "label"
 """Name of the array that holds a sample's label, where no input of the model is called so."""
 
+_CALLED_LABELS = {"y", "target", "targets", "labels", "class", "y_true", "label"}
+"""What people call such an array."""
+
 OUTPUT_PREFIX = "output:"
 """What the names of arrays begin with that hold what the model should compute, as its framework computed it."""
 
@@ -109,10 +112,17 @@ def _checked_headers(
     strange = sorted(headers.keys() - wanted - further - set(left_out))
     if not wanted <= headers.keys() or strange:
         named = "numpy.savez(FILE, **{INPUT: array, …}) names them"
-        others = (
-            f"leave out {', '.join(strange)}: what the file has a value for, an initializer, is an input only where "
-            "every sample feeds it"
-        )
+        called_otherwise = [name for name in strange if name.casefold() in _CALLED_LABELS]
+        if len(called_otherwise) == 1 and LABEL_ARRAY not in headers:
+            others = (
+                f"if {called_otherwise[0]} is the sample's label, call the array {LABEL_ARRAY!r}; if it is none, leave it "
+                "out"
+            )
+        else:
+            others = (
+                f"leave out {', '.join(strange)}: what the file has a value for, an initializer, is an input only where "
+                "every sample feeds it"
+            )
         raise InputError(
             "the sample's arrays are not named as the model's inputs",
             subject=file,

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from edgekit.data.inputs import random_numbers, seeded_inputs
-from edgekit.data.labels import CONFIG_FILE, LABEL_FILES, check_label, find_labels, numbered_folders
+from edgekit.data.labels import CONFIG_FILE, LABEL_FILES, ROWS_HINT, check_label, find_labels, numbered_folders
 from edgekit.data.limits import index_limits
 from edgekit.data.natural import picture
 from edgekit.data.npz import LABEL_ARRAY, OUTPUT_PREFIX, hold_labels, read_headers, read_npz
@@ -62,6 +62,9 @@ class Samples(Protocol):
     def __iter__(self) -> Iterator[Sample]: ...
 
 
+_TABLES = {".csv", ".tsv", ".parquet", ".feather", ".arrow", ".xlsx"}
+"""Suffixes of files that hold many samples."""
+
 Read = Callable[[Path], dict[str, np.ndarray]]
 """What a file feeds to the model; a label may be among the arrays."""
 
@@ -76,6 +79,7 @@ class FolderSamples:
         labels: The label of every file where the folder or a list tells them; None where the files do, or nobody.
         labels_inside: Whether the files hold labels themselves.
         numbered: How classes were numbered, in words, where nothing but the order of names told it.
+        class_names: Names of the classes by index, which those may be.
     """
 
     def __init__(
@@ -87,8 +91,10 @@ class FolderSamples:
         *,
         labels_inside: bool = False,
         numbered: str | None = None,
+        class_names: Sequence[str] = (),
     ) -> None:
         self.numbered = numbered
+        self._class_names = class_names
         self._folder = folder
         self._files = files
         self._read = read
@@ -106,8 +112,15 @@ class FolderSamples:
         def read(file: Path) -> dict[str, np.ndarray]:
             return complete(file.relative_to(self._folder), self._read(file))
 
-        inside, numbered = self._labels_inside, self.numbered
-        return FolderSamples(self._folder, self._files, read, self._labels, labels_inside=inside, numbered=numbered)
+        return FolderSamples(
+            self._folder,
+            self._files,
+            read,
+            self._labels,
+            labels_inside=self._labels_inside,
+            numbered=self.numbered,
+            class_names=self._class_names,
+        )
 
     def __len__(self) -> int:
         return len(self._files)
@@ -119,7 +132,7 @@ class FolderSamples:
             outputs = {name.removeprefix(OUTPUT_PREFIX): arrays[name] for name in arrays if name not in feeds}
             label = None if self._labels is None else self._labels[file]
             if self._labels_inside:
-                label = check_label(feeds.pop(LABEL_ARRAY), file)
+                label = check_label(feeds.pop(LABEL_ARRAY), file, self._class_names)
             yield Sample(file.relative_to(self._folder).as_posix(), feeds, label, outputs)
 
 
@@ -232,7 +245,19 @@ def open_samples(
             found=f"arrays {LABEL_ARRAY!r}, and a list of labels or folders named as classes",
         )
     read = functools.partial(_read_without, frozenset(left_out), frozenset(nan_inputs), tuple(inputs))
-    return FolderSamples(folder, files, read, labels, labels_inside=labels_inside, numbered=numbered)
+    return FolderSamples(
+        folder, files, read, labels, labels_inside=labels_inside, numbered=numbered, class_names=class_names
+    )
+
+
+def require_sample_files(folder: Path) -> None:
+    """Looks at the names of a folder's files, before any work starts.
+
+    Raises:
+        InputError: The folder is missing or empty, or a file is no sample.
+    """
+    for file in sample_files(folder):
+        _kind(file)
 
 
 def _bytes_of_one(inputs: Sequence[ValueSpec], open_dims: OpenDims) -> int:
@@ -292,6 +317,8 @@ def _kind(file: Path) -> str:
         found=file.suffix or "a file without suffix",
         hint="numpy.savez(FILE, INPUT=array) writes a sample, an array for each input in one file"
         if suffix == ".npy"
+        else ROWS_HINT
+        if suffix in _TABLES
         else "keep other files outside the data folder",
     )
 

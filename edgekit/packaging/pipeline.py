@@ -19,7 +19,7 @@ from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.picture_sizes import picture_size, require_size
 from edgekit.data.sampled_shapes import sampled_shapes
-from edgekit.data.samples import Samples, SeededSamples, open_samples
+from edgekit.data.samples import Samples, SeededSamples, open_samples, require_sample_files
 from edgekit.devices.instruction_set import require_executable
 from edgekit.diagnosis.scattered_twice import scattered_twice
 from edgekit.errors import InputError
@@ -224,6 +224,9 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     require_replaceable(request.output)
     with atomic_directory(request.output, what="bundle", may_replace=is_bundle) as folder:
         folders = request.data, request.verify_data
+        for given in folders:
+            if given is not None:
+                require_sample_files(given)
         sampled = sampled_shapes(*folders)
         loaded = walk.run_stage(Load(sampled.names), request.model).model
         require_inference(loaded)

@@ -13,7 +13,7 @@ from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.picture_sizes import picture_size, require_size
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
-from edgekit.data.samples import open_samples
+from edgekit.data.samples import open_samples, require_sample_files
 from edgekit.devices.instruction_set import require_executable
 from edgekit.errors import InputError
 from edgekit.features.declared_outputs import DeclaredOutputs
@@ -141,6 +141,8 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
         may_stay_float=False,
     )
     walk = Walk(progress)
+    if order.data is not None:
+        require_sample_files(order.data)
     sampled = None if order.data is None else sampled_shapes(order.data)
     fixed, other_sizes = _fixed_for_samples(walk, order, sampled)
     if draws_numbers(fixed):
@@ -157,16 +159,13 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
             require_size(at_defaults, order.preprocessing, order.data)
             preprocessing = resolve_preprocessing(order.preprocessing, at_defaults)
             preprocessing = preprocessing or stated.preprocessing(fixed.metadata, at_defaults)
-        class_names = fixed.class_names if order.labels is None else read_class_names(order.labels)
         if order.labels is not None:
-            check_class_names(class_names, order.labels, fixed.outputs, fixed.fed_inputs)
-            walk.hold_class_names(class_names, order.labels, fixed)
-        fixed = replace(fixed, class_names=class_names)
+            check_class_names(fixed.class_names, order.labels, fixed.outputs, fixed.fed_inputs)
         samples = open_samples(
             order.data,
             fixed.inputs,
             preprocessing,
-            class_names,
+            fixed.class_names,
             fixed.open_dims,
             nan_inputs=fixed.nan_inputs,
             without=other_sizes,
@@ -223,6 +222,10 @@ def _fixed_for_samples(
     require_inference(loaded)
     if sampled is None:
         return walk.run_stage(FixShapes(order.shapes), loaded).model, ()
+    if order.labels is not None:
+        class_names = read_class_names(order.labels)
+        walk.hold_class_names(class_names, order.labels, loaded)
+        loaded = replace(loaded, class_names=class_names)
     sampled = sampled.for_inputs(loaded.inputs)
     if not _holds_arrays(sampled):
         sampled = replace(sampled, picture=picture_size(loaded.inputs, order.preprocessing, order.data))

@@ -80,9 +80,11 @@ class ConstantInputs:
     def __init__(self) -> None:
         self._first: dict[str, np.ndarray] = {}
         self._changing: set[str] = set()
+        self._rows: set[int] = set()
 
     def watch(self, feeds: dict[str, np.ndarray]) -> None:
         """Take note of one sample."""
+        self._rows.update(len(array) if array.ndim else 1 for array in feeds.values())
         for name, array in feeds.items():
             if name in self._changing or not np.issubdtype(array.dtype, np.floating):
                 continue
@@ -91,6 +93,11 @@ class ConstantInputs:
                 self._changing.add(name)
                 del self._first[name]
 
+    def _tables(self) -> str:
+        (rows, *others) = sorted(self._rows)
+        held = f"{rows} rows" if not others else "several rows"
+        return f"if the {held} of a file are samples, save each in a file of its own, array[i:i + 1]"
+
     def warnings(self, count: int) -> list[str]:
         """What to tell the user about ``count`` samples."""
         told = []
@@ -98,6 +105,7 @@ class ConstantInputs:
             told.append(
                 f"{count} calibration sample{'s' if count != 1 else ''}: ranges from fewer than {FEWEST} are guesses; "
                 "give some dozens that look like what the model will meet"
+                + (f". One file is one sample: {self._tables()}" if min(self._rows, default=1) > 1 else "")
             )
         if count > 1:
             told += [

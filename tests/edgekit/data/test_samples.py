@@ -224,7 +224,12 @@ def test_a_file_that_is_no_sample(tmp_path: Path) -> None:
     text = message(tmp_path)
     assert text.startswith("notes.docx: the file is no sample\nexpected: .npz, .wav or a picture")
     assert text.endswith("found: .docx\nhint: keep other files outside the data folder")
-    (tmp_path / "notes.docx").rename(tmp_path / "a.npy")
+    (tmp_path / "notes.docx").rename(tmp_path / "notes.csv")
+    assert message(tmp_path).endswith(
+        "found: .csv\nhint: one file is one sample: read the table, and write a file a row: for i in range(len(x)): "
+        "numpy.savez(f'{i:05}.npz', INPUT=x[i:i + 1])"
+    )
+    (tmp_path / "notes.csv").rename(tmp_path / "a.npy")
     hint = "numpy.savez(FILE, INPUT=array) writes a sample, an array for each input in one file"
     assert message(tmp_path).endswith(f"found: .npy\nhint: {hint}")
 
@@ -250,12 +255,38 @@ class TestLabels:
         )
 
     @pytest.mark.parametrize(
-        ("label", "found"), [(1.5, "1.5"), (-1, "-1"), ([1, 2], "int64 of shape (2,)"), ("cat", "'cat'")]
+        ("label", "found"), [(1.5, "1.5"), (-1, "-1"), ([[1, 2]], "int64 of shape (1, 2)"), ("c" * 300, "<U300 of shape ()")]
     )
     def test_that_are_no_class_numbers(self, tmp_path: Path, label: object, found: str) -> None:
         save(tmp_path, 1, label=label)
         assert message(tmp_path) == (
             f"0.npz: the label is no class number\nexpected: one whole number from 0\nfound: {found}"
+        )
+
+    def test_of_all_samples_in_one_file(self, tmp_path: Path) -> None:
+        save(tmp_path, 1, label=[1, 0])
+        assert message(tmp_path) == (
+            "0.npz: the label is no class number\nexpected: one whole number from 0\nfound: int64 of shape (2,)\n"
+            "hint: one file is one sample, with its row and its label: for i in range(len(x)): "
+            "numpy.savez(f'{i:05}.npz', INPUT=x[i:i + 1], label=y[i])"
+        )
+
+    def test_by_name_in_the_files(self, tmp_path: Path) -> None:
+        for name in ("yak", "ant"):
+            np.savez(tmp_path / f"{name}.npz", x=np.zeros((1, 3), np.float32), label=name)
+        samples = open_samples(tmp_path, VECTOR, class_names=("ant", "bee", "yak"))
+        assert [(sample.name, sample.label) for sample in samples] == [("ant.npz", 0), ("yak.npz", 2)]
+        assert message(tmp_path) == (
+            "ant.npz: the label is no class\nexpected: a number from 0\nfound: 'ant'\n"
+            "hint: write the number of the class; `edgekit package` and `quantize` take the names of the classes, "
+            "with --labels FILE"
+        )
+
+    def test_called_otherwise(self, tmp_path: Path) -> None:
+        save(tmp_path, 1, y=3)
+        assert message(tmp_path) == (
+            "0.npz: the sample's arrays are not named as the model's inputs\nexpected: x\nfound: x, y\n"
+            "hint: if y is the sample's label, call the array 'label'; if it is none, leave it out"
         )
 
     def test_in_a_table(self, tmp_path: Path) -> None:
@@ -311,6 +342,11 @@ class TestLabels:
             ("0.npz,1\n", "labels.csv: samples have no label\nexpected: a line for each of 2 samples\nfound: 1.npz"),
             ("0.npz,1\n0.npz,1\n", "labels.csv:2: the sample has two labels\nfound: 0.npz"),
             ("9.npz,1\n", "labels.csv:1: the line does not label a sample\nexpected: FILE,LABEL\nfound: 9.npz,1"),
+            (
+                "0,1\n1,1\n",
+                "labels.csv:1: the line does not label a sample\nexpected: FILE,LABEL\nfound: 0,1\n"
+                "hint: write FILE with its suffix, from the data folder on: 0.npz,1",
+            ),
             ("0.npz,cat\n", "labels.csv:1: the label is no class\nexpected: a number from 0\nfound: 'cat'"),
         ],
     )
