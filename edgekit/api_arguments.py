@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgekit.bundle import Bundle, read_bundle
 from edgekit.comparison.custom_metric import Evaluation, Run
-from edgekit.config import parse_bytes, parse_max_drop
+from edgekit.config import SIZES, parse_bytes, parse_max_drop
 from edgekit.data.samples import Samples
 from edgekit.devices.instruction_set import known_sets
 from edgekit.errors import InputError
@@ -61,7 +61,9 @@ def max_bytes(value: int | str | None) -> int | None:
     try:
         return parse_bytes(value)
     except ValueError as error:
-        raise InputError(str(error), subject="--max-size", found=value) from error
+        raise InputError(
+            "is no size", subject="--max-size", expected=f"bytes, or a size such as {SIZES}", found=value
+        ) from error
 
 
 def evaluation(metric: Metric | None, *, samples: bool) -> Evaluation | None:

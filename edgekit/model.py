@@ -92,7 +92,7 @@ class Model:
     class_names: tuple[str, ...] = ()
     """Names of the classes by index, where the file tells them, or the user."""
     class_numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """By output that tells a class by a number: what it calls the classes, in their order, where not 0, 1 and so on."""
+    """By output that tells a class by a number: what it calls the classes, in order, where these are not 0, 1, …"""
     declared: DeclaredOutputs | None = None
     """What the user says of the outputs."""
     nan_inputs: frozenset[str] = frozenset()

@@ -140,6 +140,13 @@ def _function(name: str, folder: Path) -> tuple[ModuleType, Callable[[Run, Sampl
     module_name, colon, attribute = name.partition(":")
     if not (module_name and colon and attribute):
         raise InputError("is no evaluation function", subject=name, expected="MODULE:FUNCTION, such as scores:f1")
+    if module_name.endswith(".py"):
+        raise InputError(
+            "names a file in place of a module",
+            subject=name,
+            expected="MODULE:FUNCTION",
+            hint=f"write {module_name.removesuffix('.py').replace('/', '.').lstrip('.')}:{attribute}",
+        )
     with _first_in(folder):
         try:
             module = importlib.import_module(module_name)

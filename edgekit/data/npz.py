@@ -115,13 +115,13 @@ def _checked_headers(
         called_otherwise = [name for name in strange if name.casefold() in _CALLED_LABELS]
         if len(called_otherwise) == 1 and LABEL_ARRAY not in headers:
             others = (
-                f"if {called_otherwise[0]} is the sample's label, call the array {LABEL_ARRAY!r}; if it is none, leave it "
-                "out"
+                f"if {called_otherwise[0]} is the sample's label, call the array {LABEL_ARRAY!r}; if it is none, leave "
+                "it out"
             )
         else:
             others = (
-                f"leave out {', '.join(strange)}: what the file has a value for, an initializer, is an input only where "
-                "every sample feeds it"
+                f"leave out {', '.join(strange)}: what the file has a value for, an initializer, is an input only "
+                "where every sample feeds it"
             )
         raise InputError(
             "the sample's arrays are not named as the model's inputs",

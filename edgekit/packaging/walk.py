@@ -75,7 +75,7 @@ class Walk:
         Raises:
             InputError: The list has the names of the graph's classes in another order.
         """
-        loaded = next((stage["record"] for stage in self.records if stage["name"] == Load.name), {})
+        loaded: Mapping[str, Any] = next((stage["record"] for stage in self.records if stage["name"] == Load.name), {})
         warning = check_order(names, file, model.class_names, in_graph=bool(loaded.get("classes")))
         if warning is not None:
             self.warn(warning)

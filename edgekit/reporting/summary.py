@@ -180,7 +180,9 @@ def _why_in_float(manifest: Manifest) -> list[str]:
 def size_text(manifest: Manifest) -> str:
     """Size, and how it relates to the original's."""
     size = manifest["size"]
-    return f"{bytes_text(size['bytes'])}, {size['ratio']:.2f} of the original's {bytes_text(size['source_bytes'])}"
+    text = f"{bytes_text(size['bytes'])}, {size['ratio']:.2f} of the original's {bytes_text(size['source_bytes'])}"
+    gained = manifest["model"]["kind"] != "quantized" or size["ratio"] < 1
+    return text if gained else f"{text}: quantization made it no smaller"
 
 
 def task_text(accuracy: Mapping[str, Any]) -> str:

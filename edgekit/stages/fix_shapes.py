@@ -19,7 +19,7 @@ from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.features.dimensions import as_record, trials
 from edgekit.graph.random_inputs import draws_numbers, with_random_inputs
 from edgekit.graph.simplification.squeezed_axes import with_squeezed_axes
-from edgekit.graph.sizes.default_sizes import DefaultSize, SampledSizes, with_default_sizes
+from edgekit.graph.sizes.default_sizes import DefaultSize, SampledSizes, told, with_default_sizes
 from edgekit.graph.sizes.shape_request import FixedSizes, ShapeRequest, at_sizes, terms
 from edgekit.graph.sizes.shapes import ContradictionError, fold_shapes, infer_shapes
 from edgekit.model import Arrays, Dim, Model, ValueSpec
@@ -68,7 +68,7 @@ class FixShapes(Stage[Model]):
         request, by_default = self._request(given)
         sizes = request.sizes(given.inputs)
         given = replace(given, open_dims=request.open_dims)
-        warnings = [*([self._left_out.why] if self._left_out.files else []), *map(str, by_default)]
+        warnings = [*([self._left_out.why] if self._left_out.files else []), *told(by_default)]
         fixed = self._with_inputs_fixed(given, request, sizes, warnings)
         executed = _executed(fixed)
         misnamed = None if isinstance(executed, NotRunnableError) else _misnamed_output(fixed, executed.outputs)

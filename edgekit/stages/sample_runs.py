@@ -35,8 +35,8 @@ _MOST_NUMBERS = 8
 def require_runs(model: Model, folders: Iterable[Path | None], shapes: ShapeRequest, *, every: bool) -> None:
     """Runs the model as it was loaded on the first sample of each shape, of each folder.
 
-    Folders of pictures or sounds, samples that do not fit the model's inputs, and samples of sizes that were not asked
-    for are left to whoever reads them.
+    Folders of pictures or sounds, samples that do not fit the model's inputs, and samples of other sizes than were
+    asked for are left to whoever reads them.
 
     Args:
         model: As it was loaded.
@@ -74,7 +74,7 @@ def _first_of_each_shape(
     model: Model, folder: Path, shapes: ShapeRequest
 ) -> Iterator[tuple[Path, dict[str, np.ndarray]]]:
     """Samples that fit the model, and what they feed."""
-    seen = set()
+    seen: set[tuple[tuple[int, ...], ...]] = set()
     try:
         for file in islice(sample_files(folder), _MOST_FILES):
             if file.suffix.casefold() != ".npz":
@@ -125,7 +125,14 @@ def _fits(model: Model, feeds: Mapping[str, np.ndarray]) -> bool:
         and spec.takes_shape(feeds[spec.name].shape)
         and (feeds[spec.name].dtype.name == spec.dtype or (feeds[spec.name].dtype.kind == "U" and spec.dtype == "str"))
         for spec in model.inputs
-    )
+    ) and not _contradicts(model, feeds)
+
+
+def _contradicts(model: Model, feeds: Mapping[str, np.ndarray]) -> bool:
+    """Whether a sample has several sizes for one name of a dimension, which may be the fault of the names."""
+    sizes: dict[str, int] = {}
+    places = (zip(spec.shape or (), feeds[spec.name].shape, strict=False) for spec in model.inputs)
+    return any(isinstance(dim, str) and sizes.setdefault(dim, size) != size for place in places for dim, size in place)
 
 
 def _run(model: Model, reference: Reference, feeds: Mapping[str, np.ndarray], sample: str) -> None:

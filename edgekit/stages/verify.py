@@ -7,6 +7,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from edgekit.comparison.accuracy import (
     LEAST_DB,
     MAX_DROP,
@@ -158,6 +160,7 @@ class Verify(Stage[Built]):
             "that it may be; give samples in which there is something to find"
             for name in accuracy.vanished
         ]
+        warnings += _told_nothing(reference, self._samples) if self._seeded and not self._original.states else []
         ranked = accuracy.ranked
         if ranked is not None and ranked.lost_rows > FEW_LOST and given.kind is Kind.FLOAT32:
             warnings.append(
@@ -404,6 +407,27 @@ def require_accuracy(accuracy: Accuracy, kind: Kind, precision: str, subject: ob
             found="; ".join(shortfalls),
             hint=_hint(accuracy, kind),
         )
+
+
+def _told_nothing(reference: Executor, samples: Samples) -> list[str]:
+    """Warnings of outputs that random inputs tell nothing of: all gave the same, or zeros and ones alone."""
+    seen: dict[str, list[np.ndarray]] = {}
+    for sample in samples:
+        for name, array in reference.run(sample.feeds).items():
+            if array.dtype.kind == "f" and array.size:
+                seen.setdefault(name, []).append(array)
+    warnings = []
+    for name, arrays in seen.items():
+        first = arrays[0]
+        same = len(arrays) > 1 and all(np.array_equal(first, other, equal_nan=True) for other in arrays)
+        saturated = all(np.isin(array, (0, 1)).all() for array in arrays)
+        if same or saturated:
+            what = "the same for all of the" if same else "zeros and ones alone for the"
+            warnings.append(
+                f"output {name!r} is {what} random inputs, so that they prove nothing of it: "
+                "give real samples with --data"
+            )
+    return warnings
 
 
 def _hint(accuracy: Accuracy, kind: Kind) -> str:

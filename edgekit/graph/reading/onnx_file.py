@@ -29,6 +29,24 @@ _OTHER_FORMATS = (
     (4, b"ORTM", "a model in the .ort format", "give the .onnx file that it was made from"),
     (0, b"<", "a web page or an XML file", "download the model again"),
 )
+_CONTAINERS = (b"PK\x03\x04", b"\x80", b"\x89HDF")
+"""What files of several libraries begin with."""
+_PICKLED = (
+    "convert the model with skl2onnx (scikit-learn) or onnxmltools (LightGBM, XGBoost), or, if it is of PyTorch, "
+    "export it with torch.onnx.export"
+)
+_KERAS = "export the model with model.export(FILE, format='onnx') in Keras 3, or convert it with tf2onnx"
+_BOOSTED = "convert the model with onnxmltools"
+_EXPORTERS = {
+    **dict.fromkeys((".joblib", ".pkl", ".pickle", ".sav"), _PICKLED),
+    **dict.fromkeys((".keras", ".h5", ".hdf5"), _KERAS),
+    **dict.fromkeys((".ubj", ".xgb", ".bst", ".lgb"), _BOOSTED),
+}
+"""What to do with files of other libraries, by their suffixes."""
+_ANY_EXPORTER = (
+    "export the model: torch.onnx.export (PyTorch), skl2onnx (scikit-learn), onnxmltools (LightGBM, XGBoost), "
+    "model.export(FILE, format='onnx') (Keras 3), tf2onnx (TensorFlow)"
+)
 _IR_VERSION_TAG = 0x08
 """First byte of nearly every ONNX file: field 1 of ModelProto, a number."""
 
@@ -73,7 +91,10 @@ def read_proto(path: Path) -> onnx.ModelProto:
 
 
 def _not_a_model(path: Path, data: bytes) -> InputError:
+    by_suffix = _EXPORTERS.get(path.suffix.casefold())
     for offset, magic, what, hint in _OTHER_FORMATS:
+        if by_suffix is not None and magic in _CONTAINERS:
+            continue
         if data[offset : offset + len(magic)] == magic:
             return InputError(f"is not an ONNX model but {what}", subject=path, hint=hint)
     if data[0] == _IR_VERSION_TAG and len(data) > 1 and 0 < data[1] <= onnx.IR_VERSION:
@@ -83,7 +104,7 @@ def _not_a_model(path: Path, data: bytes) -> InputError:
             found=f"{len(data)} bytes",
             hint="copy or download it again",
         )
-    return InputError("is not an ONNX model", subject=path, hint="export the model with torch.onnx.export or tf2onnx")
+    return InputError("is not an ONNX model", subject=path, hint=by_suffix or _ANY_EXPORTER)
 
 
 def check_versions(proto: onnx.ModelProto, path: Path) -> None:

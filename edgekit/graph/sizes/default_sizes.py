@@ -20,6 +20,7 @@ COUNTS_STEPS = re.compile(
 """What names of dimensions have in them that count steps of one sample."""
 ANY_NUMBER = re.compile(r"n|b", re.IGNORECASE)
 """Of these names, what people call other numbers too."""
+_MOST_NAMED = 3
 PLAIN_RANK = 2
 PICTURE_RANK = 4
 STATED_SIZE = "imgsz"
@@ -38,10 +39,32 @@ class DefaultSize:
     why: str
 
     def __str__(self) -> str:
-        called = "" if self.dimension is None else f" ({self.dimension})"
-        other = f"--shape {self.input}=SIZE,…" if self.dimension is None else f"--dim {self.dimension}=SIZE"
-        place = f"dimension {self.axis}{called} of input {self.input!r}"
-        return f"{place} is {written(self.size)}, {self.why}; {other} makes it another"
+        return _told([self])
+
+
+def told(sizes: Sequence[DefaultSize]) -> list[str]:
+    """What free dimensions got, in words; those without a name that got the same in several inputs are one line."""
+    groups: dict[object, list[DefaultSize]] = {}
+    for each in sizes:
+        alike = (each.axis, str(each.size), each.why) if each.dimension is None else each.dimension
+        groups.setdefault(alike, []).append(each)
+    return [_told(group) for group in groups.values()]
+
+
+def _told(alike: Sequence[DefaultSize]) -> str:
+    first = alike[0]
+    called = "" if first.dimension is None else f" ({first.dimension})"
+    names = [repr(each.input) for each in alike]
+    if len(names) == 1:
+        place, flag = f"input {names[0]}", f"--shape {first.input}"
+    else:
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        place, flag = f"the inputs {', '.join(names[:_MOST_NAMED])}{more}", "--shape INPUT"
+    is_one = f"dimension {first.axis}{called} of {place} is {written(first.size)}, {first.why}"
+    if first.dimension is not None:
+        return f"{is_one}; --dim {first.dimension}=SIZE makes it another"
+    each_of_them = "" if len(names) == 1 else ", for each of them"
+    return f"{is_one}; {flag}=SIZE,… makes it another{each_of_them}, and ? in place of SIZE keeps it open"
 
 
 class Holds(StrEnum):

@@ -52,6 +52,13 @@ class ShapeRequest:
                 raise InputError(
                     "has no shape", subject=flag, expected="INPUT=SIZE,SIZE,…", hint="write it as --shape x=1,3,224,224"
                 )
+            if ".." in shape:
+                raise InputError(
+                    "takes no range of sizes",
+                    subject=flag,
+                    expected="INPUT=SIZE,SIZE,…",
+                    hint="? in place of a size keeps the dimension open; --dim NAME=1..64 is for one that has a name",
+                )
             sizes_of_shape = shape.replace("x", ",").split(",") if shape.strip() else []
             requested_shape = tuple(AS_IS if size.strip() == "?" else parse_size(size, flag) for size in sizes_of_shape)
             _set_once(requested, name, requested_shape, flag)
@@ -174,7 +181,9 @@ class ShapeRequest:
                     subject=f"--dim {name}={written(size)}",
                     expected=near_names(name, known_dims) if known_dims else None,
                     found="; ".join(str(spec) for spec in inputs),
-                    hint=None if known_dims else "no dimension has a name; give whole shapes with --shape",
+                    hint=None
+                    if known_dims
+                    else "no dimension has a name; give whole shapes with --shape, in which ? keeps a dimension open",
                 )
         by_name = {spec.name: spec for spec in inputs}
         for name, shape in self.shapes.items():

@@ -161,6 +161,9 @@ class Sizing:
             subject=self.request.model.name,
             expected=f"at most {most} bytes",
             found=f"{math.ceil(self._frontier[last].bytes) if least is None else least} bytes at least",
+            hint="4 bits a weight are tried with --target NAME: which weights may have so few depends on the device"
+            if self.request.execute is None
+            else None,
         )
 
     def _built_bytes(self, place: int) -> int | None:

@@ -351,7 +351,7 @@ def test_the_float_model_is_not_overwritten(edgekit: RunEdgeKit, model: Path) ->
 def test_a_size_that_is_none(edgekit: RunEdgeKit, model: Path, data: Path, text: str) -> None:
     options = ["--data", data, "--max-size", text, "-o", data.parent / "small.onnx"]
     assert refusal(edgekit, model, *options).startswith(
-        f"error: --max-size: a size is a number of bytes, or a text such as '2.5 MB' "
+        "error: --max-size: is no size\nexpected: bytes, or a size such as '2.5 MB' "
         f"(B; kB, MB, GB of 1000; KiB, MiB, GiB of 1024)\nfound: {text}\n"
     )
 

@@ -255,7 +255,8 @@ class TestLabels:
         )
 
     @pytest.mark.parametrize(
-        ("label", "found"), [(1.5, "1.5"), (-1, "-1"), ([[1, 2]], "int64 of shape (1, 2)"), ("c" * 300, "<U300 of shape ()")]
+        ("label", "found"),
+        [(1.5, "1.5"), (-1, "-1"), ([[1, 2]], "int64 of shape (1, 2)"), ("c" * 300, "<U300 of shape ()")],
     )
     def test_that_are_no_class_numbers(self, tmp_path: Path, label: object, found: str) -> None:
         save(tmp_path, 1, label=label)

@@ -193,12 +193,27 @@ def test_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("m.joblib", "convert the model with skl2onnx (scikit-learn) or onnxmltools (LightGBM, XGBoost)"),
+        ("m.keras", "export the model with model.export(FILE, format='onnx') in Keras 3"),
+        ("m.pt", "export the model with torch.onnx.export"),
+    ],
+)
+def test_a_file_of_another_library(tmp_path: Path, name: str, hint: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"PK\x03\x04 archive" if name != "m.joblib" else b"\x80\x04 pickle")
+    assert f"hint: {hint}" in refusal(path)
+
+
+@pytest.mark.parametrize(
     ("data", "expected"),
     [
         (b"", "is not an ONNX model: the file is empty"),
         (
             b"a text that is no model",
-            "is not an ONNX model\nhint: export the model with torch.onnx.export or tf2onnx",
+            "is not an ONNX model\nhint: export the model: torch.onnx.export (PyTorch), skl2onnx (scikit-learn), "
+            "onnxmltools (LightGBM, XGBoost), model.export(FILE, format='onnx') (Keras 3), tf2onnx (TensorFlow)",
         ),
         (
             b"PK\x03\x04 archive",

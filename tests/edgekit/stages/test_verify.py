@@ -5,6 +5,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+import edgekit as api
 from edgekit.comparison.accuracy import Kind
 from edgekit.data.samples import SeededSamples
 from edgekit.model import Model
@@ -121,3 +122,24 @@ def test_the_kind_decides_the_floor(verified: Callable[..., Verified], onnx_file
     result = verified(original, other, quantized=True)
     assert result.kind is Kind.QUANTIZED
     assert result.accuracy.outputs[0].sqnr_db == pytest.approx(40, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("scale", "warned"), [("1000000000", "zeros and ones alone for the random inputs"), ("0.5", None)]
+)
+def test_random_inputs_that_saturate_prove_nothing(
+    onnx_file: Callable[..., Path], tmp_path: Path, scale: str, warned: str | None
+) -> None:
+    graph = f"g (float[1, 3] x) => (float[1, 3] y) <float s = {{{scale}}}> {{ z = Mul(x, s) y = Softmax(z) }}"
+    manifest = api.package(onnx_file(graph), "ort", tmp_path / "out").manifest
+    warnings = [
+        warning
+        for stage in manifest["stages"]
+        for warning in stage["record"].get("warnings", ())
+        if "prove nothing" in warning
+    ]
+    assert [*warnings] == (
+        []
+        if warned is None
+        else [f"output 'y' is {warned}, so that they prove nothing of it: give real samples with --data"]
+    )

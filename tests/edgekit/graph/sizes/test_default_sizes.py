@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from edgekit.features.dimensions import SizeRange
+from edgekit.graph.sizes import default_sizes
 from edgekit.graph.sizes.default_sizes import Holds, SampledSizes, with_default_sizes
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.model import Dim, ValueSpec
@@ -43,7 +44,10 @@ def test_a_dimension_that_stands_first_and_is_free_is_one(name: str | None) -> N
     assert shapes == [(1, 3, "h", "w")]
     assert len(told) == 1
     if name is None:
-        assert told == ["dimension 0 of input 'x0' is 1, one sample; --shape x0=SIZE,… makes it another"]
+        assert told == [
+            "dimension 0 of input 'x0' is 1, one sample; --shape x0=SIZE,… makes it another, "
+            "and ? in place of SIZE keeps it open"
+        ]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +110,8 @@ def test_free_dimensions_get_the_sizes_of_samples(device: Holds) -> None:
     assert told == [
         "dimension 0 (batch) of input 'x0' is 1, one sample; --dim batch=SIZE makes it another",
         "dimension 1 (samples) of input 'x0' is 16000, as in the samples; --dim samples=SIZE makes it another",
-        "dimension 1 of input 'x1' is 5, as in the samples; --shape x1=SIZE,… makes it another",
+        "dimension 1 of input 'x1' is 5, as in the samples; --shape x1=SIZE,… makes it another, "
+        "and ? in place of SIZE keeps it open",
     ]
 
 
@@ -191,3 +196,12 @@ def test_what_was_asked_for_wins_over_samples() -> None:
     sampled = {"x0": (4, 7), "x1": (4,)}
     request = ShapeRequest.parse(["T=1..8"], ["x1=2"])
     assert completed((1, "T"), (None,), request=request, sampled=sampled)[0] == [(1, "T"), (2,)]
+
+
+def test_inputs_whose_dimensions_got_the_same_are_one_line() -> None:
+    columns = [ValueSpec(f"x{number}", "float32", (None, 1)) for number in range(5)]
+    _, found = with_default_sizes(ShapeRequest(), columns, {})
+    assert default_sizes.told(found) == [
+        "dimension 0 of the inputs 'x0', 'x1', 'x2' and 2 more is 1, one sample; --shape INPUT=SIZE,… makes it "
+        "another, for each of them, and ? in place of SIZE keeps it open"
+    ]

@@ -118,7 +118,16 @@ def test_an_unknown_dimension_where_none_has_a_name() -> None:
     assert refusal([ValueSpec("x", "float32", (None, 3))], dims=["N=1"]) == (
         "--dim N=1: no input has a dynamic dimension 'N'\n"
         "found: x: float32 ?×3\n"
-        "hint: no dimension has a name; give whole shapes with --shape"
+        "hint: no dimension has a name; give whole shapes with --shape, in which ? keeps a dimension open"
+    )
+
+
+def test_a_range_in_a_shape() -> None:
+    with pytest.raises(InputError) as refused:
+        ShapeRequest.parse(shapes=["x=1..64,3"])
+    assert str(refused.value) == (
+        "--shape x=1..64,3: takes no range of sizes\nexpected: INPUT=SIZE,SIZE,…\n"
+        "hint: ? in place of a size keeps the dimension open; --dim NAME=1..64 is for one that has a name"
     )
 
 
