@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -13,6 +13,8 @@ _MOVERS = {
     "Cast", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze", "Transpose", "Unsqueeze",
 }  # fmt: skip
 """Operators that hand the numbers of their first input on."""
+_ORDER_KEPT = {"LogSoftmax", "Sigmoid", "Softmax"}
+"""Operators after which the greatest number of a row is the one that was the greatest."""
 _SUM_TOLERANCE = 1e-2
 """How far from 1 a sum of probabilities may be that are quantized, or half precision."""
 
@@ -57,6 +59,34 @@ def scores_by_graph(output: ir.Value) -> Scores | None:
     if node.op_type in ("Sigmoid", "HardSigmoid"):
         return Scores.INDEPENDENT
     return Scores.PROBABILITIES if _is_share(node) else None
+
+
+def is_greatest_of(label: ir.Value, scores: ir.Value) -> bool:
+    """Whether a label is the place of the greatest score, or what stands at that place in a list of the classes.
+
+    The ArgMax may read what the scores are made of by an operator that keeps their order.
+    """
+    value: ir.Value | None = label
+    while value is not None and (node := value.producer()) is not None and node.op_type != "ArgMax":
+        if node.op_type in ("ArrayFeatureExtractor", "Gather"):
+            value = node.inputs[1]
+        elif node.op_type in _MOVERS and not node.domain:
+            value = node.inputs[0]
+        else:
+            return False
+    if value is None or node is None:
+        return False
+    compared = set(_in_the_same_order(node.inputs[0]))
+    return any(made_of in compared for made_of in _in_the_same_order(scores))
+
+
+def _in_the_same_order(value: ir.Value | None) -> Iterator[ir.Value]:
+    """The value, and what it is made of by operators that keep the order of a row's numbers."""
+    while value is not None:
+        yield value
+        node = value.producer()
+        keeps = node is not None and not node.domain and node.op_type in {*_MOVERS, *_ORDER_KEPT}
+        value = node.inputs[0] if keeps and node is not None else None
 
 
 def scores_of(output: ir.Value | None, answers: Sequence[np.ndarray]) -> Scores:

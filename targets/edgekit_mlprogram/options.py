@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from edgekit.comparison.metrics import is_label
 from edgekit.data import stated
 from edgekit.errors import RequestError
+from edgekit.features.class_scores import is_greatest_of
 from edgekit.features.dimensions import OpenDims
 from edgekit.model import Model, ValueSpec
 from edgekit.preprocessing import ImagePreprocessing
@@ -40,7 +42,8 @@ def by_default(options: BuildOptions, model: Model) -> BuildOptions:
     """The options with what is switched on where nothing was said and it is known how.
 
     A picture as the input where the preprocessing is known and the examples are made of pixels; the class as a text
-    where the classes have names and one output has a number for each. Both take fixed shapes, and no states.
+    where the classes have names and one output has a number for each, unless the model has a label of its own, which
+    may be another class than the greatest number's. Both take fixed shapes, and no states.
 
     Args:
         options: As the user gave them.
@@ -54,8 +57,10 @@ def by_default(options: BuildOptions, model: Model) -> BuildOptions:
         pictures = [example[name] for example in options.examples if name in example]
         if pictures and all(_are_pixels(each, options.preprocessing) for each in pictures):
             chosen["image"] = "yes"
-    if "classifier" not in options.options and options.labels and len(fitting(model, options.labels)) == 1:
-        chosen["classifier"] = "yes"
+    if "classifier" not in options.options and options.labels:
+        names = fitting(model, options.labels)
+        if len(names) == 1 and (names[0] == model.class_choice.output or _decides(names[0], model)):
+            chosen["classifier"] = "yes"
     return replace(options, options={**options.options, **chosen})
 
 
@@ -64,6 +69,13 @@ def fitting(model: Model, labels: Sequence[str]) -> list[str]:
     names = [output.name for output in model.outputs if _scores(output, len(labels))]
     chosen = model.class_choice.output
     return names if chosen is None else [name for name in names if name == chosen]
+
+
+def _decides(scores: str, model: Model) -> bool:
+    """Whether the greatest score is the model's decision: it has no label of its own, or one that follows the score."""
+    values = {str(value.name): value for value in model.graph.outputs}
+    labels = [output.name for output in model.outputs if is_label(output.name) and output.dtype.startswith("int")]
+    return all(is_greatest_of(values[label], values[scores]) for label in labels)
 
 
 def notes_of(options: BuildOptions, model: Model) -> list[str]:

@@ -13,7 +13,7 @@ from edgekit.operators.hints import replacement_hint
 from edgekit.target import Evidence, NodeVerdict, Support
 from edgekit_onnxruntime.assignment import Assignment, CompilerError, SilentCompilerError, assign
 from edgekit_onnxruntime.by_parts import Parts, in_parts
-from edgekit_onnxruntime.conditions import FIX_SHAPES, has_open_shapes
+from edgekit_onnxruntime.conditions import has_open_shapes, shapes_hint
 from edgekit_onnxruntime.devices import Device
 from edgekit_onnxruntime.fates import CONSTANT, fallen_back, unknown
 
@@ -64,7 +64,7 @@ class _Judge:
                 detail = f"the body of {op_name(self.holders[node])} stays on the {device.fallback}"
                 return fallen_back(on_cpu, device, Evidence.COMPILED, detail, "")
             detail = f"the {device.unit}'s compiler left it: {why or 'it does not say why'}"
-            hint = FIX_SHAPES if has_open_shapes(node) else replacement_hint(node, self.opset)
+            hint = shapes_hint(node) if has_open_shapes(node) else replacement_hint(node, self.opset)
             return fallen_back(on_cpu, device, Evidence.COMPILED, detail, hint)
         if name in assignment.accelerated:
             return NodeVerdict(

@@ -54,10 +54,21 @@ def unmet_conditions(node: ir.Node, operator: Operator, table: Table, opset: int
         if found is not None and found != expected:
             yield Unmet(f"{name} is {found}, not {expected}", f"export it with {name} = {expected}")
     if table.fixed_shapes and has_open_shapes(node):
-        yield Unmet("a shape that it reads is not fixed", FIX_SHAPES)
+        yield Unmet("a shape that it reads is not fixed", shapes_hint(node))
 
 
 FIX_SHAPES = "fix the inputs' shapes with --dim or --shape"
+_KNOWN_LATE = (
+    "the inputs' shapes are fixed, and this one is known when the model runs: export the model so that it is fixed, or "
+    "cut the part off with `edgekit extract` where it stands at the end"
+)
+
+
+def shapes_hint(node: ir.Node) -> str:
+    """What to do about a shape that is not fixed."""
+    inputs = node.graph.inputs if node.graph is not None else ()
+    fixed = all(value.shape is not None and value.shape.is_static() for value in inputs)
+    return _KNOWN_LATE if fixed else FIX_SHAPES
 
 
 def has_open_shapes(node: ir.Node) -> bool:

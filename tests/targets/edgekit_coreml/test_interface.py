@@ -265,6 +265,31 @@ def test_labels_that_no_output_scores_make_no_classifier(build: Built) -> None:
     assert not build(classifier_model(), labels=("cat", "dog")).record["classifier"]
 
 
+def test_a_label_that_is_that_of_the_greatest_score_leaves_the_classifier(build: Built) -> None:
+    graph = """
+    g (float[1, 3] x) => (int64[1] label, float[1, 3] probabilities) <int64[3] classes = {4, 5, 6}> {
+        scores = Neg(x)
+        place = ArgMax <axis = 1, keepdims = 0> (scores)
+        label = Gather(classes, place)
+        probabilities = Softmax(scores)
+    }
+    """
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 18]> {graph}')
+    assert build(model, labels=("four", "five", "six")).record["classifier"]
+
+
+def test_a_model_with_a_label_of_its_own_gets_no_other(build: Built) -> None:
+    graph = """
+    g (float[1, 3] x) => (int64[1] label, float[1, 3] distances) {
+        distances = Abs(x)
+        label = ArgMin <axis = 1, keepdims = 0> (distances)
+    }
+    """
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 18]> {graph}')
+    artifact = build(model, labels=("near", "far", "farther"))
+    assert not artifact.record["classifier"]
+
+
 def test_what_the_file_states_of_itself_is_in_the_package(build: Built) -> None:
     model = classifier_model()
     stated = {"author": "Stated", "license": "MIT", "stride": "32", "edgekit.io": "not ours"}

@@ -124,6 +124,23 @@ def test_a_node_that_fails_a_tables_condition_falls_back(body: str, profile: str
     assert found.hint
 
 
+def test_a_shape_that_is_known_late_is_not_the_inputs_fault() -> None:
+    hints = [
+        found.hint
+        for body in (
+            "(float[4] x) => (int64[1, K] y) { y = NonZero(x) }",
+            "(float[N] x) => (float[N] y) { y = Relu(x) }",
+        )
+        for found in verdicts(
+            body.replace("y = NonZero(x) }", "z = NonZero(x) y = Cast <to = 7> (z) }"), "android-nnapi"
+        )
+        if found.detail == "a shape that it reads is not fixed"
+    ]
+    assert len(hints) == 2
+    assert hints[0].startswith("the inputs' shapes are fixed, and this one is known when the model runs")
+    assert hints[1] == "fix the inputs' shapes with --dim or --shape"
+
+
 def test_a_weight_that_is_stored_quantized_is_constant() -> None:
     weight = (
         "<int8[2, 1, 3, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9}, float s = {0.5}, int8 z = {0}>"
