@@ -137,3 +137,11 @@ def test_errors_of_the_model_are_not_the_functions(scores: Path) -> None:
 
     with pytest.raises(RequirementError, match="the model does not run"):
         Evaluation(f"{scores.stem}:refusing")(broken, SAMPLES)
+
+
+def test_a_file_in_place_of_a_module() -> None:
+    with pytest.raises(InputError) as refused:
+        Evaluation("mymetric.py:f1")(lambda feeds: {}, SAMPLES)
+    assert str(refused.value) == (
+        "mymetric.py:f1: names a file in place of a module\nexpected: MODULE:FUNCTION\nhint: write mymetric:f1"
+    )

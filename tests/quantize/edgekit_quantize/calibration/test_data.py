@@ -86,3 +86,15 @@ def test_an_input_that_misses_the_same_value_always_is_the_same() -> None:
 @pytest.mark.parametrize(("count", "told"), [(1, True), (7, True), (8, False)])
 def test_eight_samples_are_enough_not_to_warn(count: int, told: bool) -> None:
     assert bool(ConstantInputs().warnings(count)) == told
+
+
+def test_rows_in_one_file_are_one_sample() -> None:
+    constants = ConstantInputs()
+    constants.watch({"x": np.zeros((40, 3), np.float32)})
+    (told,) = constants.warnings(1)
+    assert told.endswith(
+        "One file is one sample: if the 40 rows of a file are samples, save each in a file of its own, array[i:i + 1]"
+    )
+    single = ConstantInputs()
+    single.watch({"x": np.zeros((1, 3), np.float32)})
+    assert "One file" not in single.warnings(1)[0]

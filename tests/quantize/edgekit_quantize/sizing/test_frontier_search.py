@@ -167,6 +167,10 @@ def test_a_size_that_nothing_has_is_refused(ask: Ask) -> None:
         ask(max_bytes=1500, execute=_built)
     assert "no form of the model is small enough" in str(caught.value)
     assert "expected: at most 1500 bytes" in str(caught.value)
+    assert caught.value.hint is None
+    with pytest.raises(CandidateError) as caught:
+        ask(max_bytes=1500)
+    assert (caught.value.hint or "").startswith("4 bits a weight are tried with --target NAME")
 
 
 def test_sizes_need_samples_and_the_scheme_auto(network: Model) -> None:
