@@ -72,7 +72,7 @@ def test_a_provider_that_does_not_start_is_told_with_the_reason(monkeypatch: pyt
     """As on a machine whose onnxruntime-gpu finds no driver; Azure's provider, which is there, takes no MatMul."""
     target, cuda = ONNXRuntimeTarget(), devices()["cuda"]
     elsewhere = replace(cuda, provider="AzureExecutionProvider")
-    monkeypatch.setattr("edgekit_onnxruntime.target.device_of", lambda profile: elsewhere)
+    monkeypatch.setattr("edgekit_onnxruntime.target.devices", lambda: {"cuda": elsewhere})
     found = target.on_this_machine(cuda.profile)
     assert not found.runs_here
     assert found.options[NOT_STARTED] == (
