@@ -9,7 +9,7 @@ from typing import Any
 from edgekit.comparison.metrics import class_output
 from edgekit.data.labels import length_of_vector
 from edgekit.errors import InputError
-from edgekit.features.class_scores import Scores, scores_of
+from edgekit.features.class_scores import Scores, is_greatest_of, scores_of
 from edgekit.model import Arrays, Model
 
 
@@ -29,6 +29,8 @@ class Classes:
 def classes_of(model: Model, answers: Sequence[Arrays]) -> Classes | None:
     """What tells the class of a sample; None where nothing does.
 
+    Scores tell it if the model's own label is that of the greatest one.
+
     Args:
         model: The original.
         answers: Its outputs on a few samples, at least one.
@@ -38,10 +40,13 @@ def classes_of(model: Model, answers: Sequence[Arrays]) -> Classes | None:
     name = class_output({name: answers[0][name] for name in names}, choice)
     if name is None or (choice.classes is not None and answers[0][name].size not in (1, choice.classes)):
         return None
+    values = {str(value.name): value for value in model.graph.outputs}
+    if answers[0][name].size == 1 and answers[0][name].dtype.kind != "f":
+        beside = class_output({other: answers[0][other] for other in names if other != name}, choice)
+        if beside is None or not is_greatest_of(values[name], values[beside]):
+            return Classes(name, None)
+        name = beside
     given = [answer[name] for answer in answers]
-    if given[0].size == 1 and given[0].dtype.kind != "f":
-        return Classes(name, None)
-    values = {value.name: value for value in model.graph.outputs}
     return Classes(name, scores_of(values.get(name), [one for one in given if one.size == given[0].size]))
 
 

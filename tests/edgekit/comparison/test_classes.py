@@ -46,6 +46,23 @@ def test_what_tells_the_class_and_how() -> None:
     assert told.as_record() == {"output": "n", "scores": None}
 
 
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        (
+            "f = ArgMax <axis = 1, keepdims = 0> (x) label = Identity(f)",
+            {"output": "scores", "scores": "probabilities"},
+        ),
+        ("label = ArgMin <axis = 1, keepdims = 0> (x)", {"output": "label", "scores": None}),
+    ],
+)
+def test_scores_beside_a_label_that_is_their_greatest(label: str, expected: dict[str, str | None]) -> None:
+    made = model("abcd", outputs=("int64[1] label, float[1, 4] scores", f"{label} scores = Softmax(x)"))
+    told = classes_of(made, [{"label": np.array([3]), "scores": np.full((1, 4), 0.25, np.float32)}])
+    assert told is not None
+    assert told.as_record() == expected
+
+
 def test_two_outputs_that_fit_are_told() -> None:
     assert ambiguity(model("abcd"), labelled=False) == (
         "2 outputs may tell the class: 'aux', 'logits'; it is read from the first, 'aux'; "
