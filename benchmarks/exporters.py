@@ -123,7 +123,8 @@ def _of_inputs(path: Path, shapes: Shapes) -> Shapes:
 def _packaged(path: Path, target: str) -> dict[str, Any]:
     from edgekit.errors import EdgeKitError
     from edgekit.graph.sizes.shape_request import ShapeRequest
-    from edgekit.packaging.pipeline import PackageRequest, package
+    from edgekit.packaging.pipeline import package
+    from edgekit.packaging.request import PackageRequest
     from edgekit.progress import Progress
 
     side = path.with_suffix(".json")

@@ -51,7 +51,8 @@ from onnx import numpy_helper, parser
 
 from edgekit.bundle import Bundle, is_bundle, read_bundle
 from edgekit.config import parse_fraction
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 from edgekit.quality_gate.latency import opening
 from edgekit.quality_gate.measuring import Limit, Opening, Round, Run, observe_rounds, settle

@@ -51,9 +51,9 @@ from edgekit.packaging.model_steps import (
     fix_model,
     inspect_model,
 )
-from edgekit.packaging.pipeline import PackageRequest
 from edgekit.packaging.pipeline import package as run_pipeline
 from edgekit.packaging.quantize_step import QuantizedModel, QuantizeOrder, quantize_model
+from edgekit.packaging.request import PackageRequest
 from edgekit.processes.executors import open_executor
 from edgekit.progress import Progress
 from edgekit.project import building

@@ -23,7 +23,8 @@ from edgekit.bundle import Bundle
 from edgekit.cli import main
 from edgekit.config import read_config
 from edgekit.graph.sizes.shape_request import ShapeRequest
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 
 os.environ.setdefault("KERAS_BACKEND", "torch")  # TensorFlow is not among the packages for development

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.config import DeclaredBundle
-from edgekit.packaging.pipeline import PackageRequest
+from edgekit.packaging.request import PackageRequest
 
 
 def request_for(declared: DeclaredBundle) -> PackageRequest:

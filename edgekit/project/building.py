@@ -15,7 +15,8 @@ from edgekit.errors import EdgeKitError, InputError
 from edgekit.files.atomic import remove_abandoned
 from edgekit.packaging.candidates import Choice
 from edgekit.packaging.declared import request_for
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.processes.workers import Explain, Failure, run_jobs
 from edgekit.progress import Progress
 from edgekit.quality_gate.baseline import kept_bundle, read_baseline

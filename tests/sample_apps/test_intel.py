@@ -18,7 +18,8 @@ import pytest
 from PIL import ExifTags, Image
 
 from edgekit.model import ValueSpec
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.preprocessing import parse_preprocessing
 from edgekit.progress import Progress
 

@@ -20,7 +20,8 @@ from edgekit.bundle import check_integrity, read_bundle
 from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.devices.local import LocalDevice
 from edgekit.devices.results import ResultsDevice
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 
 WITHOUT_EDGEKIT = (

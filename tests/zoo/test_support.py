@@ -18,7 +18,7 @@ from edgekit.data.inputs import seeded_inputs
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.model import Model
 from edgekit.operators.support import OperatorSupport, summarize
-from edgekit.packaging.pipeline import Walk
+from edgekit.packaging.walk import Walk
 from edgekit.progress import Progress
 from edgekit.registry import find_profile
 from edgekit.stages.fix_shapes import FixShapes

@@ -16,7 +16,8 @@ from edgekit.data.samples import FolderSamples, open_samples
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.execution.recurrence import reference_of
 from edgekit.model import Model
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.stages.load import Load
 from edgekit.terminal.progress import Progress
 

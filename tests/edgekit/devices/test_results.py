@@ -17,7 +17,8 @@ from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.devices.opening import open_device
 from edgekit.devices.results import ResultsDevice
 from edgekit.errors import InputError, RequirementError
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 
 Write = Callable[[Mapping[str, Any]], Path]

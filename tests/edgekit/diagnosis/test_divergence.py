@@ -21,7 +21,8 @@ from edgekit.devices.service_session import ServiceSession
 from edgekit.diagnosis.divergence import Divergence, compare_layers, shipped_graph
 from edgekit.errors import InputError, RequirementError
 from edgekit.model import Arrays
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 
 GRAPH = """g (float[1, 3, 8, 8] x) => (float[1, 5] y) {

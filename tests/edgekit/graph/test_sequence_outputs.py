@@ -9,7 +9,8 @@ import onnx
 import onnxruntime
 import pytest
 
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 from edgekit.reporting.summary import stage_record
 from edgekit.stages import StageResult

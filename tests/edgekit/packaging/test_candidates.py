@@ -14,7 +14,8 @@ from edgekit.errors import InputError, InternalError, OpGap, RequestError, Requi
 from edgekit.model import Model
 from edgekit.packaging.candidates import Candidate, Fate, Fates, first_that_holds
 from edgekit.packaging.float_form import FloatForm
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 from edgekit.quantizer import QuantizationRequest, QuantizationResult, Quantizer
 from edgekit.reporting.judgement import Weight, judge

@@ -17,7 +17,8 @@ from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.device_check.golden_check import results
 from edgekit.devices.results import ResultsDevice
 from edgekit.errors import EdgeKitError, InputError, RequirementError
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 from edgekit.reporting.markdown import markdown_report
 from edgekit.reporting.summary import summary_record

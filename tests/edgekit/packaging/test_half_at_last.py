@@ -11,7 +11,8 @@ import pytest
 from edgekit.bundle import Bundle
 from edgekit.packaging.candidates import Choice
 from edgekit.packaging.float_form import FloatForm
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 from edgekit.quantizer import is_smaller
 from edgekit.target import Artifact

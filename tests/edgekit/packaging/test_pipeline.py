@@ -14,7 +14,8 @@ from edgekit.bundle_checks.benchmark import bench_bundle
 from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.errors import InputError, RequirementError, UnsupportedOpsError
 from edgekit.graph.sizes.shape_request import ShapeRequest
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.preprocessing import ImagePreprocessing
 from edgekit.progress import Progress
 from edgekit.stages.verify import InaccurateError

@@ -12,7 +12,8 @@ from edgekit.bundle import Bundle
 from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.errors import InputError
 from edgekit.graph.sizes.shape_request import ShapeRequest
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 
 

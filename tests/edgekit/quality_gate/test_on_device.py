@@ -16,7 +16,8 @@ from edgekit.device import Device, Session, Timing
 from edgekit.devices.local import LocalDevice
 from edgekit.devices.results import ResultsDevice
 from edgekit.model import Arrays
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 from edgekit.quality_gate.on_device import DeviceClock, asks_for_device, judge_on_device, median_bounds
 

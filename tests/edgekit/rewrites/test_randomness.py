@@ -10,7 +10,8 @@ import edgekit_onnxruntime
 import edgekit_openvino
 from edgekit.errors import UnsupportedOpsError
 from edgekit.graph.sizes.shape_request import ShapeRequest
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 
 

@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgekit.bundle import Bundle
 from edgekit.bundle_checks.verification import verify_bundle
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 from edgekit_mlprogram.app_package import app_package, module_name
 

@@ -16,7 +16,8 @@ from onnx import TensorProto, helper
 from PIL import Image
 
 from edgekit.model import Model, ValueSpec
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.preprocessing import ImagePreprocessing
 from edgekit.progress import Progress
 from edgekit.target import BuildOptions

@@ -15,8 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import edgekit_coreml
 from edgekit.errors import InputError
-from edgekit.packaging.pipeline import PackageRequest
 from edgekit.packaging.pipeline import package as run_pipeline
+from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 from edgekit.reporting.summary import stage_record, summary_rows
 from edgekit_coreai.process import CoreAICrashError

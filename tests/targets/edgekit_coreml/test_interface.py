@@ -15,7 +15,8 @@ import pytest
 import edgekit_coreml
 from edgekit.errors import InputError, RequestError
 from edgekit.model import Model
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.preprocessing import ImagePreprocessing
 from edgekit.progress import Progress
 from edgekit.registry import find_profile

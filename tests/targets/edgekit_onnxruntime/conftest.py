@@ -13,7 +13,8 @@ import pytest
 
 from edgekit.errors import EdgeKitError
 from edgekit.graph.sizes.shape_request import ShapeRequest
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 
 OPENVINO_PACKAGE = "onnxruntime-openvino==1.24.1"

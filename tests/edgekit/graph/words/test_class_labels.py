@@ -10,7 +10,8 @@ from onnx import TensorProto, helper
 
 from edgekit.errors import InputError
 from edgekit.graph.sizes.shape_request import ShapeRequest
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 from edgekit.stages.load import Load
 

@@ -11,7 +11,8 @@ import pytest
 from edgekit.bundle import Bundle, read_bundle
 from edgekit.devices.opening import open_device
 from edgekit.errors import InputError, RequirementError
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 
 ON_A_MAC = platform.system() == "Darwin"

@@ -16,7 +16,8 @@ import onnx
 import pytest
 
 from edgekit.bundle import read_bundle
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 from edgekit_mlprogram.app_package import module_name
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import onnx
 import pytest
 
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.preprocessing.image import ImagePreprocessing
 from edgekit.progress import Progress
 

@@ -15,7 +15,8 @@ from PIL import Image
 from edgekit.bundle import read_bundle
 from edgekit.comparison.detectors import recognised
 from edgekit.model import ValueSpec
-from edgekit.packaging.pipeline import PackageRequest, package
+from edgekit.packaging.pipeline import package
+from edgekit.packaging.request import PackageRequest
 from edgekit.preprocessing.image import ImagePreprocessing
 from edgekit.progress import Progress
 

@@ -1,0 +1,271 @@
+"""What to package, and whether it can be told at once that it cannot be done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgekit.comparison.custom_metric import Evaluation
+from edgekit.devices.instruction_set import require_executable
+from edgekit.errors import InputError
+from edgekit.features.declared_outputs import DeclaredOutputs
+from edgekit.features.dimensions import written
+from edgekit.fingerprint import data_files, fingerprint, model_files
+from edgekit.graph.sizes.shape_request import ShapeRequest
+from edgekit.packaging.candidates import Choice
+from edgekit.packaging.float_form import AUTO, FLOAT32
+from edgekit.preprocessing import Preprocessing
+from edgekit.registry import find_profile
+from edgekit.stages.quantize import NONE, refused, require_scheme
+from edgekit.suggestions import near_names
+from edgekit.target import BuildOptions, Profile, Target
+
+PRECISIONS = (AUTO, FLOAT32, "float16")
+
+
+@dataclass(frozen=True)
+class PackageRequest:
+    """What to package, and how."""
+
+    model: Path
+    target: str
+    """Name of a device profile."""
+    output: Path
+    """The bundle's folder."""
+    name: str | None = None
+    """What the bundle calls itself; the model file's stem where nothing is said."""
+    data: Path | None = None
+    """Samples to calibrate and verify on."""
+    verify_data: Path | None = None
+    """Samples to verify on in place of those."""
+    quantize: str | None = None
+    """None: ``auto`` with data, ``none`` without."""
+    quantizer: str | None = None
+    """The name of the quantizer; None: the one that :func:`edgekit.registry.installed_quantizer` prefers."""
+    like: Choice | None = None
+    """What a quantizer that goes by times chose before, to be chosen again; None: whatever is best now."""
+    max_drop: float | None = None
+    floor_db: float | None = None
+    """The SQNR in dB that outputs have to reach over all samples; None for what suits the form that is built."""
+    accept: bool = False
+    """Whether a model that misses its floors ships, marked as such."""
+    smallest: bool = False
+    """Whether the smallest model that holds the budget is wanted, rather than the fastest."""
+    max_bytes: int | None = None
+    """What the built model may take; None where any size will do."""
+    instruction_sets: tuple[str, ...] | None = None
+    """What it has to hold its floors with; None: the sets of the profile that this processor executes itself."""
+    evaluation: Evaluation | None = None
+    """The project's own measure of quality; see :mod:`edgekit.comparison.custom_metric`."""
+    precision: str = "auto"
+    shapes: ShapeRequest = field(default_factory=ShapeRequest)
+    labels: Path | None = None
+    """File with a class name a line."""
+    preprocessing: Preprocessing | None = None
+    shares_preprocessing: bool = False
+    """Whether it is declared for several models: one that it does not fit goes without it, where no sample needs it."""
+    outputs: DeclaredOutputs | None = None
+    """What the outputs tell; None: as it is recognised."""
+    states: Mapping[str, str] = field(default_factory=dict)
+    """Inputs that the built model is to keep from one run to the next, each with the output that replaces it."""
+    target_options: Mapping[str, str] = field(default_factory=dict)
+    """Options of the targets' own."""
+    also: tuple[str, ...] = ()
+    """Further device profiles: the bundle holds a build for each beside the first, and the device takes its own."""
+    witness: str | None = None
+    """An installed witness that is to execute what was built, where it can, and to agree."""
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether it is the size that counts, and not the speed."""
+        return self.smallest or self.max_bytes is not None
+
+    @property
+    def scheme(self) -> str:
+        """The quantization scheme."""
+        if self.quantize is not None:
+            return self.quantize
+        return NONE if self.data is None or self.states else "auto"
+
+    def options(self) -> dict[str, Any]:
+        """The manifest's ``options``."""
+        return {
+            "quantize": self.scheme,
+            "quantizer": self.quantizer,
+            "max_drop": self.max_drop,
+            "floor_db": self.floor_db,
+            "accept": self.accept,
+            "smallest": self.smallest,
+            "max_bytes": self.max_bytes,
+            "instruction_sets": None if self.instruction_sets is None else list(self.instruction_sets),
+            "metric": None if self.evaluation is None else self.evaluation.name,
+            "precision": self.precision,
+            **self.shapes.as_record(),
+            "outputs": None if self.outputs is None else self.outputs.as_record(),
+            "states": dict(self.states),
+            "target": dict(self.target_options),
+            "also": list(self.also),
+            "witness": self.witness,
+        }
+
+    def profiles(self) -> list[tuple[Target, Profile]]:
+        """The targets and profiles to build for, the main one first.
+
+        Raises:
+            InputError: There is none of that name, or one comes twice.
+        """
+        found = [find_profile(self.target)]
+        for name in self.also:
+            target, profile = find_profile(name, flag="--also")
+            if profile.name in {other.name for _, other in found}:
+                raise InputError("is there already", subject=f"--also {name}", expected="another device profile")
+            found.append((target, profile))
+        return found
+
+    def precisions(self, target: Target, profile: Profile) -> tuple[Sequence[str], Sequence[str]]:
+        """In which precisions a float model is tried in turn, and the rest of a quantized one."""
+        automatic = self.precision == AUTO
+        if self.scheme == "auto":
+            return target.float_precisions(profile) if automatic else (self.precision,), (self.precision,)
+        turns = (AUTO, FLOAT32) if automatic else (self.precision,)
+        return (turns, ()) if self.scheme == NONE else ((), turns)
+
+    def fingerprint(self) -> str:
+        """A hash over all that the bundle depends on; see :mod:`edgekit.fingerprint`.
+
+        Raises:
+            InputError: The model or a file of its data is missing.
+        """
+        files = {f"model/{file.name}": file for file in model_files(self.model)}
+        for key, folder in (("data", self.data), ("verify_data", self.verify_data)):
+            files |= {f"{key}/{name}": file for name, file in (data_files(folder) if folder else {}).items()}
+        if self.labels is not None:
+            files["labels"] = self.labels
+        if self.evaluation is not None and self.evaluation.file is not None:
+            files["metric"] = self.evaluation.file
+        declared = None if self.preprocessing is None else self.preprocessing.as_record()
+        named = [[target.name, profile.name] for target, profile in self.profiles()]
+        return fingerprint(files, {**self.options(), "name": self.name, "targets": named, "preprocessing": declared})
+
+    def own_options(self, target: Target) -> dict[str, str]:
+        """The options that are the target's."""
+        return {name: value for name, value in self.target_options.items() if name in target.options}
+
+
+def require_possible(request: PackageRequest, profiles: Sequence[tuple[Target, Profile]]) -> None:
+    """Checks what can be told before the model is loaded.
+
+    Raises:
+        InputError: The request does not fit one of the profiles, or has a value that nothing takes.
+    """
+    for target, profile in profiles:
+        _require_fitting(request, target, profile)
+    targets = [target for target, _ in profiles]
+    require_options(request.target_options, *targets)
+    if request.precision not in PRECISIONS:
+        raise InputError(
+            "unknown type", subject="--precision", expected=" | ".join(PRECISIONS), found=request.precision
+        )
+    for target in targets:
+        target.require_options(BuildOptions(options=request.own_options(target)), None)
+
+
+def require_options(options: Mapping[str, str], *targets: Target) -> None:
+    """Checks the names of the targets' own options.
+
+    Raises:
+        InputError: None of the targets has one of that name.
+    """
+    known = {name: what for target in targets for name, what in target.options.items()}
+    for name in options:
+        if name not in known:
+            verb = "has" if len(targets) == 1 else "have"
+            raise InputError(
+                f"target {' and '.join(target.name for target in targets)} {verb} no such option",
+                subject=f"--option {name}",
+                expected=near_names(name, known) if known else "no options",
+                hint="`edgekit targets --json` tells what each does" if known else None,
+            )
+
+
+def require_open_dimensions(shapes: ShapeRequest, target: Target, profile: Profile) -> None:
+    """Checks that the target takes dimensions of several sizes, where some are asked for.
+
+    Raises:
+        InputError: It does not.
+    """
+    if shapes.open_dims and not target.takes_open_dimensions(profile):
+        name, sizes = next(iter(shapes.open_dims.items()))
+        raise InputError(
+            f"{profile.name} takes fixed shapes only",
+            subject=f"--dim {name}={written(sizes)}",
+            expected="one size",
+            hint=f"fix it with --dim {name}={sizes[0]}, or make a bundle for each size",
+        )
+
+
+def _require_fitting(request: PackageRequest, target: Target, profile: Profile) -> None:
+    """Checks what can be told of a profile without work.
+
+    Raises:
+        InputError: The request does not fit it.
+    """
+    target.require_installed(profile)
+    require_scheme(
+        request.scheme,
+        target.weight_schemes(profile),
+        available=request.data is not None,
+        refused=refused(target, profile),
+        quantizer=request.quantizer,
+    )
+    _require_searched(request)
+    require_open_dimensions(request.shapes, target, profile)
+    _require_states(request, target, profile)
+    require_executable(request.instruction_sets, target)
+
+
+def _require_searched(request: PackageRequest) -> None:
+    """Checks that a size that is asked for is searched; one that is the most alone may be of any scheme that is named.
+
+    Raises:
+        InputError: It is not.
+    """
+    searched = request.scheme == "auto" and request.data is not None
+    only_checked = not request.smallest and (request.quantize is not None or bool(request.states))
+    if not request.is_sized or searched or only_checked:
+        return
+    raise InputError(
+        "sizes are searched with samples, by the scheme auto",
+        subject="--smallest" if request.smallest else "--max-size",
+        expected="--data DIR, and no other scheme",
+        found="no samples" if request.quantize in (None, "auto") and request.data is None else request.scheme,
+    )
+
+
+def _require_states(request: PackageRequest, target: Target, profile: Profile) -> None:
+    """Checks that states can be kept, where some are asked for.
+
+    Raises:
+        InputError: They cannot.
+    """
+    if not request.states:
+        return
+    flag = "--state " + next("=".join(pair) for pair in request.states.items())
+    if not target.takes_states(profile):
+        raise InputError(
+            f"{profile.name} has no states",
+            subject=flag,
+            hint="leave --state out: the app then feeds the states, as the original model has it",
+        )
+    own = target.weight_schemes(profile)
+    if request.scheme not in (NONE, *own):
+        raise InputError(
+            "a model with states cannot be calibrated: the samples hold no states",
+            subject=f"--quantize {request.scheme}",
+            expected=" | ".join((NONE, *own)),
+            hint=f"{', '.join(own)}: these store weights alone, which needs no samples"
+            if own
+            else "leave --state out: the app then feeds the states, and samples of all inputs calibrate the model",
+        )
