@@ -30,6 +30,9 @@ _UNBOUNDED = frozenset(
     ["CenterCropPad", "Einsum", "EyeLike", "Loop", "OneHot", "Pad", "Resize", "Scan", "SequenceMap", "Upsample"]
 )
 """Operators that do the same, and are folded only where the size of the output is known."""
+FOLDED_BY_EXECUTION = frozenset(["BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix"])
+"""Operators of which the folder's arithmetic gives other numbers than ONNX Runtime; see
+:mod:`edgekit.execution.signal_tables`."""
 
 
 def growth_allowed(weight_bytes: int) -> float:
@@ -54,7 +57,7 @@ class FoldingBudget:
     def __call__(self, node: ir.Node) -> bool | None:
         """Whether to fold the node; None leaves it to the folder's own rules."""
         decided = self._otherwise(node)
-        if decided is False:
+        if decided is False or (not node.domain and node.op_type in FOLDED_BY_EXECUTION):
             return False
         given = [None if value is None else ir.convenience.get_const_tensor(value) for value in node.inputs]
         if any(tensor is None for tensor in given):

@@ -21,6 +21,7 @@ from onnx_ir.passes.common import (
 
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError
+from edgekit.execution.signal_tables import tabulate_signals
 from edgekit.execution.tree_tables import tabulate_trees
 from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
 from edgekit.graph.loops.collected_sequences import collect_sequences
@@ -188,6 +189,7 @@ _PASSES: dict[str, Rewrite] = {
     "remove what nothing uses": _remove_unused,
     "turn constant nodes into initializers": _lift_constants,
     "answer what is known of optional values": unwrap_known_optionals,
+    "compute windows and mel filters once": tabulate_signals,
     "fold constants": _fold_constants,
     "remove identities": remove_identities,
     "compute sizes in 64 bits": widen_sizes,
