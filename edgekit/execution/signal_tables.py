@@ -33,7 +33,8 @@ def tabulate_signals(graph_model: ir.Model) -> bool:
         home, output = node.graph, node.outputs[0]
         assert isinstance(home, ir.Graph)
         name = f"{output.name}_table"
-        value = ir.Value(name=name, const_value=table, shape=table.shape, type=ir.TensorType(table.dtype))
+        shape = ir.Shape(table.shape.numpy())
+        value = ir.Value(name=name, const_value=table, shape=shape, type=ir.TensorType(table.dtype))
         home.register_initializer(value)
         ir.convenience.replace_all_uses_with(output, value, replace_graph_outputs=True)
         home.remove(node, safe=True)
