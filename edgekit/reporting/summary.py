@@ -43,9 +43,23 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
         *(("simulated", text) for text in simulation_texts(manifest)),
         *(("instructions", text) for text in instruction_texts(manifest)),
         ("latency", latency_text(latency)),
+        *(("accelerator", text) for text in poor_fit_texts(manifest)),
         *(("also", further_text(build)) for build in manifest.get("also", ())),
     ]
     return rows
+
+
+def poor_fit_texts(manifest: Manifest) -> list[str]:
+    """What runs on the device's accelerator, where that is so little that it may gain nothing."""
+    record = stage_record(manifest, "check operators")
+    if record.get("fit") != "poor":
+        return []
+    partitions = record.get("partitions")
+    parts = "" if partitions is None else f" in {partitions} part{'s' if partitions != 1 else ''}"
+    return [
+        f"{record['accelerator']} executes {record['accelerator_share']:.0%} of the nodes{parts}: a poor fit; "
+        "`edgekit check` tells what runs elsewhere, and why"
+    ]
 
 
 def witness_texts(build: Mapping[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ from edgekit.reporting.summary import (
     decibel_text,
     duration_text,
     expansion_texts,
+    poor_fit_texts,
     sizes_texts,
     warnings,
     worst_db,
@@ -113,3 +114,28 @@ def test_what_made_a_build_much_larger_is_told() -> None:
 def test_nothing_is_told_of_a_build_that_is_as_small_or_holds_what_the_model_has(build: dict[str, Any]) -> None:
     assert expansion_texts(build) == []
     assert warnings(build) == []
+
+
+@pytest.mark.parametrize(
+    ("fit", "partitions", "texts"),
+    [
+        (
+            "poor",
+            3,
+            [
+                "XNNPACK executes 8% of the nodes in 3 parts: a poor fit; `edgekit check` tells what runs elsewhere, "
+                "and why"
+            ],
+        ),
+        (
+            "poor",
+            None,
+            ["XNNPACK executes 8% of the nodes: a poor fit; `edgekit check` tells what runs elsewhere, and why"],
+        ),
+        ("good", 1, []),
+        ("unknown", None, []),
+    ],
+)
+def test_a_poor_fit_is_told(fit: str, partitions: int | None, texts: list[str]) -> None:
+    record = {"accelerator": "XNNPACK", "accelerator_share": 0.08, "partitions": partitions, "fit": fit}
+    assert poor_fit_texts({"stages": [{"name": "check operators", "record": record}]}) == texts
