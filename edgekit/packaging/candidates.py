@@ -282,7 +282,9 @@ def _told(form: Candidate, error: Exception) -> str:
     """What happened to a candidate, for people."""
     name = _quoted(_name(form, error))
     if isinstance(error, InaccurateError):
-        return f"{name} is not accurate enough ({error.found})"
+        subject = str(error.subject or "")
+        held_to = f" {subject}" if subject.startswith("with ") else ""  # an instruction set
+        return f"{name} is not accurate enough{held_to} ({error.found})"
     if isinstance(error, NotWorthItError):
         beside = "" if error.found is None else f" ({error.found}; {error.expected})"
         return f"{name} {error.message}{beside}"

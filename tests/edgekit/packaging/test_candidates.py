@@ -237,6 +237,21 @@ def test_single_precision_is_tried_where_it_may_help(errors: list[Exception], wh
     assert seen == tried
 
 
+def test_the_instruction_set_that_a_form_fails_with_is_named() -> None:
+    told = []
+
+    def attempt(_: Candidate) -> Verified:
+        raise InaccurateError("lost", precision="float16", subject="with avx512", found="6.25% instead of 84.38%")
+
+    def fall_back(_before: Candidate, _form: Candidate, text: str) -> tuple[str, ...]:
+        told.append(text)
+        return ()
+
+    with pytest.raises(InaccurateError):
+        first_that_holds(iter([form("integers"), form("float16")]), attempt, Fates(), fall_back, whatever_fails=True)
+    assert told == ["integers is not accurate enough with avx512 (6.25% instead of 84.38%): float16 instead"]
+
+
 def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
     told = Fates()
     trial = {"metric": "accuracy", "value": 0.9, "float_value": 0.95, "drop": 0.05, "sqnr_db": 20.0, "weight_bytes": 10}
