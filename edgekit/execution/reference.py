@@ -21,12 +21,19 @@ from edgekit.processes.supervision import asked_limits, tell_step
 
 _NODE_IN_MESSAGE = re.compile(r"Name:'([^']+)'|Node ?\(([^)]+)\)|node with name '([^']+)'")
 _NOISE_IN_MESSAGE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |/\S+\.(?:cc|h):\d+ \S.*?\) ")
+_LOCALE_IN_MESSAGE = re.compile(r"Failed to construct locale with name: ?(\S+?):(?=\S*locale)")
 _MANY_NODES = 1024
 _SECONDS_TO_OPEN = 1.0
 """What ONNX Runtime may take to open a graph of that many nodes where it plans which values share memory: it then looks
 for a free piece among all those before, and the time grows with the square (15,000 nodes: 70 s, without a plan 1 s)."""
 _SILENT = 4
 """ONNX Runtime's log level that prints fatal errors alone: what fails is told by the exception."""
+
+
+def missing_locale(message: str) -> str | None:
+    """The locale that ONNX Runtime did not find on this system, by what it says; None where it says something else."""
+    match = _LOCALE_IN_MESSAGE.search(message)
+    return None if match is None else match[1]
 
 
 class NotRunnableError(RequirementError):
@@ -139,4 +146,7 @@ def _not_runnable(error: Exception) -> NotRunnableError:
     match = _NODE_IN_MESSAGE.search(text)
     node = next((group for group in match.groups() if group), None) if match else None
     _, _, status = text.rpartition("Status Message: ")
+    locale = missing_locale(status)
+    if locale is not None:
+        return NotRunnableError(f"it changes texts by the locale {locale}, which this system does not have", node)
     return NotRunnableError(_NOISE_IN_MESSAGE.sub("", status), node)

@@ -7,6 +7,18 @@ from collections.abc import Callable, Collection
 import onnx
 import onnx_ir as ir
 
+_ON_THIS_SYSTEM = "install "
+"""How a hint begins that has nothing to do with the device."""
+
+
+def locale_hint(locale: str) -> str:
+    """Advice for a node that changes texts by a locale which this system does not have."""
+    language, _, encoding = locale.partition(".")
+    return (
+        f"{_ON_THIS_SYSTEM}the locale here (on Debian: `apt-get install locales` and "
+        f"`localedef -i {language} -f {encoding or 'UTF-8'} {locale}`), or export the model with the locale C"
+    )
+
 
 def fix_sizes_hint(dimensions: Collection[str] = ()) -> str:
     """Advice for a node that is taken as soon as a dimension is fixed.
@@ -26,6 +38,9 @@ def refusal_hint(hints: Collection[str], dimensions: Collection[str]) -> str:
         dimensions: The names of the model's open dimensions.
     """
     fix_sizes = fix_sizes_hint(dimensions)
+    of_this_system = {hint for hint in hints if hint.startswith(_ON_THIS_SYSTEM)}
+    if of_this_system and of_this_system == {*hints}:
+        return "; ".join(sorted(of_this_system))
     if fix_sizes not in hints:
         return CUT_OUT
     return fix_sizes if {*hints} == {fix_sizes} else f"{fix_sizes}; for the other nodes, {CUT_OUT}"

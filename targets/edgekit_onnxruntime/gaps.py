@@ -15,8 +15,9 @@ from google.protobuf.message import DecodeError
 from onnx_ir.passes.common import ShapeInferencePass
 
 from edgekit.errors import OpGap
+from edgekit.execution.reference import missing_locale
 from edgekit.model import node_name, op_name
-from edgekit.operators.hints import replacement_hint
+from edgekit.operators.hints import locale_hint, replacement_hint
 from edgekit_onnxruntime.session import CPU_PROVIDER, first_line, runtime_errors, session_options
 
 NO_KERNEL = re.compile(r"Could not find an implementation for (?P<op>[\w.]+)\(\d+\) node with name '(?P<node>.*)'")
@@ -71,6 +72,9 @@ def _reason(node: ir.Node, model: ir.Model, text: str) -> str:
     if NO_KERNEL.search(text):
         types = ", ".join(str(value.dtype) for value in node.inputs if value is not None)
         return f"ONNX Runtime has no CPU kernel for it with inputs {types}"
+    locale = missing_locale(text)
+    if locale is not None:
+        return f"it changes texts by the locale {locale}, which this system does not have"
     return f"ONNX Runtime refuses it: {NODE_IN_MESSAGE.sub('', first_line(text))}"
 
 
@@ -81,7 +85,8 @@ def _hint(node: ir.Node, model: ir.Model, text: str) -> str:
         return f"export the model with {known}standard operators only"
     if NO_KERNEL.search(text):
         return "cast its inputs to float32 around it, or to another type that the operator's kernel has"
-    return replacement_hint(node, model.opset_imports.get("", 0))
+    locale = missing_locale(text)
+    return replacement_hint(node, model.opset_imports.get("", 0)) if locale is None else locale_hint(locale)
 
 
 def _alone(node: ir.Node, model: ir.Model) -> bytes:

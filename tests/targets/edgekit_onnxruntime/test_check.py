@@ -10,6 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.model import Model
+from edgekit.operators.hints import refusal_hint
 from edgekit.target import Evidence, NodeVerdict, Support
 from edgekit_onnxruntime import by_session, check, qnn
 from edgekit_onnxruntime.assignment import Assignment, SilentCompilerError
@@ -337,3 +338,15 @@ def test_nothing_is_known_of_nodes_for_which_a_compiler_gives_no_answer(monkeypa
     assert [(verdict.support, verdict.detail) for verdict in found] == [
         (Support.UNKNOWN, "the compiler gave no sign of progress for 600 s")
     ] * 2
+
+
+def test_a_locale_that_this_system_lacks_is_no_fault_of_the_device() -> None:
+    attributes = 'case_change_action = "LOWER", locale = "xx_YY.UTF-8"'
+    (found,) = verdicts(f"(string[N] x) => (string[M] y) {{ y = StringNormalizer <{attributes}> (x) }}", "web")
+    assert found.support is Support.UNSUPPORTED
+    assert found.detail == "it changes texts by the locale xx_YY.UTF-8, which this system does not have"
+    assert found.hint == (
+        "install the locale here (on Debian: `apt-get install locales` and `localedef -i xx_YY -f UTF-8 xx_YY.UTF-8`), "
+        "or export the model with the locale C"
+    )
+    assert refusal_hint([found.hint], ()) == found.hint
