@@ -112,6 +112,16 @@ def test_openvinos_runs_on_the_processor_where_that_was_asked_for(bundle: Path) 
     assert ", CPU, f32, 1 thread\n" in done.stderr
 
 
+@pytest.mark.parametrize("bundle", ["intel-cpu"], indirect=True)
+def test_openvinos_says_that_a_processor_is_not_there(bundle: Path) -> None:
+    available = openvino.Core().available_devices
+    absent = next(kind for kind in ("NPU", "GPU") if not any(found.startswith(kind) for found in available))
+    done = check(bundle, "--device", absent)
+    assert done.returncode == 1
+    expected = f"this machine has no {absent} that OpenVINO can use: it finds {', '.join(available)}\n"
+    assert (done.stdout, done.stderr) == ("", expected)
+
+
 def test_it_times_runs_where_that_was_asked_for(bundle: Path) -> None:
     done = check(bundle, "--runs", "5", "--json")
     assert len(json.loads(done.stdout)["milliseconds"]) == 5

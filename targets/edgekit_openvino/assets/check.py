@@ -47,6 +47,7 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenM
         )
     path = BUNDLE / manifest["model"]["main"]
     core = openvino.Core()
+    _require_device(device, core.available_devices)
     default_precision = core.get_property(device, "INFERENCE_PRECISION_HINT").to_string()
     model = core.read_model(path)
     if arguments.batch > 1:
@@ -81,6 +82,13 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenM
         runtime += f", {arguments.threads} thread{'s' if arguments.threads != 1 else ''}"
     other = default_precision if default_precision != precision else ""
     return OpenModel(execute, runtime, settings, other, throughput)
+
+
+def _require_device(device: str, available: Sequence[str]) -> None:
+    """Ends with a sentence where this machine has no such processor; the plugin's own message is of its libraries."""
+    kind = device.partition(".")[0]
+    if kind in ("CPU", "GPU", "NPU") and kind not in {found.partition(".")[0] for found in available}:
+        sys.exit(f"this machine has no {kind} that OpenVINO can use: it finds {', '.join(available) or 'no device'}")
 
 
 def _in_batches(port: Any, batch: int) -> openvino.PartialShape:
