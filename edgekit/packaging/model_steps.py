@@ -313,9 +313,5 @@ def features_record(inputs: Iterable[ValueSpec], outputs: Iterable[ValueSpec]) -
     }
 
 
-def _fixed(walk: Walk, model: Path, shapes: ShapeRequest) -> Model:
-    return walk.run_stage(FixShapes(shapes), walk.run_stage(Load(), model).model).model
-
-
 def _simplified(walk: Walk, fixed: Model) -> Model:
     return walk.run_stage(Simplify(), fixed).model
