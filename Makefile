@@ -30,7 +30,8 @@ $(TESTABLE): $(INSTALLED)
 demo: $(INSTALLED) ## Package the sample model for iOS, Intel and ONNX Runtime, and show what came of it.
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh sample_apps/digits/demo.sh
 
-test: $(TESTABLE) tools qemu lint types docs wheel ## All tests, lint, types, documentation and wheel.
+test: $(TESTABLE) ## All tests, lint, types, documentation and wheel.
+	$(MAKE) --jobs=2 tools qemu lint types docs wheel
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -q
 
 quick: $(TESTABLE) ## The fast tests.
