@@ -15,6 +15,7 @@ from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._errors import TRACEBACK_VARIABLE, InterruptedByUserError
 from edgekit.cli._github import append_summary, in_actions
+from edgekit.cli._junit import JUnitOption, write_junit
 
 if TYPE_CHECKING:
     from edgekit.project.building import ProjectBundle
@@ -34,9 +35,18 @@ JobsOption = Annotated[
 ]
 
 
-@command("edgekit build", "edgekit build --config models/edgekit.toml --jobs 4 --json")
+@command(
+    "edgekit build",
+    "edgekit build --config models/edgekit.toml --jobs 4 --json",
+    "edgekit build --junit build.xml",
+)
 def build(
-    console: Console, *, config: ConfigOption = None, jobs: JobsOption = None, force: ForceOption = False
+    console: Console,
+    *,
+    config: ConfigOption = None,
+    jobs: JobsOption = None,
+    force: ForceOption = False,
+    junit: JUnitOption = None,
 ) -> None:
     """Build every bundle that the project file declares.
 
@@ -55,6 +65,10 @@ def build(
         ) from None
     record = {"bundles": [_record(one) for one in results]}
     console.show(record, lambda out: show_table(_HEAD, map(_row, results), out))
+    if junit is not None:
+        from edgekit.project.junit import build_junit
+
+        write_junit(junit, build_junit(results))
     if in_actions():
         _tell_actions(console, results)
     failures = {one.declared.name: one.failure for one in results if one.failure is not None}

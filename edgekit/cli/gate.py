@@ -21,6 +21,7 @@ from edgekit.cli._bundle_view import show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._github import append_summary, in_actions
+from edgekit.cli._junit import JUnitOption, write_junit
 
 if TYPE_CHECKING:
     from edgekit.quality_gate.bundles import Judged
@@ -82,9 +83,6 @@ SamplesOption = Annotated[
         show_default=False,
     ),
 ]
-JUnitOption = Annotated[
-    Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML as well.", show_default=False)
-]
 SummaryOption = Annotated[
     Path | None,
     typer.Option(
@@ -132,11 +130,8 @@ class ReportOptions:
         Raises:
             InputError: A file cannot be written.
         """
-        from edgekit.files.atomic import atomic_file
-
         if self.junit is not None:
-            with atomic_file(self.junit) as place:
-                place.write_text(result.junit(), encoding="utf-8")
+            write_junit(self.junit, result.junit())
         append_summary(self.summary, result.markdown())
         if self.github or in_actions():
             for line in result.annotations():

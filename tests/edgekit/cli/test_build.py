@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -212,8 +213,10 @@ def test_one_that_fails_does_not_stop_the_others(edgekit: RunEdgeKit, project: P
     unfit = '[[bundle]]\nname = "unfit"\nmodel = "model.onnx"\ntarget = "onnxruntime"\ndims = { M = 1 }\n'
     fine = '[[bundle]]\nname = "fine"\nmodel = "model.onnx"\ntarget = "onnxruntime"\ndims = { N = 1 }\n'
     project.write_text(unknown + unfit + fine)
-    finished = edgekit("build", "--quiet")
+    finished = edgekit("build", "--quiet", "--junit", "out/build.xml")
     assert finished.code == 2
+    suites = ElementTree.parse(project.parent / "out" / "build.xml").getroot()
+    assert (suites.get("tests"), suites.get("failures")) == ("3", "2")
     assert [line.split()[:3] for line in finished.out.splitlines()[3:6]] == [
         ["unknown", "onnxruntime", "FAILED"],
         ["unfit", "onnxruntime", "FAILED"],
