@@ -119,8 +119,10 @@ class Gate:
     """What it tells, by the bundles' names."""
     against: Path | None = None
     """An earlier bundle, or a folder with earlier bundles under the names of their folders."""
-    device: str = LOCAL
-    """URL of where milliseconds and memory are measured."""
+    device: str | None = None
+    """URL of where milliseconds and memory of all bundles are measured; None: where each is declared to be."""
+    usual_device: str = LOCAL
+    """URL of where they are measured of a bundle for which no device is declared."""
     device_timeout: float | None = None
     """Seconds that it may be silent; None: its own."""
     results: Path | None = None
@@ -179,8 +181,9 @@ class Gate:
             verdicts += judge_agreement(bundle, asked, earlier, figures)
         timed, measured = judge_latency(bundle, asked, Rivals(candidate.model, earlier), self._stopwatch())
         if asks_for_device(asked):
-            device = open_device(self.device, self.device_timeout, self.progress.step, self.results)
-            clock = DeviceClock(device, self.device.partition("?")[0], self.seconds, self.progress.step)
+            url = self.device or (candidate.declared and candidate.declared.device) or self.usual_device
+            device = open_device(url, self.device_timeout, self.progress.step, self.results)
+            clock = DeviceClock(device, url.partition("?")[0], self.seconds, self.progress.step)
             timed += judge_on_device(bundle, asked, clock)
         stale = [] if candidate.declared is None else list(judge_declaration(bundle, candidate.declared))
         return verdicts + timed + stale, measured

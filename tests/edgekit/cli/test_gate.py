@@ -255,6 +255,9 @@ def test_budgets_on_a_device(edgekit: RunEdgeKit, packaged_digits: Path, project
     assert finished.code == 2
     assert "error: --device: there is no such kind of device\nexpected: " in finished.err
     assert edgekit("gate", packaged_digits, "--device", "local").code == 0
+    bundle = f'[[bundle]]\nname = "own"\nmodel = "m"\ntarget = "t"\noutput = "{packaged_digits}"\ndevice = "local"\n'
+    project(f'[gate]\ndevice = "toaster"\n{bundle}[bundle.budget]\nlatency_ms = 60000\n')
+    assert outcomes(edgekit("gate", packaged_digits, "--json"))["latency on local"] == "kept"
     finished = edgekit("gate", packaged_digits, packaged_digits, "--results", "results.json")
     assert "--results: tell of one bundle\nexpected: one BUNDLE\nfound: 2" in finished.err
 

@@ -1,0 +1,260 @@
+"""Reads ``edgekit.toml``: the bundles that a project ships, how its data is prepared, and what a bundle may cost."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from edgekit.config.budget import Budget, check_shares
+from edgekit.config.matrix import BUNDLES_FOLDER, completed_bundles
+from edgekit.config.values import parse_max_drop
+from edgekit.data.labels import CONFIG_FILE
+from edgekit.errors import InputError
+from edgekit.features.declared_outputs import DeclaredOutputs
+from edgekit.files.regular_file import read_text, real_path
+from edgekit.graph.sizes.shape_request import ShapeRequest
+from edgekit.preprocessing import Preprocessing, parse_preprocessing
+from edgekit.schema import find_flaw, not_finite
+
+TIME_LIMIT = 60.0
+"""Seconds after which the gate ends a measurement although its answer is not clear."""
+
+
+class Inconclusive(StrEnum):
+    """What becomes of a bundle whose latency was measured and whose answer is not clear."""
+
+    PASS = "pass"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True)
+class GateSettings:
+    """How the gate judges."""
+
+    inconclusive: Inconclusive = Inconclusive.WARN
+    time_limit: float = TIME_LIMIT
+    """Seconds that one measurement may take."""
+    baseline: Path | None = None
+    """Figures of an earlier build."""
+    device: str | None = None
+    """URL of where milliseconds and memory are measured; None: this machine."""
+
+
+@dataclass(frozen=True)
+class DeclaredBundle:
+    """One ``[[bundle]]`` of the project; paths are complete."""
+
+    name: str
+    model: Path
+    target: str
+    output: Path
+    budget: Budget
+    file: Path
+    """The project file."""
+    folder: Path
+    """Where it lies."""
+    data: Path | None = None
+    verify_data: Path | None = None
+    labels: Path | None = None
+    preprocessing: Preprocessing | None = None
+    shares_preprocessing: bool = False
+    """Whether it is that of the whole file, which some of the bundles may take no samples for."""
+    outputs: DeclaredOutputs | None = None
+    """What the outputs tell."""
+    quantize: str | None = None
+    quantizer: str | None = None
+    max_drop: float | None = None
+    floor: float | None = None
+    """The SQNR in dB that outputs have to reach over all samples."""
+    accept: bool = False
+    """Whether what misses its floors ships."""
+    metric: str | None = None
+    """The evaluation function, ``MODULE:FUNCTION``; its module is looked for beside the project file first."""
+    precision: str = "auto"
+    shapes: ShapeRequest = field(default_factory=ShapeRequest)
+    states: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options of the targets' own."""
+    also: tuple[str, ...] = ()
+    """Further device profiles that the bundle holds a build for."""
+    witness: str | None = None
+    """The witness that executes what was built too."""
+    device: str | None = None
+    """URL of where the gate measures milliseconds and memory; None: as the file says for all."""
+    declared_as: str = ""
+    """The name in the ``[[bundle]]``, which several targets have in common."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """A project file."""
+
+    path: Path
+    preprocessing: Preprocessing | None
+    budget: Budget
+    bundles: tuple[DeclaredBundle, ...]
+    gate: GateSettings = GateSettings()
+    outputs: DeclaredOutputs | None = None
+
+    def preprocessing_of(self, model: Path | None) -> Preprocessing | None:
+        """How data become the model's input: as its bundle declares, where the model is one of the project's."""
+        bundle = self._bundle_of(model)
+        return self.preprocessing if bundle is None else bundle.preprocessing
+
+    def shares_preprocessing(self, model: Path | None) -> bool:
+        """Whether that is what the file declares for all its bundles, and for models that are none of them."""
+        bundle = self._bundle_of(model)
+        return bundle is None or bundle.shares_preprocessing
+
+    def outputs_of(self, model: Path | None) -> DeclaredOutputs | None:
+        """What the model's outputs tell: as its bundle declares, where the model is the project's."""
+        bundle = self._bundle_of(model)
+        return self.outputs if bundle is None else bundle.outputs
+
+    def _bundle_of(self, model: Path | None) -> DeclaredBundle | None:
+        """The first bundle that is made from the model."""
+        place = None if model is None else real_path(model)
+        return next((bundle for bundle in self.bundles if real_path(bundle.model) == place), None)
+
+    def declared(self, bundle: Path, name: str) -> DeclaredBundle | None:
+        """What is declared for a bundle: for its folder or, failing that, under its name; None if nothing is."""
+        place = real_path(bundle)
+        fitting = [declared for declared in self.bundles if real_path(declared.output) == place]
+        fitting += [declared for declared in self.bundles if declared.name == name]
+        return fitting[0] if fitting else None
+
+
+def read_config(path: Path) -> Config:
+    """The project file at ``path``.
+
+    Raises:
+        InputError: It is missing, is no TOML, or is not what ``config.schema.json`` describes.
+    """
+    if not path.exists():
+        raise InputError("there is no project file", subject=path, hint="`--config FILE` names another")
+    try:
+        document = tomllib.loads(read_text(path))
+    except RecursionError as error:
+        raise InputError("is not TOML that can be read: it is nested too deeply", subject=path) from error
+    except ValueError as error:  # TOMLDecodeError, and what Python says of integers with thousands of digits
+        raise InputError(f"is not TOML: {error}", subject=path) from error
+    try:
+        flaw = not_finite(document)
+        if flaw is None:
+            check_shares(_budgets(document), path)
+            flaw = find_flaw(document, "config.schema.json")
+    except RecursionError as error:
+        raise InputError("cannot be used: it is nested too deeply", subject=path) from error
+    if flaw is not None:
+        raise InputError(
+            "cannot be used", subject=path, found=flaw, hint="EdgeKit's config.schema.json describes every key"
+        )
+    preprocessing, outputs = _preprocessing(document, path, None), _outputs(document, path, None)
+    budget = Budget.parse(document.get("budget", {}), f"{path} [budget]")
+    tables = completed_bundles(document, path)
+    bundles = tuple(_bundle(table, path, preprocessing, outputs, budget) for table in tables)
+    for what in ("name", "output"):
+        values = [getattr(bundle, what) for bundle in bundles]
+        twice = next((value for value in values if values.count(value) > 1), None)
+        if twice is not None:
+            raise InputError(f"two bundles have the same {what}", subject=path, found=twice)
+    return Config(path, preprocessing, budget, bundles, _gate(document.get("gate", {}), path.parent), outputs)
+
+
+def find_config(start: Path) -> Path | None:
+    """The nearest ``edgekit.toml`` in ``start`` or the folders above it; None where there is none."""
+    start = real_path(start)
+    return next((file for folder in (start, *start.parents) if (file := folder / CONFIG_FILE).is_file()), None)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a project file says of a model, whether or not it declares bundles."""
+
+    preprocessing: Preprocessing | None = None
+    outputs: DeclaredOutputs | None = None
+    shares_preprocessing: bool = False
+    """Whether the preprocessing is declared for all bundles of the file."""
+
+
+def declared_for(model: Path | None, data: Path | None, config: Path | None) -> Declared:
+    """How a data folder's pictures or sounds become a model's input, and what its outputs tell.
+
+    Args:
+        model: The ONNX file.
+        data: The folder of samples.
+        config: The project file; None: the nearest to the data.
+
+    Raises:
+        InputError: The project file cannot be used.
+    """
+    path = config or (find_config(data) if data is not None else None)
+    if path is None:
+        return Declared()
+    found = read_config(path)
+    return Declared(found.preprocessing_of(model), found.outputs_of(model), found.shares_preprocessing(model))
+
+
+def _bundle(
+    table: Mapping[str, Any],
+    path: Path,
+    preprocessing: Preprocessing | None,
+    outputs: DeclaredOutputs | None,
+    budget: Budget,
+) -> DeclaredBundle:
+    values = dict(table)
+    folder = path.parent
+    for key in ("model", "data", "verify_data", "labels"):
+        if key in values:
+            values[key] = folder / values[key]
+    values["file"], values["folder"] = path, real_path(folder)
+    values["output"] = folder / values.get("output", f"{BUNDLES_FOLDER}/{values['name']}")
+    for own in reversed(values.pop("budgets")):
+        budget = Budget.parse(own, f"{path} bundle {values['name']} budget").over(budget)
+    values["budget"] = budget
+    values["preprocessing"] = _preprocessing(table, path, preprocessing)
+    values["shares_preprocessing"] = "preprocessing" not in table
+    values["outputs"] = _outputs(table, path, outputs)
+    if "max_drop" in values:
+        values["max_drop"] = parse_max_drop(values["max_drop"], f"{path} max_drop")
+    values["also"] = tuple(values.get("also", ()))
+    values["shapes"] = ShapeRequest.declared(values.pop("dims", {}), values.get("shapes", {}))
+    return DeclaredBundle(**values)
+
+
+def _gate(table: Mapping[str, Any], folder: Path) -> GateSettings:
+    values = dict(table)
+    if "inconclusive" in values:
+        values["inconclusive"] = Inconclusive(values["inconclusive"])
+    if "baseline" in values:
+        values["baseline"] = folder / values["baseline"]
+    return GateSettings(**values)
+
+
+def _preprocessing(table: Mapping[str, Any], path: Path, default: Preprocessing | None) -> Preprocessing | None:
+    declared = table.get("preprocessing")
+    if declared is False:
+        return None
+    return default if declared is None else parse_preprocessing(declared, f"{path} [preprocessing]")
+
+
+def _outputs(table: Mapping[str, Any], path: Path, default: DeclaredOutputs | None) -> DeclaredOutputs | None:
+    declared = table.get("outputs")
+    return default if declared is None else DeclaredOutputs.parse(declared, f"{path} [outputs]")
+
+
+def _budgets(document: Mapping[str, Any]) -> Iterator[object]:
+    """The tables ``budget`` of a document that is not checked yet, wherever they may stand."""
+    bundles = document.get("bundle", ())
+    tables = [document, document.get("defaults"), *(bundles if isinstance(bundles, list) else ())]
+    for table in tables:
+        if isinstance(table, dict):
+            yield table.get("budget")
+            overrides = table.get("overrides")
+            for override in overrides.values() if isinstance(overrides, dict) else ():
+                yield override.get("budget") if isinstance(override, dict) else None

@@ -1,0 +1,92 @@
+"""Shares and numbers of bytes as people write them, on the command line and in project files."""
+
+from __future__ import annotations
+
+import re
+
+from edgekit.errors import InputError
+
+_LEAST_DOUBTFUL_LOSS = 0.5
+_PREFIXES = ("", "k", "m", "g")
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(?:([kmg])(i?))?b?", re.ASCII | re.IGNORECASE)
+SIZES = "'2.5 MB' (B; kB, MB, GB of 1000; KiB, MiB, GiB of 1024)"
+"""How a number of bytes is written, for errors."""
+DROP = "would allow {:.0%} of the samples to be lost"
+"""What a great share of accuracy to lose would allow."""
+
+
+def parse_fraction(value: float | str) -> float:
+    """A share written as a number from 0 to 1 or as a text such as ``1%`` or ``0.01``.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    if isinstance(value, str) and value.rstrip().endswith("%"):
+        number = float(value.rstrip()[:-1]) / 100
+    else:
+        number = float(value)
+    if not 0 <= number <= 1:
+        raise ValueError("a share lies between 0 and 1, or 0% and 100%")
+    return number
+
+
+def parse_max_drop(value: float | str, subject: object) -> float:
+    """The accuracy that may be lost, as a fraction; half of it or more has to be written with a percent sign.
+
+    Raises:
+        InputError: It is no share, or a number that was surely meant as a percentage. ``subject`` is where it stands.
+    """
+    return parse_loss(value, subject, DROP)
+
+
+def parse_loss(value: float | str, subject: object, would_allow: str) -> float:
+    """A share of something that may be lost; half of it or more has to be written with a percent sign.
+
+    Args:
+        value: As it was written.
+        subject: Where it stands.
+        would_allow: What a share allows, with a place for it.
+
+    Raises:
+        InputError: It is no share, or a number that was surely meant as a percentage.
+    """
+    try:
+        share = parse_fraction(value)
+    except ValueError as error:
+        raise no_share(value, subject) from error
+    mark = "" if isinstance(value, str) else '"'  # what is no text stands in a project file, where a text is quoted
+    if share >= _LEAST_DOUBTFUL_LOSS and not str(value).rstrip().endswith("%"):
+        raise InputError(
+            would_allow.format(share),
+            subject=subject,
+            expected=f"a number below {_LEAST_DOUBTFUL_LOSS}, or a percentage",
+            found=value,
+            hint=f"{share:g}% is written {mark}{share:g}%{mark}; "
+            f"where {share:.0%} is meant, write {mark}{share:.0%}{mark}",
+        )
+    return share
+
+
+def no_share(value: object, subject: object, hint: str | None = None) -> InputError:
+    """The error for what is no share; ``subject`` is where it stands."""
+    return InputError(
+        "is no share", subject=subject, expected="a number from 0 to 1, or from 0% to 100%", found=value, hint=hint
+    )
+
+
+def parse_bytes(value: int | str) -> int:
+    """A number of bytes written as a number or as a text such as ``2.5 MB``, ``10k``, ``3 MiB`` or ``300``.
+
+    1 MB and 1 M are 1,000,000 bytes, 1 MiB is 1,048,576; capital and small letters are the same.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    if isinstance(value, int):
+        return value
+    match = _SIZE.fullmatch(value)
+    if match is None:
+        raise ValueError(f"a size is a number of bytes, or a text such as {SIZES}")
+    number, prefix, binary = match.groups()
+    unit: int = (1024 if binary else 1000) ** _PREFIXES.index((prefix or "").lower())
+    return round(float(number) * unit)
