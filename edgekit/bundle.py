@@ -32,7 +32,7 @@ from edgekit.features.draws import Draw
 from edgekit.features.tokens import TokenRule
 from edgekit.files.regular_file import read_json
 from edgekit.measurements import MEASUREMENTS, join
-from edgekit.model import Arrays
+from edgekit.model import Arrays, states_among
 from edgekit.schema import find_flaw, not_finite
 from edgekit.target import Feature
 
@@ -116,10 +116,11 @@ class Bundle:
 
     @property
     def class_choice(self) -> ClassChoice:
-        """Which output tells the class, where the manifest says so, and how many classes have names."""
+        """What is known of the output that tells the class: its name, how many classes have names, what are states."""
         classes, labels = self.manifest.get("classes"), self.manifest["labels"]
         named = None if classes is None else classes["output"]
-        return ClassChoice(named, len(labels) if labels else None, self.class_numbers)
+        states = states_among([one.spec for one in self.inputs], [one.spec for one in self.outputs])
+        return ClassChoice(named, len(labels) if labels else None, self.class_numbers, states)
 
     @property
     def class_numbers(self) -> Mapping[str, tuple[int, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,6 +73,12 @@ class ValueSpec:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype} {shape_text(self.shape)}"
+
+
+def states_among(inputs: Sequence[ValueSpec], outputs: Sequence[ValueSpec]) -> frozenset[str]:
+    """The outputs of the type and shape of an input behind the first: the states that an app hands to the next run."""
+    taken = {(spec.dtype, spec.shape) for spec in inputs[1:] if spec.shape}
+    return frozenset(spec.name for spec in outputs if (spec.dtype, spec.shape) in taken)
 
 
 @dataclass(frozen=True)
@@ -191,9 +197,10 @@ class Model:
 
     @property
     def class_choice(self) -> ClassChoice:
-        """What is known of the output that tells the class: its name from the user, and how many classes have names."""
+        """What is known of the output that tells the class: the user's choice, how many have names, what are states."""
         named = None if self.declared is None else self.declared.classes
-        return ClassChoice(named, len(self.class_names) or None, self.class_numbers)
+        states = states_among(self.inputs, self.outputs)
+        return ClassChoice(named, len(self.class_names) or None, self.class_numbers, states)
 
     def with_graph(self, graph_model: ir.Model) -> Model:
         """The same model by origin, open dimensions, states, metadata and more, with another graph."""

@@ -85,6 +85,7 @@ def ambiguity(model: Model, *, labelled: bool) -> str | None:
     fitting = [name for name, length in scoring.items() if length == choice.classes] or (
         list(scoring) if labelled else []
     )
+    fitting = [name for name in fitting if name not in choice.states] or fitting
     if len(fitting) < 2:
         return None
     return (

@@ -40,6 +40,13 @@ class ClassChoice:
     """How many classes there are; None where their names are not known."""
     numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """By output that tells a class by a number: what it calls the classes, in their order, where that is not 0, 1, …"""
+    states: frozenset[str] = frozenset()
+    """Outputs of the type and shape of a further input: states for the next run, not scores, where others may be."""
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether anybody says that there are classes: by an output's name, by their names or by their numbers."""
+        return self.output is not None or self.classes is not None or bool(self.numbers)
 
 
 def scores_by_graph(output: ir.Value) -> Scores | None:

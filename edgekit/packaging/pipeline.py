@@ -14,7 +14,6 @@ from edgekit.comparison.meaning import SEEN
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.execution.recurrence import restart
-from edgekit.features.class_scores import ClassChoice
 from edgekit.files.atomic import atomic_directory
 from edgekit.model import Model
 from edgekit.packaging.candidates import Fates
@@ -157,7 +156,7 @@ def _require_testimony(witness: Witness | None, verified: Verified, further: Seq
 
 def _classes(original: Model, verified: Verified, samples: Samples) -> Classes | None:
     """What tells the class, where classes have names, samples labels, or the user says so."""
-    if not (samples.has_labels or original.class_choice != ClassChoice()):
+    if not (samples.has_labels or original.class_choice.has_classes):
         return None
     restart(verified.reference)
     return classes_of(original, [verified.reference.run(sample.feeds) for sample in islice(samples, SEEN)])

@@ -67,8 +67,10 @@ def by_default(options: BuildOptions, model: Model) -> BuildOptions:
 def fitting(model: Model, labels: Sequence[str]) -> list[str]:
     """The outputs that score the classes; the one that the user names alone, where it does."""
     names = [output.name for output in model.outputs if _scores(output, len(labels))]
-    chosen = model.class_choice.output
-    return names if chosen is None else [name for name in names if name == chosen]
+    choice = model.class_choice
+    if choice.output is not None:
+        return [name for name in names if name == choice.output]
+    return [name for name in names if name not in choice.states] or names
 
 
 def _decides(scores: str, model: Model) -> bool:

@@ -137,7 +137,8 @@ def calibrate(
             yield sample
 
     def finish(samples: int) -> None:
-        references.offer(replace(begun.popleft(), outputs=dict(current)))
+        in_order = {name: current[name] for name in outputs}  # the first that fits tells the class
+        references.offer(replace(begun.popleft(), outputs=in_order))
         current.clear()
         if done is not None:
             done(samples)

@@ -10,14 +10,15 @@ from edgekit.features.class_scores import ClassChoice
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Model
 
-TWO = "float[1, 2] places, float[1, 4] aux, float[1, 4] logits", "places = Neg(p) aux = Neg(x) logits = Sigmoid(x)"
+TWO = (
+    "float[1, 2] places, float[1, 4] aux, float[1, 4] logits",
+    "places = Flatten <axis = 0> (p) aux = Neg(x) logits = Sigmoid(x)",
+)
 ANSWER = {"places": np.zeros((1, 2), np.float32), **dict.fromkeys(("aux", "logits"), np.ones((1, 4), np.float32))}
 
 
 def model(names: str = "", declared: str | None = None, outputs: tuple[str, str] = TWO) -> Model:
-    text = (
-        f'<ir_version: 9, opset_import: ["": 17]> g (float[1, 4] x, float[1, 2] p) => ({outputs[0]}) {{ {outputs[1]} }}'
-    )
+    text = f'<ir_version: 9, opset_import: ["": 17]> g (float[1, 4] x, float[2] p) => ({outputs[0]}) {{ {outputs[1]} }}'
     made = Model(ir.from_proto(onnx.parser.parse_model(text)), class_names=tuple(names))
     return made.with_outputs(None if declared is None else DeclaredOutputs(classes=declared))
 
@@ -72,6 +73,22 @@ def test_two_outputs_that_fit_are_told() -> None:
     assert ambiguity(model("ab"), labelled=False) is None
     assert ambiguity(model(), labelled=False) is None
     assert ambiguity(model("abcd", "logits"), labelled=True) is None
+
+
+def test_a_state_does_not_tell_the_class_where_another_output_may() -> None:
+    """A recurrent model as an app carries it on: its state is an input behind the first, and an output."""
+    text = (
+        '<ir_version: 9, opset_import: ["": 17]> g (float[1, 4] x, float[1, 1, 4] h) =>'
+        " (float[1, 1, 4] hn, float[1, 3] logits, float[1, 4] aux) { hn = Neg(h) logits = ReduceSum(h) aux = Neg(x) }"
+    )
+    made = Model(ir.from_proto(onnx.parser.parse_model(text)))
+    answer = {"hn": np.zeros((1, 1, 4), np.float32), "logits": np.zeros((1, 3), np.float32)}
+    assert made.class_choice.states == {"hn"}
+    assert class_output(answer, made.class_choice) == "logits"
+    assert class_output(answer) == "hn"
+    assert class_output({"hn": answer["hn"]}, made.class_choice) == "hn"
+    told = ambiguity(made, labelled=True) or ""
+    assert told.startswith("2 outputs may tell the class: 'logits', 'aux'; it is read from the first, 'logits'")
 
 
 def test_an_output_that_the_labels_do_not_fit_is_refused() -> None:

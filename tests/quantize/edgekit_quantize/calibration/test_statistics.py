@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
+import onnx_ir as ir
 import pytest
 
-from edgekit_quantize.calibration.statistics import ChannelStatistics
+from edgekit_quantize.calibration.statistics import ChannelStatistics, calibrate
 
 
 def test_mean_and_mean_square_by_channel(rng: np.random.Generator) -> None:
@@ -46,3 +48,16 @@ def test_the_largest_number_of_each_channel(rng: np.random.Generator) -> None:
     assert found.high[2] == 0
     found.divide(np.array([2.0, 1.0, 1.0]))
     assert found.high[0] == pytest.approx(expected[0] / 2)
+
+
+def test_answers_are_in_the_order_of_the_model_s_outputs() -> None:
+    """Which of several outputs is the first decides which one tells the class; nodes may compute another one first."""
+    text = (
+        '<ir_version: 9, opset_import: ["": 17]> g (float[1, 3] x, float[1, 3] h) => (float[1, 3] y, float[1, 3] hn)'
+        " { hn = Neg(h) y = Add(x, hn) }"
+    )
+    feeds = {"x": np.ones((1, 3), np.float32), "h": np.full((1, 3), 3, np.float32)}
+    calibration = calibrate(ir.from_proto(onnx.parser.parse_model(text)), {"hn": []}, [(feeds, 0)], 1)
+    (answer,) = calibration.references.answers()
+    assert {name: array.tolist() for name, array in answer.outputs.items()} == {"y": [[-2] * 3], "hn": [[-3] * 3]}
+    assert list(answer.outputs) == ["y", "hn"]
