@@ -26,7 +26,7 @@ from typing import Any
 
 from edgekit.data.npy import read_npy
 from edgekit.errors import InputError, InternalError, RequirementError
-from edgekit.features.class_scores import ClassChoice
+from edgekit.features.class_scores import EMBEDDINGS, ClassChoice
 from edgekit.features.dimensions import OpenDims, from_record
 from edgekit.features.draws import Draw
 from edgekit.features.tokens import TokenRule
@@ -120,7 +120,13 @@ class Bundle:
         classes, labels = self.manifest.get("classes"), self.manifest["labels"]
         named = None if classes is None else classes["output"]
         states = states_among([one.spec for one in self.inputs], [one.spec for one in self.outputs])
-        return ClassChoice(named, len(labels) if labels else None, self.class_numbers, states)
+        return ClassChoice(named, len(labels) if labels else None, self.class_numbers, states, self.embeddings)
+
+    @property
+    def embeddings(self) -> frozenset[str]:
+        """The outputs that are embeddings, as far as samples told when it was made."""
+        told = self.manifest["accuracy"].get("meaning")
+        return frozenset(told["outputs"] if told is not None and told["kind"] == EMBEDDINGS else ())
 
     @property
     def class_numbers(self) -> Mapping[str, tuple[int, ...]]:

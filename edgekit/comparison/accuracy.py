@@ -55,6 +55,7 @@ from edgekit.comparison.meaning import (
     Meaning,
     MeaningAccuracy,
     allowed_text,
+    choice_beside,
     embeddings_among,
     meaning_of,
 )
@@ -465,6 +466,7 @@ def compare(
     restart(original)
     restart(built)
     counts: tuple[LabelCount, LabelCount] | None = None
+    choice = choice_beside(meaning, choice)
     for done, sample in enumerate(samples, 1):
         wanted, got = original.run(sample.feeds), built.run(sample.feeds)
         try:
@@ -477,7 +479,7 @@ def compare(
         if sample.label is not None:
             told = {output: wanted[output] for output in outputs}
             if counts is None and (name := class_output(told, choice)) is not None:
-                numbers = () if choice is None else choice.numbers.get(name, ())
+                numbers = choice.numbers.get(name, ())
                 counts = LabelCount(name, numbers), LabelCount(name, numbers)
             for count, arrays in zip(counts or (), (wanted, got), strict=False):
                 count.add(sample.label, arrays, sample.name)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from edgekit.comparison.metrics import class_output
@@ -26,7 +26,7 @@ class Classes:
         return {"output": self.output, "scores": self.scores}
 
 
-def classes_of(model: Model, answers: Sequence[Arrays]) -> Classes | None:
+def classes_of(model: Model, answers: Sequence[Arrays], embeddings: Collection[str] = ()) -> Classes | None:
     """What tells the class of a sample; None where nothing does.
 
     Scores tell it if the model's own label is that of the greatest one.
@@ -34,9 +34,10 @@ def classes_of(model: Model, answers: Sequence[Arrays]) -> Classes | None:
     Args:
         model: The original.
         answers: Its outputs on a few samples, at least one.
+        embeddings: The outputs that are embeddings, and tell no class.
     """
     names = [spec.name for spec in model.returned_outputs]
-    choice = model.class_choice
+    choice = replace(model.class_choice, embeddings=frozenset(embeddings))
     name = class_output({name: answers[0][name] for name in names}, choice)
     if name is None or (choice.classes is not None and answers[0][name].size not in (1, choice.classes)):
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,12 +22,12 @@ from edgekit.comparison.embeddings import Angles, VectorPairs, worst_of
 from edgekit.comparison.encoders import FEWEST_NUMBERS, embeddings_of, rows_of
 from edgekit.comparison.mirroring import with_order
 from edgekit.errors import InputError
+from edgekit.features.class_scores import EMBEDDINGS, ClassChoice
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Arrays, ValueSpec
 
 BOXES = "boxes"
 TEXT = "characters"
-EMBEDDINGS = "embeddings"
 LEAST_OVERLAP = 0.75
 """What boxes that both models find have to overlap on average."""
 FEWEST = 20
@@ -201,6 +201,12 @@ class EmbeddingMeaning:
     def anew(self) -> EmbeddingMeaning:
         """See :class:`Meaning`."""
         return EmbeddingMeaning(self.outputs)
+
+
+def choice_beside(meaning: Meaning | None, choice: ClassChoice | None) -> ClassChoice:
+    """What is known of the output that tells the class where outputs may be embeddings, whose numbers are no scores."""
+    embeddings = meaning.outputs if isinstance(meaning, EmbeddingMeaning) else ()
+    return replace(choice or ClassChoice(), embeddings=frozenset(embeddings))
 
 
 def meaning_of(

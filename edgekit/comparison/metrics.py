@@ -414,11 +414,12 @@ def class_output(outputs: Arrays, choice: ClassChoice | None = None) -> str | No
     decision: the greatest of the scores beside it may be another class's, such as the distance from the farthest
     cluster. Else the first output that holds a score a class, floats along the only axis that is longer than one, of as
     many classes as there are where that is known, and no state where there are others; else a single integer, which is
-    the number of a class; else scores of 8-bit integers.
+    the number of a class; else scores of 8-bit integers. Embeddings tell no class.
     """
     choice = choice or ClassChoice()
     if choice.output in outputs:
         return choice.output
+    outputs = {name: array for name, array in outputs.items() if name not in choice.embeddings}
     vectors = [name for name, array in outputs.items() if 1 < array.size == max(array.shape)]
     floats = [name for name in vectors if outputs[name].dtype.kind == "f"]
     floats = [name for name in floats if outputs[name].size == choice.classes] or floats

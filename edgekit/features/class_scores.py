@@ -15,6 +15,8 @@ _MOVERS = {
 """Operators that hand the numbers of their first input on."""
 _ORDER_KEPT = {"LogSoftmax", "Sigmoid", "Softmax"}
 """Operators after which the greatest number of a row is the one that was the greatest."""
+EMBEDDINGS = "embeddings"
+"""What outputs are said to tell that are compared by their angle."""
 _SUM_TOLERANCE = 1e-2
 """How far from 1 a sum of probabilities may be that are quantized, or half precision."""
 
@@ -42,6 +44,9 @@ class ClassChoice:
     """By output that tells a class by a number: what it calls the classes, in their order, where that is not 0, 1, …"""
     states: frozenset[str] = frozenset()
     """Outputs of the type and shape of a further input: states for the next run, not scores, where others may be."""
+
+    embeddings: frozenset[str] = frozenset()
+    """Outputs that are embeddings, and tell no class."""
 
     @property
     def has_classes(self) -> bool:

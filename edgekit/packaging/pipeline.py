@@ -14,6 +14,7 @@ from edgekit.comparison.meaning import SEEN
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.execution.recurrence import restart
+from edgekit.features.class_scores import EMBEDDINGS
 from edgekit.files.atomic import atomic_directory
 from edgekit.model import Model
 from edgekit.packaging.candidates import Fates
@@ -159,7 +160,10 @@ def _classes(original: Model, verified: Verified, samples: Samples) -> Classes |
     if not (samples.has_labels or original.class_choice.has_classes):
         return None
     restart(verified.reference)
-    return classes_of(original, [verified.reference.run(sample.feeds) for sample in islice(samples, SEEN)])
+    meaning = verified.accuracy.meaning
+    embeddings = meaning.outputs if meaning is not None and meaning.kind == EMBEDDINGS else ()
+    answers = [verified.reference.run(sample.feeds) for sample in islice(samples, SEEN)]
+    return classes_of(original, answers, embeddings)
 
 
 def require_replaceable(output: Path) -> None:

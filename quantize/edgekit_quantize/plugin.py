@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.comparison.meaning import BOXES, EMBEDDINGS, SEEN, TEXT, meaning_of
+from edgekit.comparison.meaning import BOXES, SEEN, TEXT, meaning_of
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
+from edgekit.features.class_scores import EMBEDDINGS
 from edgekit.graph.cost import node_macs
 from edgekit.model import Model
 from edgekit.quantizer import (

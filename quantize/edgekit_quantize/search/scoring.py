@@ -11,7 +11,14 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.comparison.custom_metric import Evaluation, share_lost
-from edgekit.comparison.meaning import BOXES, TEXT, EmbeddingMeaning, Meaning, MeaningAccuracy
+from edgekit.comparison.meaning import (
+    BOXES,
+    TEXT,
+    EmbeddingMeaning,
+    Meaning,
+    MeaningAccuracy,
+    choice_beside,
+)
 from edgekit.comparison.metrics import LabelCount, TaskAccuracy, class_output, decibels
 from edgekit.data.samples import Samples
 from edgekit.features.class_scores import ClassChoice
@@ -162,14 +169,17 @@ class Scorer:
         """
         told = None if meaning is None else _told(references, meaning)
         nearness = told.kind if told is not None else AGREEMENT if classes else EXPLAINED
+        choice = choice_beside(meaning, choice)
         meaning = None if told is None else meaning
         if told is not None and isinstance(meaning, EmbeddingMeaning):
             meaning = EmbeddingMeaning(told.outputs)
         task = _labels_found(references, choice)
         if task is None:
-            return cls(references, nearness, 1.0, meaning=meaning)
+            labelled = any(reference.label is not None for reference in references.answers())
+            unused = f"the samples have labels, but no output tells a class: candidates are judged by {nearness}"
+            return cls(references, nearness, 1.0, meaning=meaning, doubt=unused if labelled else None)
         if not task.is_chance(len(references)):
-            numbers = () if choice is None else choice.numbers.get(task.output, ())
+            numbers = choice.numbers.get(task.output, ())
             return cls(references, LABELS, task.reference, label_output=task.output, label_numbers=numbers)
         among = "" if task.classes is None else f" among {task.classes} classes"
         doubt = (
@@ -404,7 +414,7 @@ def _told(references: References, meaning: Meaning) -> MeaningAccuracy | None:
     return told if told.proves else None
 
 
-def _labels_found(references: References, choice: ClassChoice | None) -> TaskAccuracy | None:
+def _labels_found(references: References, choice: ClassChoice) -> TaskAccuracy | None:
     """How many labels the float model finds; None without labels, or where no output tells a class."""
     count: LabelCount | None = None
     for reference in references.answers():
@@ -412,6 +422,6 @@ def _labels_found(references: References, choice: ClassChoice | None) -> TaskAcc
             output = class_output(reference.outputs, choice)
             if output is None:
                 return None
-            count = count or LabelCount(output, () if choice is None else choice.numbers.get(output, ()))
+            count = count or LabelCount(output, choice.numbers.get(output, ()))
             count.add(reference.label, reference.outputs, reference.name)
     return None if count is None else TaskAccuracy(count.output, count.accuracy, count.accuracy, count.classes)

@@ -91,6 +91,16 @@ def test_a_state_does_not_tell_the_class_where_another_output_may() -> None:
     assert told.startswith("2 outputs may tell the class: 'logits', 'aux'; it is read from the first, 'logits'")
 
 
+def test_an_embedding_tells_no_class_unless_the_user_says_so() -> None:
+    alone = model(outputs=("float[1, 4] v", "v = Sigmoid(x)"))
+    answers = [{"v": np.ones((1, 4), np.float32)}]
+    assert classes_of(alone, answers, {"v"}) is None
+    assert classes_of(alone, answers) is not None
+    said = classes_of(model(declared="v", outputs=("float[1, 4] v", "v = Sigmoid(x)")), answers, {"v"})
+    assert said is not None
+    assert said.output == "v"
+
+
 def test_an_output_that_the_labels_do_not_fit_is_refused() -> None:
     require_class_output(model("abcd", "logits"))
     with pytest.raises(InputError) as raised:

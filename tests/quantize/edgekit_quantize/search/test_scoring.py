@@ -12,6 +12,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.comparison.custom_metric import Evaluation
+from edgekit.comparison.meaning import EmbeddingMeaning
 from edgekit.data.samples import Sample
 from edgekit.errors import InputError
 from edgekit_quantize.calibration.references import Reference, References
@@ -57,6 +58,17 @@ def test_labels_that_a_guess_finds_as_often_do_not_count(classes: bool, metric: 
     assert scorer(_same).drop == 0
     assert scorer.doubt is not None
     assert scorer.doubt.startswith("the float model finds 37.50% of 8 labels among 4 classes, no more than a guess")
+
+
+def test_the_numbers_of_an_embedding_are_no_scores_of_classes(rng: np.random.Generator) -> None:
+    """Labels name who is in a picture; which of 16 numbers is the greatest says nothing of that."""
+    vectors = rng.normal(size=(12, 1, 16)).astype(np.float32)
+    rows = [Reference({"x": one}, {"embedding": one}, int(one.argmax())) for one in vectors]
+    scorer = Scorer.by_references(References.of(rows), classes=False, meaning=EmbeddingMeaning(["embedding"]))
+
+    assert scorer.metric == "embeddings"
+    assert scorer.doubt == ("the samples have labels, but no output tells a class: candidates are judged by embeddings")
+    assert Scorer.by_references(References.of(rows), classes=False).metric == "accuracy"
 
 
 def test_without_labels_decisions_are_compared() -> None:
