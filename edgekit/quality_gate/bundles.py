@@ -21,6 +21,7 @@ from edgekit.quality_gate.agreement import judge_agreement
 from edgekit.quality_gate.baseline import Figures, kept_bundle
 from edgekit.quality_gate.declaration import judge_declaration, require_declared_target
 from edgekit.quality_gate.instruction_sets import judge_instruction_sets
+from edgekit.quality_gate.interface import judge_interface
 from edgekit.quality_gate.judging import judge_growth, judge_manifest
 from edgekit.quality_gate.latency import Earlier, Rivals, Stopwatch, judge_latency
 from edgekit.quality_gate.machine import Machine
@@ -178,6 +179,7 @@ class Gate:
             verdicts += [kept] if isinstance(kept, Verdict) and kept.outcome is Outcome.BROKEN else []
         if figures is not None and earlier is not None:
             verdicts += judge_growth(Figures.of(bundle), asked, figures)
+            verdicts += judge_interface(bundle, earlier)
             verdicts += judge_agreement(bundle, asked, earlier, figures)
         timed, measured = judge_latency(bundle, asked, Rivals(candidate.model, earlier), self._stopwatch())
         if asks_for_device(asked):

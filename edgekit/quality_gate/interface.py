@@ -1,0 +1,99 @@
+"""Holds what apps rely on against an earlier build: inputs, outputs, sizes, states, classes and preprocessing.
+
+None of it moves a figure: a model whose labels were swapped, or whose output has another name, is as accurate, as small
+and as fast as before, and every app that loads it is wrong or ends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from edgekit.bundle import Bundle
+from edgekit.features.dimensions import shape_text, written
+from edgekit.quality_gate.latency import Earlier
+from edgekit.quality_gate.verdict import Outcome, Verdict
+from edgekit.target import Feature
+
+INTERFACE = "interface"
+_ACCEPTED = "--update takes it over"
+_SHOWN = 3
+"""How many differences are told one by one."""
+
+
+def judge_interface(bundle: Bundle, earlier: Earlier) -> Iterator[Verdict]:
+    """A broken verdict where an app would find another interface than in the earlier build; none where it is the same.
+
+    Args:
+        bundle: What is judged.
+        earlier: The earlier build; nothing is told where its bundle is not at hand.
+    """
+    if isinstance(earlier.bundle, str):
+        return
+    differences = list(_differences(bundle, earlier.bundle))
+    if differences:
+        more = [f"{len(differences) - _SHOWN} more"] if len(differences) > _SHOWN else []
+        told = "; ".join([*differences[:_SHOWN], *more])
+        yield Verdict(INTERFACE, f"that of {earlier.whose} bundle", f"{told} ({_ACCEPTED})", Outcome.BROKEN)
+
+
+def _differences(now: Bundle, before: Bundle) -> Iterator[str]:
+    for what, features, others in (
+        ("input", now.inputs, before.inputs),
+        ("output", now.outputs, before.outputs),
+    ):
+        yield from _of_features(what, features, others)
+    if now.states != before.states:
+        yield f"states were {json.dumps(dict(before.states))} and are {json.dumps(dict(now.states))}"
+    if now.open_dims != before.open_dims:
+        yield f"open sizes were {_sizes_text(before)} and are {_sizes_text(now)}"
+    yield from _of_labels(now.manifest["labels"], before.manifest["labels"])
+    tells = [bundle.manifest.get("classes") for bundle in (before, now)]
+    if None not in tells and tells[0] != tells[1]:
+        yield f"classes were read from {json.dumps(tells[0])} and are from {json.dumps(tells[1])}"
+    yield from _of_preprocessing(now.manifest["preprocessing"], before.manifest["preprocessing"])
+
+
+def _of_features(what: str, now: Sequence[Feature], before: Sequence[Feature]) -> Iterator[str]:
+    """Features that an app would not find where they were: as the model calls them, and as what was built does."""
+    for one, other in zip_longest(now, before):
+        if one != other:
+            yield f"{what} {_feature_text(other)} is {_feature_text(one)}"
+
+
+def _feature_text(feature: Feature | None) -> str:
+    if feature is None:
+        return "none"
+    text = f"{feature.name}: {feature.dtype} {shape_text(feature.shape)}"
+    own = (feature.native_name, feature.native_dtype, feature.native_shape)
+    if own == (feature.name, feature.dtype, feature.shape):
+        return text
+    return f"{text} (built as {own[0]}: {own[1]} {shape_text(own[2])})"
+
+
+def _of_labels(now: Sequence[str] | None, before: Sequence[str] | None) -> Iterator[str]:
+    if (now or []) == (before or []):
+        return
+    if now and before and len(now) == len(before):
+        places = [place for place, (one, other) in enumerate(zip(now, before, strict=True)) if one != other]
+        first = places[0]
+        yield f"{len(places)} of {len(now)} labels differ, the first is {first}: {before[first]!r} is {now[first]!r}"
+    else:
+        yield f"there were {len(before or [])} labels and are {len(now or [])}"
+
+
+def _of_preprocessing(now: dict[str, Any] | None, before: dict[str, Any] | None) -> Iterator[str]:
+    if now == before:
+        return
+    if now is None or before is None:
+        yield "there was no preprocessing" if before is None else "there is no preprocessing any more"
+        return
+    keys = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+    texts = [f"{key} was {json.dumps(before.get(key))} and is {json.dumps(now.get(key))}" for key in keys]
+    yield f"preprocessing: {', '.join(texts)}"
+
+
+def _sizes_text(bundle: Bundle) -> str:
+    return ", ".join(f"{dim}={written(sizes)}" for dim, sizes in bundle.open_dims.items()) or "none"
