@@ -199,15 +199,21 @@ def package(
 
 
 def build(
-    config: StrPath | None = None, *, jobs: int | None = None, force: bool = False, board: Board | None = None
+    config: StrPath | None = None,
+    *,
+    bundles: Iterable[str] = (),
+    jobs: int | None = None,
+    force: bool = False,
+    board: Board | None = None,
 ) -> list[ProjectBundle]:
-    """Builds every bundle that a project file declares: ``edgekit build``.
+    """Builds every bundle that a project file declares, or some of them: ``edgekit build``.
 
     Each is built in a fresh process, which imports the main module: a script calls this under
     ``if __name__ == "__main__":``.
 
     Args:
         config: The project file; by default the nearest ``edgekit.toml`` here or in a folder above.
+        bundles: Names of the bundles to build; by default all.
         jobs: Number of bundles that are built at a time; by default one for every two processors.
         force: Build bundles that are up to date as well.
         board: Told how it goes; silent by default.
@@ -216,12 +222,14 @@ def build(
         A result for each, in the order of their declarations; :attr:`ProjectBundle.failure` says why one failed.
 
     Raises:
-        InputError: There is no project file, or it declares nothing.
+        InputError: There is no project file, it declares nothing, or none of a given name.
     """
     found = optional_path(config) or find_config(Path.cwd())
     if found is None:
         raise InputError("there is no edgekit.toml here or in a folder above", hint="`--config FILE` names one")
-    return building.build_project(read_config(found), board or Board(), as_edgekit_error, jobs=jobs, force=force)
+    project, names = read_config(found), tuple(bundles)
+    chosen = project.only(names) if names else project
+    return building.build_project(chosen, board or Board(), as_edgekit_error, jobs=jobs, force=force)
 
 
 def inspect(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from edgekit.errors import EdgeKitError
 
 JUnitOption = Annotated[
     Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML as well.", show_default=False)
@@ -22,3 +26,21 @@ def write_junit(file: Path, document: str) -> None:
 
     with atomic_file(file) as place:
         place.write_text(document, encoding="utf-8")
+
+
+@contextmanager
+def error_in_junit(file: Path | None, command: str) -> Iterator[None]:
+    """Writes an error that ends the command into the file that is asked for.
+
+    An older file would otherwise stay, and CI services would show what it says of another run.
+    """
+    try:
+        yield
+    except EdgeKitError as error:
+        if file is not None:
+            from edgekit.reporting.junit_document import junit_document, junit_element, junit_suite
+
+            case = junit_element("testcase", name="begun", classname=command)
+            case.append(junit_element("error", str(error), message=error.message, type=type(error).__name__))
+            write_junit(file, junit_document(command, [junit_suite(command, [case], 0.0)]))
+        raise

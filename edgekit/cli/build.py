@@ -15,12 +15,20 @@ from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._errors import TRACEBACK_VARIABLE, InterruptedByUserError
 from edgekit.cli._github import append_summary, in_actions
-from edgekit.cli._junit import JUnitOption, write_junit
+from edgekit.cli._junit import JUnitOption, error_in_junit, write_junit
 
 if TYPE_CHECKING:
     from edgekit.project.building import ProjectBundle
     from edgekit.terminal.board import Board
 
+NamesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NAME",
+        help="The bundles to build, as the project file calls them; all by default.",
+        show_default=False,
+    ),
+]
 ForceOption = Annotated[bool, typer.Option("--force", help="Build bundles that are up to date as well.")]
 JobsOption = Annotated[
     int | None,
@@ -42,13 +50,14 @@ JobsOption = Annotated[
 )
 def build(
     console: Console,
+    bundle: NamesArgument = [],  # noqa: B006 - Typer wants the default itself, and does not change it
     *,
     config: ConfigOption = None,
     jobs: JobsOption = None,
     force: ForceOption = False,
     junit: JUnitOption = None,
 ) -> None:
-    """Build every bundle that the project file declares.
+    """Build the bundles that the project file declares, all or some.
 
     Each is built in a process of its own. A bundle is skipped when model, data, options and the versions of EdgeKit and
     its runtimes are what they were, so that a build that was interrupted goes on where it was. One that fails does not
@@ -58,7 +67,8 @@ def build(
     from edgekit import api
 
     try:
-        results = api.build(config, jobs=jobs, force=force, board=_board(console))
+        with error_in_junit(junit, "edgekit build"):
+            results = api.build(config, bundles=bundle, jobs=jobs, force=force, board=_board(console))
     except KeyboardInterrupt as interrupt:
         raise InterruptedByUserError(
             str(interrupt) or "interrupted", hint="the bundles that were finished are there; run it again to go on"

@@ -21,7 +21,7 @@ from edgekit.cli._bundle_view import show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._github import append_summary, in_actions
-from edgekit.cli._junit import JUnitOption, write_junit
+from edgekit.cli._junit import JUnitOption, error_in_junit, write_junit
 
 if TYPE_CHECKING:
     from edgekit.quality_gate.bundles import Judged
@@ -173,22 +173,23 @@ def gate(
     from edgekit import api
     from edgekit.quality_gate.declaration import DECLARATION
 
-    result = api.gate(
-        *bundle,
-        config=config,
-        baseline=comparison.baseline,
-        against=comparison.against,
-        update=comparison.update,
-        model=model,
-        time_limit=time_limit,
-        device=measured_on.device,
-        device_timeout=measured_on.device_timeout,
-        results=measured_on.results,
-        isa=isa,
-        data=data,
-        signers=signers,
-        progress=console.progress,
-    )
+    with error_in_junit(reports.junit, "edgekit gate"):
+        result = api.gate(
+            *bundle,
+            config=config,
+            baseline=comparison.baseline,
+            against=comparison.against,
+            update=comparison.update,
+            model=model,
+            time_limit=time_limit,
+            device=measured_on.device,
+            device_timeout=measured_on.device_timeout,
+            results=measured_on.results,
+            isa=isa,
+            data=data,
+            signers=signers,
+            progress=console.progress,
+        )
     if result.updated:
         console.note("\n".join([f"wrote {result.baseline}: {', '.join(result.updated)}", *result.changes]))
     console.show(result.as_record(), lambda out: show_table(*_table(result.bundles), out))

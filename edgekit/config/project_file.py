@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from edgekit.files.regular_file import read_text, real_path
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.preprocessing import Preprocessing, parse_preprocessing
 from edgekit.schema import find_flaw, not_finite
+from edgekit.suggestions import near_names
 
 TIME_LIMIT = 60.0
 """Seconds after which the gate ends a measurement although its answer is not clear."""
@@ -121,6 +122,21 @@ class Config:
         place = None if model is None else real_path(model)
         return next((bundle for bundle in self.bundles if real_path(bundle.model) == place), None)
 
+    def only(self, names: Sequence[str]) -> Config:
+        """The project with the bundles of these names alone; a name may be that of several targets' bundles.
+
+        Raises:
+            InputError: No bundle is called so.
+        """
+        known = {name for one in self.bundles for name in (one.name, one.declared_as)}
+        for name in names:
+            if name not in known:
+                raise InputError(
+                    "declares no such bundle", subject=self.path, expected=near_names(name, sorted(known)), found=name
+                )
+        wanted = tuple(one for one in self.bundles if not {one.name, one.declared_as}.isdisjoint(names))
+        return replace(self, bundles=wanted)
+
     def declared(self, bundle: Path, name: str) -> DeclaredBundle | None:
         """What is declared for a bundle: for its folder or, failing that, under its name; None if nothing is."""
         place = real_path(bundle)
@@ -158,12 +174,15 @@ def read_config(path: Path) -> Config:
     budget = Budget.parse(document.get("budget", {}), f"{path} [budget]")
     tables = completed_bundles(document, path)
     bundles = tuple(_bundle(table, path, preprocessing, outputs, budget) for table in tables)
-    for what in ("name", "output"):
-        values = [getattr(bundle, what) for bundle in bundles]
-        twice = next((value for value in values if values.count(value) > 1), None)
-        if twice is not None:
-            raise InputError(f"two bundles have the same {what}", subject=path, found=twice)
+    _require_different([bundle.name for bundle in bundles], "name", path)
+    _require_different([real_path(bundle.output) for bundle in bundles], "output", path)
     return Config(path, preprocessing, budget, bundles, _gate(document.get("gate", {}), path.parent), outputs)
+
+
+def _require_different(values: Sequence[object], what: str, path: Path) -> None:
+    twice = next((value for value in values if values.count(value) > 1), None)
+    if twice is not None:
+        raise InputError(f"two bundles have the same {what}", subject=path, found=twice)
 
 
 def find_config(start: Path) -> Path | None:

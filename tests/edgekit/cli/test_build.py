@@ -232,6 +232,16 @@ def test_one_that_fails_does_not_stop_the_others(edgekit: RunEdgeKit, project: P
     assert third["skipped"]
 
 
+def test_some_bundles_by_their_names(edgekit: RunEdgeKit, built: Path) -> None:
+    finished = edgekit("build", "second", "--json")
+    assert [one["bundle"] for one in finished.json["bundles"]] == [str(built.parent / "elsewhere" / "second")]
+    finished = edgekit("build", "secund", "--junit", "build.xml")
+    assert finished.code == 2
+    assert f"error: {built}: declares no such bundle\nexpected: 'second'\nfound: secund\n" in finished.err
+    (case,) = ElementTree.parse(built.parent / "build.xml").getroot().iter("error")
+    assert case.attrib == {"message": "declares no such bundle", "type": "InputError"}
+
+
 def test_the_worst_exit_code_counts(edgekit: RunEdgeKit, project: Path) -> None:
     """A model that the target cannot take (1) and a model that is not there (2)."""
     strange = parse('<ir_version: 8, opset_import: ["": 17, "x": 1]> f (float[1] a) => (float[1] b) { b = x.No(a) }')

@@ -108,3 +108,21 @@ def test_overrides_that_cannot_be_used(tmp_path: Path, text: str, found: str) ->
     with pytest.raises(InputError) as failure:
         read(tmp_path, text)
     assert found in str(failure.value)
+
+
+def test_bundles_are_chosen_by_their_names_or_by_that_of_all_their_targets(tmp_path: Path) -> None:
+    read(tmp_path, OVERRIDES)
+    project = read_config(tmp_path / "edgekit.toml")
+    assert [one.name for one in project.only(["c", "b"]).bundles] == ["b-phone", "b-box", "c"]
+    assert [one.name for one in project.only(["a-box"]).bundles] == ["a-box"]
+    with pytest.raises(InputError) as failure:
+        project.only(["c", "a-bix"])
+    assert str(failure.value) == (
+        f"{tmp_path}/edgekit.toml: declares no such bundle\nexpected: 'a-box' or 'b-box'\nfound: a-bix"
+    )
+
+
+def test_two_outputs_that_are_one_folder_are_refused(tmp_path: Path) -> None:
+    bundle = '[[bundle]]\nname = "{}"\nmodel = "m"\ntarget = "t"\noutput = "{}"\n'
+    with pytest.raises(InputError, match=r"two bundles have the same output\nfound: .*/b$"):
+        read(tmp_path, bundle.format("one", "b") + bundle.format("two", "b/../b"))
