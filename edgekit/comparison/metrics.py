@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from edgekit.comparison.columns import ColumnAccuracy, Columns
 from edgekit.errors import InputError, RequirementError
 from edgekit.features.class_scores import ClassChoice
 from edgekit.model import Arrays
@@ -86,10 +87,14 @@ class OutputAccuracy:
     """The share of unequal elements; of a floating-point output, those where one side only is infinite or NaN."""
     stuck: bool
     """Whether the built output is the same for all samples although the original's is not, see :data:`STUCK`."""
+    worst_column: ColumnAccuracy | None = None
+    """Of columns that have different scales the one that keeps the least; None for others."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest (``output_accuracy`` in its schema)."""
         record = asdict(self)
+        if self.worst_column is None:
+            del record["worst_column"]
         for key in ("sqnr_db", "worst_sample_db", "weakest_db", "picture_db"):
             if record[key] is not None:
                 record[key] = json_number(record[key])
@@ -144,6 +149,7 @@ class OutputComparison:
         self._reference_variation = self._reference_peak = 0.0
         self._built_varies = False
         self._is_float = False
+        self._columns = Columns()
 
     def add(self, reference: np.ndarray, built: np.ndarray) -> None:
         """Compares the output for one more sample.
@@ -167,6 +173,7 @@ class OutputComparison:
         self._elements += reference.size
         self._is_float = reference.dtype.kind == "f"
         self._compare_decisions(reference, built)
+        self._columns.add(reference, built)
         if self._is_float:
             self._compare_floats(reference.astype(np.float64), built.astype(np.float64))
         else:
@@ -192,6 +199,7 @@ class OutputComparison:
             decisions=decisions,
             mismatch=self._mismatches / self._elements if self._elements else 0.0,
             stuck=not self._built_varies and self._reference_variation > STUCK * self._reference_peak,
+            worst_column=self._columns.worst(),
         )
 
     def _compare_decisions(self, reference: np.ndarray, built: np.ndarray) -> None:

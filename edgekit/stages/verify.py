@@ -160,6 +160,12 @@ class Verify(Stage[Built]):
             "that it may be; give samples in which there is something to find"
             for name in accuracy.vanished
         ]
+        warnings += [
+            f"output {output.name!r}: column {column.column} of {column.columns} keeps {max(column.explained, 0):.1%} "
+            "of what tells its samples apart; the SQNR is that of the columns with larger numbers"
+            for output in accuracy.outputs
+            if (column := output.worst_column) is not None and column.is_lost
+        ]
         warnings += _told_nothing(reference, self._samples) if self._seeded and not self._original.states else []
         ranked = accuracy.ranked
         if ranked is not None and ranked.lost_rows > FEW_LOST and given.kind is Kind.FLOAT32:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.comparison.columns import Columns
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.meaning import (
     BOXES,
@@ -314,6 +315,7 @@ class _Tally:
         self._metric = metric
         self._variances = variances
         self._power: dict[str, list[float]] = {}
+        self._columns: dict[str, Columns] = {}
         self.same = self.positions = 0
         self.labels: LabelCount | None = None
 
@@ -325,6 +327,8 @@ class _Tally:
                 signal_and_noise = self._power.setdefault(name, [0.0, 0.0])
                 signal_and_noise[0] += signal
                 signal_and_noise[1] += noise
+                if name in self._variances:
+                    self._columns.setdefault(name, Columns()).add(expected, outputs[name])
         if self.meaning is not None:
             self.meaning.add(reference.outputs, outputs)
         if self._metric == AGREEMENT:
@@ -353,7 +357,8 @@ class _Tally:
         """See :attr:`Score.metric`."""
         noises = {name: noise for name, (_, noise) in self._power.items() if name in self._variances}
         ratios = [decibels(self._variances[name], noise) for name, noise in noises.items()]
-        return max(0.0, 1 - 10 ** (-min(ratios, default=math.inf) / 10))
+        columns = [worst.explained for each in self._columns.values() if (worst := each.worst()) is not None]
+        return max(0.0, min([1 - 10 ** (-min(ratios, default=math.inf) / 10), *columns]))
 
     @property
     def sqnr_db(self) -> float:

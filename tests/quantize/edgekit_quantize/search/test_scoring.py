@@ -121,6 +121,17 @@ def test_the_worst_output_counts() -> None:
     assert score.value == pytest.approx(1 - 4 * 0.01 / 3)
 
 
+def test_the_worst_column_counts_where_columns_have_different_scales(rng: np.random.Generator) -> None:
+    answers = (rng.normal(size=(20, 2)) * [1, 1e5]).astype(np.float32)
+    rows = [Reference({"x": one}, {"y": one}) for one in answers]
+    scorer = Scorer.by_references(References.of(rows), classes=False)
+
+    score = scorer(lambda feeds: {"y": feeds["x"] * np.float32([0.5, 1])})
+
+    wide = answers[:, 0].astype(np.float64)
+    assert score.value == pytest.approx(1 - 0.25 * (wide**2).sum() / (20 * wide.var()))
+
+
 def test_what_is_not_finite_explains_nothing() -> None:
     score = Scorer.by_references(_references([None] * 4), classes=False)(lambda _: {"y": EYE[0] * np.nan})
 

@@ -1,0 +1,83 @@
+"""Outputs that hold quantities of their own side by side: an offset in pixels beside a price.
+
+The power of the largest column is that of the whole output, however wrong the others are. What an output explains,
+``1 - Σ (built - reference)² / Σ (reference - mean)²``, is therefore asked of each column where columns have different
+scales: scores of classes, probabilities and embeddings have one, and are judged as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+MOST_COLUMNS = 16
+"""Longer vectors are scores of classes, embeddings or curves."""
+FEWEST_SAMPLES = 16
+"""On fewer samples the variances of two columns of one scale may be far apart by chance."""
+APART = 100.0
+"""How many times the variance of one column has to be that of another: ten times its scale."""
+LEAST_EXPLAINED = 0.9
+"""Of less people are told: 10 dB, as of embeddings."""
+SAME = 1e-10
+"""A column whose variance is less than this share of its power is the same for all samples."""
+
+
+@dataclass(frozen=True)
+class ColumnAccuracy:
+    """The column of an output that keeps the least of what tells samples apart."""
+
+    column: int
+    """Its place on the last axis, from 0."""
+    columns: int
+    explained: float
+    """The share of its own variance that the built model explains; negative where more is error."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether too little is left of it."""
+        return not self.explained >= LEAST_EXPLAINED
+
+
+class Columns:
+    """Gathers what each column of one output keeps of the original's, sample by sample."""
+
+    def __init__(self) -> None:
+        self._samples = 0
+        self._first: np.ndarray | None = None
+        self._sum = self._squares = self._power = self._noise = np.zeros(0)
+        self._are_shares = self._fits = True
+
+    def add(self, reference: np.ndarray, built: np.ndarray) -> None:
+        """Compares the output for one more sample; outputs that are no short vectors of finite floats do not count."""
+        fits = reference.dtype.kind == "f" and reference.ndim > 0 and reference.shape == built.shape
+        fits = fits and 2 <= reference.shape[-1] == reference.size <= MOST_COLUMNS
+        self._fits = self._fits and fits and bool(np.isfinite(reference).all() and np.isfinite(built).all())
+        if not self._fits:
+            return
+        wide, found = (array.astype(np.float64).ravel() for array in (reference, built))
+        if self._first is None:
+            self._first = wide
+            self._sum, self._squares, self._power, self._noise = np.zeros((4, wide.size))
+        if wide.size != self._first.size:
+            self._fits = False
+            return
+        offset = wide - self._first  # keeps the digits of columns that vary little around a large number
+        self._samples += 1
+        self._sum = self._sum + offset
+        self._squares = self._squares + offset**2
+        self._power = self._power + wide**2
+        self._noise = self._noise + (found - wide) ** 2
+        self._are_shares = self._are_shares and bool(((wide >= 0) & (wide <= 1)).all())
+
+    def worst(self) -> ColumnAccuracy | None:
+        """The column that is explained the least; None where columns have one scale, or too few samples tell."""
+        if not self._fits or self._samples < FEWEST_SAMPLES or self._are_shares:
+            return None
+        variance = self._squares - self._sum**2 / self._samples
+        told = np.flatnonzero(variance > SAME * self._power)
+        if len(told) < 2 or variance[told].max() < APART * variance[told].min():
+            return None
+        explained = 1 - self._noise[told] / variance[told]
+        least = int(explained.argmin())
+        return ColumnAccuracy(int(told[least]), len(variance), float(explained[least]))
