@@ -301,14 +301,14 @@ def sample_files(folder: Path) -> list[Path]:
 
 
 def _kind(file: Path) -> str:
-    from edgekit.preprocessing import audio, image
+    from edgekit.preprocessing import image, wav
 
     suffix = file.suffix.casefold()
     if suffix == ".npz":
         return "npz"
     if suffix in image.SUFFIXES:
         return "image"
-    if suffix in audio.SUFFIXES:
+    if suffix in wav.SUFFIXES:
         return "audio"
     raise InputError(
         "the file is no sample",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import wave
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,13 +11,9 @@ from typing import Any, Literal
 import numpy as np
 
 from edgekit.errors import InputError
-from edgekit.files.regular_file import SAMPLE_BYTES, open_regular
 from edgekit.model import ValueSpec
 from edgekit.preprocessing._values import as_dtype, factor, fixed_by, require_levels, resolve_dtype
-
-_WIDEST = 4
-"""Bytes of a sample."""
-SUFFIXES = frozenset({".wav", ".wave"})
+from edgekit.preprocessing.wav import Wav, read_wav
 
 
 @dataclass(frozen=True)
@@ -77,7 +72,7 @@ class AudioPreprocessing:
 
 
 class AudioDecoder:
-    """Reads PCM WAV files of 8, 16, 24 or 32 bits."""
+    """Reads WAV files (:mod:`edgekit.preprocessing.wav`)."""
 
     def __init__(self, preprocessing: AudioPreprocessing, spec: ValueSpec) -> None:
         self._preprocessing = preprocessing
@@ -87,33 +82,30 @@ class AudioDecoder:
     def __call__(self, file: Path) -> np.ndarray:
         """The samples of one file as the model's input."""
         declared = self._preprocessing
-        try:
-            with open_regular(file, SAMPLE_BYTES) as content, wave.open(content) as sound:
-                channels, width, rate, count = sound.getparams()[:4]
-                data = sound.readframes(min(count, SAMPLE_BYTES))
-                data = data[: len(data) // (channels * width) * channels * width]
-                if width > _WIDEST:
-                    raise wave.Error(f"samples of {8 * width} bits")
-        except InputError:
-            raise
-        except Exception as error:  # what the wave module raises for odd headers differs from version to version
-            raise InputError(
-                f"the WAV file cannot be read: {error}",
-                subject=file,
-                expected="PCM samples of 8, 16, 24 or 32 bits",
-                hint="`ffmpeg -i IN -c:a pcm_s16le OUT.wav` writes such a file",
-            ) from error
-        if rate != declared.sample_rate:
+        sound = read_wav(file)
+        if sound.sample_rate != declared.sample_rate:
             raise InputError(
                 "the WAV file has another sample rate",
                 subject=file,
                 expected=f"{declared.sample_rate} Hz",
-                found=f"{rate} Hz",
+                found=f"{sound.sample_rate} Hz",
                 hint=f"`ffmpeg -i IN -ar {declared.sample_rate} OUT.wav` resamples it",
             )
-        frames = _pcm(data, width, integers=np.dtype(self._dtype).kind in "iu").reshape(-1, channels)
-        samples = self._fitted(self._one_channel(frames, file), file)
+        samples = self._fitted(self._one_channel(self._frames(sound, file), file), file)
         return as_dtype(samples * declared.scale, self._dtype).reshape(self._shape)
+
+    def _frames(self, sound: Wav, file: Path) -> np.ndarray:
+        """The samples as the input takes them: from -1 to 1, or for integers as they are stored."""
+        if np.dtype(self._dtype).kind not in "iu":
+            return sound.waveform
+        if sound.is_float:
+            raise InputError(
+                "the WAV file holds floating-point samples, and the input takes integers",
+                subject=file,
+                expected="PCM samples",
+                hint="`ffmpeg -i IN -c:a pcm_s16le OUT.wav` writes such a file",
+            )
+        return sound.pcm
 
     def _one_channel(self, frames: np.ndarray, file: Path) -> np.ndarray:
         channel, channels = self._preprocessing.channel, frames.shape[1]
@@ -142,16 +134,3 @@ class AudioDecoder:
                 hint='fit = "pad-crop" in [preprocessing] adds zeros, or cuts, at the end',
             )
         return np.pad(samples[:length], (0, max(0, length - len(samples))))
-
-
-def _pcm(data: bytes, width: int, *, integers: bool) -> np.ndarray:
-    """Samples as float64: PCM values, or those divided by their range so that they go from -1 to 1."""
-    if width == 1:  # the only width that WAV stores without sign
-        values = np.frombuffer(data, np.uint8).astype(np.float64) - 128
-    elif width == 3:
-        padded = np.zeros((len(data) // 3, 4), np.uint8)
-        padded[:, 1:] = np.frombuffer(data, np.uint8).reshape(-1, 3)
-        values = (padded.view("<i4").ravel() >> 8).astype(np.float64)
-    else:
-        values = np.frombuffer(data, f"<i{width}").astype(np.float64)
-    return values if integers else values / 2.0 ** (8 * width - 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import wave
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,11 +19,11 @@ from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import sample_files
 from edgekit.errors import InputError
 from edgekit.files.atomic import atomic_file
-from edgekit.files.regular_file import SAMPLE_BYTES, open_regular, real_path
+from edgekit.files.regular_file import real_path
 from edgekit.graph.sizes.default_sizes import Holds, SampledSizes, with_default_sizes
 from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model, ValueSpec
-from edgekit.preprocessing import ImagePreprocessing
+from edgekit.preprocessing import ImagePreprocessing, wav
 from edgekit.registry import find_profile, installed_targets
 from edgekit.stages.load import Load
 
@@ -163,11 +162,11 @@ def _preprocessing(inputs: Sequence[ValueSpec], files: Sequence[Path], pictures:
         return
     yield "# The training decides this, and the files do not tell: change what was not so there."
     yield "[preprocessing]"
-    if files[0].suffix.lower() == ".wav":
-        with open_regular(files[0], SAMPLE_BYTES) as opened, wave.open(opened) as sound:
-            yield from ('kind = "audio"', f"sample_rate = {sound.getframerate()}", 'fit = "pad-crop"')
-            if sound.getnchannels() > 1:
-                yield 'channel = "mix"'
+    if files[0].suffix.lower() in wav.SUFFIXES:
+        sound = wav.read_wav(files[0])
+        yield from ('kind = "audio"', f"sample_rate = {sound.sample_rate}", 'fit = "pad-crop"')
+        if sound.channels > 1:
+            yield 'channel = "mix"'
     else:
         shape = inputs[0].shape or ()
         color = next((_CHANNELS[dim] for dim in shape[1:] if isinstance(dim, int) and dim in _CHANNELS), None)
