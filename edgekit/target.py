@@ -172,7 +172,10 @@ class Artifact:
 
 @runtime_checkable
 class Runner(Protocol):
-    """Executes a built artifact. Names, shapes and dtypes are the ONNX model's."""
+    """Executes a built artifact. Names, shapes and dtypes are the ONNX model's.
+
+    Several threads may call :meth:`run` at once, as those of a web service do; each gets the outputs of its own inputs.
+    """
 
     @property
     def executed_by(self) -> str:

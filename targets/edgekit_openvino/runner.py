@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,7 @@ class CompiledRunner:
         except RuntimeError as error:
             raise InputError(f"OpenVINO cannot load the model: {last_line(error)}", subject=path) from error
         self._request = self._model.create_infer_request()
+        self._turn = threading.Lock()
         self._threads = threads
         self._path = path
 
@@ -59,7 +61,7 @@ class CompiledRunner:
         return f"OpenVINO {version}, CPU, {precision}, {threads}"
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
-        """Outputs by name for inputs by name.
+        """Outputs by name for inputs by name. Threads that call it at once take turns: they share one request.
 
         Raises:
             edgekit.errors.InputError: A name, shape or dtype is not the model's, or an integer needs more than 32 bits.
@@ -67,16 +69,17 @@ class CompiledRunner:
         from edgekit_openvino.report import last_line
 
         self._require_inputs(feeds)
-        try:
-            self._infer(self._request, feeds)
-        except (RuntimeError, TypeError, ValueError) as error:
-            raise InputError(f"OpenVINO cannot run the model: {last_line(error)}", subject=self._path) from error
-        return {
-            name: _as_array(self._request.get_output_tensor(n)).astype(np.float64)
-            if n in self._double_outputs
-            else _as_array(self._request.get_output_tensor(n))
-            for n, name in enumerate(self._outputs)
-        }
+        with self._turn:
+            try:
+                self._infer(self._request, feeds)
+            except (RuntimeError, TypeError, ValueError) as error:
+                raise InputError(f"OpenVINO cannot run the model: {last_line(error)}", subject=self._path) from error
+            return {
+                name: _as_array(self._request.get_output_tensor(n)).astype(np.float64)
+                if n in self._double_outputs
+                else _as_array(self._request.get_output_tensor(n))
+                for n, name in enumerate(self._outputs)
+            }
 
     def intermediates(self, feeds: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays:
         """Values inside the model by the names of its tensors, from a model that has them as outputs too.

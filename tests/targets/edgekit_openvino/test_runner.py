@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,16 @@ def test_results_outlive_the_next_run(runner: CompiledRunner) -> None:
     first = runner.run({"x": np.ones((2, 3), np.float32), "i": np.arange(3)})
     runner.run({"x": np.zeros((2, 3), np.float32), "i": np.arange(3)})
     assert first["y"].sum() == 6
+
+
+def test_threads_that_share_a_runner_get_their_own_results(runner: CompiledRunner) -> None:
+    def is_right(number: int) -> bool:
+        feeds = {"x": np.full((2, 3), number, np.float32), "i": np.full(3, number)}
+        results = runner.run(feeds)
+        return bool(np.all(results["y"] == number) and np.all(results["j"] == 2 * number))
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(is_right, range(2000)))
 
 
 @pytest.mark.parametrize(
