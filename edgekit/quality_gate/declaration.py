@@ -8,14 +8,19 @@ from dataclasses import replace
 
 from edgekit.bundle import Bundle
 from edgekit.config import DeclaredBundle
+from edgekit.data.labels import read_class_names
 from edgekit.errors import EdgeKitError, InputError
+from edgekit.features.dimensions import defaults
+from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.packaging.declared import request_for
+from edgekit.preprocessing import resolve_preprocessing
 from edgekit.quality_gate.verdict import Outcome, Verdict
 from edgekit.registry import find_profile
 
 DECLARATION = "declaration"
 """What the verdicts here are on: the bundle, and no budget."""
 _LIMIT = "as the project file declares the bundle"
+_OF = {"model": "from it", "labels": "with its names"}
 
 
 def require_declared_target(bundle: Bundle, declared: DeclaredBundle) -> None:
@@ -39,19 +44,67 @@ def require_declared_target(bundle: Bundle, declared: DeclaredBundle) -> None:
 
 
 def judge_declaration(bundle: Bundle, declared: DeclaredBundle) -> Iterator[Verdict]:
-    """A verdict where the bundle is not, or may not be, what the project file declares; none where it is."""
-    if not declared.model.is_file():
-        told = f"{declared.model} is not there: nothing tells whether the bundle is made from it"
-        yield Verdict(DECLARATION, _LIMIT, told, Outcome.NOT_COMPARED)
+    """A verdict where the bundle is not, or may not be, what the project file declares; none where it is.
+
+    Raises:
+        InputError: The file of class names cannot be read.
+    """
+    for what, file in (("model", declared.model), ("labels", declared.labels)):
+        if file is not None and not file.is_file():
+            told = f"{file} is not there: nothing tells whether the bundle is made {_OF[what]}"
+            yield Verdict(DECLARATION, _LIMIT, told, Outcome.NOT_COMPARED)
+    others = [*_other_options(bundle, declared), *_other_names(bundle, declared), *_other_input(bundle, declared)]
+    if others:
+        told = f"{'; '.join(others)}: `edgekit build` builds it again"
+        yield Verdict(DECLARATION, _LIMIT, told, Outcome.INCONCLUSIVE)
+
+
+def _other_options(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:
     recorded = bundle.manifest["options"]
     # The metric's module is the project's own code, which the gate does not execute.
     asked = {**request_for(replace(declared, metric=None)).options(), "metric": declared.metric}
     plain = json.loads(json.dumps(asked))
-    others = [
-        f"{key} was {json.dumps(recorded[key])}, and {json.dumps(plain[key])} is declared"
-        for key in plain
-        if key in recorded and recorded[key] != plain[key]
-    ]
-    if others:
-        told = f"{'; '.join(others)}: `edgekit build` builds it again"
-        yield Verdict(DECLARATION, _LIMIT, told, Outcome.INCONCLUSIVE)
+    for key in plain:
+        if key in recorded and recorded[key] != plain[key]:
+            yield _other(key, recorded[key], plain[key])
+
+
+def _other_names(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:
+    """What differs where a file of class names is declared; without one they may be those of the model's file."""
+    if declared.labels is None or not declared.labels.is_file():
+        return
+    recorded, names = bundle.manifest["labels"] or (), read_class_names(declared.labels)
+    if len(recorded) != len(names):
+        yield f"labels were {len(recorded)} names, and {declared.labels} has {len(names)}"
+        return
+    for number, (old, new) in enumerate(zip(recorded, names, strict=True)):
+        if old != new:
+            yield _other(f"the name of class {number}", old, new)
+            return
+
+
+def _other_input(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:
+    """What differs where a preprocessing is declared; without one it may be that of the model's file."""
+    preprocessing = declared.preprocessing
+    if preprocessing is None:
+        return
+    inputs = at_sizes([feature.spec for feature in bundle.inputs], defaults(bundle.open_dims))
+    try:
+        resolve_preprocessing(preprocessing, inputs)
+    except InputError as error:
+        if not declared.shares_preprocessing:  # one for all bundles is left out where it does not fit
+            yield f"preprocessing does not fit the bundle: {error.message}"
+        return
+    recorded = bundle.manifest["preprocessing"] or {}
+    asked = preprocessing.as_record()
+    if recorded.get("kind") != asked["kind"]:
+        yield _other("preprocessing", recorded.get("kind"), asked["kind"])
+        return
+    for key, value in asked.items():  # what is left out follows from the model's input
+        if recorded.get(key) != value:
+            yield _other(f"preprocessing {key}", recorded.get(key), value)
+
+
+def _other(what: str, recorded: object, declared: object) -> str:
+    was, asked = (json.dumps(value, ensure_ascii=False) for value in (recorded, declared))
+    return f"{what} was {was}, and {asked} is declared"

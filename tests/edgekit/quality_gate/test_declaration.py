@@ -1,0 +1,67 @@
+"""What the gate tells of a bundle that is older than what the project file declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+RunEdgeKit = Callable[..., Any]
+
+
+def outcomes(finished: Any) -> dict[str, str]:
+    """What became of each budget of the only bundle."""
+    return {verdict["budget"]: verdict["outcome"] for verdict in finished.json["bundles"][0]["verdicts"]}
+
+
+def test_class_names_and_preprocessing_that_are_not_as_declared(
+    edgekit: RunEdgeKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, onnx_model: Callable[..., Any]
+) -> None:
+    """An app reads both from the bundle: an older one answers with the old names, on the old numbers."""
+    onnx.save(onnx_model("f (float[1, 1, 1, 3] x) => (float[1, 3] y) { y = Flatten(x) }"), tmp_path / "model.onnx")
+    (tmp_path / "names.txt").write_text("ox\nkühe\nemu\n")
+    declared = (
+        '[budget]\nsize = "1 MB"\n[[bundle]]\nname = "d"\nmodel = "model.onnx"\ntarget = "onnxruntime"\n'
+        'labels = "names.txt"\n[bundle.preprocessing]\nkind = "image"\nscale = "1/255"\nmean = 0.5\nlayout = "NCHW"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    project = (tmp_path / "edgekit.toml").write_text
+    project(declared)
+    assert edgekit("build", "-q").code == 0
+    assert outcomes(edgekit("gate", "--json")) == {"size": "kept"}
+
+    (tmp_path / "names.txt").write_text("ox\nemu\nkühe\n")
+    finished = edgekit("gate", "--json")
+    assert (finished.code, outcomes(finished)) == (0, {"size": "kept", "declaration": "inconclusive"})
+    again = ": `edgekit build` builds it again"
+    told = finished.json["bundles"][0]["verdicts"][1]["found"]
+    assert told == f'the name of class 1 was "kühe", and "emu" is declared{again}'
+
+    (tmp_path / "names.txt").write_text("ox\nkühe\n")
+    told = edgekit("gate", "--json").json["bundles"][0]["verdicts"][1]["found"]
+    assert told == f"labels were 3 names, and {tmp_path}/names.txt has 2{again}"
+
+    (tmp_path / "names.txt").unlink()
+    verdict = edgekit("gate", "--json").json["bundles"][0]["verdicts"][1]
+    assert verdict["found"] == (
+        f"{tmp_path}/names.txt is not there: nothing tells whether the bundle is made with its names"
+    )
+    assert verdict["outcome"] == "not compared"
+
+    (tmp_path / "names.txt").write_text("ox\nkühe\nemu\n")
+    project(declared.replace("0.5", "0.25"))
+    told = edgekit("gate", "--json").json["bundles"][0]["verdicts"][1]["found"]
+    assert told == f"preprocessing mean was [0.5], and [0.25] is declared{again}"
+    project(declared + "size = [8, 8]\n")
+    told = edgekit("gate", "--json").json["bundles"][0]["verdicts"][1]["found"]
+    assert told.startswith("preprocessing does not fit the bundle: ")
+    project(
+        declared.replace('kind = "image"', 'kind = "audio"\nsample_rate = 16000').replace(
+            'mean = 0.5\nlayout = "NCHW"\n', ""
+        )
+    )
+    told = edgekit("gate", "--json").json["bundles"][0]["verdicts"][1]["found"]
+    assert told == f'preprocessing was "image", and "audio" is declared{again}'
