@@ -34,7 +34,7 @@ def _size(manifest: Manifest) -> Tile:
 def _time(manifest: Manifest) -> Tile:
     latency = manifest["latency"]
     if not latency["of_device"]:
-        return Tile("Time", "not measured", f"on the device: `{manifest['check']['command']}` measures it there")
+        return Tile("Time", "not measured", "`edgekit bench BUNDLE --device DEVICE` measures it on the device")
     note = f"{latency['ratio']:.2f} of the original's {time_text(latency['reference']['p50_ms'])}"
     return Tile("Time", time_text(latency["built"]["p50_ms"]), note, latency["ratio"])
 
