@@ -7,10 +7,13 @@ import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import onnx
 import pytest
+
+import edgekit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -130,6 +133,92 @@ def test_the_check_reads_what_numpy_writes(
     kind, dims, values = json.loads(read)
     assert (kind, dims) == (array.dtype.name, list(array.shape))
     assert [float(value) for value in values] == array.astype(np.float64).ravel().tolist()
+
+
+def test_the_check_reads_texts(
+    page: Page, serve: Serve, digits_bundle: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    bundle = tmp_path / "bundle"
+    shutil.copytree(digits_bundle("digits-web", "none"), bundle)
+    texts = np.array([["Köln", "", "𝄞 da capo"], ["a\0b", "東京", "ß"]])
+    np.save(bundle / "array.npy", texts)
+    with serve(bundle) as url:
+        page.goto(check_page(url))
+        page.wait_for_selector("#verdict.passed")
+        read = page.evaluate(
+            "async () => { const { parseNpy } = await import('/bundle/check.mjs');"
+            " return parseNpy(await (await fetch('/bundle/array.npy')).arrayBuffer()); }"
+        )
+    assert read == {"type": "string", "dims": [2, 3], "data": texts.ravel().tolist()}
+
+
+def test_a_model_of_texts_passes_its_own_page(page: Page, serve: Serve, tmp_path: Path) -> None:
+    """Texts in, numbers and texts out, as models of tables have them."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 18, "ai.onnx.ml": 3]>'
+        " f (string[1, 2] x) => (int64[1, 2] number, string[1, 2] same) {"
+        ' number = ai.onnx.ml.LabelEncoder <keys_strings = ["Köln", "Wien"], values_int64s = [7, 9]> (x)'
+        " same = Identity (x) }"
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    (tmp_path / "data").mkdir()
+    for number, texts in enumerate((["Köln", "Wien"], ["Graz", ""])):
+        np.savez(tmp_path / "data" / f"{number}.npz", x=np.array([texts]))
+    made = edgekit.package(tmp_path / "model.onnx", "web", tmp_path / "cities", data=tmp_path / "data").path
+    with serve(made) as url:
+        page.goto(check_page(url))
+        page.wait_for_selector("#verdict.passed, #verdict.failed")
+        result = page.evaluate("window.goldenCheck")
+        assert {output["name"]: output["passed"] for output in result["outputs"]} == {"number": True, "same": True}
+
+
+def test_the_bundles_own_page_asks_the_device_that_the_bundle_is_for(
+    page: Page, serve: Serve, digits_bundle: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    """A page that computes on WebAssembly proves nothing of WebGPU, which this browser does not have."""
+    bundle = tmp_path / "bundle"
+    shutil.copytree(digits_bundle("digits-web", "none"), bundle)
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    manifest["target"]["profile"] = "web-webgpu"
+    (bundle / "manifest.json").write_text(json.dumps(manifest))
+    library = "ort=/node_modules/onnxruntime-web/dist/ort.webgpu.min.mjs"
+    with serve(bundle) as url:
+        page.goto(f"{url}bundle/check.html?{library}")
+        page.wait_for_selector("#verdict.failed")
+        assert "webgpu" in page.evaluate("window.goldenCheck")["problem"]
+        page.goto(f"{url}bundle/check.html?provider=wasm&{library}")
+        page.wait_for_selector("#verdict.passed")
+
+
+@pytest.mark.parametrize(
+    ("classes", "outputs", "best", "probabilities"),
+    [
+        ({"output": "label", "scores": None}, {"label": "BigInt64Array.of(2n)", "p": "[0.1, 0.2, 0.7]"}, 2, None),
+        ({"output": "p", "scores": "probabilities"}, {"label": "[0]", "p": "[0.25, 0.75]"}, 1, [0.25, 0.75]),
+        (None, {"p": "[1000, 1000, 0]"}, 0, [0.5, 0.5, 0]),
+    ],
+)
+def test_the_class_that_a_model_tells(
+    classes: dict[str, Any] | None,
+    outputs: dict[str, str],
+    best: int,
+    probabilities: list[float] | None,
+    page: Page,
+    serve: Serve,
+    digits_bundle: Callable[[str, str], Path],
+) -> None:
+    """A label of scikit-learn's is a 64-bit integer, and tells the class alone."""
+    manifest = {"classes": classes, "outputs": [{"name": name, "native_name": name} for name in outputs]}
+    results = ", ".join(f"{name}: {{ data: {data} }}" for name, data in outputs.items())
+    with serve(digits_bundle("digits-web", "none")) as url:
+        page.goto(url)
+        page.wait_for_selector("#check.passed")
+        told = page.evaluate(
+            "async (manifest) => { const { decisionOf } = await import('/preprocess.mjs');"
+            f" return decisionOf({{ {results} }}, manifest); }}",
+            manifest,
+        )
+    assert told == {"best": best, "probabilities": probabilities}
 
 
 def test_the_server_gives_away_nothing_else(

@@ -19,7 +19,8 @@ const TYPES = {
 /**
  * Reads an array in NumPy's .npy format (versions 1 to 3).
  * @param {ArrayBuffer} buffer The file.
- * @returns {{type: string, data: ArrayLike, dims: number[]}} Element type as onnxruntime-web calls it, elements, shape.
+ * @returns {{type: string, data: ArrayLike, dims: number[]}} Element type as onnxruntime-web calls it, elements (texts
+ *     are strings), shape.
  */
 export function parseNpy(buffer) {
   const view = new DataView(buffer);
@@ -29,12 +30,23 @@ export function parseNpy(buffer) {
   const header = new TextDecoder().decode(new Uint8Array(buffer, start, length));
   const descr = /'descr':\s*'([^']*)'/.exec(header)?.[1];
   const shape = /'shape':\s*\(([^)]*)\)/.exec(header)?.[1];
-  const [type, Elements] = TYPES[descr] ?? [];
+  const places = /^<U(\d+)$/.exec(descr)?.[1];
+  const [type, Elements] = places === undefined ? TYPES[descr] ?? [] : ['string', Uint32Array];
   if (!Elements || shape === undefined || /'fortran_order':\s*True/.test(header)) {
     throw new Error(`this browser cannot read a .npy file with the header ${header.trim()}`);
   }
   const dims = shape.split(',').filter((size) => size.trim()).map(Number);
-  return { type, data: new Elements(buffer.slice(start + length)), dims };
+  const elements = new Elements(buffer.slice(start + length));
+  if (places === undefined) return { type, data: elements, dims };
+  const count = dims.reduce((product, size) => product * size, 1);
+  return { type, data: Array.from({ length: count }, (_, index) => textAt(elements, index, Number(places))), dims };
+}
+
+/** A text of an array of texts of equal length, each a code point a place, zeros behind its end. */
+function textAt(points, index, places) {
+  const own = points.subarray(index * places, (index + 1) * places);
+  const end = own.findLastIndex((point) => point !== 0) + 1;
+  return Array.from(own.subarray(0, end), (point) => String.fromCodePoint(point)).join('');
 }
 
 /** Decibels of a golden output's energy over the error's energy. */
@@ -94,6 +106,16 @@ async function fetched(url) {
   const response = await fetch(url);
   if (!response.ok) throw new Error(`${url}: ${response.status} ${response.statusText}`);
   return response;
+}
+
+/**
+ * The execution provider that a bundle is made for.
+ * @param {string} bundle URL of the bundle's folder, with a slash at the end.
+ * @returns {Promise<string>} `wasm` or `webgpu`.
+ */
+export async function providerOf(bundle) {
+  const { target } = await (await fetched(new URL('manifest.json', bundle))).json();
+  return target.profile === 'web-webgpu' ? 'webgpu' : 'wasm';
 }
 
 /**
