@@ -2,7 +2,7 @@ import * as ort from '/node_modules/onnxruntime-web/dist/ort.wasm.min.mjs';
 import { openBundle } from '/bundle/check.mjs';
 import { digitPicture } from './digit.mjs';
 import { showGoldenCheck } from './golden.mjs';
-import { modelInput, probabilitiesOf } from './preprocess.mjs';
+import { decisionOf, modelInput } from './preprocess.mjs';
 
 const BUNDLE = new URL('/bundle/', location.href);
 const PEN = 22;
@@ -41,11 +41,12 @@ async function classify({ manifest, session }, labels) {
   const start = performance.now();
   const results = await session.run({ [feature.native_name]: new ort.Tensor(type, data, dims) });
   const milliseconds = performance.now() - start;
-  const probabilities = probabilitiesOf(results, manifest);
-  const best = probabilities.indexOf(Math.max(...probabilities));
-  const percent = (100 * probabilities[best]).toFixed(1);
-  answer.textContent = `This is a ${labels[best]} (${percent} %, ${milliseconds.toFixed(1)} ms).`;
-  bars.querySelectorAll('meter').forEach((bar, position) => { bar.value = probabilities[position]; });
+  const { best, probabilities } = decisionOf(results, manifest);
+  const percent = probabilities ? `${(100 * probabilities[best]).toFixed(1)} %, ` : '';
+  answer.textContent = `This is a ${labels[best] ?? best} (${percent}${milliseconds.toFixed(1)} ms).`;
+  bars.querySelectorAll('meter').forEach((bar, position) => {
+    bar.value = probabilities ? probabilities[position] : Number(position === best);
+  });
 }
 
 /** Lets the pointer draw; `done` is called when a stroke ends. */

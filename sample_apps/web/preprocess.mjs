@@ -46,15 +46,36 @@ export function modelInput(picture, declared, feature) {
 }
 
 /**
+ * The class that a model tells.
+ * @param {object} results What the session gave, by name.
+ * @param {object} manifest Names the output that tells the class, and what its numbers are.
+ * @returns {{best: number, probabilities: number[] | null}} The number of the class; the probability of each, null where
+ *     the model tells the class alone.
+ */
+export function decisionOf(results, manifest) {
+  const probabilities = probabilitiesOf(results, manifest);
+  if (probabilities) return { best: probabilities.indexOf(Math.max(...probabilities)), probabilities };
+  return { best: Number(scoresOf(results, manifest)[0]), probabilities };
+}
+
+/**
  * Probabilities of the classes.
  * @param {object} results What the session gave, by name.
  * @param {object} manifest Names the output that tells the class, and what its numbers are.
- * @returns {number[]} One for each class; those of independent classes do not add up to 1.
+ * @returns {number[] | null} One for each class; those of independent classes do not add up to 1. Null where the output
+ *     is the number of a class.
  */
-export function probabilitiesOf(results, { classes, outputs }) {
+export function probabilitiesOf(results, manifest) {
+  const kind = manifest.classes ? manifest.classes.scores : 'logits';
+  if (kind === null) return null;
+  const scores = scoresOf(results, manifest);
+  return kind === 'logits' ? softmax(scores) : Array.from(scores);
+}
+
+/** What the output that tells the class has: a score for each class, or the number of one. */
+function scoresOf(results, { classes, outputs }) {
   const told = outputs.find(({ name }) => name === classes?.output) ?? outputs[0];
-  const scores = results[told.native_name].data;
-  return (classes?.scores ?? 'logits') === 'logits' ? softmax(scores) : Array.from(scores);
+  return results[told.native_name].data;
 }
 
 function softmax(scores) {
