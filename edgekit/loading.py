@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.comparison.metrics import class_index, class_output
+from edgekit.data.given_values import fitting_array
 from edgekit.data.inputs import random_numbers
 from edgekit.data.npz import LABEL_ARRAY, read_npz
 from edgekit.devices.local import open_runner
@@ -20,17 +21,20 @@ from edgekit.errors import InputError
 from edgekit.execution.recurrence import restart
 from edgekit.features.class_scores import Scores, probabilities_of
 from edgekit.features.dimensions import defaults, written
-from edgekit.features.tokens import numbers_for
-from edgekit.features.vocabularies import are_texts, as_numbers
+from edgekit.files.encoded import Encoded, encoded, is_content, is_picture
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import Arrays, ValueSpec
-from edgekit.preprocessing import only_input, parse_preprocessing
+from edgekit.preprocessing import ImageDecoder, only_input, parse_preprocessing
 from edgekit.registry import canonical_of
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 _SEED_BITS = 64
 
-Sample = str | Path | np.ndarray | Sequence[Any] | Mapping[str, Any]
-"""A picture, WAV or ``.npz`` file; the only input's array; or arrays by input name."""
+Sample: TypeAlias = "str | Path | bytes | BinaryIO | Image | np.ndarray | Sequence[Any] | Mapping[str, Any]"
+"""A picture, WAV or ``.npz`` file; what a picture's or a WAV file holds, as bytes or open for reading; a picture of
+Pillow's; the only input's array; or arrays by input name."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,8 @@ class LoadedBundle:
         """Runs a sample.
 
         Args:
-            sample: A picture, WAV or ``.npz`` file; the only input's array; or arrays by input name.
+            sample: A picture, WAV or ``.npz`` file; what a picture's or a WAV file holds, as bytes or open for reading;
+                a picture of Pillow's; the only input's array; or arrays by input name.
 
         Returns:
             For a picture or a sound, where the bundle names its classes: the classes as :meth:`classify` gives them.
@@ -105,7 +110,12 @@ class LoadedBundle:
         Raises:
             InputError: The sample does not fit the bundle.
         """
-        if isinstance(sample, str | Path) and Path(sample).suffix.casefold() != ".npz" and self.labels:
+        is_media = (
+            is_content(sample)
+            or is_picture(sample)
+            or (isinstance(sample, str | Path) and Path(sample).suffix.casefold() != ".npz")
+        )
+        if is_media and self.labels:
             outputs = self.run(sample)
             return self._ranked(outputs) or outputs
         return self.run(sample)
@@ -159,21 +169,24 @@ class LoadedBundle:
         """
         if isinstance(sample, str | Path):
             feeds = self._read(Path(sample))
+        elif is_picture(sample):
+            feeds = self._decoded(sample)
+        elif is_content(sample):
+            feeds = self._decoded(encoded(sample))
         elif isinstance(sample, Mapping):
             feeds = dict(sample)
         else:
             feeds = {only_input(self._asked, "an array without a name").name: sample}
         drawn = [spec for spec in self.inputs if spec.drawn is not None and spec.name not in feeds]
-        if feeds.keys() == {spec.name for spec in self.inputs} - {spec.name for spec in drawn}:
-            feeds |= random_numbers(drawn, self._asked, feeds, secrets.randbits(_SEED_BITS))
-        if feeds.keys() != {spec.name for spec in self.inputs}:
+        if feeds.keys() != {spec.name for spec in self.inputs} - {spec.name for spec in drawn}:
             raise InputError(
                 "the arrays are not named as the model's inputs",
                 subject=self._bundle.path,
                 expected=", ".join(spec.name for spec in self.inputs),
                 found=", ".join(feeds) or "no array",
             )
-        arrays = {spec.name: _array(feeds[spec.name], spec) for spec in self.inputs}
+        arrays = {spec.name: fitting_array(feeds[spec.name], spec) for spec in self.inputs if spec not in drawn}
+        arrays |= random_numbers(drawn, self._asked, arrays, secrets.randbits(_SEED_BITS))
         self._require_sizes(arrays)
         return arrays
 
@@ -187,17 +200,27 @@ class LoadedBundle:
             if LABEL_ARRAY not in {spec.name for spec in self.inputs}:
                 arrays.pop(LABEL_ARRAY, None)
             return arrays
+        return self._decoded(file)
+
+    def _decoded(self, source: Path | Encoded | Image) -> dict[str, Any]:
+        """The only input, made of a picture or a sound."""
         declared = self._bundle.manifest["preprocessing"]
+        what = str(source) if isinstance(source, Path | Encoded) else f"a picture of {source.width}×{source.height}"
         if declared is None:
             raise InputError(
                 "the bundle does not say how a file becomes its input",
                 subject=self._bundle.path,
                 expected="[preprocessing] when it was packaged",
-                found=f"none, and the file {file}",
+                found=f"none, and the file {source}" if isinstance(source, Path) else f"none, and {what}",
                 hint="declare it in edgekit.toml and package again, or give the arrays",
             )
         spec = only_input(at_sizes(self._asked, defaults(self._bundle.open_dims)), "a file")
-        return {spec.name: parse_preprocessing(declared, self._bundle.path).decoder(spec)(file)}
+        decoder = parse_preprocessing(declared, self._bundle.path).decoder(spec)
+        if isinstance(source, Path | Encoded):
+            return {spec.name: decoder(source)}
+        if not isinstance(decoder, ImageDecoder):
+            raise InputError("the bundle takes sounds", subject=self._bundle.path, expected="a WAV file", found=what)
+        return {spec.name: decoder.from_picture(source)}
 
     @property
     def _asked(self) -> tuple[ValueSpec, ...]:
@@ -251,30 +274,3 @@ class LoadedBundle:
         named = 0 <= index < len(self.labels)
         name = self.labels[index] if named else str(number)
         return Prediction(name, number if index < 0 else index, score, probability)
-
-
-def _array(value: Any, spec: ValueSpec) -> np.ndarray:
-    """The value as an array that fits an input; Python's own numbers become the input's type, words their numbers."""
-    text = spec.dtype == "str"
-    subject = f"input {spec.name!r}"
-    if spec.vocabulary is not None and are_texts(given := np.asarray(value)):
-        value = numbers_for(given, spec.vocabulary, spec.tokens, subject)
-    array = value if isinstance(value, np.ndarray) else np.asarray(value, dtype=object if text else spec.dtype)
-    if not (array.dtype.kind in "OU" if text else array.dtype.name == spec.dtype):
-        raise InputError(
-            "the array's element type is not the model's",
-            subject=subject,
-            expected=str(spec),
-            found=array.dtype.name,
-            hint=f"give array.astype({spec.dtype!r})",
-        )
-    if not spec.takes_shape(array.shape):
-        missing = spec.takes_shape((1, *array.shape))
-        raise InputError(
-            "the array's shape is not the model's",
-            subject=subject,
-            expected=str(spec),
-            found=str(ValueSpec(spec.name, array.dtype.name, array.shape)),
-            hint="the batch dimension is missing: give array[numpy.newaxis]" if missing else None,
-        )
-    return array if spec.vocabulary is None else as_numbers(array, spec.vocabulary, subject)

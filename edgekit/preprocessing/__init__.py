@@ -12,15 +12,17 @@ from typing import Any, Protocol
 import numpy as np
 
 from edgekit.errors import InputError
+from edgekit.files.encoded import Encoded
 from edgekit.model import ValueSpec
 from edgekit.preprocessing._values import fixed_by
 from edgekit.preprocessing.audio import AudioPreprocessing
-from edgekit.preprocessing.image import ImagePreprocessing
+from edgekit.preprocessing.image import ImageDecoder, ImagePreprocessing
 from edgekit.schema import find_flaw, not_finite
 
 __all__ = [
     "AudioPreprocessing",
     "Decoder",
+    "ImageDecoder",
     "ImagePreprocessing",
     "Preprocessing",
     "fixed_by",
@@ -35,7 +37,7 @@ Preprocessing = ImagePreprocessing | AudioPreprocessing
 class Decoder(Protocol):
     """Reads files for one input of one model."""
 
-    def __call__(self, file: Path) -> np.ndarray:
+    def __call__(self, file: Path | Encoded) -> np.ndarray:
         """The input that the file becomes: shape and dtype are the model's.
 
         Raises:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from edgekit.errors import InputError
+from edgekit.files.encoded import Encoded
 from edgekit.model import ValueSpec
 from edgekit.preprocessing._values import as_dtype, factor, fixed_by, require_levels, resolve_dtype
 from edgekit.preprocessing.wav import Wav, read_wav
@@ -79,7 +80,7 @@ class AudioDecoder:
         self._dtype = spec.dtype
         self._shape = tuple(dim for dim in spec.shape or () if isinstance(dim, int))
 
-    def __call__(self, file: Path) -> np.ndarray:
+    def __call__(self, file: Path | Encoded) -> np.ndarray:
         """The samples of one file as the model's input."""
         declared = self._preprocessing
         sound = read_wav(file)
@@ -94,7 +95,7 @@ class AudioDecoder:
         samples = self._fitted(self._one_channel(self._frames(sound, file), file), file)
         return as_dtype(samples * declared.scale, self._dtype).reshape(self._shape)
 
-    def _frames(self, sound: Wav, file: Path) -> np.ndarray:
+    def _frames(self, sound: Wav, file: Path | Encoded) -> np.ndarray:
         """The samples as the input takes them: from -1 to 1, or for integers as they are stored."""
         if np.dtype(self._dtype).kind not in "iu":
             return sound.waveform
@@ -107,7 +108,7 @@ class AudioDecoder:
             )
         return sound.pcm
 
-    def _one_channel(self, frames: np.ndarray, file: Path) -> np.ndarray:
+    def _one_channel(self, frames: np.ndarray, file: Path | Encoded) -> np.ndarray:
         channel, channels = self._preprocessing.channel, frames.shape[1]
         if not len(frames):
             raise InputError("the WAV file holds no samples", subject=file)
@@ -123,7 +124,7 @@ class AudioDecoder:
             )
         return frames[:, channel or 0]
 
-    def _fitted(self, samples: np.ndarray, file: Path) -> np.ndarray:
+    def _fitted(self, samples: np.ndarray, file: Path | Encoded) -> np.ndarray:
         length = self._preprocessing.length or len(samples)
         if len(samples) != length and self._preprocessing.fit == "none":
             raise InputError(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from edgekit.errors import InputError
-from edgekit.files.regular_file import SAMPLE_BYTES, open_regular
+from edgekit.files.encoded import Encoded, open_source
+from edgekit.files.regular_file import SAMPLE_BYTES
 from edgekit.model import ValueSpec
 from edgekit.preprocessing._values import as_dtype, factor, fixed_by, require_levels, resolve_dtype
 
@@ -113,32 +114,45 @@ class ImageDecoder:
         self._layout = preprocessing.layout or ""
         self._size = preprocessing.size or (0, 0)
 
-    def __call__(self, file: Path) -> np.ndarray:
+    def __call__(self, file: Path | Encoded) -> np.ndarray:
         """The picture as the model's input."""
-        from PIL import Image, ImageOps, UnidentifiedImageError
+        from PIL import Image, UnidentifiedImageError
 
         try:
             # Others are decoded by foreign programs (EPS by Ghostscript), or are not what a folder of pictures holds.
-            with open_regular(file, SAMPLE_BYTES) as content, Image.open(content, formats=FORMATS) as opened:
-                if opened.width * opened.height > MOST_PIXELS:
-                    raise InputError(
-                        "the picture is too large",
-                        subject=file,
-                        expected=f"{MOST_PIXELS} pixels at most",
-                        found=f"{opened.width}×{opened.height}",
-                    )
-                picture = ImageOps.exif_transpose(opened)
-                picture.load()
+            with open_source(file, SAMPLE_BYTES) as content, Image.open(content, formats=FORMATS) as opened:
+                picture = _upright(opened, file)
         except InputError:
             raise
         except UnidentifiedImageError as error:  # whose text is an object's address
+            another = "not of the kind that its suffix says" if isinstance(file, Path) else "no picture"
             raise InputError(
-                "the picture cannot be read: it is damaged, or not of the kind that its suffix says", subject=file
+                f"the picture cannot be read: it is damaged, or {another}",
+                subject=file,
+                expected=None if isinstance(file, Path) else f"one of {', '.join(FORMATS)}",
             ) from error
         except Exception as error:  # Pillow's decoders raise whatever their parsers stumble over
             raise InputError(f"the picture cannot be read: {error}", subject=file) from error
+        return self._as_input(picture, file)
+
+    def from_picture(self, opened: Image.Image) -> np.ndarray:
+        """The model's input for a picture that Pillow has opened.
+
+        Raises:
+            InputError: It is damaged, too large, or does not fit the declaration.
+        """
+        subject = f"the picture of {opened.width}×{opened.height}"
+        try:
+            picture = _upright(opened, subject)
+        except InputError:
+            raise
+        except Exception as error:  # as above: its pixels may not have been read yet
+            raise InputError(f"the picture cannot be read: {error}", subject=subject) from error
+        return self._as_input(picture, subject)
+
+    def _as_input(self, picture: Image.Image, subject: object) -> np.ndarray:
         gray = self._preprocessing.color == "GRAY"
-        picture = self._resized(_eight_bits(picture, "L" if gray else "RGB", file), file)
+        picture = self._resized(_eight_bits(picture, "L" if gray else "RGB", subject), subject)
         pixels = np.asarray(picture, dtype=np.float64).reshape(*self._size, -1)
         return self.from_pixels(pixels[..., ::-1] if self._preprocessing.color == "BGR" else pixels)
 
@@ -161,7 +175,7 @@ class ImageDecoder:
         values = values.transpose(["HWC".index(letter) for letter in self._layout if letter != "N"])
         return np.ascontiguousarray(values[np.newaxis] if "N" in self._layout else values)
 
-    def _resized(self, picture: Image.Image, file: Path) -> Image.Image:
+    def _resized(self, picture: Image.Image, file: object) -> Image.Image:
         from PIL import Image, ImageOps
 
         declared = self._preprocessing
@@ -197,7 +211,23 @@ class ImageDecoder:
         return picture
 
 
-def _eight_bits(picture: Image.Image, mode: str, file: Path) -> Image.Image:
+def _upright(opened: Image.Image, subject: object) -> Image.Image:
+    """The picture with its pixels read, turned as its EXIF data says."""
+    from PIL import ImageOps
+
+    if opened.width * opened.height > MOST_PIXELS:
+        raise InputError(
+            "the picture is too large",
+            subject=subject,
+            expected=f"{MOST_PIXELS} pixels at most",
+            found=f"{opened.width}×{opened.height}",
+        )
+    picture = ImageOps.exif_transpose(opened)
+    picture.load()
+    return picture
+
+
+def _eight_bits(picture: Image.Image, mode: str, file: object) -> Image.Image:
     """The picture with 8 bits a channel in the given mode; nothing that shows is dropped without a word."""
     if picture.mode.startswith(("I", "F")):
         raise InputError(

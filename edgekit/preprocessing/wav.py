@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from edgekit.errors import InputError
-from edgekit.files.regular_file import SAMPLE_BYTES, open_regular
+from edgekit.files.encoded import Encoded, open_source
+from edgekit.files.regular_file import SAMPLE_BYTES
 
 SUFFIXES = frozenset({".wav", ".wave"})
 EXPECTED = "PCM samples of 8, 16, 24 or 32 bits, or floating-point samples of 32 or 64 bits"
@@ -62,13 +63,13 @@ class Wav:
         return self.pcm if self.is_float else self.pcm / 2.0 ** (8 * self.width - 1)
 
 
-def read_wav(file: Path) -> Wav:
+def read_wav(file: Path | Encoded) -> Wav:
     """The sound in a file; one that ends early holds the frames that are there.
 
     Raises:
         InputError: It is no WAV file, holds compressed samples, or is too large.
     """
-    with open_regular(file, SAMPLE_BYTES) as opened:
+    with open_source(file, SAMPLE_BYTES) as opened:
         content = opened.read()
     try:
         return _parsed(content)

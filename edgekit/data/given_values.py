@@ -1,0 +1,86 @@
+"""Values that a caller gives in place of a sample: as arrays that fit a model's inputs."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any
+
+import numpy as np
+
+from edgekit.errors import InputError
+from edgekit.features.tokens import numbers_for
+from edgekit.features.vocabularies import are_texts, as_numbers
+from edgekit.model import ValueSpec
+
+_MOST_SHOWN = 80
+"""Characters of a value that an error shows."""
+
+
+def fitting_array(value: Any, spec: ValueSpec) -> np.ndarray:
+    """The value as an array that fits an input; Python's own numbers become the input's type, words their numbers.
+
+    Args:
+        value: An array, or numbers or texts in lists.
+        spec: The input.
+
+    Raises:
+        InputError: Its element type or shape is not the input's, or the input's type cannot hold its numbers.
+    """
+    text = spec.dtype == "str"
+    subject = f"input {spec.name!r}"
+    if spec.vocabulary is not None and are_texts(given := _plain(value, subject, spec)):
+        value = numbers_for(given, spec.vocabulary, spec.tokens, subject)
+    array = value if isinstance(value, np.ndarray) else _converted(value, spec, subject)
+    if not (array.dtype.kind in "OU" if text else array.dtype.name == spec.dtype):
+        raise InputError(
+            "the array's element type is not the model's",
+            subject=subject,
+            expected=str(spec),
+            found=array.dtype.name,
+            hint=f"give array.astype({spec.dtype!r})",
+        )
+    if not spec.takes_shape(array.shape):
+        missing = spec.takes_shape((1, *array.shape))
+        raise InputError(
+            "the array's shape is not the model's",
+            subject=subject,
+            expected=str(spec),
+            found=str(ValueSpec(spec.name, array.dtype.name, array.shape)),
+            hint="the batch dimension is missing: give array[numpy.newaxis]" if missing else None,
+        )
+    return array if spec.vocabulary is None else as_numbers(array, spec.vocabulary, subject)
+
+
+def _converted(value: Any, spec: ValueSpec, subject: str) -> np.ndarray:
+    """Python's own numbers or texts in the input's type."""
+    if spec.dtype == "str":
+        return np.asarray(value, dtype=object)
+    given = _plain(value, subject, spec)
+    if given.dtype.kind in "US":
+        raise _unfit(value, subject, spec)
+    try:
+        with np.errstate(invalid="ignore"):
+            array = given.astype(spec.dtype)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise _unfit(value, subject, spec) from error
+    if array.dtype.kind in "iu" and given.dtype.kind in "iuf" and not np.array_equal(array, given):
+        raise _unfit(value, subject, spec)
+    return array
+
+
+def _plain(value: Any, subject: str, spec: ValueSpec) -> np.ndarray:
+    """The value as NumPy takes it by itself."""
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, OverflowError) as error:  # lists of several lengths
+        raise _unfit(value, subject, spec) from error
+
+
+def _unfit(value: Any, subject: str, spec: ValueSpec) -> InputError:
+    shown = reprlib.repr(value)
+    return InputError(
+        "cannot be made an array of the input's type",
+        subject=subject,
+        expected=str(spec),
+        found=shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}…",
+    )

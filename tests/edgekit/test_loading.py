@@ -1,0 +1,131 @@
+"""What a loaded bundle takes beside files and arrays: uploads, pictures of Pillow's, lists of numbers."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import edgekit
+from edgekit.errors import InputError
+from edgekit.loading import LoadedBundle
+
+COLOURS = np.array([[[10, 20, 30], [40, 50, 60]]], np.uint8)
+"""Two pixels."""
+EXPECTED = (COLOURS.transpose(2, 0, 1)[np.newaxis] / 255 - 0.5).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def colours(tmp_path_factory: pytest.TempPathFactory, onnx_model: Callable[..., Any]) -> LoadedBundle:
+    """A model that takes pictures of two pixels."""
+    import onnx
+
+    folder = tmp_path_factory.mktemp("colours")
+    onnx.save(onnx_model("f (float[1, 3, 1, 2] x) => (float[1, 6] y) { y = Flatten(x) }"), folder / "model.onnx")
+    (folder / "names.txt").write_text("a\nb\nc\nd\ne\nf\n")
+    (folder / "edgekit.toml").write_text(
+        '[[bundle]]\nname = "b"\nmodel = "model.onnx"\ntarget = "onnxruntime"\nlabels = "names.txt"\n'
+        '[bundle.preprocessing]\nkind = "image"\nscale = "1/255"\nmean = 0.5\n'
+    )
+    (built,) = edgekit.build(folder / "edgekit.toml")
+    assert built.bundle is not None
+    return edgekit.load(built.bundle)
+
+
+def png(pixels: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "given", [png, bytearray, io.BytesIO, Image.open, "opened"], ids=["bytes", "bytearray", "file", "Pillow", "opened"]
+)
+def test_an_upload_is_what_its_file_is(given: Any, colours: LoadedBundle, tmp_path: Path) -> None:
+    content = png(COLOURS)
+    if given == "opened":
+        (tmp_path / "picture.png").write_bytes(content)
+        with (tmp_path / "picture.png").open("rb") as file:
+            prepared = colours.prepare(file)["x"]
+    else:
+        sample = content if given is png else given(io.BytesIO(content)) if given is Image.open else given(content)
+        prepared = colours.prepare(sample)["x"]
+    np.testing.assert_array_equal(prepared, EXPECTED)
+
+
+def test_an_upload_gives_classes(colours: LoadedBundle) -> None:
+    """The last pixel's blue is the greatest number, and the last of six."""
+    for sample in (png(COLOURS), Image.fromarray(COLOURS)):
+        predictions = colours(sample)
+        assert isinstance(predictions, list)
+        assert predictions[0].label == "f"
+
+
+def test_a_picture_of_pillow_is_turned_as_its_exif_data_says(colours: LoadedBundle) -> None:
+    upright = Image.fromarray(COLOURS)
+    file = io.BytesIO()
+    exif = Image.Exif()
+    exif[0x0112] = 3  # turned by 180°
+    upright.rotate(180).save(file, "PNG", exif=exif)
+    for sample in (file.getvalue(), Image.open(file)):
+        np.testing.assert_array_equal(colours.prepare(sample)["x"], EXPECTED)
+
+
+class AsyncUpload:
+    """As of an asynchronous framework."""
+
+    async def read(self, size: int = -1) -> bytes:
+        return b""
+
+
+@pytest.mark.parametrize(
+    ("sample", "told"),
+    [
+        (
+            b"no picture",
+            ["the file of 10 bytes: the picture cannot be read: it is damaged, or no picture", "PNG, JPEG"],
+        ),
+        (png(COLOURS)[:45], ["the picture cannot be read"]),
+        (io.StringIO("text"), ["StringIO: read() of what was given gives no bytes", "found: str"]),
+        (AsyncUpload(), ["AsyncUpload: read() of what was given gives no bytes", "hint: give what it reads"]),
+        (Image.new("RGB", (3, 1)), ["the picture of 3×1: the picture has another size than the model's input"]),
+        ([["a"]], ["input 'x': cannot be made an array of the input's type", "found: [['a']]"]),
+        ("7", ["7: cannot be read: no such file"]),
+        ([[1.0], [1.0, 2.0]], ["input 'x': cannot be made an array of the input's type", "found: [[1.0], [1.0, 2.0]]"]),
+        ({"x": {}}, ["input 'x': cannot be made an array of the input's type", "expected: x: float32 1×3×1×2"]),
+    ],
+)
+def test_what_cannot_become_the_input(sample: Any, told: list[str], colours: LoadedBundle) -> None:
+    with pytest.raises(InputError) as refused:
+        colours(sample)
+    for text in told:
+        assert text in str(refused.value)
+    assert len(str(refused.value)) < 500
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory, onnx_model: Callable[..., Any]) -> LoadedBundle:
+    """A model that takes small integers."""
+    import onnx
+
+    folder = tmp_path_factory.mktemp("numbers")
+    onnx.save(onnx_model("f (uint8[1, 2] x) => (uint8[1, 2] y) { y = Identity(x) }"), folder / "model.onnx")
+    return edgekit.load(edgekit.package(folder / "model.onnx", "onnxruntime", folder / "bundle"))
+
+
+@pytest.mark.parametrize("sample", [[[0.5, 1]], [[256, 0]], [[-1, 0]], [["7", "8"]], [[float("nan"), 1]], [[None, 1]]])
+def test_numbers_that_the_inputs_type_does_not_hold(sample: Any, numbers: LoadedBundle) -> None:
+    """They were cut off or wrapped, or NumPy's own error came out."""
+    with pytest.raises(InputError, match="cannot be made an array of the input's type") as refused:
+        numbers(sample)
+    assert refused.value.expected == "x: uint8 1×2"
+
+
+def test_whole_numbers_in_lists_become_the_inputs_type(numbers: LoadedBundle) -> None:
+    outputs = numbers.run([[7.0, 255]])
+    assert outputs["y"].tolist() == [[7, 255]]
