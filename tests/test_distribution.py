@@ -70,6 +70,22 @@ def test_pre_commit_has_the_pinned_versions() -> None:
     }
 
 
+def test_what_hints_install_is_what_the_extras_say() -> None:
+    """Hints name the packages themselves: the name of this one belongs to another project on PyPI."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    told = {name: extras[name][0].partition(";")[0].strip() for name in ("qnn", "coreai", "cluster")}
+    sources = "".join(file.read_text() for folder in ("edgekit", "targets") for file in (ROOT / folder).rglob("*.py"))
+    assert [name for name, requirement in told.items() if requirement not in sources] == []
+
+
+def test_nothing_tells_to_install_another_project() -> None:
+    files = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "sample_apps").rglob("*.md")]
+    files += [file for folder in ("edgekit", "quantize", "targets") for file in (ROOT / folder).rglob("*.py")]
+    command = re.compile(r"pip install [^\n#`]*(?<![\w/.+-])edgekit(\[|\b(?![\w/.@-]))")
+    found = {str(file.relative_to(ROOT)): match[0] for file in files if (match := command.search(file.read_text()))}
+    assert found == {}
+
+
 def test_the_version_stands_once() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "version" not in project["project"]

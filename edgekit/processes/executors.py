@@ -87,7 +87,7 @@ def _cluster(address: str) -> Iterator[Executor]:
         raise InputError(
             "needs Dask, which is not installed",
             subject=f"--cluster {address}",
-            hint="pip install 'edgekit[cluster]'",
+            hint="pip install 'distributed>=2024.8'",
         ) from error
     try:
         client = Client(address, timeout=CONNECT_S, set_as_default=False)

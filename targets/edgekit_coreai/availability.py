@@ -8,6 +8,9 @@ import platform
 
 from edgekit.errors import InputError
 
+REQUIREMENT = "coreai-core==1.0.0b3"
+"""What pip installs, as the extra ``coreai`` of EdgeKit's distribution says."""
+
 
 def is_available() -> bool:
     """Whether ``coreai-core`` is installed."""
@@ -26,7 +29,7 @@ def require_core_ai() -> None:
             subject="coreai-core",
             expected="the package coreai-core, which has wheels for Linux on x86-64 and for macOS",
             found=f"none, on {platform.system()} {platform.machine()}",
-            hint="pip install 'edgekit[coreai]'",
+            hint=f"pip install '{REQUIREMENT}'",
         )
 
 

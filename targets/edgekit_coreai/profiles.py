@@ -9,7 +9,7 @@ NEURAL_ENGINE = "Neural Engine"
 _WHERE = (
     "executed here by Apple's own runtime on the CPU"
     if is_available()
-    else "needs the extra edgekit[coreai], whose wheels are for Linux on x86-64 and for macOS"
+    else "needs the package coreai-core, whose wheels are for Linux on x86-64 and for macOS"
 )
 
 

@@ -41,7 +41,7 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
         return session_verdicts(model, local, device, device.simulator or {})
     if device.simulator is not None:
         reason = f"the compiler for the {device.unit} is not installed"
-        return [unknown(v, reason, f"pip install '{qnn.EXTRA}' brings it") for v in local]
+        return [unknown(v, reason, f"pip install '{qnn.REQUIREMENT}' brings it") for v in local]
     if device.table is not None:
         return table_verdicts(model, local, device, device.table)
     if device.measured is not None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PROVIDER = "QNNExecutionProvider"
 PACKAGE = "onnxruntime_qnn"
-EXTRA = "edgekit[qnn]"
+REQUIREMENT = "onnxruntime-qnn>=2.7"
 SIMULATOR = "simulator"
 """The scheme of the device that is the simulator (:mod:`edgekit_onnxruntime.simulator`)."""
 

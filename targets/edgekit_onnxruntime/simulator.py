@@ -62,7 +62,7 @@ class SimulatorDevice(Device):
             raise InputError(
                 "the simulator is not installed",
                 subject=f"--device {SCHEME}",
-                hint=f"pip install '{qnn.EXTRA}' on x86-64 Linux brings it",
+                hint=f"pip install '{qnn.REQUIREMENT}' on x86-64 Linux brings it",
             )
         with with_own_check(bundle) as ours:
             require_python_check(ours, SCHEME)

@@ -131,7 +131,7 @@ with open(sys.argv[3], "w") as file:
 """
 """Loads a model for the NPU, with or without the CPU to fall back to, and writes how many parts the NPU got."""
 
-needs_qnn = pytest.mark.skipif(not qnn.is_installed(), reason="onnxruntime-qnn is not installed (edgekit[qnn])")
+needs_qnn = pytest.mark.skipif(not qnn.is_installed(), reason="onnxruntime-qnn is not installed")
 
 
 def parts_on_npu(model: Model, folder: Path, *, strict: bool) -> int | None:

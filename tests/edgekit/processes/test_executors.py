@@ -113,7 +113,7 @@ def test_a_cluster_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_cluster_needs_dask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    hint = r"needs Dask, which is not installed\nhint: pip install 'edgekit\[cluster\]'"
+    hint = r"needs Dask, which is not installed\nhint: pip install 'distributed>=2024.8'"
     with pytest.raises(InputError, match=hint), open_executor(cluster=NOBODY):
         pass
 
@@ -121,7 +121,7 @@ def test_a_cluster_needs_dask(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
     """The scheduler's address of a Dask cluster of two processes on this machine."""
-    distributed = pytest.importorskip("distributed", reason="Dask is not installed (pip install 'edgekit[cluster]')")
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed (pip install 'distributed>=2024.8')")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
     ) as started:

@@ -18,5 +18,5 @@ def test_a_system_that_has_wheels_is_not_told_that_it_has_none(monkeypatch: pyte
         "coreai-core: Apple's Core AI is not installed\n"
         "expected: the package coreai-core, which has wheels for Linux on x86-64 and for macOS\n"
         f"found: none, on {platform.system()} {platform.machine()}\n"
-        "hint: pip install 'edgekit[coreai]'"
+        "hint: pip install 'coreai-core==1.0.0b3'"
     )

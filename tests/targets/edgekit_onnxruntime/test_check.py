@@ -240,14 +240,14 @@ def test_what_no_table_tells_is_unknown_for_a_reason() -> None:
     assert all("beside the hardware" in verdict.detail for verdict in found)
 
 
-def test_without_the_npus_compiler_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_npus_compiler_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qnn, "PACKAGE", "no_such_package")
     found = verdicts(PLAIN, "android-qnn")
     assert {verdict.evidence for verdict in found} == {Evidence.UNKNOWN}
-    assert found[0].hint == "pip install 'edgekit[qnn]' brings it"
+    assert found[0].hint == "pip install 'onnxruntime-qnn>=2.7' brings it"
 
 
-needs_qnn = pytest.mark.skipif(not qnn.is_installed(), reason="onnxruntime-qnn is not installed (edgekit[qnn])")
+needs_qnn = pytest.mark.skipif(not qnn.is_installed(), reason="onnxruntime-qnn is not installed")
 
 
 @needs_qnn

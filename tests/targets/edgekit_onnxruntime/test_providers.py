@@ -151,7 +151,7 @@ def test_a_host_is_told_that_a_device_lacks_the_provider(whole: Path) -> None:
         ServiceSession(channel, ours, "a device")
 
 
-needs_qnn = pytest.mark.skipif(not qnn.is_installed(), reason="onnxruntime-qnn is not installed (edgekit[qnn])")
+needs_qnn = pytest.mark.skipif(not qnn.is_installed(), reason="onnxruntime-qnn is not installed")
 
 
 @needs_qnn
@@ -220,7 +220,7 @@ def test_the_simulator_takes_bundles_of_its_chip(bundle_for: BundleFor, monkeypa
         pass
     assert str(missing.value).splitlines() == [
         "--device simulator: the simulator is not installed",
-        "hint: pip install 'edgekit[qnn]' on x86-64 Linux brings it",
+        "hint: pip install 'onnxruntime-qnn>=2.7' on x86-64 Linux brings it",
     ]
     with pytest.raises(InputError, match="--device: the bundle tells the chip"):
         SimulatorDevice.from_url("simulator:v75")

@@ -107,7 +107,7 @@ def samples(model: Model, folder: Path) -> FolderSamples:
 @pytest.fixture(scope="module")
 def cluster(folder: Path) -> Iterator[str]:
     """The scheduler's address of a Dask cluster of two processes on this machine."""
-    distributed = pytest.importorskip("distributed", reason="Dask is not installed (pip install 'edgekit[cluster]')")
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed (pip install 'distributed>=2024.8')")
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
     with distributed.LocalCluster(**options, dashboard_address=":0", silence_logs=50) as started:
         yield started.scheduler_address
