@@ -143,6 +143,14 @@ def test_resize_pad(tmp_path: Path, align: str, expected: list[list[int]] | None
     assert values[0, 0].tolist() == (expected or [[1, 2], [1, 2], [9, 9], [9, 9]])
 
 
+@pytest.mark.parametrize(("border", "above"), [(5, 2), (7, 4), (4, 2), (1, 0), (3, 2)])
+def test_half_a_row_of_border_is_rounded_to_the_even_number(tmp_path: Path, border: int, above: int) -> None:
+    """As docs/project-file.md tells apps: 2.5 to 2, 3.5 to 4."""
+    file = picture(tmp_path, [[200, 200]], "L")
+    values = decode(file, spec(1, 1, border + 1, 2), resize="pad", pad_value=9)
+    assert [int(row) for row in np.nonzero(values[0, 0, :, 0] == 200)[0]] == [above]
+
+
 def failure(file: Path, value: ValueSpec, **declared: Any) -> str:
     with pytest.raises(InputError) as raised:
         decode(file, value, **declared)
