@@ -30,6 +30,7 @@ from edgekit.features.class_scores import EMBEDDINGS, ClassChoice
 from edgekit.features.dimensions import OpenDims, from_record
 from edgekit.features.draws import Draw
 from edgekit.features.tokens import TokenRule
+from edgekit.files import lfs
 from edgekit.files.regular_file import read_json
 from edgekit.measurements import MEASUREMENTS, join
 from edgekit.model import Arrays, states_among
@@ -335,7 +336,12 @@ def check_integrity(bundle: Bundle, canonical: Canonical | None = None) -> None:
     present = {record["path"]: record for record in file_records(bundle.path) if record["path"] not in UNLISTED}
     flaws = [f"{path} is missing" for path in recorded if path not in present]
     changed = [path for path in recorded if path in present and recorded[path] != present[path]]
-    flaws += [f"{path} is changed" for path in changed if not _holds_the_same(bundle, recorded[path], canonical)]
+    pointers = {path for path in changed if lfs.is_pointer(bundle.path / path)}
+    flaws += [
+        f"{path} is {'a Git LFS pointer' if path in pointers else 'changed'}"
+        for path in changed
+        if path in pointers or not _holds_the_same(bundle, recorded[path], canonical)
+    ]
     flaws += [f"{path} is not in the manifest" for path in present if path not in recorded]
     if flaws:
         raise RequirementError(
@@ -343,7 +349,7 @@ def check_integrity(bundle: Bundle, canonical: Canonical | None = None) -> None:
             subject=bundle.path,
             expected="the files and SHA-256 sums of its manifest",
             found="; ".join(flaws),
-            hint="package the model again",
+            hint=f"fetch the files themselves with {lfs.FETCHING}" if pointers else "package the model again",
         )
 
 

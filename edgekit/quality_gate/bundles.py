@@ -13,6 +13,7 @@ from edgekit.devices import LOCAL
 from edgekit.devices.opening import open_device
 from edgekit.errors import EdgeKitError, InputError, RequirementError
 from edgekit.faults import as_edgekit_error
+from edgekit.files import lfs
 from edgekit.files.regular_file import real_path
 from edgekit.graph.reading.onnx_file import sha256
 from edgekit.processes.crashes import CrashError, guarded
@@ -257,9 +258,17 @@ def opened(candidate: Candidate) -> Bundle:
     """The bundle, if it is whole and of the model that is at hand.
 
     Raises:
-        InputError: It is missing, or was made from another model.
+        InputError: It is missing, or was made from another model, or that is a Git LFS pointer.
         RequirementError: Its files are changed.
     """
+    declared = candidate.declared
+    if declared is not None and not candidate.path.exists() and declared.output.exists():
+        raise InputError(
+            "is not there",
+            subject=candidate.path,
+            expected=f"the bundle's folder, {declared.output}",
+            hint=f"its name alone, `edgekit gate {declared.name}`, does in every folder of the project",
+        )
     if candidate.name is not None and not candidate.path.exists():
         raise InputError("has not been built", subject=candidate.path, hint="`edgekit build` builds it")
     bundle = _whole(candidate.path)
@@ -267,6 +276,12 @@ def opened(candidate: Candidate) -> Bundle:
         require_declared_target(bundle, candidate.declared)
     source = bundle.manifest["source"]["files"][0]
     model = candidate.model
+    if model is not None and model.is_file() and lfs.is_pointer(model):
+        raise InputError(
+            "is not an ONNX model but a Git LFS pointer",
+            subject=model,
+            hint=f"fetch the file itself with {lfs.FETCHING}",
+        )
     if model is not None and model.is_file() and sha256(model) != source["sha256"]:
         raise InputError(
             "was made from another model",

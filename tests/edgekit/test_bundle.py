@@ -119,6 +119,16 @@ def test_a_changed_bundle_is_noticed(bundle: Path, change: Any, found: str) -> N
     )
 
 
+def test_a_pointer_of_git_lfs_in_place_of_a_file_is_named(bundle: Path) -> None:
+    """Packaging again would not fetch it."""
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab\nsize 12345\n"
+    (bundle / "model.onnx").write_text(pointer)
+    with pytest.raises(RequirementError) as failure:
+        check_integrity(read_bundle(bundle))
+    assert failure.value.found == "model.onnx is a Git LFS pointer"
+    assert failure.value.hint == "fetch the files themselves with `git lfs pull`"
+
+
 def test_what_is_no_bundle(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from edgekit.errors import InputError, InternalError
+from edgekit.files import lfs
 from edgekit.files.atomic import atomic_file
 from edgekit.files.regular_file import real_path
 from edgekit.graph.input_notes import with_notes
@@ -21,7 +22,7 @@ from edgekit.model import PROTOBUF_LIMIT, Model
 
 _OTHER_FORMATS = (
     # offset of the magic bytes, the bytes, what such a file is, what to do
-    (0, b"version https://git-lfs", "a Git LFS pointer", "fetch the file itself with `git lfs pull`"),
+    (0, lfs.MAGIC, "a Git LFS pointer", f"fetch the file itself with {lfs.FETCHING}"),
     (0, b"PK\x03\x04", "a ZIP archive, such as a PyTorch checkpoint", "export the model with torch.onnx.export"),
     (0, b"\x80", "a Python pickle, such as a PyTorch checkpoint", "export the model with torch.onnx.export"),
     (0, b"\x89HDF", "an HDF5 file, such as a Keras model", "convert it with tf2onnx"),

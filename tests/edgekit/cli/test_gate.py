@@ -518,7 +518,7 @@ def test_a_damaged_baseline_is_named_with_what_restores_it(edgekit: RunEdgeKit, 
     (kept,) = (tmp_path / "baseline-bundles").iterdir()
     (kept / "model.onnx").write_text("version https://git-lfs.github.com/spec/v1\n")
     restoring = "restore it from version control, with `git lfs pull` if Git LFS holds it; --update writes it anew"
-    for damaged in ("model.onnx is changed", None):
+    for damaged in ("model.onnx is a Git LFS pointer", None):
         finished = edgekit("gate", bundle, "--baseline", baseline, "--json")
         assert finished.code == 1
         verdicts = {verdict["budget"]: verdict for verdict in finished.json["bundles"][0]["verdicts"]}

@@ -65,3 +65,39 @@ def test_class_names_and_preprocessing_that_are_not_as_declared(
     )
     told = edgekit("gate", "--json").json["bundles"][0]["verdicts"][1]["found"]
     assert told == f'preprocessing was "image", and "audio" is declared{again}'
+
+
+def test_a_model_that_git_lfs_holds_is_told_from_another_model(
+    edgekit: RunEdgeKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bundle: Path, digits: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.onnx").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1\n")
+    (tmp_path / "edgekit.toml").write_text(
+        '[budget]\nsize = "1 MB"\n[[bundle]]\nname = "d"\nmodel = "model.onnx"\ntarget = "onnxruntime"\n'
+        'output = "digits"\n'
+    )
+    finished = edgekit("gate", "-q")
+    assert finished.code == 2
+    assert finished.err == (
+        f"error: {tmp_path}/model.onnx: is not an ONNX model but a Git LFS pointer\n"
+        "hint: fetch the file itself with `git lfs pull`\n"
+    )
+
+
+def test_a_path_that_leads_nowhere_is_told_from_a_bundle_that_was_not_built(
+    edgekit: RunEdgeKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bundle: Path, digits: Path
+) -> None:
+    """The folder of a bundle as it is written in another folder of the project."""
+    (tmp_path / "edgekit.toml").write_text(
+        f'[budget]\nsize = "1 MB"\n[[bundle]]\nname = "digits"\nmodel = "{digits}"\ntarget = "onnxruntime"\n'
+        'output = "digits"\n'
+    )
+    (tmp_path / "models").mkdir()
+    monkeypatch.chdir(tmp_path / "models")
+    finished = edgekit("gate", "models/digits", "-q")
+    assert finished.code == 2
+    assert finished.err == (
+        f"error: models/digits: is not there\nexpected: the bundle's folder, {bundle}\n"
+        "hint: its name alone, `edgekit gate digits`, does in every folder of the project\n"
+    )
+    assert edgekit("gate", "digits", "-q").code == 0
