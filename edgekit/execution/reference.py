@@ -39,11 +39,13 @@ def missing_locale(message: str) -> str | None:
 class NotRunnableError(RequirementError):
     """ONNX Runtime cannot execute the model, or not with these inputs."""
 
-    def __init__(self, message: str, node: str | None) -> None:
+    def __init__(self, message: str, node: str | None, locale: str | None = None) -> None:
         super().__init__(f"ONNX Runtime cannot execute it: {message}", subject=None if node is None else f"node {node}")
         self.node = node
         """The node that it stumbled over, where it told."""
         self.cause = message
+        self.locale = locale
+        """The locale that this system lacks, where that is the cause."""
 
 
 class Reference:
@@ -148,5 +150,6 @@ def _not_runnable(error: Exception) -> NotRunnableError:
     _, _, status = text.rpartition("Status Message: ")
     locale = missing_locale(status)
     if locale is not None:
-        return NotRunnableError(f"it changes texts by the locale {locale}, which this system does not have", node)
+        lacks = f"it changes texts by the locale {locale}, which this system does not have"
+        return NotRunnableError(lacks, node, locale)
     return NotRunnableError(_NOISE_IN_MESSAGE.sub("", status), node)

@@ -33,6 +33,7 @@ from edgekit.progress import Progress
 from edgekit.registry import installed_rewrites
 from edgekit.rewrites.adaptation import Adapter
 from edgekit.stages.load import Load
+from edgekit.stages.locales import require_locales
 from edgekit.stages.precheck import PreCheck
 from edgekit.stages.random_inputs import RandomInputs
 from edgekit.stages.sample_runs import require_runs
@@ -139,6 +140,7 @@ def _loaded(
     sampled = sampled_shapes(*folders)
     loaded = walk.run_stage(Load(sampled.names), request.model).model
     require_inference(loaded)
+    require_locales(loaded)
     if request.labels is not None:
         walk.hold_class_names(class_names, request.labels, loaded)
     loaded = replace(loaded, class_names=tuple(class_names) or loaded.class_names).with_outputs(request.outputs)

@@ -34,6 +34,7 @@ from edgekit.registry import find_profile, installed_quantizer, installed_rewrit
 from edgekit.rewrites.adaptation import Adapter
 from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load
+from edgekit.stages.locales import require_locales
 from edgekit.stages.precheck import PreCheck
 from edgekit.stages.quantize import NONE, Quantize, refused, require_scheme
 from edgekit.stages.random_inputs import RandomInputs
@@ -220,6 +221,7 @@ def _fixed_for_samples(
     """
     loaded = walk.run_stage(Load(() if sampled is None else sampled.names), order.model).model
     require_inference(loaded)
+    require_locales(loaded)
     if sampled is None:
         return walk.run_stage(FixShapes(order.shapes), loaded).model, ()
     if order.labels is not None:
