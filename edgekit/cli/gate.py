@@ -68,8 +68,8 @@ GateDeviceOption = Annotated[
     typer.Option(
         "--device",
         metavar="DEVICE",
-        help="Where budgets in milliseconds and bytes of memory are measured: {devices}. "
-        "By default as the project file says, or this machine.",
+        help="Where each bundle has to compute its golden outputs, and where budgets in milliseconds and bytes of "
+        "memory are measured: {devices}. By default as the project file says, or this machine.",
         show_default=False,
     ),
 ]
@@ -109,7 +109,7 @@ class ComparisonOptions:
 
 @dataclass(frozen=True)
 class DeviceOptions:
-    """Where milliseconds and memory are measured."""
+    """The device, or what it wrote."""
 
     device: GateDeviceOption = None
     device_timeout: DeviceTimeoutOption = None
@@ -166,9 +166,9 @@ def gate(
     load_ms and memory; and against an earlier build size_growth, accuracy_fall, latency_growth and agreement_db. The
     two ratios of latency, to the original model and to the earlier bundle, are measured in turns until it is clear on
     which side of the limit they lie. What was not measured does not pass.
-    With --isa each has to compute its golden outputs with every one of the instruction sets. With --data each is
-    executed on samples: the outputs recorded with them come first, and tell whether the export or the target is to
-    blame.
+    With --device each has to compute its golden outputs there, with --isa with every one of the instruction sets. With
+    --data each is executed on samples: the outputs recorded with them come first, and tell whether the export or the
+    target is to blame.
     """
     from edgekit import api
     from edgekit.quality_gate.declaration import DECLARATION

@@ -21,13 +21,14 @@ from edgekit.progress import Progress
 from edgekit.quality_gate.agreement import judge_agreement
 from edgekit.quality_gate.baseline import Figures, kept_bundle
 from edgekit.quality_gate.declaration import judge_declaration, require_declared_target
+from edgekit.quality_gate.device_outputs import judge_device_outputs
 from edgekit.quality_gate.instruction_sets import judge_instruction_sets
 from edgekit.quality_gate.interface import judge_interface
 from edgekit.quality_gate.judging import judge_growth, judge_manifest
 from edgekit.quality_gate.latency import Earlier, Rivals, Stopwatch, judge_latency
 from edgekit.quality_gate.machine import Machine
 from edgekit.quality_gate.measuring import Ratio
-from edgekit.quality_gate.on_device import DeviceClock, asks_for_device, judge_on_device
+from edgekit.quality_gate.on_device import DeviceClock, judge_on_device
 from edgekit.quality_gate.samples import judge_on_samples
 from edgekit.quality_gate.verdict import Outcome, Verdict
 from edgekit.registry import canonical_of
@@ -122,9 +123,10 @@ class Gate:
     against: Path | None = None
     """An earlier bundle, or a folder with earlier bundles under the names of their folders."""
     device: str | None = None
-    """URL of where milliseconds and memory of all bundles are measured; None: where each is declared to be."""
+    """URL of the device that every bundle has to compute its golden outputs on, and where milliseconds and memory are
+    measured; None: the one that each bundle is declared with."""
     usual_device: str = LOCAL
-    """URL of where they are measured of a bundle for which no device is declared."""
+    """URL of where milliseconds and memory are measured of a bundle for which no device is declared."""
     device_timeout: float | None = None
     """Seconds that it may be silent; None: its own."""
     results: Path | None = None
@@ -164,7 +166,11 @@ class Gate:
 
     def _verdicts(self, bundle: Bundle, candidate: Candidate) -> tuple[list[Verdict], list[Ratio]]:
         asked = candidate.budget
+        named = self.device or (candidate.declared and candidate.declared.device)
+        clock = self._clock(named or self.usual_device)
         verdicts = list(judge_manifest(bundle, asked))
+        if named or self.results is not None:
+            verdicts.append(judge_device_outputs(bundle, clock.device, clock.called, self.progress.step))
         verdicts += judge_instruction_sets(bundle, self.instruction_sets, self.progress.step)
         if self.data is not None:
             model = candidate.model if candidate.model is not None and candidate.model.is_file() else None
@@ -183,11 +189,7 @@ class Gate:
             verdicts += judge_interface(bundle, earlier)
             verdicts += judge_agreement(bundle, asked, earlier, figures)
         timed, measured = judge_latency(bundle, asked, Rivals(candidate.model, earlier), self._stopwatch())
-        if asks_for_device(asked):
-            url = self.device or (candidate.declared and candidate.declared.device) or self.usual_device
-            device = open_device(url, self.device_timeout, self.progress.step, self.results)
-            clock = DeviceClock(device, url.partition("?")[0], self.seconds, self.progress.step)
-            timed += judge_on_device(bundle, asked, clock)
+        timed += judge_on_device(bundle, asked, clock)
         stale = [] if candidate.declared is None else list(judge_declaration(bundle, candidate.declared))
         return verdicts + timed + stale, measured
 
@@ -208,6 +210,10 @@ class Gate:
                 hint="--update adds it",
             )
         return self.figures[bundle.name]
+
+    def _clock(self, url: str) -> DeviceClock:
+        device = open_device(url, self.device_timeout, self.progress.step, self.results)
+        return DeviceClock(device, url.partition("?")[0], self.seconds, self.progress.step)
 
     def _stopwatch(self) -> Stopwatch:
         return Stopwatch(self.seconds, self.progress.step)

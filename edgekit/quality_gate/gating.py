@@ -40,7 +40,8 @@ class GateOrder:
     time_limit: float | None = None
     """Seconds that one measurement may take; None: as the project file says."""
     device: str | None = None
-    """URL of where milliseconds and memory are measured; None: as the project file says, or this machine."""
+    """URL of the device that every bundle has to compute its golden outputs on, and where milliseconds and memory are
+    measured; None: as the project file says, or this machine."""
     device_timeout: float | None = None
     """Seconds that it may be silent; None: its own."""
     results: Path | None = None
@@ -187,7 +188,8 @@ def _require_verdicts(judged: Sequence[Judged], order: GateOrder) -> None:
         raise InputError(
             "there is nothing to judge the bundle by" if alone else "there is nothing to judge by",
             subject=order.bundles[0] if alone else order.config,
-            expected="a table [budget] in the project file, --baseline FILE, --against PATH, --isa NAMES or --data DIR",
+            expected="a table [budget] in the project file, --baseline FILE, --against PATH, --device DEVICE, "
+            "--isa NAMES or --data DIR",
             found="no project file" if order.config is None else f"no budget in {order.config}",
         )
 

@@ -92,11 +92,6 @@ class DeviceClock:
     step: Step | None = None
 
 
-def asks_for_device(budget: Budget) -> bool:
-    """Whether anything of the budget is measured on a device."""
-    return bool(_limits(budget))
-
-
 def judge_on_device(bundle: Bundle, budget: Budget, clock: DeviceClock) -> Iterator[Verdict]:
     """A verdict for each limit in milliseconds or bytes of memory, on the first golden sample.
 

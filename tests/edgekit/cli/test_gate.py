@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import xml.etree.ElementTree as ElementTree
@@ -257,9 +258,54 @@ def test_budgets_on_a_device(edgekit: RunEdgeKit, packaged_digits: Path, project
     assert edgekit("gate", packaged_digits, "--device", "local").code == 0
     bundle = f'[[bundle]]\nname = "own"\nmodel = "m"\ntarget = "t"\noutput = "{packaged_digits}"\ndevice = "local"\n'
     project(f'[gate]\ndevice = "toaster"\n{bundle}[bundle.budget]\nlatency_ms = 60000\n')
-    assert outcomes(edgekit("gate", packaged_digits, "--json"))["latency on local"] == "kept"
+    kept = outcomes(edgekit("gate", packaged_digits, "--json"))
+    assert kept == {"outputs on local": "kept", "latency on local": "kept", "declaration": "inconclusive"}
     finished = edgekit("gate", packaged_digits, packaged_digits, "--results", "results.json")
     assert "--results: tell of one bundle\nexpected: one BUNDLE\nfound: 2" in finished.err
+
+
+@pytest.mark.parametrize("budget", ["", '[budget]\nsize = "1 MB"\n'])
+def test_a_named_device_has_to_compute_the_golden_outputs_whatever_the_budget(
+    edgekit: RunEdgeKit, bundle: Path, project: WriteProject, budget: str
+) -> None:
+    project(budget)
+    for url, fault in (
+        ("toaster:1", "error: --device: there is no such kind of device\n"),
+        ("ssh://pi?pyton=/usr/bin/python3", "error: --device: is no address of a device\n"),
+        ("ssh://device.invalid", "error: ssh://device.invalid: "),
+    ):
+        finished = edgekit("gate", bundle, "--device", url)
+        assert (finished.code, fault in finished.err) == (2, True), finished.err
+    finished = edgekit("gate", bundle, "--device", "local", "--json")
+    assert finished.code == 0
+    assert outcomes(finished)["outputs on local"] == "kept"
+    assert finished.json["bundles"][0]["verdicts"][-1]["found"].startswith("computed by ONNX Runtime ")
+    finished = edgekit("gate", bundle, "--results", "of_no_device.json")
+    assert finished.code == 2
+    assert "of_no_device.json" in finished.err
+
+    golden = bundle / "golden" / "0" / "outputs" / "0.npy"
+    np.save(golden, np.load(golden)[..., ::-1])
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    (file,) = [each for each in manifest["files"] if each["path"] == "golden/0/outputs/0.npy"]
+    file["sha256"], file["bytes"] = hashlib.sha256(golden.read_bytes()).hexdigest(), golden.stat().st_size
+    (bundle / "manifest.json").write_text(json.dumps(manifest))
+    finished = edgekit("gate", bundle, "--device", "local", "--json")
+    assert finished.code == 1
+    assert outcomes(finished)["outputs on local"] == "broken"
+    found = finished.json["bundles"][0]["verdicts"][-1]["found"]
+    assert found.startswith("the bundle does not compute its golden outputs, executed by ONNX Runtime ")
+
+
+def test_a_device_of_the_project_is_opened_where_a_budget_needs_it_and_refused_where_it_is_none(
+    edgekit: RunEdgeKit, packaged_digits: Path, project: WriteProject
+) -> None:
+    project('[budget]\nsize = "1 MB"\n[gate]\ndevice = "ssh://device.invalid"\n')
+    assert edgekit("gate", packaged_digits).code == 0
+    project('[budget]\nsize = "1 MB"\n[gate]\ndevice = "toaster"\n')
+    finished = edgekit("gate", packaged_digits)
+    assert finished.code == 2
+    assert "there is no such kind of device" in finished.err
 
 
 def test_a_bundle_that_breaks_its_budget_is_no_baseline(

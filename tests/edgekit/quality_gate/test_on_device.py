@@ -19,7 +19,7 @@ from edgekit.model import Arrays
 from edgekit.packaging.pipeline import package
 from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
-from edgekit.quality_gate.on_device import DeviceClock, asks_for_device, judge_on_device, median_bounds
+from edgekit.quality_gate.on_device import DeviceClock, judge_on_device, median_bounds
 
 
 class ScriptedDevice(Device):
@@ -64,7 +64,6 @@ def test_where_the_median_lies(count: int, outside: int | None) -> None:
 
 def judged(bundle: Path, device: Device, seconds: float = 60, **budget: float) -> dict[str, tuple[str, str]]:
     asked = Budget(**budget)  # type: ignore[arg-type]  # some are whole numbers
-    assert asks_for_device(asked)
     verdicts = judge_on_device(read_bundle(bundle), asked, DeviceClock(device, "there", seconds))
     return {f"{verdict.budget} {verdict.limit}": (verdict.found, verdict.outcome) for verdict in verdicts}
 

@@ -1,0 +1,33 @@
+"""Judges whether a bundle computes its golden outputs on the device that somebody named."""
+
+from __future__ import annotations
+
+from edgekit.bundle import Bundle
+from edgekit.bundle_checks.verification import verify_bundle
+from edgekit.device import Device
+from edgekit.errors import RequirementError
+from edgekit.progress import Step
+from edgekit.quality_gate.verdict import Verdict, verdict_on
+
+_LIMIT = "its golden outputs"
+
+
+def judge_device_outputs(bundle: Bundle, device: Device, called: str, step: Step | None = None) -> Verdict:
+    """The verdict on the golden samples, executed on the device; broken where it cannot run the bundle.
+
+    Args:
+        bundle: The bundle.
+        device: What executes it.
+        called: How the verdict names the device: its URL.
+        step: Told of what is done.
+
+    Raises:
+        InputError: The device cannot be reached.
+    """
+    budget = f"outputs on {called}"
+    try:
+        found = verify_bundle(bundle, step=step, device=device)
+    except RequirementError as error:
+        told = error.message if error.found is None else f"{error.message}: {error.found}"
+        return verdict_on(budget, _LIMIT, told, kept=False)
+    return verdict_on(budget, _LIMIT, f"computed by {found.executed_by}", kept=True)
