@@ -47,6 +47,7 @@ class CompiledRunner:
             raise InputError(f"OpenVINO cannot load the model: {last_line(error)}", subject=path) from error
         self._request = self._model.create_infer_request()
         self._turn = threading.Lock()
+        self._held: dict[int, np.ndarray] = {}
         self._threads = threads
         self._path = path
 
@@ -71,7 +72,7 @@ class CompiledRunner:
         self._require_inputs(feeds)
         with self._turn:
             try:
-                self._infer(self._request, feeds)
+                self._infer(self._request, feeds, self._held)
             except (RuntimeError, TypeError, ValueError) as error:
                 raise InputError(f"OpenVINO cannot run the model: {last_line(error)}", subject=self._path) from error
             return {
@@ -107,7 +108,7 @@ class CompiledRunner:
         places = {name: place for place, output in enumerate(model.outputs) for name in output.get_names()}
         try:
             request = core.compile_model(model, "CPU", _config(self._threads)).create_infer_request()
-            self._infer(request, feeds)
+            self._infer(request, feeds, {})
         except (RuntimeError, TypeError, ValueError) as error:
             raise InputError(f"OpenVINO cannot show the values: {last_line(error)}", subject=self._path) from error
         return {name: _as_array(request.get_output_tensor(places[name])) for name in shown}
@@ -121,15 +122,36 @@ class CompiledRunner:
             _require_32_bits(name, np.asarray(array))
             _require_floats(name, np.asarray(array))
 
-    def _infer(self, request: Any, feeds: Mapping[str, np.ndarray]) -> None:
-        import openvino
-
+    def _infer(self, request: Any, feeds: Mapping[str, np.ndarray], held: dict[int, np.ndarray]) -> None:
         for position, name in enumerate(self._inputs):
-            array = np.array(feeds[name])
+            array = np.asarray(feeds[name])
             if array.dtype == np.float64 and name in self._double_inputs:
                 array = array.astype(np.float32)
-            request.set_input_tensor(position, openvino.Tensor(array))
+            _feed(request, position, array, held)
         request.infer()
+
+
+def _feed(request: Any, position: int, array: np.ndarray, held: dict[int, np.ndarray]) -> None:
+    """Gives a request an input: copied into the tensor that it has, where that is of the array's shape and type.
+
+    Every new tensor has the plugin connect its memory anew, which may take longer than a small model.
+
+    Args:
+        request: An inference request.
+        position: The input's.
+        array: What it is to hold.
+        held: The memory of the tensors that the request has, by position.
+    """
+    import openvino
+
+    before = held.get(position)
+    if before is not None and before.shape == array.shape and before.dtype == array.dtype:
+        before[...] = array
+        return
+    tensor = openvino.Tensor(np.array(array))
+    request.set_input_tensor(position, tensor)
+    if array.dtype.kind in "biuf":
+        held[position] = tensor.data
 
 
 def _config(threads: int) -> dict[str, Any]:

@@ -48,6 +48,24 @@ def test_threads_that_share_a_runner_get_their_own_results(runner: CompiledRunne
         assert all(threads.map(is_right, range(2000)))
 
 
+def test_inputs_follow_the_sample_in_values_shape_and_type(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]> g (float[n, 2] x, int64 i) => (float[n, 2] y, int64 j)'
+        " { y = Neg(x) j = Add(i, i) }"
+    )
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+    rng = np.random.default_rng(0)
+    for rows, number in ((3, 1), (3, 2), (1, 3), (4, 4), (4, 5)):
+        x = rng.standard_normal((rows, 2)).astype(np.float32)
+        outputs = runner.run({"x": x, "i": np.array(number, np.int64)})
+        np.testing.assert_array_equal(outputs["y"], -x)
+        np.testing.assert_array_equal(outputs["j"], 2 * number)
+    with pytest.raises(InputError):
+        runner.run({"x": np.zeros((4, 3), np.float32), "i": np.array(1)})
+    x = np.ones((4, 2), np.float32)
+    np.testing.assert_array_equal(runner.run({"x": x, "i": np.array(7)})["y"], -x)
+
+
 @pytest.mark.parametrize(
     ("feeds", "message"),
     [
