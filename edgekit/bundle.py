@@ -21,6 +21,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -95,12 +96,12 @@ class Bundle:
         places = ((file["path"], file["sha256"]) for file in self.manifest["files"])
         return {path: digest for path, digest in places if shipped & {path, *map(str, PurePosixPath(path).parents)}}
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Feature, ...]:
         """The original model's inputs, and what the built one calls them."""
         return tuple(feature_from_record(record) for record in self.manifest["inputs"])
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[Feature, ...]:
         """The original model's outputs, and what the built one calls them."""
         return tuple(feature_from_record(record) for record in self.manifest["outputs"])

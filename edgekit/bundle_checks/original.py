@@ -1,27 +1,27 @@
-"""A bundle's original model: found again, and timed in a process of its own.
-
-That process is ``python -m edgekit.bundle_checks.original BUNDLE MODEL``.
-"""
+"""A bundle's original model: found again, and timed in a process of its own."""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import onnx_ir as ir
 
-from edgekit.bundle import Bundle, read_bundle
+from edgekit.bundle import Bundle
+from edgekit.bundle_checks import original_service
 from edgekit.device import SILENCE_SECONDS, Session
-from edgekit.device_check.check_service import OpenModel, serve
 from edgekit.devices.channel import Channel
 from edgekit.devices.service_session import ServiceSession
 from edgekit.errors import InputError
-from edgekit.execution.recurrence import reference_of, with_states
-from edgekit.execution.reference import Reference
+from edgekit.execution import lone_session
+from edgekit.execution.recurrence import reference_of, with_states, zero_states
+from edgekit.execution.reference import tensor_folders
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.fingerprint import model_files
 from edgekit.graph.reading.onnx_file import sha256
@@ -104,10 +104,35 @@ def open_original(bundle: Bundle, model: Path, timeout: float = SILENCE_SECONDS)
         InputError: It is not the bundle's original.
         RequirementError: ONNX Runtime cannot execute it.
     """
-    Reference(original_of(bundle, model), fast=True)  # what is wrong with it is told here, in its own words
-    command = [sys.executable, "-m", __name__, str(bundle.path), str(model)]
-    with Channel(command, timeout) as channel:
-        yield OriginalSession(channel, bundle, str(model))
+    original = original_of(bundle, model)
+    runtime = reference_of(original, fast=True).executed_by  # what is wrong with it is told here, in its own words
+    with tempfile.TemporaryDirectory() as folder:
+        _write_order(Path(folder), bundle, original, runtime)
+        with Channel([sys.executable, "-m", original_service.__name__, folder], timeout) as channel:
+            yield OriginalSession(channel, bundle, str(model))
+
+
+def _write_order(folder: Path, bundle: Bundle, original: Model, runtime: str) -> None:
+    """What :mod:`edgekit.execution.lone_session` reads; tensors in files stay where they are if they can."""
+    folders = tensor_folders(original)
+    zeros = zero_states(original)
+    order = {
+        "inputs": [feature.name for feature in bundle.inputs],
+        "outputs": [feature.name for feature in bundle.outputs],
+        "states": [
+            {"input": name, "output": output, "shape": zeros[name].shape, "dtype": str(zeros[name].dtype)}
+            for name, output in original.states.items()
+        ],
+        "tensors": None,
+        "runtime": runtime,
+    }
+    file = folder / lone_session.MODEL
+    if folders is not None and len(folders) == 1:
+        order["tensors"] = str(Path(next(iter(folders))).absolute())
+        file.write_bytes(ir.to_proto(original.graph_model).SerializeToString())
+    else:
+        original.save(file)
+    (folder / lone_session.ORDER).write_text(json.dumps(order), encoding="utf-8")
 
 
 class OriginalSession(ServiceSession):
@@ -117,25 +142,3 @@ class OriginalSession(ServiceSession):
     def executed_by(self) -> str:
         """What the reference says."""
         return str(self._greeting["runtime"])
-
-
-def main(bundle: str, model: str) -> int:
-    """The program in that process."""
-    opened = read_bundle(Path(bundle))
-    original = original_of(opened, Path(model))
-
-    def open_model() -> OpenModel:
-        reference = reference_of(original, fast=True)
-
-        def execute(inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-            feeds = {feature.name: array for feature, array in zip(opened.inputs, inputs, strict=True)}
-            outputs = reference.run(feeds)
-            return [outputs[feature.name] for feature in opened.outputs]
-
-        return OpenModel(execute, reference.executed_by, {"threads": "1"})
-
-    return serve(open_model)
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

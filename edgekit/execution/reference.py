@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from edgekit.errors import RequirementError
 from edgekit.execution.exact_products import with_exact_products
+from edgekit.execution.lone_session import TENSORS_FOLDER
 from edgekit.execution.loop_limit import require_an_end, with_limited_loops
 from edgekit.execution.transforms import with_exact_transforms
 from edgekit.model import PROTOBUF_LIMIT, Arrays, Model
@@ -125,14 +126,12 @@ def open_session(model: Model, options: Any, *, planned: bool = False) -> Any:
     if nodes > _MANY_NODES:
         options.enable_mem_reuse = planned
         tell_step(patience=_SECONDS_TO_OPEN * (nodes / _MANY_NODES) ** 2)
-    folders = {str(tensor.base_dir) for tensor in model.tensors() if isinstance(tensor, ir.ExternalTensor)}
-    inside = sum(tensor.nbytes for tensor in model.tensors() if not isinstance(tensor, ir.ExternalTensor))
-    in_one_message = len(folders) <= 1 and inside <= PROTOBUF_LIMIT // 2
-    with nullcontext("") if in_one_message else tempfile.TemporaryDirectory() as temporary:
+    folders = tensor_folders(model)
+    with nullcontext("") if folders is not None else tempfile.TemporaryDirectory() as temporary:
         source: str | bytes
-        if in_one_message:
+        if folders is not None:
             for folder in folders:
-                options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder or ".")
+                options.add_session_config_entry(TENSORS_FOLDER, folder or ".")
             source = ir.to_proto(model.graph_model).SerializeToString()
         else:
             source = str(Path(temporary) / "model.onnx")
@@ -141,6 +140,13 @@ def open_session(model: Model, options: Any, *, planned: bool = False) -> Any:
             return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # as above
             raise _not_runnable(error) from error
+
+
+def tensor_folders(model: Model) -> set[str] | None:
+    """The folder of the files that hold tensors, or nothing; None where one message to ONNX Runtime cannot say it."""
+    folders = {str(tensor.base_dir) for tensor in model.tensors() if isinstance(tensor, ir.ExternalTensor)}
+    inside = sum(tensor.nbytes for tensor in model.tensors() if not isinstance(tensor, ir.ExternalTensor))
+    return folders if len(folders) <= 1 and inside <= PROTOBUF_LIMIT // 2 else None
 
 
 def _not_runnable(error: Exception) -> NotRunnableError:
