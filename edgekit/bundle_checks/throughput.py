@@ -13,6 +13,7 @@ import numpy as np
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.device import Device, Session, Throughput
 from edgekit.devices.local import LocalDevice
+from edgekit.devices.service_session import ModelFailedError
 from edgekit.errors import InputError, RequirementError
 from edgekit.model import Arrays
 from edgekit.progress import Step
@@ -124,8 +125,12 @@ def bench_throughput(
             _require_batches(one, batch)
             inputs, _ = next(one.golden())
             feeds = {name: np.concatenate([array] * batch) if array.ndim else array for name, array in inputs.items()}
-            session = opened.enter_context(where.open_for_throughput(one, streams, batch))
-            _require_rows(session.run(feeds), batch, one)
+            try:
+                session = opened.enter_context(where.open_for_throughput(one, streams, batch))
+                outputs = session.run(feeds)
+            except ModelFailedError as error:
+                raise error if batch == 1 else _not_in_batches(one, batch, feeds, error) from error
+            _require_rows(outputs, batch, one)
             sessions[str(one.path)] = session, feeds
         turns = _in_turns(sessions, step)
         return [
@@ -146,6 +151,17 @@ def _in_turns(sessions: Mapping[str, tuple[Session, Arrays]], step: Step | None)
         if step is not None:
             step("turn", number + 1, TURNS)
     return turns
+
+
+def _not_in_batches(bundle: Bundle, batch: int, feeds: Arrays, error: ModelFailedError) -> RequirementError:
+    """What to say of a model that does not run on N samples."""
+    given = ", ".join(f"{name} {'×'.join(map(str, array.shape))}" for name, array in feeds.items() if array.ndim)
+    return RequirementError(
+        f"the model does not run on {batch} samples beside one another in the first dimension of inputs: {given}",
+        subject=bundle.path,
+        found=error.found,
+        hint="an input may count samples in another dimension, as states of recurrent layers do; leave --batch out",
+    )
 
 
 def _require_batches(bundle: Bundle, batch: int) -> None:

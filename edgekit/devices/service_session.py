@@ -22,6 +22,10 @@ _CONNECTION_LOST = 255
 """What ``ssh`` ends with."""
 
 
+class ModelFailedError(RequirementError):
+    """The device was reached, and the model could not be loaded or run there as it was asked."""
+
+
 class ServiceSession(Session):
     """The check of a bundle at the other end of a channel; waits until it has loaded the model.
 
@@ -110,7 +114,7 @@ class ServiceSession(Session):
         except SilentError:
             raise silent(self._device, self._channel.timeout) from None
         if "error" in message:
-            raise RequirementError(
+            raise ModelFailedError(
                 "the model cannot be run there", subject=self._device, found=" ".join(message["error"].split())
             )
         return message, payload
@@ -131,7 +135,7 @@ class ServiceSession(Session):
             )
         if end.code == _CONNECTION_LOST:
             return RequirementError("the connection was lost", subject=self._device, found=end.last_words)
-        return RequirementError(
+        return ModelFailedError(
             "the bundle's check ended before it answered", subject=self._device, found=end.last_words
         )
 

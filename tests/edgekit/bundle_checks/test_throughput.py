@@ -79,6 +79,30 @@ def test_an_open_batch_is_taken(tmp_path: Path, onnx_file: Callable[..., Path]) 
     assert candidate.batch == 8
 
 
+def test_a_state_whose_samples_are_counted_in_its_second_dimension_is_told(
+    tmp_path: Path, onnx_file: Callable[..., Path]
+) -> None:
+    """The hidden state of ONNX's GRU is directions x batch x size."""
+    weights = {name: np.zeros((1, 6, size), np.float32) for name, size in (("w", 3), ("r", 2))}
+    text = (
+        "f (float[N, 1, 3] x, float[1, N, 2] h) => (float[1, 1, N, 2] y, float[1, N, 2] n)"
+        " { t = Transpose <perm = [1, 0, 2]> (x)  y, n = GRU <hidden_size = 2> (t, w, r, , , h) }"
+    )
+    bundle = api.package(onnx_file(text, **weights), "intel-cpu", tmp_path / "bundle")
+    with pytest.raises(RequirementError) as refused:
+        bench_throughput(bundle, None, 1, 4)
+    assert refused.value.message == (
+        "the model does not run on 4 samples beside one another in the first dimension of inputs: x 4×1×3, h 4×1×2"
+    )
+    assert refused.value.subject == str(bundle.path)
+    assert refused.value.found is not None
+    assert refused.value.hint == (
+        "an input may count samples in another dimension, as states of recurrent layers do; leave --batch out"
+    )
+    (alone,) = bench_throughput(bundle, None, 2)
+    assert alone.batch == 1
+
+
 def test_refused(digits_bundle: DigitsBundle, tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
     fixed = read_bundle(digits_bundle("digits-onnxruntime", "none"))
     with pytest.raises(InputError) as refused:
