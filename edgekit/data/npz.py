@@ -120,8 +120,8 @@ def _checked_headers(
             )
         else:
             others = (
-                f"leave out {', '.join(strange)}: what the file has a value for, an initializer, is an input only "
-                "where every sample feeds it"
+                f"leave out {', '.join(strange)}: the model has no such input; what the file has a value for, an "
+                "initializer, is one only where every sample feeds it"
             )
         raise InputError(
             "the sample's arrays are not named as the model's inputs",

@@ -110,8 +110,8 @@ def test_an_array_that_is_no_input(tmp_path: Path) -> None:
         "a.npz: the sample's arrays are not named as the model's inputs\n"
         "expected: x\n"
         "found: x, temperature\n"
-        "hint: leave out temperature: what the file has a value for, an initializer, is an input only where "
-        "every sample feeds it"
+        "hint: leave out temperature: the model has no such input; what the file has a value for, an initializer, "
+        "is one only where every sample feeds it"
     )
 
 
