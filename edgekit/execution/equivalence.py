@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -108,14 +108,20 @@ class Equivalence:
             return self.difference_of_whole(changed)
         return difference if steps or difference else self.difference_of_whole(changed, is_proven=True)
 
-    def shapes(self, names: Sequence[str]) -> list[dict[str, tuple[int, ...]]]:
+    def shapes(
+        self, names: Sequence[str], choices: Iterable[Mapping[str, int]] | None = None
+    ) -> list[dict[str, tuple[int, ...]]]:
         """The shapes that values of the main graph have, by name: at the least sizes of open dimensions, and others.
 
         None at all where the model cannot be executed at one of the sizes.
+
+        Args:
+            names: The values.
+            choices: Sizes of the open dimensions to execute it at; by default those of :func:`trials`.
         """
         found = []
         try:
-            for sizes in trials(self._model.open_dims):
+            for sizes in trials(self._model.open_dims) if choices is None else choices:
                 specs = next(_static_specs(self._model, sizes))
                 feeds = battery_inputs(specs, KINDS[0], self._limits)
                 found.append(InnerValues(self._model, feeds).shapes(names))

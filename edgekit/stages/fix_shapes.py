@@ -16,6 +16,7 @@ from edgekit.data.samples_of_one_size import NOTHING, LeftOut
 from edgekit.errors import InputError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.execution.stated_sizes import drop_untrue_sizes
 from edgekit.features.dimensions import as_record, trials
 from edgekit.graph.random_inputs import draws_numbers, with_random_inputs
 from edgekit.graph.simplification.squeezed_axes import with_squeezed_axes
@@ -77,6 +78,8 @@ class FixShapes(Stage[Model]):
         if misnamed is not None or not _runs_where(given, fixed):
             fixed = self._worked_out_afresh(given, fixed, warnings)
             executed = _executed(fixed)
+        if fixed.open_dims and not isinstance(executed, NotRunnableError):
+            drop_untrue_sizes(fixed, executed)
         result = _folded(given, fixed, executed, warnings)
         record: dict[str, Any] = {
             "sizes": dict(sizes.by_name),

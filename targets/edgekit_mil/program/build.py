@@ -136,7 +136,7 @@ def _outputs(
             continue
         try:
             variables.append(signature.leave(result, native))
-            mappings.append(signature.output_mapping(value.name or "", result, native, symbols))
+            mappings.append(signature.output_mapping(value, result, native, symbols))
         except Unsupported as gap:
             producer = value.producer()
             gaps.append(

@@ -164,13 +164,35 @@ def leave(value: Value, native_name: str) -> Var:
     return mb.identity(x=var, name=native_name)
 
 
-def output_mapping(name: str, value: Value, native_name: str, symbols: Mapping[str, Any]) -> Feature:
-    """The mapping of an output: an open dimension of the inputs by its name, None for a size that only a run tells."""
+def output_mapping(output: ir.Value, value: Value, native_name: str, symbols: Mapping[str, Any]) -> Feature:
+    """The mapping of an output: an open dimension of the inputs by its name, None for a size that only a run tells.
+
+    Sizes that the program's inference does not tell are those that the model states, where these are numbers or open
+    dimensions.
+
+    Args:
+        output: The model's output; its shape was held against runs when sizes were fixed.
+        value: What the program computes for it.
+        native_name: Its name in the program.
+        symbols: The open dimensions' symbols by their names.
+    """
     names = {symbol: dimension for dimension, symbol in symbols.items()}
-    sizes = tuple(int(size) if isinstance(size, int) else names.get(size) for size in value.shape)
+    stated = _stated_sizes(output, len(value.shape), symbols)
+    sizes = tuple(
+        int(size) if isinstance(size, int) else names.get(size, told)
+        for size, told in zip(value.shape, stated, strict=True)
+    )
     native = NATIVE_DTYPES[native_type(value.dtype)]
     at_border = native_shape(value.static_shape) if value.is_static else sizes
-    return Feature(name, dtype_name(value.dtype), sizes, native_name, native, at_border)
+    return Feature(output.name or "", dtype_name(value.dtype), sizes, native_name, native, at_border)
+
+
+def _stated_sizes(output: ir.Value, rank: int, open_names: Mapping[str, Any]) -> Sequence[int | str | None]:
+    """What the model says of an output's sizes; None for what is neither a number nor an open dimension."""
+    if output.shape is None or len(output.shape) != rank:
+        return (None,) * rank
+    dims = [dim if isinstance(dim, int) else dim.value for dim in output.shape]
+    return [dim if isinstance(dim, int) or dim in open_names else None for dim in dims]
 
 
 def coreml_inputs(mappings: Sequence[Feature], dimensions: OpenDims, target: ct.target) -> tuple[ct.TensorType, ...]:

@@ -323,3 +323,19 @@ def test_pictures_and_classes_are_for_fixed_shapes(name: str, tmp_path: Path) ->
     with pytest.raises(InputError) as caught:
         target.build(open_model, profile, tmp_path, BuildOptions(options={name: "yes"}, labels=LABELS))
     assert str(caught.value).startswith(f"--option {name}=yes: is for fixed shapes, and dimension 'N' stays open")
+
+
+def test_an_output_has_the_sizes_that_the_model_states_where_the_program_tells_none(tmp_path: Path) -> None:
+    """A text encoder's mask is expanded to a shape that the model computes, and all that meets it has that shape."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> f (float[1, S, 8] x) => (float[1, S, 8] y) {
+        size = Shape (x)
+        one = Constant <value_floats = [1.0]> ()
+        mask = Expand (one, size)
+        y = Mul (x, mask)
+        }"""
+    )
+    target, profile = find_profile("ios17")
+    given = Model(ir.from_proto(model), open_dims={"S": range(4, 11)})
+    (output,) = target.build(given, profile, tmp_path, BuildOptions("float32")).outputs
+    assert (output.shape, output.native_shape) == ((1, "S", 8), (1, "S", 8))

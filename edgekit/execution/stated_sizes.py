@@ -1,0 +1,56 @@
+"""Holds the sizes that a file states of outputs against runs at several sizes of the open dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.execution.equivalence import Equivalence
+from edgekit.features.dimensions import OpenDims, trials
+from edgekit.graph.sizes.shape_request import at_sizes
+from edgekit.model import Model
+
+
+def drop_untrue_sizes(model: Model, executed: Equivalence) -> None:
+    """Makes sizes of outputs unknown that do not hold at every size of the open dimensions, in the model itself.
+
+    A file states what the exporter was told, or the sizes that it traced with.
+
+    Args:
+        model: Has open dimensions.
+        executed: Executes it.
+    """
+    told = executed.outputs
+    arrays = [spec for spec in model.outputs if spec.shape is not None and isinstance(told[spec.name], np.ndarray)]
+    values = {value.name: value for value in model.graph.outputs}
+    names = [spec.name for spec in arrays]
+    for sizes in _choices(model.open_dims):
+        for shapes in executed.shapes(names, [sizes]):
+            for spec in at_sizes(arrays, sizes):
+                _drop(values[spec.name], spec.shape or (), shapes[spec.name])
+
+
+def _choices(open_dims: OpenDims) -> Iterator[Mapping[str, int]]:
+    """Those of :func:`trials`, and of ranges the size above the least.
+
+    A network that makes pictures smaller, and larger again, gives the input's size where this is a multiple of its
+    steps, as the least and the greatest often are.
+    """
+    yield from trials(open_dims)
+    if any(isinstance(sizes, range) for sizes in open_dims.values()):
+        yield {
+            name: sizes[1] if isinstance(sizes, range) and len(sizes) > 1 else sizes[0]
+            for name, sizes in open_dims.items()
+        }
+
+
+def _drop(value: ir.Value, stated: tuple[int | str | None, ...], found: tuple[int, ...]) -> None:
+    if value.shape is None or len(stated) != len(found):
+        value.shape = None
+        return
+    untrue = [isinstance(size, int) and size != real for size, real in zip(stated, found, strict=True)]
+    if any(untrue):
+        dims = [None if wrong else dim for wrong, dim in zip(untrue, value.shape, strict=True)]
+        value.shape = ir.Shape(dims)
