@@ -22,6 +22,7 @@ from edgekit.api_arguments import (
     Metric,
     Shapes,
     StrPath,
+    bundle_name,
     bundle_of,
     evaluation,
     instruction_set_names,
@@ -103,6 +104,7 @@ def package(
     target: str,
     output: StrPath | None = None,
     *,
+    name: str | None = None,
     data: StrPath | None = None,
     verify_data: StrPath | None = None,
     quantize: str | None = None,
@@ -134,6 +136,8 @@ def package(
         model: The ONNX file.
         target: Name of a device profile.
         output: The bundle's folder; by default ``MODEL-TARGET`` in the working directory.
+        name: What the bundle calls itself, of letters, digits, ``.``, ``_`` and ``-``; by default as
+            ``like`` does, or its folder's name.
         data: Folder of samples to calibrate and verify on.
         verify_data: Folder of samples to verify on in place of ``data``.
         quantize: Scheme; by default ``auto`` with ``data``, ``none`` without.
@@ -167,15 +171,18 @@ def package(
     source = Path(model)
     _, profile = find_profile(target)
     declared = declared_for(source, optional_path(data), optional_path(config))
+    folder = optional_path(output) or Path(f"{source.stem}-{profile.name}")
+    repeated = None if like is None else bundle_of(like)
     request = PackageRequest(
         model=source,
         target=target,
-        output=optional_path(output) or Path(f"{source.stem}-{profile.name}"),
+        output=folder,
+        name=bundle_name(name, folder, repeated),
         data=optional_path(data),
         verify_data=optional_path(verify_data),
         quantize=quantize,
         quantizer=quantizer,
-        like=None if like is None else Choice.of(bundle_of(like)),
+        like=None if repeated is None else Choice.of(repeated),
         max_drop=max_drop_share(max_drop),
         max_bytes=max_bytes(max_size),
         smallest=smallest,

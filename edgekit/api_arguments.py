@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ Dims = Mapping[str, int | str | Sizes]
 """Sizes by the name of a dynamic dimension: ``1``, ``"1..8"`` or ``range(1, 9)``, ``"224,320"`` or ``(224, 320)``."""
 Shapes = Mapping[str, Sequence[int | None]]
 """Whole shapes by the name of an input; None leaves a size as it is."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 Metric = str | Callable[[Run, Samples], float]
 """``MODULE:FUNCTION`` or the function itself; :mod:`edgekit.comparison.custom_metric` tells what it is given."""
 
@@ -42,6 +44,24 @@ def bundle_of(bundle: StrPath | Bundle) -> Bundle:
 def bundle_path(bundle: StrPath | Bundle) -> Path:
     """The bundle's folder, whether or not it is there."""
     return bundle.path if isinstance(bundle, Bundle) else Path(bundle)
+
+
+def bundle_name(name: str | None, folder: Path, repeated: Bundle | None) -> str | None:
+    """What a bundle in the folder calls itself: the name that is given, else that of the repeated one, or the folder's.
+
+    Raises:
+        InputError: The name has other characters than those that ``edgekit.toml`` allows.
+    """
+    if name is not None and not _NAME.fullmatch(name):
+        raise InputError(
+            "is no name for a bundle",
+            subject="--name",
+            expected="letters, digits, '.', '_' and '-', a letter or a digit first",
+            found=name or "no character",
+        )
+    if repeated is not None:
+        return name or repeated.name
+    return name or folder.absolute().name or None
 
 
 def shape_request(dims: Dims | None, shapes: Shapes | None) -> ShapeRequest:

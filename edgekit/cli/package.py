@@ -21,6 +21,15 @@ from edgekit.cli._console import Console
 from edgekit.cli._options import DataOption, LabelsOption, ModelArgument, QuantizerOption, ShapeOptions, TargetOption
 from edgekit.cli._search_options import SearchOptions
 
+NameOption = Annotated[
+    str | None,
+    typer.Option(
+        "--name",
+        metavar="NAME",
+        help="What the bundle calls itself: in reports, for `edgekit gate`, in an app. By default its folder's name.",
+        show_default=False,
+    ),
+]
 VerifyDataOption = Annotated[
     Path | None,
     typer.Option("--verify-data", metavar="DIR", help="Samples to verify on in place of those of --data."),
@@ -138,6 +147,7 @@ def package(
     witness: WitnessOption = None,
     config: DataConfigOption = None,
     output: BundleOutputOption = None,
+    name: NameOption = None,
 ) -> None:
     """Package a model for a device, and prove that it still works.
 
@@ -158,6 +168,7 @@ def package(
         model,
         target,
         output,
+        name=name,
         data=data,
         verify_data=verify_data,
         quantize=quantize,

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edgekit.bundle import read_bundle
 from edgekit.config import Config, GateSettings, read_config
 from edgekit.devices import LOCAL
-from edgekit.errors import InputError
+from edgekit.errors import EdgeKitError, InputError
 from edgekit.progress import Progress
 from edgekit.quality_gate.annotations import annotation_lines
 from edgekit.quality_gate.baseline import Figures, read_baseline, write_baseline
@@ -126,6 +127,8 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
             "is not there", subject="--against", expected="a bundle, or a folder with bundles", found=order.against
         )
     candidates = candidates_of(project, order.bundles, order.model)
+    if file is not None:
+        _require_names_of_their_own(candidates)
     gate = Gate(
         this_machine(),
         order.time_limit or settings.time_limit,
@@ -152,6 +155,29 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
         return GateResult(gate.machine, judged, order.config, file, updated, declared_as, changes)
     _require_verdicts(judged, order)
     return GateResult(gate.machine, judged, order.config, file, declared_as=declared_as)
+
+
+def _require_names_of_their_own(candidates: Sequence[Candidate]) -> None:
+    """Checks that no two bundles have one name, by which a baseline knows them; what is no bundle is told later.
+
+    Raises:
+        InputError: Two have.
+    """
+    named: dict[str, Path] = {}
+    for candidate in candidates:
+        try:
+            name = candidate.name or read_bundle(candidate.path).name
+        except EdgeKitError:
+            continue
+        if name in named:
+            raise InputError(
+                f"two bundles are called {name!r}",
+                subject=candidate.path,
+                expected="a name of its own for each, by which the baseline knows it",
+                found=f"{named[name]} is called so too",
+                hint="package one of them again with --name, or judge each with a baseline of its own",
+            )
+        named[name] = candidate.path
 
 
 def _baseline_file(order: GateOrder, settings: GateSettings) -> Path | None:

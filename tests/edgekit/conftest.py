@@ -50,6 +50,7 @@ def packaged_digits(
     del short_measurements  # only its effect counts
     bundle = tmp_path_factory.mktemp("bundle") / "digits"
     options = ["--target", "onnxruntime", "--data", str(labelled_digits), "--quantize", "none", "--dim", "batch=1"]
+    options += ["--name", "digits_torchscript"]
     assert main(["package", str(digits), *options, "-o", str(bundle), "--quiet"]) == 0
     return bundle
 

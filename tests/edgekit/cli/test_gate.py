@@ -218,6 +218,22 @@ def test_a_baseline_is_written_and_compared_with(edgekit: RunEdgeKit, bundle: Pa
     assert "the baseline's bundle is not at hand: " in finished.json["bundles"][0]["verdicts"][-1]["found"]
 
 
+def test_bundles_of_one_name_have_no_baseline(edgekit: RunEdgeKit, bundle: Path, tmp_path: Path) -> None:
+    """The figures of one would be written over those of the other, and both be compared with them."""
+    copy = shutil.copytree(bundle, tmp_path / "copy")
+    baseline = tmp_path / "baseline.json"
+    for options in (["--update"], []):
+        finished = edgekit("gate", bundle, copy, "--baseline", baseline, "-q", *options)
+        assert finished.code == 2
+        assert finished.err == (
+            f"error: {copy}: two bundles are called 'digits_torchscript'\n"
+            "expected: a name of its own for each, by which the baseline knows it\n"
+            f"found: {bundle} is called so too\n"
+            "hint: package one of them again with --name, or judge each with a baseline of its own\n"
+        )
+        assert not baseline.exists()
+
+
 def test_a_model_that_became_slower_fails_whatever_its_own_original_takes(
     edgekit: RunEdgeKit, onnx_model: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -29,7 +29,7 @@ def test_people_get_a_summary(edgekit: RunEdgeKit, tmp_path: Path, onnx_file: Ca
     assert finished.code == 0
     rows = dict(re.split(r" {2,}", line, maxsplit=1) for line in finished.out.splitlines())
     assert rows["bundle"] == str(tmp_path / "out")
-    assert rows["model"] == "model (model.onnx)"
+    assert rows["model"] == "out (model.onnx)"
     assert rows["built as"] == "float32"
     assert rows["compared on"] == "4 random inputs from a fixed seed"
     assert finished.err.startswith("--quantize none: there is no --data to calibrate on\nload\n")
@@ -131,6 +131,22 @@ def test_the_bundle_goes_here_by_default(
     assert names(tmp_path / "work") == ["model-onnxruntime"]
 
 
+def test_a_bundle_is_called_as_its_folder_or_as_asked(
+    edgekit: RunEdgeKit, tmp_path: Path, onnx_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of one name, `model.onnx` of many exporters, give bundles that an app and a baseline can tell apart."""
+    model = onnx_file(EXP)
+    monkeypatch.chdir(tmp_path)
+    for options, name in (
+        (["-o", "bundles/wake word"], "wake word"),
+        ([], "model-onnxruntime"),
+        (["--name", "wake-word", "-o", "other"], "wake-word"),
+    ):
+        finished = edgekit("package", model, "--target", "onnxruntime", "-q", "--json", *options)
+        assert finished.code == 0
+        assert json.loads(Path(finished.json["bundle"], "manifest.json").read_text())["name"] == name
+
+
 class TestBadInput:
     """Each ends with its exit code and one text, and leaves nothing behind."""
 
@@ -208,6 +224,14 @@ class TestBadInput:
     def test_a_drop_that_is_no_share(self, refused: Callable[..., str], text: str) -> None:
         assert refused(f"--max-drop={text}") == (
             f"error: --max-drop: is no share\nexpected: a number from 0 to 1, or from 0% to 100%\nfound: {text}\n"
+        )
+
+    @pytest.mark.parametrize("name", ["", "a/b", "-x", "größe"])
+    def test_a_name_that_is_none(self, refused: Callable[..., str], name: str) -> None:
+        assert refused(f"--name={name}") == (
+            "error: --name: is no name for a bundle\n"
+            "expected: letters, digits, '.', '_' and '-', a letter or a digit first\n"
+            f"found: {name or 'no character'}\n"
         )
 
     def test_a_missing_project_file(self, refused: Callable[..., str], tmp_path: Path) -> None:
