@@ -50,7 +50,7 @@ def parse_sizes(text: str, subject: str) -> int | Sizes:
     """What follows the equals sign in ``--dim NAME=SIZES``: one size, a range or a list.
 
     Args:
-        text: Such as ``1``, ``1..8`` or ``224,320,480``.
+        text: Such as ``1``, ``1..8`` or ``224,320,480``; ``0`` stands for an input without elements.
         subject: Where it stands, for errors.
 
     Raises:
@@ -68,6 +68,8 @@ def parse_sizes(text: str, subject: str) -> int | Sizes:
                 hint=f"write {greatest}..{least}",
             )
         return range(least, greatest + 1) if least < greatest else least
+    if text.strip() == "0":
+        return 0
     sizes = tuple(parse_size(part, subject) for part in text.split(","))
     twice = next((size for size in sizes if sizes.count(size) > 1), None)
     if twice is not None:

@@ -78,6 +78,7 @@ class FixShapes(Stage[Model]):
         if misnamed is not None or not _runs_where(given, fixed):
             fixed = self._worked_out_afresh(given, fixed, warnings)
             executed = _executed(fixed)
+        _require_elements(request, executed)
         if fixed.open_dims and not isinstance(executed, NotRunnableError):
             drop_untrue_sizes(fixed, executed)
         result = _folded(given, fixed, executed, warnings)
@@ -220,6 +221,23 @@ def _misnamed_output(fixed: Model, found: Arrays) -> str | None:
         if isinstance(value, np.ndarray) and not spec.takes_shape(value.shape):
             return f"{spec.name!r} has the shape {list(value.shape)}, not {list(spec.shape or ())} as the file says"
     return None
+
+
+def _require_elements(request: ShapeRequest, executed: Equivalence | NotRunnableError) -> None:
+    """Refuses a size of 0 that leaves nothing to compute: every output would be right, whatever the device makes of it.
+
+    Raises:
+        InputError: Every output is an array without elements.
+    """
+    empty = next((name for name, size in request.dims.items() if size == 0), None)
+    if empty is None or isinstance(executed, NotRunnableError):
+        return
+    if all(isinstance(value, np.ndarray) and value.size == 0 for value in executed.outputs.values()):
+        raise InputError(
+            "leaves every output without elements",
+            subject=f"--dim {empty}=0",
+            expected="a whole number from 1; 0 is for an input that may be empty, such as a decoder's past",
+        )
 
 
 def _runs(reference: Reference, feeds: Arrays) -> bool:

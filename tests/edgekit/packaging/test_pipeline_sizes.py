@@ -342,3 +342,14 @@ def test_a_size_that_the_model_does_not_run_at(tmp_path: Path, onnx_file: Callab
         packaged(tmp_path / "out", model, "onnxruntime", shapes=ShapeRequest({"L": range(2, 9)}))
     assert str(caught.value).startswith("node 'pairs': does not run at L=5: ")
     assert "as a list: --dim NAME=SIZE,SIZE" in str(caught.value)
+
+
+@pytest.mark.parametrize("target", ["ios18", "onnxruntime"])
+def test_a_decoder_s_first_step_has_an_empty_past(tmp_path: Path, onnx_file: Callable[..., Path], target: str) -> None:
+    model = onnx_file(
+        "g (float[1, past, 4] cache, float[1, 1, 4] x) => (float[1, K, 4] y) { y = Concat <axis = 1> (cache, x) }"
+    )
+    bundle = packaged(tmp_path / "out", model, target, shapes=ShapeRequest.parse(["past=0"]), quantize="none")
+    assert bundle.manifest["options"]["dims"] == {"past": 0}
+    assert [feature["shape"] for feature in bundle.manifest["outputs"]] == [[1, 1, 4]]
+    assert all(one.max_abs_error < 0.01 for one in verify_bundle(bundle).golden)

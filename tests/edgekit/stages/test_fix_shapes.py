@@ -334,3 +334,20 @@ def test_a_model_is_tried_at_the_shapes_of_a_sample(onnx_file: WriteOnnx) -> Non
     (warning,) = FixShapes(ShapeRequest())(loaded).record["warnings"]
     assert warning.startswith("nothing was folded, because nothing could be compared")
     assert not FixShapes(ShapeRequest())(replace(loaded, sample_shapes={"x": (3, 27)})).record["warnings"]
+
+
+def test_a_size_of_0_is_for_an_input_that_may_be_empty(onnx_file: WriteOnnx) -> None:
+    """A decoder's first step, whose past is empty, computes something; a batch of none computes nothing."""
+    path = onnx_file(
+        "g (float[1, past, 4] cache, float[1, 1, 4] x) => (float[1, K, 4] y) { y = Concat <axis = 1> (cache, x) }"
+    )
+    result = fix(path, ["past=0"])
+    assert [str(spec) for spec in (*result.model.inputs, *result.model.outputs)] == [
+        "cache: float32 1×0×4",
+        "x: float32 1×1×4",
+        "y: float32 1×1×4",
+    ]
+    assert refusal(onnx_file("g (float[N, 4] x) => (float[N, 4] y) { y = Relu (x) }"), ["N=0"]) == (
+        "--dim N=0: leaves every output without elements\n"
+        "expected: a whole number from 1; 0 is for an input that may be empty, such as a decoder's past"
+    )
