@@ -97,8 +97,8 @@ class Settings:
     """Whether an Add of two activations reads as integers what a convolution reads as integers anyway: a runtime then
     need not hand the same numbers on in float as well."""
     separate_bias: bool = False
-    """Whether the Add behind a quantized MatMul is written in a form that the runtime does not merge with the MatMul
-    into a Gemm that it has no integer kernel for."""
+    """Whether the Add behind a MatMul that is quantized, or stored in blocks, is written in a form that the runtime
+    does not merge with the MatMul into a Gemm, for which it has a kernel of floats alone."""
     fewest_channels: int = 0
     """Convolutions stay float where each output has fewer input channels than this, as that of an image: integer
     kernels leave most of their lanes empty there. Depthwise ones that read what these give stay float too."""

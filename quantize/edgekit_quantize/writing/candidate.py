@@ -287,6 +287,8 @@ class _Writer:
         self._correct(layer, params, integers, layer.data.name or "", stored=True)
         stored = self._stored.store(layer.weight, home(layer.node), params, integers)
         layer.node.replace_input_with(layer.weight_index, stored)
+        if self._settings.separate_bias and layer.kind == "MatMul" and params.block:
+            self._separate_bias(layer)
         how = ADAPTIVELY if rounded is not None else ""
         why = self._plan.kept_float.get(layer.name)
         self._tell(layer, source, STORED, "; ".join(filter(None, [_form(params), how, why])), weights, params)
@@ -313,8 +315,9 @@ class _Writer:
     def _separate_bias(self, layer: Layer) -> None:
         """Keeps ONNX Runtime from fusing product and bias, where it would multiply floats: MatMulAddFusion.
 
-        It fuses an Add of one dimension or two. More dimensions do not change a result of three and more; of a result
-        of two the bias is subtracted with the other sign, which gives the same numbers.
+        It has kernels for integers and for matrices in blocks of 4 bits in MatMul alone. It fuses an Add of one
+        dimension or two. More dimensions do not change a result of three and more; of a result of two the bias is
+        subtracted with the other sign, which gives the same numbers.
         """
         reader = only_consumer(layer.output)
         if reader is None or not is_standard(reader, "Add"):
