@@ -45,6 +45,7 @@ from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
 from edgekit_quantize.search.output_noise import noise_of_inputs
 from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, FEW_DECISIONS, LABELS, Scorer, decides
 from edgekit_quantize.search.search import Outcome, Search
+from edgekit_quantize.search.timing import busy_warning
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Placement, Settings
 from edgekit_quantize.shared_calibration import calibrated, feeds_of
@@ -307,9 +308,10 @@ def _result(
     doubt = bench.judge.scorer.doubt
 
     def recorded() -> dict[str, Any]:
+        busy = busy_warning(max((trial.spread for trial in outcome.curve), default=0.0))
         record = {
             "samples": calibration.samples,
-            "warnings": [*calibration.warnings, *([doubt] if doubt else [])],
+            "warnings": [*calibration.warnings, *filter(None, [doubt, busy])],
             "max_drop": max_drop,
             "curve": [trial.as_record() for trial in outcome.curve],
             "failed": [{"candidate": name, "reason": reason} for name, reason in outcome.failed.items()],

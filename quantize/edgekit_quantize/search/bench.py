@@ -39,6 +39,8 @@ class Trial:
     latency_ms: float | None = None
     float_ms: float | None = None
     """Latency of the float model, measured in turns with it."""
+    spread: float = 0.0
+    """How far the turns of a model were from agreeing (:attr:`edgekit_quantize.search.timing.Latencies.spread`)."""
     size: int = 0
     """Bytes of the weights, scales and zero points."""
     float_size: int = 0
@@ -189,9 +191,10 @@ class Bench:
         feeds = self.judge.scorer.references.example
         runners = [timed_of(runner) for runner in (original, *(runner for _, runner in timed))]
         calls = [functools.partial(runner.run, feeds) for runner in runners]
-        float_ms, *found = latencies(*calls, clock=self.clock, rounds=rounds)
+        measured = latencies(*calls, clock=self.clock, rounds=rounds)
+        float_ms, *found = measured.milliseconds
         for (trial, _), latency in zip(timed, found, strict=True):
-            trial.float_ms, trial.latency_ms = float_ms, latency
+            trial.float_ms, trial.latency_ms, trial.spread = float_ms, latency, measured.spread
 
     def _tell_scored(self, total: int, count: int) -> None:
         self._tell("evaluating candidates", count, total)

@@ -103,6 +103,7 @@ class Search:
         self._confirm_best()
         self._refine_best()
         self._try_half_precision()
+        self._refine_best()
         self._outcome.held = self._ranked()
         self._require_choice()
         self._outcome.failed = self.bench.failures
@@ -166,11 +167,12 @@ class Search:
             name = f"{best.name}, {ROUNDED_ADAPTIVELY}"
             for trial in self.bench.measured([(name, best.settings, refined)], self.max_drop):
                 trial.latency_ms, trial.float_ms = best.latency_ms, best.float_ms  # the same operations
+                trial.spread = best.spread
                 self._outcome.curve.append(trial)
         self._complete_best()
 
     def _is_worth_refining(self, best: Trial) -> bool:
-        if best.written.quantized or best.size > LARGEST_REFINED:
+        if best.written.quantized or best.size > LARGEST_REFINED or best.name.endswith(ROUNDED_ADAPTIVELY):
             return False
         return best.size <= QUICKLY_REFINED or best.score.drop > NEXT_TO_NOTHING * self.max_drop
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,32 +19,89 @@ MORE_ROUNDS = 30
 FEWEST_ROUNDS = 4
 ENOUGH_S = 3.0
 """After so long no more rounds are begun than :data:`FEWEST_ROUNDS`."""
+MOST_S = 9.0
+"""After so long no more rounds are begun on a machine so busy that turns do not agree."""
 QUANTILE = 0.1
-"""The share of quick runs that stands for a model's latency: the slow ones tell of a busy machine."""
+"""The share of quick runs that stands for a turn: one that is quick by chance tells as little as those that are slow
+because the machine is busy."""
+AGREEING = 3
+"""How many turns of a model have to be as quick as its quickest."""
+AS_QUICK = 0.05
+"""Turns that differ by less than this share are as quick as each other."""
+
+BUSY = 0.1
+"""Where turns that should agree differ by more than this share, the machine may have decided what is the fastest."""
 
 
-def latencies(*calls: Callable[[], object], clock: Clock = time.perf_counter, rounds: int = ROUNDS) -> list[float]:
-    """Milliseconds of every call, timed in turns so that a busy machine slows all of them.
+@dataclass(frozen=True)
+class Latencies:
+    """What was measured of several models in turns."""
+
+    milliseconds: list[float]
+    """Of every model: its quickest turn, which is the one that the rest of the machine disturbed the least."""
+    spread: float
+    """By which share the third quickest turn (:data:`AGREEING`) of a model took longer than its quickest, of the model
+    whose turns agree the least. Near 0 on a quiet machine."""
+
+
+def latencies(
+    *calls: Callable[[], object], clock: Clock = time.perf_counter, rounds: int = ROUNDS, most_s: float = MOST_S
+) -> Latencies:
+    """How long every call takes, timed in turns, in as many rounds as it takes until turns agree.
+
+    On a busy machine most turns are disturbed: whoever shares its processors takes them away in the middle of a call,
+    for longer than a quick call takes. The quickest turn is right where any was left alone, and several that agree tell
+    that it was.
 
     Args:
         calls: What is timed.
         clock: Tells the time.
-        rounds: How often each has its turn; :data:`FEWEST_ROUNDS` where that takes longer than :data:`ENOUGH_S`.
+        rounds: How often each has its turn; :data:`FEWEST_ROUNDS` where that takes longer than :data:`ENOUGH_S`, and
+            more where turns do not agree.
+        most_s: The seconds after which no round is begun for turns that do not agree.
     """
-    times: list[list[float]] = [[] for _ in calls]
+    turns: list[list[float]] = [[] for _ in calls]
     for call in calls:
         call()
-    enough = clock() + ENOUGH_S
-    for number in range(rounds):
-        if number >= FEWEST_ROUNDS and clock() > enough:
-            break
-        for call, seconds in zip(calls, times, strict=True):
-            call()
-            end = clock() + ROUND_S
-            now = 0.0
-            while now < end:
-                start = clock()
-                call()
-                now = clock()
-                seconds.append(now - start)
-    return [1e3 * float(np.quantile(seconds, QUANTILE)) for seconds in times]
+    start, number, spread = clock(), 0, np.inf
+    while True:
+        elapsed = clock() - start
+        enough = number >= rounds or (number >= FEWEST_ROUNDS and elapsed > ENOUGH_S)
+        if enough and (spread <= AS_QUICK or elapsed > most_s):
+            return Latencies([1e3 * min(quick) for quick in turns], spread)
+        for call, quick in zip(calls, turns, strict=True):
+            quick.append(_turn(call, clock))
+        number += 1
+        spread = max((_spread(quick) for quick in turns), default=0.0)
+
+
+def _turn(call: Callable[[], object], clock: Clock) -> float:
+    """Seconds that stand for one turn, whose first run warms the caches and does not count."""
+    call()
+    seconds: list[float] = []
+    end = clock() + ROUND_S
+    now = 0.0
+    while now < end:
+        start = clock()
+        call()
+        now = clock()
+        seconds.append(now - start)
+    return float(np.quantile(seconds, QUANTILE, method="lower"))
+
+
+def _spread(turns: Sequence[float]) -> float:
+    if len(turns) < AGREEING:
+        return np.inf
+    quickest, *_, last = sorted(turns)[:AGREEING]
+    return last / quickest - 1 if quickest else 0.0
+
+
+def busy_warning(spread: float) -> str | None:
+    """What to tell where latencies are in doubt (:attr:`Latencies.spread`); None where turns agreed."""
+    if spread <= BUSY:
+        return None
+    return (
+        "the machine was busy while candidates were timed, and of the quickest turns of one model some took "
+        f"{1 + spread:.1f} times as long as others: another candidate may come out as the fastest next time; quantize "
+        "on an idle machine, or repeat this choice with --like"
+    )

@@ -119,7 +119,8 @@ def chosen(
     def write(of: Settings, keep_float: Collection[str], adaptive: bool) -> Written:
         written(keep_float, adaptive)
         done, its_layers = (INTEGERS, [*layers]) if stored is None else (STORED, [*stored.by_error])
-        return Written(models[names[of.block]], [LayerAccount(name, "Conv", done, "") for name in its_layers])
+        accounts = [LayerAccount(name, "Conv", done, "") for name in its_layers]
+        return Written(models[names[of.block]], accounts, rounded_adaptively=its_layers if adaptive else ())
 
     costs = CostsAsTold(layers, stored or StoredCosts({}, {}))
     return Search(bench, write, costs, max_drop, auto=auto).run(settings)

@@ -46,6 +46,10 @@ def test_the_fastest_that_is_good_enough(candidates: dict[str, Slow], best: str 
     assert [trial.name for trial in outcome.curve][: len(candidates)] == list(candidates)
 
 
+DISTURBED_ONCE, DISTURBED_LONG = 40, 170
+"""Runs at ten times the latency: more than the first timing takes, and more than all before half precision is tried."""
+
+
 def test_a_near_miss_that_was_brought_into_the_budget_while_the_machine_was_busy_is_timed_again() -> None:
     near = Disturbed(FLOAT_S * 0.9, 0.14, runs=0)
 
@@ -107,10 +111,16 @@ def test_a_candidate_has_to_be_accurate_in_every_setting() -> None:
 
 
 def test_what_seems_slower_than_float_is_timed_again() -> None:
-    disturbed = Disturbed(FLOAT_S / 2, 0.0)
+    disturbed = Disturbed(FLOAT_S / 2, 0.0, runs=DISTURBED_ONCE)
     outcome = chosen({"disturbed": disturbed, "slow": Slow(2 * FLOAT_S, 0.0)})
     assert [trial.name for trial in outcome.held] == ["disturbed"]
     assert outcome.held[0].latency_ms == pytest.approx(1e3 * FLOAT_S / 2)
+
+
+def test_stored_weights_are_rounded_adaptively_though_they_seem_slower_than_float_at_first() -> None:
+    stored = StoredCosts({"layer": 1.0}, {})
+    outcome = chosen({"disturbed": Disturbed(FLOAT_S / 2, 0.0, runs=DISTURBED_LONG)}, stored=stored)
+    assert {trial.name for trial in outcome.held} == {"disturbed", "disturbed, weights rounded adaptively"}
 
 
 def test_only_the_best_candidate_is_opened_in_the_settings_that_are_not_timed() -> None:

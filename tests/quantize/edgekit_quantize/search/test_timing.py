@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import cycle
+from itertools import chain, cycle, repeat
 
 import pytest
 
-from edgekit_quantize.search.timing import ROUNDS, latencies
+from edgekit_quantize.search.timing import FEWEST_ROUNDS, ROUNDS, busy_warning, latencies
 
 
 class Clock:
@@ -32,7 +32,7 @@ def test_a_quick_run_stands_for_a_model_and_slow_ones_for_the_machine() -> None:
     steady = clock.takes("steady", cycle([2e-3]))
     disturbed = clock.takes("disturbed", cycle([1e-3, 5e-3, 9e-3]))
 
-    assert latencies(steady, disturbed, clock=clock) == pytest.approx([2.0, 1.0])
+    assert latencies(steady, disturbed, clock=clock).milliseconds == pytest.approx([2.0, 1.0])
 
 
 def test_models_take_turns() -> None:
@@ -51,3 +51,35 @@ def test_slow_models_are_timed_in_fewer_rounds() -> None:
     latencies(clock.takes("slow", cycle([2.0])), clock=clock)
 
     assert len(clock.begun) < 2 * ROUNDS
+
+
+def test_turns_that_were_left_alone_stand_for_a_model_on_a_busy_machine() -> None:
+    """The quick model is disturbed in its first turns, longer each time; its runs taken together seem slower."""
+    clock = Clock()
+    disturbed = chain.from_iterable(repeat(20e-3 * 1.1**turn, 2) for turn in range(ROUNDS))
+    quick = clock.takes("quick", chain([20e-3], disturbed, repeat(1e-3)))
+    slow = clock.takes("slow", cycle([4e-3]))
+
+    found = latencies(quick, slow, clock=clock)
+
+    assert found.milliseconds == pytest.approx([1.0, 4.0])
+    assert found.spread == pytest.approx(0.0)
+
+
+def test_a_machine_that_is_never_left_alone_is_told() -> None:
+    clock = Clock()
+    growing = clock.takes("growing", (1e-3 * 1.02**number for number in range(100_000)))
+
+    found = latencies(growing, clock=clock)
+
+    assert found.spread > 0.1
+    assert f"some took {1 + found.spread:.1f} times as long as others" in (busy_warning(found.spread) or "")
+    assert busy_warning(0.02) is None
+
+
+def test_a_slow_model_whose_turns_agree_is_not_timed_for_longer() -> None:
+    clock = Clock()
+
+    latencies(clock.takes("slow", cycle([2.0])), clock=clock)
+
+    assert len(clock.begun) == 1 + 2 * FEWEST_ROUNDS
