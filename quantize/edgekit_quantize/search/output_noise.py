@@ -9,7 +9,6 @@ small, and errors of several layers together are not small.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
@@ -25,12 +24,13 @@ from edgekit_quantize.graph.nodes import Names, add_initializer, home, is_standa
 from edgekit_quantize.graph.session import session
 from edgekit_quantize.placement import Plan
 from edgekit_quantize.search.scoring import variances_of
+from edgekit_quantize.search.work import A_SECOND, work_of
 
 SWALLOWING = ("Softmax", "LogSoftmax", "Sigmoid")
 SAMPLES = 4
 """The number of samples on which the errors of layers are measured; fewer where that would take long."""
-LONG_S = 4.0
-"""What the executions may take in all, by what the first of them takes."""
+MOST_WORK = 4 * A_SECOND
+"""What the executions may count in all (:func:`edgekit_quantize.search.work.work_of`): four seconds."""
 
 
 def outputs_before_swallowing(graph: ir.Graph) -> list[str]:
@@ -92,6 +92,7 @@ class SwitchedModel:
                 self._switches[layer.name] = self._add_switch(model.graph, node, layer, plan, tensors)
         self._outputs = outputs_before_swallowing(model.graph)
         self._session = session(model)
+        self._model = model
 
     @property
     def layers(self) -> list[str]:
@@ -100,8 +101,14 @@ class SwitchedModel:
 
     def run(self, feeds: Mapping[str, np.ndarray], rounded: str = "") -> dict[str, np.ndarray]:
         """Outputs by name, with what one layer reads rounded, or none where it is not named."""
-        switches = {switch: np.array(layer == rounded) for layer, switch in self._switches.items()}
-        return dict(zip(self._outputs, self._session.run(self._outputs, {**feeds, **switches}), strict=True))
+        return dict(zip(self._outputs, self._session.run(self._outputs, self._fed(feeds, rounded)), strict=True))
+
+    def work(self, feeds: Mapping[str, np.ndarray]) -> float:
+        """What one run counts (:func:`edgekit_quantize.search.work.work_of`)."""
+        return work_of(self._model, self._fed(feeds, ""))
+
+    def _fed(self, feeds: Mapping[str, np.ndarray], rounded: str) -> dict[str, np.ndarray]:
+        return {**feeds, **{switch: np.array(layer == rounded) for layer, switch in self._switches.items()}}
 
     def _add_switch(
         self, graph: ir.Graph, node: ir.Node, layer: Layer, plan: Plan, tensors: Mapping[str, TensorStatistics]
@@ -134,7 +141,9 @@ class SwitchedModel:
         choice = ir.node("Where", [switch, (rough or [dequantize])[0].outputs[0], value])
         nodes = [*smooth, quantize, dequantize, *rough, choice]
         for each in nodes:
+            each.outputs[0].shape, each.outputs[0].type = value.shape, value.type
             each.outputs[0].name = self._names.fresh(f"{layer.name}_{each.op_type}")
+        quantize.outputs[0].type = ir.TensorType(ir.DataType[params.dtype.name.upper()])
         home(node).insert_before(node, nodes)
         node.replace_input_with(layer.data_index, choice.outputs[0])
         return switch.name or ""
@@ -158,10 +167,7 @@ def noise_of_inputs(
     """
     switched = SwitchedModel(prepared, plan, tensors)
     samples = spread_samples(references, SAMPLES)
-    switched.run(samples[0])
-    start = time.perf_counter()
-    switched.run(samples[0])
-    samples = samples[: max(1, int(LONG_S / max(time.perf_counter() - start, 1e-9) / max(len(switched.layers), 1)))]
+    samples = samples[: max(1, int(MOST_WORK / switched.work(samples[0]) / max(len(switched.layers), 1)))]
     before = [switched.run(feeds) for feeds in samples]
     return _noises(switched, samples, before, done)
 

@@ -5,7 +5,6 @@ Outputs are those of :mod:`edgekit_quantize.search.output_noise`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -16,6 +15,7 @@ from edgekit_quantize.graph.nodes import home, initializers
 from edgekit_quantize.graph.session import session
 from edgekit_quantize.search.output_noise import noise_between, outputs_before_swallowing, spread_samples
 from edgekit_quantize.search.scoring import variances_of
+from edgekit_quantize.search.work import A_SECOND, work_of
 from edgekit_quantize.sizing.allocation import Choice
 from edgekit_quantize.sizing.forms import Storage
 from edgekit_quantize.sizing.weights import FLOAT_FORM, Weight
@@ -23,8 +23,8 @@ from edgekit_quantize.sizing.weights import FLOAT_FORM, Weight
 SAMPLES = 8
 """The number of samples that tell how the outputs move; fewer where that would take long."""
 FEWEST_SAMPLES = 2
-LONG_S = 60.0
-"""What the executions may take in all, by what the first of them takes."""
+MOST_WORK = 60 * A_SECOND
+"""What the executions may count in all (:func:`edgekit_quantize.search.work.work_of`): a minute."""
 
 
 class FedModel:
@@ -49,11 +49,16 @@ class FedModel:
             model.graph.inputs.append(value)
         self._outputs = outputs_before_swallowing(model.graph)
         self._session = session(model)
+        self._model = model
 
     def run(self, feeds: Mapping[str, np.ndarray], changed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outputs by name, with some weights changed."""
         found = self._session.run(self._outputs, {**feeds, **self._weights, **changed})
         return dict(zip(self._outputs, found, strict=True))
+
+    def work(self, feeds: Mapping[str, np.ndarray]) -> float:
+        """What one run counts (:func:`edgekit_quantize.search.work.work_of`)."""
+        return work_of(self._model, {**feeds, **self._weights})
 
 
 def measured_choices(
@@ -74,11 +79,8 @@ def measured_choices(
     """
     fed = FedModel(prepared, [*weights])
     samples = spread_samples(references, SAMPLES)
-    fed.run(samples[0], {})
-    start = time.perf_counter()
-    fed.run(samples[0], {})
-    runs = (time.perf_counter() - start) * sum(1 for weight in weights.values() for _ in weight.choices(storage))
-    samples = samples[: max(FEWEST_SAMPLES, min(SAMPLES, int(LONG_S / runs)))]
+    runs = fed.work(samples[0]) * sum(1 for weight in weights.values() for _ in weight.choices(storage))
+    samples = samples[: max(FEWEST_SAMPLES, min(SAMPLES, int(MOST_WORK / max(runs, 1))))]
     before = [fed.run(feeds, {}) for feeds in samples]
     spread = variances_of(before)
     found: dict[str, list[Choice]] = {}

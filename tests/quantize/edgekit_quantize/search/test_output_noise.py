@@ -11,6 +11,7 @@ import pytest
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.calibration.statistics import calibrate
 from edgekit_quantize.placement import place
+from edgekit_quantize.search import output_noise
 from edgekit_quantize.search.output_noise import SwitchedModel, noise_between, noise_of_inputs
 from edgekit_quantize.settings import Preparation, Settings
 
@@ -76,6 +77,38 @@ def test_with_no_layer_rounded_the_model_computes_what_it_did(
     np.testing.assert_allclose(found["b"], expected, rtol=1e-5)
     np.testing.assert_allclose(found["y"], expected / 2, rtol=1e-5)
     assert "p" not in found
+
+
+@pytest.mark.parametrize(("runs", "used"), [(100, 4), (2 * 3 + 1, 3), (1, 1)])
+def test_how_many_samples_are_executed_hangs_on_what_they_count_and_not_on_how_long_they_take(
+    parse: Callable[..., ir.Model],
+    rng: np.random.Generator,
+    weights: dict[str, np.ndarray],
+    monkeypatch: pytest.MonkeyPatch,
+    runs: int,
+    used: int,
+) -> None:
+    """Two layers, so that a sample is executed twice; on a machine where each of them takes an hour."""
+    model = parse(MODEL, **weights)
+    samples = [{"x": rng.normal(size=(1, 4)).astype(np.float32)} for _ in range(8)]
+    plan = place(model.graph, SETTINGS)
+    tensors = calibrate(model, dict.fromkeys(plan.observed(), ()), ((feeds, None) for feeds in samples), 8).tensors
+    now, seen = [0.0], set()
+    run = SwitchedModel.run
+
+    def slow(switched: SwitchedModel, feeds: dict[str, np.ndarray], rounded: str = "") -> dict[str, np.ndarray]:
+        now[0] += 3600.0
+        seen.add(float(feeds["x"].sum()))
+        return run(switched, feeds, rounded)
+
+    monkeypatch.setattr(SwitchedModel, "run", slow)
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    of_one = SwitchedModel(model, plan, tensors).work(samples[0])
+    monkeypatch.setattr(output_noise, "MOST_WORK", runs * of_one)
+
+    noise_of_inputs(model, plan, tensors, References.of([Reference(feeds, {}) for feeds in samples]))
+
+    assert len(seen) == used
 
 
 def test_an_output_of_another_length_is_wrong_as_a_whole_and_one_without_power_does_not_count() -> None:
