@@ -41,7 +41,10 @@ class Affine:
 
 
 def affine_of(node: ir.Node) -> Affine | None:
-    """What the node computes, where it is a Mul, Div, Add or Sub of a float constant and a computed value."""
+    """What the node computes, where it is a Mul, Div, Add or Sub of a float constant and a computed value.
+
+    A node whose constant gives the result more axes than the computed value has is none.
+    """
     if not is_standard(node, "Mul", "Div", "Add", "Sub"):
         return None
     first, second = node.inputs
@@ -50,7 +53,7 @@ def affine_of(node: ir.Node) -> Affine | None:
         return None
     number = np.asarray(right if left is None else left)
     data = first if left is None else second
-    if data is None or number.dtype.kind != "f" or not np.isfinite(number).all():
+    if data is None or number.dtype.kind != "f" or not np.isfinite(number).all() or not _keeps_rank(number, data):
         return None
     number = number.astype(np.float64)
     one, none = np.ones(()), np.zeros(())
@@ -63,6 +66,11 @@ def affine_of(node: ir.Node) -> Affine | None:
             return Affine(node, data, one, -number) if left is None else Affine(node, data, -one, number)
         case _:  # Div; a constant divided by data is not affine
             return Affine(node, data, 1 / number, none) if left is None and np.all(number) else None
+
+
+def _keeps_rank(number: np.ndarray, data: ir.Value) -> bool:
+    """Whether the result has as many axes as ``data``: a constant of the shape 1×1 makes a row of a vector."""
+    return number.ndim == 0 or (data.shape is not None and number.ndim <= len(data.shape))
 
 
 def fold_backward(graph: ir.Graph) -> None:
