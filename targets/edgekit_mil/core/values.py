@@ -55,6 +55,11 @@ class Infeasible(Unsupported):
     """Raised where no runtime could run a node: its inputs contradict the operator's definition."""
 
 
+def shape_in_words(shape: Iterable[Any]) -> str:
+    """Sizes, a question mark where a dimension is dynamic."""
+    return "×".join(str(size) if isinstance(size, int | np.integer) else "?" for size in shape)
+
+
 def carrier_name(dtype: ir.DataType) -> str:
     """MIL's name of the element type that carries an ONNX type: ``fp32``, ``int32`` or ``bool``."""
     if dtype in FLOATS:
@@ -182,7 +187,7 @@ class Value:
     @property
     def shape_text(self) -> str:
         """The sizes in words: a question mark where a dimension is dynamic."""
-        return "×".join(str(size) if isinstance(size, int | np.integer) else "?" for size in self.shape)
+        return shape_in_words(self.shape)
 
     @property
     def static_shape(self) -> tuple[int, ...]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from edgekit_mil.core.mil import Var, mb
-from edgekit_mil.core.values import FIX_SIZES, HIGHEST_RANK, Unsupported, Value, computed, constant
+from edgekit_mil.core.values import FIX_SIZES, HIGHEST_RANK, Unsupported, Value, computed, constant, shape_in_words
 from edgekit_mil.support import runtime_shapes
 from edgekit_mil.support.movement import reshaped
 from edgekit_mil.support.runtime_shapes import is_number
@@ -154,6 +154,67 @@ def around(x: Value, axis: int) -> Value:
     return of_shape(x, [math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])], x)
 
 
+def along_axis(x: Value, axis: int, compute: Callable[[Value, int], Sequence[Value]]) -> list[Value]:
+    """What is computed along one axis, each position of the others by itself.
+
+    Args:
+        x: The tensor, of any rank.
+        axis: Counted from the front.
+        compute: Takes a tensor and the axis. Its results have the tensor's shape but for the axis, which has any size
+            or is left out. Of a tensor of more dimensions than Core ML has it gets one of rank 3.
+    """
+    if x.rank <= HIGHEST_RANK:
+        return list(compute(x, axis))
+    before, behind = x.shape[:axis], x.shape[axis + 1 :]
+    results = compute(around(x, axis), 1)
+    return [of_shape(each, [*before, *each.shape[1:-1], *behind], x) for each in results]
+
+
+def one_axis_at_a_time(x: Value, axes: Sequence[int], compute: Callable[[Value, int, int], Value]) -> Value:
+    """What is computed along several axes, one after the other.
+
+    Args:
+        x: The tensor, of any rank.
+        axes: Counted from the front.
+        compute: Takes a tensor, the axis of it that stands for one of ``axes``, and that one; its result has as many
+            dimensions.
+    """
+
+    def along(axis: int) -> Callable[[Value, int], Sequence[Value]]:
+        return lambda low, place: [compute(low, place, axis)]
+
+    for axis in axes:
+        (x,) = along_axis(x, axis, along(axis))
+    return x
+
+
+def product_merged(a: Value, b: Value) -> tuple[Value, Value, tuple[Any, ...]]:
+    """Operands of a product of matrices with as few dimensions as broadcasting them takes.
+
+    Returns:
+        Both operands, and the shape of the product.
+
+    Raises:
+        Unsupported: More than three dimensions of matrices remain, or open sizes may differ.
+    """
+    rows, columns = a.shape[-2:-1], b.shape[-1:] if b.rank > 1 else ()
+    left = of_shape(a, [1, *a.shape], a) if a.rank == 1 else a
+    right = of_shape(b, [*b.shape, 1], b) if b.rank == 1 else b
+    if all(size == 1 for size in right.shape[:-2]):
+        matrix = right if right.rank == 2 else of_shape(right, right.shape[-2:], right)
+        full = (*(1,) * (right.rank - left.rank), *left.shape[:-2])
+        return of_shape(left, [math.prod(left.shape[:-1]), left.shape[-1]], left), matrix, (*full, *rows, *columns)
+    blocks, full = merged_blocks([left.shape[:-2], right.shape[:-2]])
+    if len(blocks) > HIGHEST_RANK - 2:
+        raise Unsupported(f"broadcasts {len(blocks)} dimensions of matrices, Core ML has {HIGHEST_RANK - 2} at most")
+    both = []
+    for value in (left, right):
+        shape = (1,) * (len(full) - value.rank + 2) + value.shape[:-2]
+        merged = [math.prod(shape[axis] for axis in block) for block in blocks]
+        both.append(of_shape(value, [*merged, *value.shape[-2:]], value))
+    return both[0], both[1], (*full, *rows, *columns)
+
+
 def broadcast_merged(inputs: Sequence[Value | None]) -> tuple[list[Value | None], tuple[Any, ...]]:
     """Operands of an elementwise computation with as few dimensions as broadcasting them takes.
 
@@ -163,19 +224,8 @@ def broadcast_merged(inputs: Sequence[Value | None]) -> tuple[list[Value | None]
     Raises:
         Unsupported: More than five dimensions remain, or open sizes may differ.
     """
-    full = broadcast_shape([value for value in inputs if value is not None])
-    rank = len(full)
-    shapes = [None if value is None else (1,) * (rank - value.rank) + value.shape for value in inputs]
-
-    def pattern(axis: int) -> tuple[bool, ...]:
-        return tuple(shape is not None and shape[axis] == 1 for shape in shapes)
-
-    blocks: list[list[int]] = []
-    for axis in (axis for axis in range(rank) if full[axis] != 1):
-        if blocks and pattern(blocks[-1][-1]) == pattern(axis):
-            blocks[-1].append(axis)
-        else:
-            blocks.append([axis])
+    blocks, full = merged_blocks([value.shape for value in inputs if value is not None])
+    shapes = [None if value is None else (1,) * (len(full) - value.rank) + value.shape for value in inputs]
     if len(blocks) > HIGHEST_RANK:
         raise Unsupported(f"broadcasts {len(blocks)} dimensions apart, Core ML has {HIGHEST_RANK} at most")
     merged: list[Value | None] = [
@@ -187,19 +237,39 @@ def broadcast_merged(inputs: Sequence[Value | None]) -> tuple[list[Value | None]
     return merged, full
 
 
-def broadcast_shape(values: Sequence[Value]) -> tuple[Any, ...]:
-    """The shape that tensors broadcast to.
+def merged_blocks(shapes: Sequence[Sequence[Any]]) -> tuple[list[list[int]], tuple[Any, ...]]:
+    """The dimensions that broadcasting treats alike, those of size 1 left out, and the shape of all together.
+
+    Raises:
+        Unsupported: Open sizes may differ.
+    """
+    full = broadcast_shape(shapes)
+    spread = [(1,) * (len(full) - len(shape)) + tuple(shape) for shape in shapes]
+    blocks: list[list[int]] = []
+    patterns: list[list[bool]] = []
+    for axis in (axis for axis in range(len(full)) if full[axis] != 1):
+        pattern = [shape[axis] == 1 for shape in spread]
+        if patterns and patterns[-1] == pattern:
+            blocks[-1].append(axis)
+        else:
+            blocks.append([axis])
+            patterns.append(pattern)
+    return blocks, full
+
+
+def broadcast_shape(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    """The shape that tensors of these shapes broadcast to.
 
     Raises:
         Unsupported: An open size meets another one than 1, and may be 1 itself.
     """
-    if all(value.is_static for value in values):
-        return np.broadcast_shapes(*(value.static_shape for value in values))
-    rank = max(value.rank for value in values)
+    if all(is_number(size) for shape in shapes for size in shape):
+        return np.broadcast_shapes(*(tuple(int(size) for size in shape) for shape in shapes))
+    rank = max(map(len, shapes))
     full: list[Any] = []
-    for sizes in zip(*((1,) * (rank - value.rank) + value.shape for value in values), strict=True):
+    for sizes in zip(*((1,) * (rank - len(shape)) + tuple(shape) for shape in shapes), strict=True):
         others = {size for size in sizes if size != 1}
         if len(others) > 1:
-            raise Unsupported(f"needs fixed sizes, found {', '.join(value.shape_text for value in values)}", FIX_SIZES)
+            raise Unsupported(f"needs fixed sizes, found {', '.join(map(shape_in_words, shapes))}", FIX_SIZES)
         full.append(others.pop() if others else 1)
     return tuple(full)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import Unsupported, Value, computed
+from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed
+from edgekit_mil.support.high_ranks import around, of_shape
 from edgekit_mil.support.movement import along_channels
 
 Outputs = tuple[Var | Value, ...]
@@ -24,7 +25,7 @@ def batch_normalization_spatial(
     is_test: int = 0,
     momentum: float = 0.9,
     spatial: int = 1,
-) -> Var:
+) -> Var | Value:
     """Statistics of shape [C], or [C, *D] where ``spatial`` is 0: then every element has its own."""
     _refuse_training_outputs(ctx)
     if ctx.version == 6 and not is_test:
@@ -46,7 +47,7 @@ def batch_normalization_inference(
     *,
     epsilon: float = 1e-5,
     momentum: float = 0.9,
-) -> Var:
+) -> Var | Value:
     """Statistics [C] given."""
     _refuse_training_outputs(ctx)
     return normalize_channels(x, scale, b, mean, var, epsilon)
@@ -64,7 +65,7 @@ def batch_normalization(
     epsilon: float = 1e-5,
     momentum: float = 0.9,
     training_mode: int = 0,
-) -> Var | Outputs:
+) -> Var | Value | Outputs:
     """Statistics [C] given; in training mode those of the batch, with the running ones as further outputs."""
     if not training_mode:
         return normalize_channels(x, scale, b, mean, var, epsilon)
@@ -80,9 +81,12 @@ def batch_normalization(
     return result, running(mean, centre), running(var, spread)
 
 
-def normalize_channels(x: Value, scale: Value, b: Value, mean: Value, var: Value, epsilon: float) -> Var:
+def normalize_channels(x: Value, scale: Value, b: Value, mean: Value, var: Value, epsilon: float) -> Var | Value:
     """``(x - mean) / sqrt(var + epsilon) * scale + b`` with statistics [C] along axis 1."""
     statistics = (scale, b, mean, var)
+    if x.rank > HIGHEST_RANK:
+        result = normalize_channels(around(x, 1), *statistics, epsilon)
+        return of_shape(result if isinstance(result, Value) else computed(result, x.dtype), x.shape, x)
     if 3 <= x.rank <= 5 and all(value.is_constant for value in statistics):
         return mb.batch_norm(
             x=x.var,

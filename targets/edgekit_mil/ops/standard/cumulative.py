@@ -9,16 +9,21 @@ from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb, types
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value, computed
+from edgekit_mil.support.high_ranks import along_axis
 from edgekit_mil.support.integer_arithmetic import wrapped
 from edgekit_mil.support.movement import broadcast, normalized_axis
 
 
 @lowering("CumSum", versions=[11, 14], note="axis constant")
-def cumulative_sum(ctx: Context, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Var:
+def cumulative_sum(ctx: Context, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
     """Sums of everything up to an element, itself in- or excluded."""
-    along = normalized_axis(axis.ints("axis")[0], x.rank)
-    total = mb.cumsum(x=x.var, axis=along, exclusive=bool(exclusive), reverse=bool(reverse))
-    return wrapped(total, x.dtype)
+
+    def total(x: Value, axis: int) -> list[Value]:
+        sums = mb.cumsum(x=x.var, axis=axis, exclusive=bool(exclusive), reverse=bool(reverse))
+        return [computed(wrapped(sums, x.dtype), x.dtype)]
+
+    (found,) = along_axis(x, normalized_axis(axis.ints("axis")[0], x.rank), total)
+    return found
 
 
 @lowering("CumProd", versions=[26], note="axis constant")

@@ -7,12 +7,16 @@ import numpy as np
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import Unsupported, Value
+from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed
+from edgekit_mil.support.high_ranks import of_shape, product_merged
 
 
 @lowering("MatMul", versions=[1, 9, 13])
-def matmul(ctx: Context, a: Value, b: Value) -> Var:
+def matmul(ctx: Context, a: Value, b: Value) -> Var | Value:
     """numpy.matmul: vectors count as a row on the left and as a column on the right, and lose that dimension again."""
+    if max(a.rank, b.rank) > HIGHEST_RANK:
+        left, right, shape = product_merged(a, b)
+        return of_shape(computed(mb.matmul(x=left.var, y=right.var), a.dtype), shape, a, b)
     x, y = a.var, b.var
     if a.rank == 1 and b.rank == 1:
         return mb.reduce_sum(x=mb.mul(x=x, y=y), axes=[0], keep_dims=False)

@@ -11,17 +11,22 @@ import onnx_ir as ir
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import Unsupported, Value, computed
-from edgekit_mil.support.movement import along_channels
+from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed
+from edgekit_mil.support.high_ranks import along_axis, of_shape
+from edgekit_mil.support.movement import along_channels, normalized_axis
 
 MVN_EPSILON = 1e-9
 """What ONNX's definition of MeanVarianceNormalization adds to the standard deviation."""
 
 
 @lowering("InstanceNormalization", versions=[6, 22])
-def instance_normalization(ctx: Context, x: Value, scale: Value, b: Value, *, epsilon: float = 1e-5) -> Var:
+def instance_normalization(ctx: Context, x: Value, scale: Value, b: Value, *, epsilon: float = 1e-5) -> Var | Value:
     """Each channel of each sample with its own mean and variance; scale and b are [C]."""
     size, channels, *spatial = x.shape
+    if x.rank > HIGHEST_RANK:
+        merged = of_shape(x, [size, channels, int(np.prod(spatial))], x)
+        result = instance_normalization(ctx, merged, scale, b, epsilon=epsilon)
+        return of_shape(result if isinstance(result, Value) else computed(result, x.dtype), x.shape, x)
     data = x.var if x.rank in (3, 4) else mb.reshape(x=x.var, shape=[size, channels, int(np.prod(spatial))])
     if scale.is_constant and b.is_constant:
         result = mb.instance_norm(x=data, gamma=scale.operand, beta=b.operand, epsilon=epsilon)
@@ -85,13 +90,18 @@ def rms_normalization(
 
 
 @lowering("LpNormalization", versions=[1, 22])
-def lp_normalization(ctx: Context, x: Value, *, axis: int = -1, p: int = 2) -> Var:
+def lp_normalization(ctx: Context, x: Value, *, axis: int = -1, p: int = 2) -> Value:
     """``x / norm`` along an axis; zeros stay zeros where the norm is 0."""
     reduce = {1: mb.reduce_l1_norm, 2: mb.reduce_l2_norm}.get(p)
     if reduce is None:
         raise Unsupported(f"p is {p}, defined are 1 and 2")
-    norm = reduce(x=x.var, axes=[axis], keep_dims=True)
-    return mb.real_div(x=x.var, y=mb.select(cond=mb.equal(x=norm, y=0.0), a=1.0, b=norm))
+
+    def scaled(x: Value, axis: int) -> list[Value]:
+        norm = reduce(x=x.var, axes=[axis], keep_dims=True)
+        return [computed(mb.real_div(x=x.var, y=mb.select(cond=mb.equal(x=norm, y=0.0), a=1.0, b=norm)), x.dtype)]
+
+    (result,) = along_axis(x, normalized_axis(axis, x.rank), scaled)
+    return result
 
 
 @lowering("LRN", versions=[1, 13])

@@ -10,8 +10,9 @@ import numpy as np
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import INT32_RANGE, Unsupported, Value, carrier_name, computed
+from edgekit_mil.core.values import HIGHEST_RANK, INT32_RANGE, Unsupported, Value, carrier_name, computed
 from edgekit_mil.ops.standard.slicing import sliced
+from edgekit_mil.support.high_ranks import one_axis_at_a_time
 from edgekit_mil.support.movement import empty, normalized_axis, through_int32
 from edgekit_mil.support.runtime_shapes import is_number
 
@@ -96,6 +97,13 @@ def margins(rank: int, pads: Sequence[int], axes: Sequence[int]) -> tuple[list[i
 def padded(x: Value, pads: Sequence[int], axes: Sequence[int], mode: str, filling: np.ndarray) -> Var | Value:
     """A tensor with margins; negative ones crop."""
     before, after = margins(x.rank, pads, axes)
+    if x.rank > HIGHEST_RANK:
+
+        def along(low: Value, place: int, axis: int) -> Value:
+            result = padded(low, [before[axis], after[axis]], [place], mode, filling)
+            return result if isinstance(result, Value) else computed(result, x.dtype)
+
+        return one_axis_at_a_time(x, [axis for axis in range(x.rank) if before[axis] or after[axis]], along)
     if mode != "constant":
         return mirrored(x, before, after, mode)
     if any(amount < 0 for amount in (*before, *after)):

@@ -11,8 +11,9 @@ import onnx_ir as ir
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import Unsupported, Value, computed, constant
+from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed, constant
 from edgekit_mil.ops.standard.slicing import sliced_at_run_time
+from edgekit_mil.support.high_ranks import along_axis
 from edgekit_mil.support.movement import empty, normalized_axis
 from edgekit_mil.support.runtime_shapes import is_number, most_computed, note_limit, positions_of, size_of
 
@@ -23,18 +24,22 @@ PAIRS_LIMIT = 1 << 24
 @lowering("ArgMax", "ArgMin", versions=[1, 11, 12, 13])
 def arg_extreme(ctx: Context, x: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
     """Where the extreme stands along an axis: the first of equal ones, or the last."""
-    axis = normalized_axis(axis, x.rank)
     operation = mb.reduce_argmax if ctx.op_type == "ArgMax" else mb.reduce_argmin
-    if not select_last_index:
-        return computed(operation(x=x.var, axis=axis, keep_dims=bool(keepdims)), ir.DataType.INT64)
-    place = operation(x=mb.reverse(x=x.var, axes=[axis]), axis=axis, keep_dims=bool(keepdims))
-    return computed(mb.sub(x=x.static_shape[axis] - 1, y=place), ir.DataType.INT64)
+
+    def place(x: Value, axis: int) -> list[Value]:
+        if not select_last_index:
+            return [computed(operation(x=x.var, axis=axis, keep_dims=bool(keepdims)), ir.DataType.INT64)]
+        from_end = operation(x=mb.reverse(x=x.var, axes=[axis]), axis=axis, keep_dims=bool(keepdims))
+        return [computed(mb.sub(x=x.static_shape[axis] - 1, y=from_end), ir.DataType.INT64)]
+
+    (found,) = along_axis(x, normalized_axis(axis, x.rank), place)
+    return found
 
 
 @lowering("TopK", versions=[1])
 def top_k_by_attribute(ctx: Context, x: Value, *, k: int, axis: int = -1) -> list[Value]:
     """The k largest, in order."""
-    return largest_elements(x, k, axis, largest=True)
+    return along_axis(x, normalized_axis(axis, x.rank), lambda x, axis: largest_elements(x, k, axis, largest=True))
 
 
 @lowering("TopK", versions=[10])
@@ -51,6 +56,9 @@ def top_k(ctx: Context, x: Value, k: Value, *, axis: int = -1, largest: int = 1,
 
 def largest_of_any_number(x: Value, k: Value, axis: int, *, largest: bool) -> list[Value]:
     """Values and places of the extremes; of a number that only a run tells, all are put in order first."""
+    if x.rank > HIGHEST_RANK:
+        axis = normalized_axis(axis, x.rank)
+        return along_axis(x, axis, lambda x, axis: largest_of_any_number(x, k, axis, largest=largest))
     axis = normalized_axis(axis, x.rank)
     if not is_number(x.shape[axis]):
         order = computed(mb.argsort(x=x.var, axis=axis, ascending=not largest), ir.DataType.INT64)

@@ -13,7 +13,7 @@ from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed, constant
 from edgekit_mil.support import runtime_shapes
-from edgekit_mil.support.high_ranks import broadcast_merged, of_shape, sizes_of, transposed
+from edgekit_mil.support.high_ranks import broadcast_merged, of_shape, one_axis_at_a_time, sizes_of, transposed
 from edgekit_mil.support.movement import broadcast, empty, normalized_axis
 
 CONSTANT_SHAPE = "the shape constant"
@@ -193,6 +193,13 @@ def tile(ctx: Context, x: Value, repeats: Value) -> Var | Value:
         return empty(x.dtype, [size * count for size, count in zip(x.static_shape, counts, strict=True)])
     if not counts or all(count == 1 for count in counts):
         return mb.identity(x=x.var)
+    if x.rank > HIGHEST_RANK:
+
+        def along(low: Value, place: int, axis: int) -> Value:
+            counts_of_low = [counts[axis] if dim == place else 1 for dim in range(low.rank)]
+            return computed(mb.tile(x=low.var, reps=counts_of_low), x.dtype)
+
+        return one_axis_at_a_time(x, [axis for axis, count in enumerate(counts) if count != 1], along)
     return mb.tile(x=x.var, reps=counts)
 
 

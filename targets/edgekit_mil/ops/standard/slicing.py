@@ -12,7 +12,7 @@ from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import HIGHEST_RANK, INT32_RANGE, Unsupported, Value, computed, constant
-from edgekit_mil.support.high_ranks import around, of_shape
+from edgekit_mil.support.high_ranks import along_axis, around, of_shape
 from edgekit_mil.support.movement import empty, normalized_axis
 from edgekit_mil.support.runtime_shapes import is_number, note_limit, positions_of, size_of
 
@@ -219,6 +219,8 @@ def parts(x: Value, axis: int, sizes: Sequence[int], used: Sequence[bool] | None
         sizes: Of the parts; one may be 0.
         used: Which parts anything reads; None: all of them. One that is not may have open sizes and no elements.
     """
+    if x.rank > HIGHEST_RANK:
+        return along_axis(x, axis, lambda x, axis: parts(x, axis, sizes, used))
     shape = list(x.shape)
     with_elements = [size for size in sizes if size]
     if len(with_elements) > 1:

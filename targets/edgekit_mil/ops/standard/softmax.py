@@ -10,18 +10,22 @@ import numpy as np
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import Value
+from edgekit_mil.core.values import Value, computed
+from edgekit_mil.support.high_ranks import along_axis
+from edgekit_mil.support.movement import normalized_axis
 
 FIRST_ALONG_ONE_AXIS = 13
 """Up to opset 12 the input is taken as a matrix: all dimensions from the axis on together are normalized."""
 
 
 @lowering("Softmax", "LogSoftmax", "Hardmax", versions=[1, 11, 13])
-def normalized(ctx: Context, x: Value, *, axis: int | None = None) -> Var:
+def normalized(ctx: Context, x: Value, *, axis: int | None = None) -> Var | Value:
     """Exponentials over their sum, the logarithm of that, or 1 at the first maximum and 0 elsewhere."""
     function = FUNCTIONS[ctx.op_type]
     if ctx.version >= FIRST_ALONG_ONE_AXIS:
-        return function(x.var, -1 if axis is None else axis)
+        axis = normalized_axis(-1 if axis is None else axis, x.rank)
+        (result,) = along_axis(x, axis, lambda x, axis: [computed(function(x.var, axis), x.dtype)])
+        return result
     axis = 1 if axis is None else axis % x.rank
     if axis == x.rank - 1:
         return function(x.var, axis)

@@ -63,7 +63,74 @@ def test_other_movements_of_rank_six_agree(agrees):
 
 def test_operator_that_needs_five_dimensions_says_so(lower):
     with pytest.raises(UnsupportedOpsError, match="rank 6, Core ML has 5 dimensions at most"):
-        lower("CumSum", [tensor(2, 2, 2, 2, 2, 2), np.array(0)])
+        lower("Trilu", [tensor(2, 2, 2, 2, 2, 2)])
+
+
+WIDE = (2, 3, 1, 2, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (WIDE, (4, 5)),
+        (WIDE, (4,)),
+        (WIDE, (1, 1, 4, 5)),
+        (WIDE, (2, 3, 1, 2, 4, 5)),
+        (WIDE, (3, 1, 1, 4, 5)),
+        ((3, 4), (2, 1, 2, 2, 4, 3)),
+        ((4,), (2, 1, 2, 2, 4, 3)),
+        ((1, 1, 1, 1, 3, 4), (4, 5)),
+        ((2, 4), (1, 1, 1, 1, 4, 5)),
+    ],
+)
+def test_products_of_rank_six_agree(agrees, left, right):
+    agrees("MatMul", [tensor(*left) / 10, tensor(*right) / 10], fed=[0, 1])
+    agrees("MatMul", [tensor(*left) / 10, tensor(*right) / 10])
+
+
+def test_a_product_of_four_dimensions_of_matrices_apart_is_refused(lower):
+    left, right = tensor(2, 1, 2, 1, 2, 3), tensor(1, 2, 1, 2, 3, 2)
+    with pytest.raises(UnsupportedOpsError, match="broadcasts 4 dimensions of matrices, Core ML has 3 at most"):
+        lower("MatMul", [left, right], fed=[0, 1])
+
+
+@pytest.mark.parametrize("axis", [0, 2, 3, -1])
+def test_what_goes_along_one_axis_of_rank_six_agrees(agrees, axis):
+    x = np.random.default_rng(axis + 1).permutation(96).reshape(WIDE).astype(np.float32)
+    whole = ["float32", "int64"]
+    for keepdims in (0, 1):
+        agrees("ArgMax", [x], outputs=["int64"], axis=axis, keepdims=keepdims)
+        agrees("ArgMin", [x // 8], outputs=["int64"], axis=axis, keepdims=keepdims, select_last_index=1)
+    agrees("TopK", [x, np.array([1])], outputs=whole, axis=axis)
+    agrees("TopK", [x, np.array([x.shape[axis]])], outputs=whole, axis=axis, largest=0)
+    agrees("CumSum", [x, np.array(axis)], exclusive=1)
+    agrees("CumSum", [x, np.array(axis)], reverse=1)
+    agrees("LpNormalization", [x], axis=axis, p=2)
+    agrees("Hardmax", [x], axis=axis, opset=13)
+    agrees("Softmax", [x / 96], axis=axis, opset=13)
+    agrees("LogSoftmax", [x / 96], axis=axis, opset=13)
+
+
+def test_parts_of_rank_six_agree(agrees):
+    x = tensor(*WIDE)
+    agrees("Split", [x, np.array([1, 2])], outputs=["float32"] * 2, axis=1)
+    agrees("Split", [x, np.array([3, 1])], outputs=["float32"] * 2, axis=-1)
+    agrees("Split", [x, np.array([1])], axis=2)
+
+
+def test_margins_and_repetitions_of_rank_six_agree(agrees):
+    x = tensor(*WIDE)
+    agrees("Tile", [x, np.array([2, 1, 3, 1, 1, 2])])
+    agrees("Pad", [x, np.array([0, 1, 0, 0, -1, 2, 1, 0, 0, 0, 0, 1]), np.array(0.5, np.float32)])
+    agrees("Pad", [x, np.array([0, 1, 0, 1, 0, 2, 1, 0, 0, 0, 0, 1])], mode="reflect")
+    agrees("Pad", [x, np.array([1, 2]), None, np.array([3])], mode="edge", opset=18)
+
+
+def test_normalization_of_channels_of_rank_six_agrees(agrees):
+    x = tensor(*WIDE)
+    scale, shift, spread = (np.array(numbers, np.float32) for numbers in ([1, 2, 3], [0, -1, 4], [1, 9, 4]))
+    agrees("BatchNormalization", [x, scale, shift, shift, spread])
+    agrees("InstanceNormalization", [x, scale, shift], atol=1e-4)
 
 
 def test_operator_goes_by_its_definition_where_that_takes_any_rank(agrees):
