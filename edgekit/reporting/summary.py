@@ -227,23 +227,34 @@ def _angles_text(angles: Mapping[str, Any]) -> str:
 
 
 def worst_output_text(accuracy: Mapping[str, Any]) -> str:
-    """The floating-point output that is farthest from the original's on any sample; without one, the unequal share."""
+    """The floating-point output that is farthest from the original's on any sample, and integers that differ most."""
     accuracy = _compared(accuracy)
     if not accuracy["outputs"]:
         return f"{', '.join(accuracy['vanished'])}: too small on these inputs to compare"
     worst = worst_db(accuracy)
+    others = [output for output in accuracy["outputs"] if output["worst_sample_db"] is None]
+    unequal = max(others or accuracy["outputs"], key=_unequal)
     if worst is None:
-        most = max(accuracy["outputs"], key=lambda output: float(output["mismatch"]))
-        text = f"{most['name']}: {loss_text(float(most['mismatch']))} of the elements differ"
-        if most.get("picture_db") is None or not most["mismatch"]:
-            return text
-        text = f"{text}, by at most {most['max_abs_error']:.0f} (SQNR {decibel_text(most['picture_db'])})"
-        own = accuracy.get("pooled_agreement_db", {}).get(most["name"])
-        return text if own is None else f"{text}; two executions of the original agree to {decibel_text(own)}"
+        return _unequal_text(accuracy, unequal)
     output = next(output for output in accuracy["outputs"] if output["worst_sample_db"] == worst)
     text = f"{output['name']}: SQNR {decibel_text(output['sqnr_db'])}, {decibel_text(worst)} on its worst sample"
     own = accuracy["self_agreement_db"].get(output["name"])
+    text = text if own is None else f"{text}; two executions of the original agree to {decibel_text(own)}"
+    return f"{text}; {_unequal_text(accuracy, unequal)}" if others and _unequal(unequal) else text
+
+
+def _unequal_text(accuracy: Mapping[str, Any], output: Mapping[str, Any]) -> str:
+    """The share of an output's elements that differ, and by how much those of a picture do."""
+    text = f"{output['name']}: {loss_text(_unequal(output))} of the elements differ"
+    if output.get("picture_db") is None or not output["mismatch"]:
+        return text
+    text = f"{text}, by at most {output['max_abs_error']:.0f} (SQNR {decibel_text(output['picture_db'])})"
+    own = accuracy.get("pooled_agreement_db", {}).get(output["name"])
     return text if own is None else f"{text}; two executions of the original agree to {decibel_text(own)}"
+
+
+def _unequal(output: Mapping[str, Any]) -> float:
+    return float(output["mismatch"])
 
 
 def _compared(accuracy: Mapping[str, Any]) -> Mapping[str, Any]:

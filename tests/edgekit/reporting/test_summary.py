@@ -57,6 +57,15 @@ def test_outputs_without_floats_are_told_by_what_differs() -> None:
     assert worst_output_text(accuracy) == "b: 25.00% of the elements differ"
 
 
+def test_integers_that_differ_are_told_beside_the_worst_floats() -> None:
+    outputs = [output("audio", 35.6), output("codes", None, 0.04375), output("more", None, 0.01)]
+    accuracy: dict[str, Any] = {"outputs": outputs, "self_agreement_db": {}}
+    worst = "audio: SQNR 35.6 dB, 35.6 dB on its worst sample"
+    assert worst_output_text(accuracy) == f"{worst}; codes: 4.38% of the elements differ"
+    accuracy["outputs"] = [output("audio", 35.6), output("label", None, 0.0)]
+    assert worst_output_text(accuracy) == worst
+
+
 def test_a_picture_of_8_bit_integers_is_told_by_how_much_it_differs() -> None:
     picture = {**output("p", None, 0.25), "picture_db": 39.0, "max_abs_error": 15.0}
     accuracy: dict[str, Any] = {"outputs": [picture], "self_agreement_db": {}}
