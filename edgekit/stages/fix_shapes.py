@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,10 @@ from edgekit.model import Arrays, Dim, Model, ValueSpec
 from edgekit.rewrites.infeasible import without_infeasible_branch
 from edgekit.stages import Stage, StageResult
 
-_NODE_IN_INFERENCE = re.compile(r"\(op_type:[^,)]*, node name: ([^)]+)\)")
+_NODE_IN_INFERENCE = re.compile(r"\(op_type:[^,)]*, node name: ([^)]+)\): (?:\[\w+\] )?(.+?)(?= \(op_type:|$)")
+"""The first node of an inference's errors, and what is wrong there; those behind it get nothing to infer from."""
+_MOST_HINTED = 3
+"""How many sizes that nobody gave are named where the graph cannot take the shapes."""
 
 
 class FixShapes(Stage[Model]):
@@ -70,18 +73,18 @@ class FixShapes(Stage[Model]):
         sizes = request.sizes(given.inputs)
         given = replace(given, open_dims=request.open_dims)
         warnings = [*([self._left_out.why] if self._left_out.files else []), *told(by_default)]
-        fixed = self._with_inputs_fixed(given, request, sizes, warnings)
+        fixed = self._with_inputs_fixed(given, request, sizes, by_default, warnings)
         executed = _executed(fixed)
         misnamed = None if isinstance(executed, NotRunnableError) else _misnamed_output(fixed, executed.outputs)
         if misnamed is not None:
             warnings.append(f"shapes inside are worked out anew: output {misnamed}")
         if misnamed is not None or not _runs_where(given, fixed):
-            fixed = self._worked_out_afresh(given, fixed, warnings)
+            fixed = self._worked_out_afresh(given, fixed, by_default, warnings)
             executed = _executed(fixed)
         _require_elements(request, executed)
         if fixed.open_dims and not isinstance(executed, NotRunnableError):
             drop_untrue_sizes(fixed, executed)
-        result = _folded(given, fixed, executed, warnings)
+        result = _folded(given, fixed, executed, by_default, warnings)
         record: dict[str, Any] = {
             "sizes": dict(sizes.by_name),
             "open": {name: as_record(sizes) for name, sizes in result.open_dims.items()},
@@ -117,7 +120,14 @@ class FixShapes(Stage[Model]):
             return asked, []
         return with_default_sizes(asked, given.inputs, given.metadata, self._sampled)
 
-    def _with_inputs_fixed(self, given: Model, request: ShapeRequest, sizes: FixedSizes, warnings: list[str]) -> Model:
+    def _with_inputs_fixed(
+        self,
+        given: Model,
+        request: ShapeRequest,
+        sizes: FixedSizes,
+        by_default: Sequence[DefaultSize],
+        warnings: list[str],
+    ) -> Model:
         """The model with the shapes put in and all others worked out, not folded yet."""
         asked = {spec.name: request.shape(spec, sizes) for spec in given.inputs}
         overridden = bool(sizes.told_apart) or any(
@@ -143,9 +153,11 @@ class FixShapes(Stage[Model]):
         try:
             return infer_shapes(fixed)
         except ContradictionError:
-            return self._worked_out_afresh(given, fixed, warnings)
+            return self._worked_out_afresh(given, fixed, by_default, warnings)
 
-    def _worked_out_afresh(self, given: Model, fixed: Model, warnings: list[str]) -> Model:
+    def _worked_out_afresh(
+        self, given: Model, fixed: Model, by_default: Sequence[DefaultSize], warnings: list[str]
+    ) -> Model:
         """The shapes as they follow from the inputs, whatever the file says of the values inside."""
         for node in fixed.graph.all_nodes():
             for value in node.outputs:
@@ -158,7 +170,7 @@ class FixShapes(Stage[Model]):
                 warnings.append(pruned[1])
                 return infer_shapes(pruned[0])
             if not _contradicts_itself(given):
-                raise _contradiction(error, fixed) from error
+                raise _contradiction(error, fixed, by_default) from error
             warnings.append(f"shapes inside are known only in part: {error}")
             return infer_shapes(fixed, strict=False)
 
@@ -248,11 +260,17 @@ def _runs(reference: Reference, feeds: Arrays) -> bool:
     return True
 
 
-def _folded(given: Model, fixed: Model, before: Equivalence | NotRunnableError, warnings: list[str]) -> Model:
+def _folded(
+    given: Model,
+    fixed: Model,
+    before: Equivalence | NotRunnableError,
+    by_default: Sequence[DefaultSize],
+    warnings: list[str],
+) -> Model:
     """The model with its shape computations folded, if it then still computes the same of the same random numbers."""
     if isinstance(before, NotRunnableError):
         if _is_fault_of_the_shapes(before, given, fixed):
-            raise _contradiction(before, fixed) from before
+            raise _contradiction(before, fixed, by_default) from before
         warnings.append(f"nothing was folded, because nothing could be compared: {before}")
         return fixed
     changed = with_squeezed_axes(fold_shapes(fixed), before.shapes if fixed.open_dims else None)
@@ -292,15 +310,17 @@ def _contradicts_itself(model: Model) -> bool:
     return False
 
 
-def _contradiction(error: ContradictionError | NotRunnableError, fixed: Model) -> InputError:
+def _contradiction(
+    error: ContradictionError | NotRunnableError, fixed: Model, by_default: Sequence[DefaultSize]
+) -> InputError:
     text = error.cause if isinstance(error, NotRunnableError) else str(error)
     match = _NODE_IN_INFERENCE.search(text)
     node = error.node if isinstance(error, NotRunnableError) else match.group(1) if match else None
     return InputError(
-        f"cannot take these shapes: {text}",
+        f"cannot take these shapes: {match.group(2) if match else text}",
         subject="the graph" if node is None else f"node {node!r}",
         found="; ".join(str(spec) for spec in fixed.inputs),
-        hint="give the shapes that the model was made for",
+        hint="; ".join(told(by_default)[:_MOST_HINTED]) or "give the shapes that the model was made for",
     )
 
 
