@@ -13,6 +13,7 @@ import onnx_ir as ir
 from edgekit.data.battery import KINDS, battery_inputs
 from edgekit.data.limits import index_limits
 from edgekit.errors import InputError
+from edgekit.execution.double_precision import doubled, in_double
 from edgekit.execution.exact_products import with_blocks_in_floats
 from edgekit.execution.inner_values import InnerValues, returning
 from edgekit.execution.local_proof import UnprovenError, local_difference
@@ -68,6 +69,7 @@ class Equivalence:
         self._reference = Reference(with_blocks_in_floats(returning(model, self._watched)))
         self._expected: dict[str, Arrays | None] = {}
         self._perturbed: dict[tuple[str, bool], list[Arrays]] = {}
+        self._exact: dict[str, Arrays] = {}
         self._kinds = KINDS[: max(LEAST_KINDS, BATTERY_MACS // (1 + cost(model).macs))]
         failure: NotRunnableError | None = None
         for specs in trial_inputs(model):
@@ -204,8 +206,15 @@ class Equivalence:
                     outcomes.append(reference.run(perturbed_inputs(self._feeds(kind), seed, whole_too=is_proven)))
                 except NotRunnableError:
                     continue
+        if kind not in self._exact:
+            try:
+                in_doubles = in_double(returning(self._model, self._watched))
+                self._exact[kind] = Reference(in_doubles).run(doubled(self._feeds(kind)))
+            except NotRunnableError:
+                self._exact[kind] = {}
         assert expected is not None
-        return is_rounding(expected[name], found, [outputs[name] for outputs in self._perturbed[kind, is_proven]])
+        moved = [outputs[name] for outputs in self._perturbed[kind, is_proven]]
+        return is_rounding(expected[name], found, moved, self._exact[kind].get(name))
 
 
 def trial_inputs(model: Model) -> Iterator[tuple[list[ValueSpec], list[ValueSpec]]]:

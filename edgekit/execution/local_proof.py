@@ -16,6 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from edgekit.data.battery import KINDS, numbers_like
+from edgekit.execution.double_precision import doubled, in_double
 from edgekit.execution.exact_products import with_blocks_in_floats
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.rounding import PERTURBATIONS, is_rounding, perturbed_inputs, perturbed_weights
@@ -180,6 +181,7 @@ class _Trial:
                     return self._one_by_one(claims, error)
                 continue
             perturbed: list[Arrays] | None = None
+            exact: Arrays = {}
             for place, claim in enumerate(claims):
                 if found[claim.name] is not None:
                     continue
@@ -194,7 +196,9 @@ class _Trial:
                 if difference is not None and not (self.steps and are_steps_apart(of_expected, of_computed)):
                     if perturbed is None:
                         perturbed = _perturbed(before, feeds)
-                    if not is_rounding(of_expected, of_computed, [each[f"claim{place}"] for each in perturbed]):
+                        exact = _in_double(before, feeds)
+                    moved = [each[f"claim{place}"] for each in perturbed]
+                    if not is_rounding(of_expected, of_computed, moved, exact.get(f"claim{place}")):
                         found[claim.name] = f"{difference}, on {kind} inputs of the nodes that changed"
         return found
 
@@ -321,6 +325,15 @@ def _perturbed(model: Model, feeds: Arrays) -> list[Arrays]:
         except NotRunnableError:
             continue
     return found
+
+
+def _in_double(model: Model, feeds: Arrays) -> Arrays:
+    """The outputs in double precision; none where ONNX Runtime does not execute the model so."""
+    try:
+        reference = Reference(in_double(model))
+        return reference.run(doubled(_fed(reference, feeds)))
+    except NotRunnableError:
+        return {}
 
 
 def _fed(reference: Reference, feeds: Arrays) -> Arrays:

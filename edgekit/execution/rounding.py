@@ -111,13 +111,15 @@ def _neighbours(array: np.ndarray, goes_up: np.ndarray) -> np.ndarray:
     return found
 
 
-def is_rounding(expected: Any, found: Any, perturbed: Sequence[Any]) -> bool:
-    """Whether an output differs no more than :data:`ROUNDING_FACTOR` times as much as perturbed ones do.
+def is_rounding(expected: Any, found: Any, perturbed: Sequence[Any], exact: Any = None) -> bool:
+    """Whether an output differs at most :data:`ROUNDING_FACTOR` times as much as perturbed ones, or the exact one, do.
 
     Args:
         expected: The output of the model as it was.
         found: That of the changed one.
         perturbed: Those of the model as it was, with inputs and weights moved to neighbouring numbers.
+        exact: That of the model as it was in double precision, which counts for numbers, not for their places; None
+            where it is not known.
     """
     if not isinstance(expected, np.ndarray) or not isinstance(found, np.ndarray) or expected.dtype != found.dtype:
         return False
@@ -127,10 +129,10 @@ def is_rounding(expected: Any, found: Any, perturbed: Sequence[Any]) -> bool:
     if not distances:
         return False
     flipped, error = _distances(expected, found)
-    return all(
-        of_found <= ROUNDING_FACTOR * max(of_perturbed)
-        for of_found, of_perturbed in zip((flipped, error), zip(*distances, strict=True), strict=True)
-    )
+    flips, errors = zip(*distances, strict=True)
+    if isinstance(exact, np.ndarray) and exact.shape == expected.shape and expected.dtype.kind == "f":
+        errors = (*errors, _distances(expected, exact)[1])
+    return bool(flipped <= ROUNDING_FACTOR * max(flips) and error <= ROUNDING_FACTOR * max(errors))
 
 
 def _distances(expected: np.ndarray, other: np.ndarray) -> tuple[int, float]:
