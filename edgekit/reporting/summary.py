@@ -195,8 +195,11 @@ def size_text(manifest: Manifest) -> str:
     """Size, and how it relates to the original's."""
     size = manifest["size"]
     text = f"{bytes_text(size['bytes'])}, {size['ratio']:.2f} of the original's {bytes_text(size['source_bytes'])}"
-    gained = manifest["model"]["kind"] != "quantized" or size["ratio"] < 1
-    return text if gained else f"{text}: quantization made it no smaller"
+    if manifest["model"]["kind"] != "quantized" or size["ratio"] < 1:
+        return text
+    if manifest["options"]["quantize"] == "auto":  # which takes no form that is as large as float
+        return f"{text}; in float it is larger still"
+    return f"{text}: quantization made it no smaller"
 
 
 def task_text(accuracy: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from edgekit.reporting.summary import (
     duration_text,
     expansion_texts,
     poor_fit_texts,
+    size_text,
     sizes_texts,
     warnings,
     worst_db,
@@ -38,6 +39,21 @@ def test_durations(microseconds: float, text: str) -> None:
 
 def output(name: str, worst: float | str | None, mismatch: float = 0.0) -> dict[str, Any]:
     return {"name": name, "sqnr_db": worst, "worst_sample_db": worst, "mismatch": mismatch}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "kind", "size", "told"),
+    [
+        ("auto", "quantized", 1240, "1.24 kB, 1.24 of the original's 1 kB; in float it is larger still"),
+        ("int8", "quantized", 1240, "1.24 kB, 1.24 of the original's 1 kB: quantization made it no smaller"),
+        ("auto", "float16", 1240, "1.24 kB, 1.24 of the original's 1 kB"),
+        ("auto", "quantized", 500, "500 B, 0.50 of the original's 1 kB"),
+    ],
+)
+def test_a_size_beyond_the_original_is_explained(scheme: str, kind: str, size: int, told: str) -> None:
+    """``auto`` ships no quantized form that is as large as the device's form in float; other schemes do."""
+    sizes = {"bytes": size, "source_bytes": 1000, "ratio": size / 1000}
+    assert size_text({"size": sizes, "model": {"kind": kind}, "options": {"quantize": scheme}}) == told
 
 
 def test_the_worst_output_is_that_of_the_worst_sample() -> None:
