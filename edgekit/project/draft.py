@@ -16,7 +16,7 @@ from edgekit.data import stated
 from edgekit.data.labels import CSV_FILE, LINES_FILE, numbered_folders
 from edgekit.data.picture_sizes import PictureSizes, picture_size, sizes_of_pictures
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
-from edgekit.data.samples import sample_files
+from edgekit.data.samples import require_sample_files, sample_files
 from edgekit.errors import InputError
 from edgekit.files.atomic import atomic_file
 from edgekit.files.regular_file import real_path
@@ -59,6 +59,8 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
     """
     if output.exists():
         raise InputError("exists already", subject=output, hint="-o names another file")
+    if data is not None:
+        require_sample_files(data)
     profiles = [find_profile(name)[1].name for name in targets]
     left_out: dict[str, str] = {}
     if not profiles:

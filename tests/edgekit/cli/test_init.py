@@ -133,6 +133,21 @@ def test_sub_folders_whose_order_nobody_knows_are_remarked(folder: Path, onnx_fi
     )
 
 
+def test_a_folder_of_more_than_samples_is_refused(
+    edgekit: RunEdgeKit, folder: Path, onnx_file: Callable[..., Path]
+) -> None:
+    """A model's own folder, with folders of samples in it: they would count as classes, and the build would fail."""
+    model = onnx_file(PICTURE, name="data/model.onnx")
+    for part in ("calibration", "test"):
+        (folder / "data" / part).mkdir()
+        Image.new("RGB", (8, 8)).save(folder / "data" / part / "0.png")
+    finished = edgekit("init", model, "--data", "data", "--target", "web")
+    assert finished.code == 2
+    assert "error: data/model.onnx: the file is no sample\n" in finished.err
+    assert "hint: keep other files outside the data folder\n" in finished.err
+    assert not (folder / "edgekit.toml").exists()
+
+
 def test_what_the_file_states_is_not_typed_again(folder: Path, onnx_model: Callable[..., onnx.ModelProto]) -> None:
     model = onnx_model(PICTURE)
     onnx.helper.set_model_props(model, {"names": "{0: 'a'}", "stride": "32", "task": "detect"})
