@@ -9,7 +9,7 @@ from typing import Any
 from edgekit.comparison.metrics import class_output
 from edgekit.data.labels import length_of_vector
 from edgekit.errors import InputError
-from edgekit.features.class_scores import Scores, is_greatest_of, scores_of
+from edgekit.features.class_scores import Scores, is_decision_by, is_greatest_of, scores_of
 from edgekit.model import Arrays, Model
 
 
@@ -44,11 +44,28 @@ def classes_of(model: Model, answers: Sequence[Arrays], embeddings: Collection[s
     values = {str(value.name): value for value in model.graph.outputs}
     if answers[0][name].size == 1 and answers[0][name].dtype.kind != "f":
         beside = class_output({other: answers[0][other] for other in names if other != name}, choice)
-        if beside is None or not is_greatest_of(values[name], values[beside]):
+        if beside is None:
+            return Classes(name, None)
+        if not is_greatest_of(values[name], values[beside]) and not (
+            is_decision_by(values[name], values[beside]) and _has_probabilities(model, name, beside, answers)
+        ):
             return Classes(name, None)
         name = beside
     given = [answer[name] for answer in answers]
     return Classes(name, scores_of(values.get(name), [one for one in given if one.size == given[0].size]))
+
+
+def _has_probabilities(model: Model, label: str, scores: str, answers: Sequence[Arrays]) -> bool:
+    """Whether scores beside a label are probabilities, in an order of the classes that their names or numbers tell.
+
+    Margins of two classes are none of which softmax makes probabilities.
+    """
+    if model.class_choice.numbers.get(label) and not model.class_names:
+        return False
+    given = [answer[scores] for answer in answers]
+    if any(one.size != given[0].size for one in given):
+        return False
+    return scores_of(None, given) is Scores.PROBABILITIES
 
 
 def require_class_output(model: Model) -> None:

@@ -17,6 +17,10 @@ _ORDER_KEPT = {"LogSoftmax", "Sigmoid", "Softmax"}
 """Operators after which the greatest number of a row is the one that was the greatest."""
 EMBEDDINGS = "embeddings"
 """What outputs are said to tell that are compared by their angle."""
+_ML_DOMAIN = "ai.onnx.ml"
+_DECIDERS = {"LinearClassifier", "TreeEnsembleClassifier"}
+"""Classifiers whose label is the class with the greatest score."""
+_TRANSFORMS_THAT_KEEP_ORDER = {"NONE", "LOGISTIC", "SOFTMAX"}
 _SUM_TOLERANCE = 1e-2
 """How far from 1 a sum of probabilities may be that are quantized, or half precision."""
 
@@ -90,6 +94,32 @@ def is_greatest_of(label: ir.Value, scores: ir.Value) -> bool:
         return False
     compared = set(_in_the_same_order(node.inputs[0]))
     return any(made_of in compared for made_of in _in_the_same_order(scores))
+
+
+def is_decision_by(label: ir.Value, scores: ir.Value) -> bool:
+    """Whether a label and scores are what one classifier of ``ai.onnx.ml`` gives, whose label has the greatest score.
+
+    An ``SVMClassifier`` decides by votes, of which its probabilities know nothing.
+    """
+    sources = [_moved(value) for value in (label, scores)]
+    node = sources[0].producer()
+    if node is None or node is not sources[1].producer() or node.domain != _ML_DOMAIN or node.op_type not in _DECIDERS:
+        return False
+    transform = node.attributes.get("post_transform")
+    kept = transform is None or transform.as_string() in _TRANSFORMS_THAT_KEEP_ORDER
+    return kept and [source.index() for source in sources] == [0, 1]
+
+
+def _moved(value: ir.Value) -> ir.Value:
+    """What a value's numbers come from, through operators that hand them on, or divide a row of them by its sum."""
+    while (node := value.producer()) is not None and (
+        (not node.domain and node.op_type in _MOVERS) or (node.domain == _ML_DOMAIN and node.op_type == "Normalizer")
+    ):
+        source = node.inputs[0]
+        if source is None:
+            break
+        value = source
+    return value
 
 
 def _in_the_same_order(value: ir.Value | None) -> Iterator[ir.Value]:

@@ -1,6 +1,7 @@
 import numpy as np
 import onnx
 import onnx_ir as ir
+import onnxruntime
 import pytest
 
 from edgekit.comparison.classes import ambiguity, classes_of, require_class_output
@@ -60,6 +61,71 @@ def test_what_tells_the_class_and_how() -> None:
 def test_scores_beside_a_label_that_is_their_greatest(label: str, expected: dict[str, str | None]) -> None:
     made = model("abcd", outputs=("int64[1] label, float[1, 4] scores", f"{label} scores = Softmax(x)"))
     told = classes_of(made, [{"label": np.array([3]), "scores": np.full((1, 4), 0.25, np.float32)}])
+    assert told is not None
+    assert told.as_record() == expected
+
+
+def trees(transform: str, classes: list[int]) -> onnx.ModelProto:
+    """A tree that tells three classes apart by one number: below -1, below 1, above."""
+    tree = {
+        "nodes_treeids": [0] * 5,
+        "nodes_nodeids": list(range(5)),
+        "nodes_featureids": [0] * 5,
+        "nodes_modes": ["BRANCH_LT", "LEAF", "BRANCH_LT", "LEAF", "LEAF"],
+        "nodes_values": [-1.0, 0.0, 1.0, 0.0, 0.0],
+        "nodes_truenodeids": [1, 0, 3, 0, 0],
+        "nodes_falsenodeids": [2, 0, 4, 0, 0],
+        "class_treeids": [0] * 9,
+        "class_nodeids": [1, 1, 1, 3, 3, 3, 4, 4, 4],
+        "class_ids": [0, 1, 2] * 3,
+        "class_weights": [0.7, 0.2, 0.1, 0.1, 0.6, 0.3, 0.0, 0.2, 0.8],
+    }
+    node = onnx.helper.make_node(
+        "TreeEnsembleClassifier",
+        ["x"],
+        ["label", "p"],
+        domain="ai.onnx.ml",
+        post_transform=transform,
+        classlabels_int64s=classes,
+        **tree,
+    )
+    graph = onnx.helper.make_graph(
+        [node],
+        "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 1])],
+        [
+            onnx.helper.make_tensor_value_info("label", onnx.TensorProto.INT64, [1]),
+            onnx.helper.make_tensor_value_info("p", onnx.TensorProto.FLOAT, [1, 3]),
+        ],
+    )
+    imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
+    return onnx.helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+@pytest.mark.parametrize(
+    ("transform", "classes", "names", "expected"),
+    [
+        ("NONE", [0, 1, 2], "", {"output": "p", "scores": "probabilities"}),
+        ("SOFTMAX", [0, 1, 2], "", {"output": "p", "scores": "probabilities"}),
+        ("NONE", [3, 5, 8], "abc", {"output": "p", "scores": "probabilities"}),
+        ("NONE", [3, 5, 8], "", {"output": "label", "scores": None}),  # apps would show 0, 1 and 2
+        ("SOFTMAX_ZERO", [0, 1, 2], "", {"output": "label", "scores": None}),  # moves a score of 0 behind others
+    ],
+)
+def test_probabilities_beside_the_label_of_a_tree(
+    transform: str, classes: list[int], names: str, expected: dict[str, str | None]
+) -> None:
+    """As scikit-learn's, XGBoost's and LightGBM's exporters write classifiers."""
+    proto = trees(transform, classes)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    answers = [
+        dict(zip(("label", "p"), session.run(["label", "p"], {"x": np.array([[x]], np.float32)}), strict=True))
+        for x in (-2.0, 0.0, 2.0)
+    ]
+    assert [int(answer["label"][0]) for answer in answers] == classes
+    assert [int(answer["p"].argmax()) for answer in answers] == [0, 1, 2]
+    numbers = {} if classes == [0, 1, 2] else {"label": tuple(classes)}
+    told = classes_of(Model(ir.from_proto(proto), class_names=tuple(names), class_numbers=numbers), answers)
     assert told is not None
     assert told.as_record() == expected
 
