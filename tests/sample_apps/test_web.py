@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -188,6 +189,27 @@ def test_the_bundles_own_page_asks_the_device_that_the_bundle_is_for(
         assert "webgpu" in page.evaluate("window.goldenCheck")["problem"]
         page.goto(f"{url}bundle/check.html?provider=wasm&{library}")
         page.wait_for_selector("#verdict.passed")
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_the_check_runs_in_node_on_files(
+    slash: str, digits_bundle: Callable[[str, str], Path], node_modules: Path, tmp_path: Path
+) -> None:
+    """A service reads its bundle from its own disk; blanks and umlauts in the path are as good as other letters."""
+    bundle = shutil.copytree(digits_bundle("digits-web", "none"), tmp_path / "Bündel im Web")
+    library = (node_modules / "onnxruntime-web" / "dist" / "ort.node.min.mjs").as_uri()
+    program = (
+        f"import * as ort from '{library}'; const bundle = '{bundle.as_uri()}{slash}';"
+        f"const {{ runGoldenCheck }} = await import('{bundle.as_uri()}/check.mjs');"
+        "console.log(JSON.stringify(await runGoldenCheck(ort, bundle))); process.exit(0);"
+    )
+    done = subprocess.run(
+        ["node", "--input-type=module", "--eval", program], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["passed"]
+    assert result["outputs"][0]["sqnr_db"] > 100
 
 
 @pytest.mark.parametrize(

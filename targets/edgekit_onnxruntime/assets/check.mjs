@@ -1,5 +1,6 @@
 // Runs a bundle's golden samples with onnxruntime-web and compares the outputs with the golden ones.
-// Ships in bundles for the web; needs onnxruntime-web, nothing of EdgeKit. check.html beside it is its page.
+// Ships in bundles for the web; needs onnxruntime-web (or onnxruntime-node), nothing of EdgeKit. check.html beside it is
+// its page.
 
 const TYPES = {
   '<f4': ['float32', Float32Array],
@@ -102,7 +103,15 @@ class OutputTally {
   }
 }
 
-async function fetched(url) {
+/** A file of a bundle. Node.js reads those of its own machine too, which its fetch() does not. */
+async function fetched(bundle, name) {
+  const folder = String(bundle);
+  const url = new URL(name, folder.endsWith('/') ? folder : `${folder}/`);
+  if (url.protocol === 'file:' && globalThis.process?.versions?.node) {
+    const files = 'node:fs/promises'; // no literal in import(): bundlers for browsers would look for it
+    const { readFile } = await import(/* webpackIgnore: true */ /* @vite-ignore */ files);
+    return new Response(await readFile(url));
+  }
   const response = await fetch(url);
   if (!response.ok) throw new Error(`${url}: ${response.status} ${response.statusText}`);
   return response;
@@ -110,39 +119,39 @@ async function fetched(url) {
 
 /**
  * The execution provider that a bundle is made for.
- * @param {string} bundle URL of the bundle's folder, with a slash at the end.
+ * @param {string | URL} bundle URL of the bundle's folder.
  * @returns {Promise<string>} `wasm` or `webgpu`.
  */
 export async function providerOf(bundle) {
-  const { target } = await (await fetched(new URL('manifest.json', bundle))).json();
+  const { target } = await (await fetched(bundle, 'manifest.json')).json();
   return target.profile === 'web-webgpu' ? 'webgpu' : 'wasm';
 }
 
 /**
  * Opens a bundle's model.
- * @param {object} ort The onnxruntime-web module.
- * @param {string} bundle URL of the bundle's folder, with a slash at the end.
- * @param {string} provider `wasm` or `webgpu`.
+ * @param {object} ort The module onnxruntime-web, or in Node.js onnxruntime-node.
+ * @param {string | URL} bundle URL of the bundle's folder.
+ * @param {string} provider `wasm` or `webgpu`; `cpu` with onnxruntime-node.
  * @returns {Promise<{manifest: object, session: object}>}
  */
 export async function openBundle(ort, bundle, provider = 'wasm') {
-  const manifest = await (await fetched(new URL('manifest.json', bundle))).json();
-  const model = await (await fetched(new URL(manifest.model.main, bundle))).arrayBuffer();
+  const manifest = await (await fetched(bundle, 'manifest.json')).json();
+  const model = await (await fetched(bundle, manifest.model.main)).arrayBuffer();
   return { manifest, session: await ort.InferenceSession.create(model, { executionProviders: [provider] }) };
 }
 
 /**
  * Runs all golden samples.
- * @param {object} ort The onnxruntime-web module.
- * @param {string} bundle URL of the bundle's folder, with a slash at the end.
- * @param {string} provider `wasm` or `webgpu`.
+ * @param {object} ort The module onnxruntime-web, or in Node.js onnxruntime-node.
+ * @param {string | URL} bundle URL of the bundle's folder.
+ * @param {string} provider `wasm` or `webgpu`; `cpu` with onnxruntime-node.
  * @returns {Promise<{passed: boolean, executed_by: string, outputs: object[]}>} The figures of each output.
  */
 export async function runGoldenCheck(ort, bundle, provider = 'wasm') {
   const { manifest, session } = await openBundle(ort, bundle, provider);
   const tallies = manifest.golden.outputs.map((output) => new OutputTally(output));
   const load = async (sample, kind, position) =>
-    parseNpy(await (await fetched(new URL(`golden/${sample}/${kind}/${position}.npy`, bundle))).arrayBuffer());
+    parseNpy(await (await fetched(bundle, `golden/${sample}/${kind}/${position}.npy`)).arrayBuffer());
   for (let sample = 0; sample < manifest.golden.samples; sample += 1) {
     const feeds = {};
     for (const [position, input] of manifest.inputs.entries()) {
@@ -157,10 +166,11 @@ export async function runGoldenCheck(ort, bundle, provider = 'wasm') {
     }
   }
   const outputs = tallies.map((tally) => tally.record);
-  const version = ort.env.versions?.web ?? 'unknown version';
+  const { web, node } = ort.env.versions ?? {};
+  const runtime = node ? `onnxruntime-node ${node}` : `onnxruntime-web ${web ?? 'unknown version'}`;
   return {
     passed: outputs.every((output) => output.passed),
-    executed_by: `onnxruntime-web ${version}, ${provider}, ${manifest.model.main}`,
+    executed_by: `${runtime}, ${provider}, ${manifest.model.main}`,
     against: manifest.golden.outputs.every(({ folder = 'outputs' }) => folder === 'outputs')
       ? 'the original model computes'
       : 'the model computed when it was packaged',
