@@ -21,7 +21,7 @@ from edgekit.processes.workers import Explain, Failure, run_jobs
 from edgekit.progress import Progress
 from edgekit.quality_gate.baseline import kept_bundle, read_baseline
 from edgekit.quantizer import ChoiceError
-from edgekit.registry import canonical_of
+from edgekit.registry import canonical_of, find_profile
 from edgekit.stages.soundness import blamed_on_model
 from edgekit.terminal.board import Board
 
@@ -57,7 +57,7 @@ def build_project(
         One for each, in the order of their declarations.
 
     Raises:
-        InputError: Nothing is declared.
+        InputError: Nothing is declared, or a bundle names a device twice.
     """
     if not config.bundles:
         raise InputError(
@@ -66,6 +66,7 @@ def build_project(
             expected="[[bundle]] with name, model and target",
             hint='for instance name = "digits-ios", model = "digits.onnx", target = "ios18"',
         )
+    _require_each_device_once(config)
     baseline = config.gate.baseline
     results = {declared.name: _unless_up_to_date(declared, baseline, explain, force) for declared in config.bundles}
     requests = {name: result for name, result in results.items() if isinstance(result, PackageRequest)}
@@ -81,6 +82,28 @@ def build_project(
         for declared in config.bundles
         for result in [results[declared.name]]
     ]
+
+
+def _require_each_device_once(config: Config) -> None:
+    """Refuses ``targets`` of a bundle that are two names of one device: both would be the same bundle.
+
+    Raises:
+        InputError: There are such.
+    """
+    named: dict[tuple[str, str], str] = {}
+    for declared in config.bundles:
+        try:
+            _, profile = find_profile(declared.target)
+        except EdgeKitError:  # told of the bundle itself
+            continue
+        first = named.setdefault((declared.declared_as, profile.name), declared.target)
+        if first != declared.target:
+            raise InputError(
+                "names a device twice",
+                subject=f"{config.path} bundle {declared.declared_as}",
+                expected="each device once in targets",
+                found=f"{first!r} and {declared.target!r}, which are both {profile.name}",
+            )
 
 
 def default_jobs() -> int:

@@ -20,7 +20,9 @@ from edgekit.quality_gate.measuring import Limit, Opening, Ratio, Run, measure_r
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
 from edgekit.registry import find_profile
 
-STAND_IN = "not measured: the device's own runtime is not on this machine"
+STAND_IN = (
+    "not measured: the device's own runtime is not on this machine (latency_ms is measured on the device: --device)"
+)
 NO_ORIGINAL = "not measured: the original is not at hand (--model names it)"
 SAME_FILES = "the same model files"
 

@@ -432,3 +432,17 @@ def test_when_all_processes_are_killed_the_next_build_clears_up(edgekit: RunEdge
     assert abandoned.startswith(".edgekit-")
     assert skipped(edgekit) == [True, False]
     assert left(folder) == ["second"]
+
+
+def test_two_names_of_one_device_are_no_two_targets(edgekit: RunEdgeKit, project: Path) -> None:
+    project.write_text(
+        '[[bundle]]\nname = "site"\nmodel = "model.onnx"\ndims = { N = 1 }\n'
+        'targets = ["web", "onnxruntime", "web-wasm"]\n'
+    )
+    finished = edgekit("build", "-q")
+    assert finished.code == 2
+    assert finished.err == (
+        f"error: {project} bundle site: names a device twice\nexpected: each device once in targets\n"
+        "found: 'web' and 'web-wasm', which are both web\n"
+    )
+    assert not (project.parent / "bundles").exists()

@@ -506,7 +506,9 @@ def test_another_model_than_the_bundle_s_is_refused(
 def test_latency_that_cannot_be_measured_does_not_pass(
     edgekit: RunEdgeKit, packaged_digits: Path, exp_bundles: Path, project: WriteProject
 ) -> None:
-    stand_in = "not measured: the device's own runtime is not on this machine"
+    stand_in = (
+        "not measured: the device's own runtime is not on this machine (latency_ms is measured on the device: --device)"
+    )
 
     def found(*arguments: object) -> dict[str, str]:
         finished = edgekit("gate", *arguments, "--json")
