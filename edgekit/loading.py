@@ -176,7 +176,9 @@ class LoadedBundle:
         elif isinstance(sample, Mapping):
             feeds = dict(sample)
         else:
-            feeds = {only_input(self._asked, "an array without a name").name: sample}
+            spec = only_input(self._asked, "an array without a name")
+            self._require_no_pixels(sample, spec)
+            feeds = {spec.name: sample}
         drawn = [spec for spec in self.inputs if spec.drawn is not None and spec.name not in feeds]
         if feeds.keys() != {spec.name for spec in self.inputs} - {spec.name for spec in drawn}:
             raise InputError(
@@ -226,6 +228,20 @@ class LoadedBundle:
     def _asked(self) -> tuple[ValueSpec, ...]:
         """The inputs without those that take random numbers."""
         return tuple(spec for spec in self.inputs if spec.drawn is None)
+
+    def _require_no_pixels(self, sample: object, spec: ValueSpec) -> None:
+        """Refuses the pixels of a picture where the model takes what the preprocessing makes of them."""
+        declared = self._bundle.manifest["preprocessing"] or {}
+        if not isinstance(sample, np.ndarray) or sample.dtype != np.uint8 or declared.get("kind") != "image":
+            return
+        if spec.dtype != "uint8" and (sample.ndim == 2 or (sample.ndim == 3 and sample.shape[2] in (1, 3, 4))):
+            raise InputError(
+                "the array holds the pixels of a picture, of which the preprocessing makes the input",
+                subject=f"input {spec.name!r}",
+                expected=f"{spec}, or a picture",
+                found=str(ValueSpec(spec.name, sample.dtype.name, sample.shape)),
+                hint="give PIL.Image.fromarray(array), of an array of OpenCV's PIL.Image.fromarray(array[..., ::-1])",
+            )
 
     def _require_sizes(self, arrays: Arrays) -> None:
         """Refuses sizes that an open dimension does not take."""

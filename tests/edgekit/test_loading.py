@@ -108,6 +108,17 @@ def test_what_cannot_become_the_input(sample: Any, told: list[str], colours: Loa
     assert len(str(refused.value)) < 500
 
 
+@pytest.mark.parametrize("pixels", [COLOURS, COLOURS[..., 0], np.zeros((40, 30, 3), np.uint8)])
+def test_pixels_are_told_from_an_input(pixels: np.ndarray, colours: LoadedBundle) -> None:
+    """The hint was to cast them, which leaves scale, mean and size out."""
+    with pytest.raises(InputError, match="the array holds the pixels of a picture") as refused:
+        colours(pixels)
+    assert refused.value.expected == "x: float32 1×3×1×2, or a picture"
+    assert (refused.value.hint or "").startswith("give PIL.Image.fromarray(array)")
+    picture = Image.fromarray(COLOURS)
+    np.testing.assert_array_equal(colours.prepare(picture)["x"], EXPECTED)
+
+
 @pytest.fixture(scope="module")
 def numbers(tmp_path_factory: pytest.TempPathFactory, onnx_model: Callable[..., Any]) -> LoadedBundle:
     """A model that takes small integers."""
