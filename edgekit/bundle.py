@@ -215,7 +215,7 @@ def read_bundle(path: Path) -> Bundle:
             subject=path,
             expected=f"a folder with a {MANIFEST}",
             found=found,
-            hint="`edgekit package` makes bundles",
+            hint=_hint_at(path),
         )
     manifest = read_json(manifest_file)
     if (path / MEASUREMENTS).exists():
@@ -237,6 +237,15 @@ def read_bundle(path: Path) -> Bundle:
             hint="the bundle may come from another version of EdgeKit: package the model again",
         )
     return Bundle(path, manifest)
+
+
+def _hint_at(path: Path) -> str:
+    """What helps where no bundle is at a path."""
+    if path.name == MANIFEST and path.is_file():
+        return f"give its folder, {path.parent}"
+    if path.suffix.casefold() == ".onnx":
+        return "give the bundle that `edgekit package` made of it (`bench --model` compares with the model itself)"
+    return "`edgekit package` makes bundles"
 
 
 def is_bundle(path: Path) -> bool:

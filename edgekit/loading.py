@@ -214,7 +214,7 @@ class LoadedBundle:
                 subject=self._bundle.path,
                 expected="[preprocessing] when it was packaged",
                 found=f"none, and the file {source}" if isinstance(source, Path) else f"none, and {what}",
-                hint="declare it in edgekit.toml and package again, or give the arrays",
+                hint=self._how_to_give_texts() or "declare it in edgekit.toml and package again, or give the arrays",
             )
         spec = only_input(at_sizes(self._asked, defaults(self._bundle.open_dims)), "a file")
         decoder = parse_preprocessing(declared, self._bundle.path).decoder(spec)
@@ -223,6 +223,11 @@ class LoadedBundle:
         if not isinstance(decoder, ImageDecoder):
             raise InputError("the bundle takes sounds", subject=self._bundle.path, expected="a WAV file", found=what)
         return {spec.name: decoder.from_picture(source)}
+
+    def _how_to_give_texts(self) -> str | None:
+        """What to give in place of a text alone, which counts as a file's name; None where no input takes texts."""
+        asked = [spec.name for spec in self._asked if spec.dtype == "str" or spec.vocabulary is not None]
+        return f"texts are given by the input's name: {{{asked[0]!r}: ['…']}}" if asked else None
 
     @property
     def _asked(self) -> tuple[ValueSpec, ...]:

@@ -58,7 +58,11 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
         InputError: The model or the data cannot be read, a target is unknown, or the file exists.
     """
     if output.exists():
-        raise InputError("exists already", subject=output, hint="-o names another file")
+        raise InputError(
+            "exists already",
+            subject=output,
+            hint="add a [[bundle]] with a model of its own to it, or name another file with -o",
+        )
     if data is not None:
         require_sample_files(data)
     profiles = [find_profile(name)[1].name for name in targets]

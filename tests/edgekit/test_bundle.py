@@ -119,6 +119,17 @@ def test_a_changed_bundle_is_noticed(bundle: Path, change: Any, found: str) -> N
     )
 
 
+def test_what_lies_near_a_bundle_gets_a_hint(bundle: Path, digits: Path) -> None:
+    hints = {
+        bundle / "manifest.json": f"give its folder, {bundle}",
+        digits: "give the bundle that `edgekit package` made of it (`bench --model` compares with the model itself)",
+    }
+    for path, hint in hints.items():
+        with pytest.raises(InputError, match="is not a bundle") as refused:
+            read_bundle(path)
+        assert refused.value.hint == hint
+
+
 def test_a_pointer_of_git_lfs_in_place_of_a_file_is_named(bundle: Path) -> None:
     """Packaging again would not fetch it."""
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab\nsize 12345\n"

@@ -140,3 +140,15 @@ def test_numbers_that_the_inputs_type_does_not_hold(sample: Any, numbers: Loaded
 def test_whole_numbers_in_lists_become_the_inputs_type(numbers: LoadedBundle) -> None:
     outputs = numbers.run([[7.0, 255]])
     assert outputs["y"].tolist() == [[7, 255]]
+
+
+def test_a_text_alone_is_no_sample(tmp_path: Path, onnx_model: Callable[..., Any]) -> None:
+    """It counts as the name of a file, which a model of texts takes none of."""
+    import onnx
+
+    onnx.save(onnx_model("f (string[1] text) => (string[1] y) { y = Identity(text) }"), tmp_path / "model.onnx")
+    loaded = edgekit.load(edgekit.package(tmp_path / "model.onnx", "onnxruntime", tmp_path / "bundle"))
+    with pytest.raises(InputError, match="does not say how a file becomes its input") as refused:
+        loaded("a fine day")
+    assert refused.value.hint == "texts are given by the input's name: {'text': ['…']}"
+    assert loaded.run({"text": ["a fine day"]})["y"].tolist() == ["a fine day"]

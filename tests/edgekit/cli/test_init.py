@@ -174,7 +174,7 @@ def test_sounds(folder: Path, onnx_file: Callable[..., Path]) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["-o", "there.toml"], "error: there.toml: exists already\nhint: -o names another file\n"),
+        (["-o", "there.toml"], "error: there.toml: exists already\nhint: add a [[bundle]] "),
         (["--target", "toaster"], "toaster"),
         (["--data", "data"], "error: data: the data folder holds no samples\n"),
     ],
