@@ -28,7 +28,9 @@ from edgekit.api_arguments import (
     instruction_set_names,
     max_bytes,
     max_drop_share,
+    names_of,
     optional_path,
+    path_of,
     shape_request,
 )
 from edgekit.api_bundles import bench, gate, load, report, sign, throughput, verify
@@ -168,18 +170,18 @@ def package(
         InputError: The arguments do not fit, or the output cannot be written.
         RequirementError: Operators are missing, or the accuracy is under the floor. No bundle is written.
     """
-    source = Path(model)
+    source = path_of(model, "MODEL")
     _, profile = find_profile(target)
-    declared = declared_for(source, optional_path(data), optional_path(config))
-    folder = optional_path(output) or Path(f"{source.stem}-{profile.name}")
+    declared = declared_for(source, optional_path(data, "--data"), optional_path(config, "--config"))
+    folder = optional_path(output, "--output") or Path(f"{source.stem}-{profile.name}")
     repeated = None if like is None else bundle_of(like)
     request = PackageRequest(
         model=source,
         target=target,
         output=folder,
         name=bundle_name(name, folder, repeated),
-        data=optional_path(data),
-        verify_data=optional_path(verify_data),
+        data=optional_path(data, "--data"),
+        verify_data=optional_path(verify_data, "--verify-data"),
         quantize=quantize,
         quantizer=quantizer,
         like=None if repeated is None else Choice.of(repeated),
@@ -191,14 +193,14 @@ def package(
         evaluation=evaluation(metric, samples=data is not None or verify_data is not None),
         precision=precision,
         shapes=shape_request(dims, shapes),
-        labels=optional_path(labels),
+        labels=optional_path(labels, "--labels"),
         preprocessing=declared.preprocessing,
         shares_preprocessing=declared.shares_preprocessing,
         outputs=declared.outputs,
         states=states or {},
         target_options=options or {},
         instruction_sets=instruction_set_names(isa),
-        also=tuple(also),
+        also=names_of(also),
         witness=witness,
     )
     with open_executor(workers, cluster) as executor:
@@ -231,10 +233,10 @@ def build(
     Raises:
         InputError: There is no project file, it declares nothing, or none of a given name.
     """
-    found = optional_path(config) or find_config(Path.cwd())
+    found = optional_path(config, "--config") or find_config(Path.cwd())
     if found is None:
         raise InputError("there is no edgekit.toml here or in a folder above", hint="`--config FILE` names one")
-    project, names = read_config(found), tuple(bundles)
+    project, names = read_config(found), names_of(bundles)
     chosen = project.only(names) if names else project
     return building.build_project(chosen, board or Board(), as_edgekit_error, jobs=jobs, force=force)
 
@@ -253,7 +255,7 @@ def inspect(
     Raises:
         InputError: The file is no usable ONNX model, or the shapes do not fit it.
     """
-    return inspect_model(Path(model), shape_request(dims, shapes), progress or Progress())
+    return inspect_model(path_of(model, "MODEL"), shape_request(dims, shapes), progress or Progress())
 
 
 def fix(
@@ -276,7 +278,9 @@ def fix(
     Raises:
         InputError: Nothing is asked for, the shapes do not fit the model, or the output cannot be written.
     """
-    return fix_model(Path(model), shape_request(dims, shapes), Path(output), progress or Progress())
+    return fix_model(
+        path_of(model, "MODEL"), shape_request(dims, shapes), path_of(output, "--output"), progress or Progress()
+    )
 
 
 def extract(
@@ -299,7 +303,13 @@ def extract(
     Raises:
         InputError: A name is unknown, the outputs do not follow from the inputs, or the output cannot be written.
     """
-    return extract_model(Path(model), list(outputs), list(inputs), Path(output), progress or Progress())
+    return extract_model(
+        path_of(model, "MODEL"),
+        list(names_of(outputs)),
+        list(names_of(inputs)),
+        path_of(output, "--output"),
+        progress or Progress(),
+    )
 
 
 def check(
@@ -325,7 +335,7 @@ def check(
     Raises:
         InputError: The model cannot be used, the target is unknown, or the shapes do not fit.
     """
-    return check_model(Path(model), target, shape_request(dims, shapes), progress or Progress())
+    return check_model(path_of(model, "MODEL"), target, shape_request(dims, shapes), progress or Progress())
 
 
 def quantize(
@@ -381,12 +391,14 @@ def quantize(
         InputError: The arguments do not fit, or the output cannot be written.
         edgekit.quantizer.BudgetError: No candidate holds the accuracy budget.
     """
-    source = Path(model)
-    declared = Declared() if data is None else declared_for(source, Path(data), optional_path(config))
+    source = path_of(model, "MODEL")
+    declared = (
+        Declared() if data is None else declared_for(source, path_of(data, "--data"), optional_path(config, "--config"))
+    )
     order = QuantizeOrder(
         model=source,
-        output=Path(output),
-        data=optional_path(data),
+        output=path_of(output, "--output"),
+        data=optional_path(data, "--data"),
         target=target,
         scheme=scheme,
         quantizer=quantizer,
@@ -398,7 +410,7 @@ def quantize(
         evaluation=evaluation(metric, samples=data is not None),
         shapes=shape_request(dims, shapes),
         instruction_sets=instruction_set_names(isa),
-        labels=optional_path(labels),
+        labels=optional_path(labels, "--labels"),
         preprocessing=declared.preprocessing,
         outputs=declared.outputs,
     )
@@ -431,7 +443,9 @@ def init(
         InputError: The model or the data cannot be read, a target is unknown, or the file exists.
     """
     with (progress or Progress()).stage("draft"):
-        return draft_project(Path(model), optional_path(data), tuple(targets), Path(output))
+        return draft_project(
+            path_of(model, "MODEL"), optional_path(data, "--data"), names_of(targets), path_of(output, "--output")
+        )
 
 
 def targets() -> InstalledTargets:

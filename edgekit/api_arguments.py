@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import SupportsIndex
 
 from edgekit.bundle import Bundle, read_bundle
 from edgekit.comparison.custom_metric import Evaluation, Run
@@ -13,7 +14,7 @@ from edgekit.config import SIZES, parse_bytes, parse_max_drop
 from edgekit.data.samples import Samples
 from edgekit.devices.instruction_set import known_sets
 from edgekit.errors import InputError
-from edgekit.features.dimensions import Sizes
+from edgekit.features.dimensions import Sizes, parse_size, parse_sizes
 from edgekit.graph.sizes.shape_request import ShapeRequest
 
 StrPath = str | os.PathLike[str]
@@ -21,6 +22,7 @@ Dims = Mapping[str, int | str | Sizes]
 """Sizes by the name of a dynamic dimension: ``1``, ``"1..8"`` or ``range(1, 9)``, ``"224,320"`` or ``(224, 320)``."""
 Shapes = Mapping[str, Sequence[int | None]]
 """Whole shapes by the name of an input; None leaves a size as it is."""
+_TO_FILE = "write what it holds to a file, and give that"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 Metric = str | Callable[[Run, Samples], float]
 """``MODULE:FUNCTION`` or the function itself; :mod:`edgekit.comparison.custom_metric` tells what it is given."""
@@ -31,19 +33,45 @@ def instruction_set_names(isa: str | Sequence[str] | None) -> tuple[str, ...] | 
     return None if isa is None else known_sets(isa if isinstance(isa, str) else ",".join(isa))
 
 
-def optional_path(path: StrPath | None) -> Path | None:
-    """The path; None stays None."""
-    return None if path is None else Path(path)
+def path_of(path: StrPath, subject: str) -> Path:
+    """The path.
+
+    Args:
+        path: A text or a path object.
+        subject: What it is for, as the command calls it.
+
+    Raises:
+        InputError: It is something else: a model that is open already, or the names of classes.
+    """
+    if isinstance(path, str | os.PathLike):
+        return Path(os.fsdecode(path))
+    raise InputError(
+        "is no path", subject=subject, expected="a text or a path object", found=type(path).__name__, hint=_TO_FILE
+    )
+
+
+def optional_path(path: StrPath | None, subject: str) -> Path | None:
+    """The path; None stays None.
+
+    Raises:
+        InputError: It is something else.
+    """
+    return None if path is None else path_of(path, subject)
+
+
+def names_of(names: Iterable[str]) -> tuple[str, ...]:
+    """Several names; a text is a single one."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def bundle_of(bundle: StrPath | Bundle) -> Bundle:
     """The bundle itself, or the one in the folder."""
-    return bundle if isinstance(bundle, Bundle) else read_bundle(Path(bundle))
+    return bundle if isinstance(bundle, Bundle) else read_bundle(path_of(bundle, "BUNDLE"))
 
 
 def bundle_path(bundle: StrPath | Bundle) -> Path:
     """The bundle's folder, whether or not it is there."""
-    return bundle.path if isinstance(bundle, Bundle) else Path(bundle)
+    return bundle.path if isinstance(bundle, Bundle) else path_of(bundle, "BUNDLE")
 
 
 def bundle_name(name: str | None, folder: Path, repeated: Bundle | None) -> str | None:
@@ -65,8 +93,43 @@ def bundle_name(name: str | None, folder: Path, repeated: Bundle | None) -> str 
 
 
 def shape_request(dims: Dims | None, shapes: Shapes | None) -> ShapeRequest:
-    """The sizes that are asked for, of dimensions and of inputs."""
-    return ShapeRequest.declared(dims or {}, shapes or {})
+    """The sizes that are asked for, of dimensions and of inputs.
+
+    Raises:
+        InputError: They are no mappings, or hold other things than sizes.
+    """
+    for given, flag, form in ((dims, "--dim", "{name: size}"), (shapes, "--shape", "{input: sizes}")):
+        if given is not None and not isinstance(given, Mapping):
+            raise InputError(
+                "is no mapping", subject=flag, expected=f"a dict, {form}", found=f"{type(given).__name__} {given}"
+            )
+    return ShapeRequest(
+        {name: _sizes(size, f"--dim {name}") for name, size in (dims or {}).items()},
+        {name: _shape(sizes, f"--shape {name}") for name, sizes in (shapes or {}).items()},
+    )
+
+
+def _sizes(given: int | str | Sizes, flag: str) -> int | Sizes:
+    """One size, or several: written as ``--dim`` takes them, or as numbers, of which the first is the default."""
+    if isinstance(given, str):
+        return parse_sizes(given, f"{flag}={given}")
+    if isinstance(given, SupportsIndex):
+        return parse_sizes(str(given.__index__()), f"{flag}={given}")
+    if isinstance(given, range) and (given.step != 1 or not given):
+        raise InputError("has no range of sizes", subject=flag, expected="a range of step 1, not empty", found=given)
+    if isinstance(given, Iterable):
+        text = f"{given[0]}..{given[-1]}" if isinstance(given, range) else ",".join(map(str, given))
+        return parse_sizes(text, f"{flag}={text}")
+    raise InputError("has no size", subject=flag, expected="a number, a range, or numbers", found=given)
+
+
+def _shape(given: Sequence[int | None], flag: str) -> tuple[int | None, ...]:
+    """The sizes of a whole shape; None for one that stays as it is."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InputError(
+            "has no shape", subject=flag, expected="numbers and None, such as (1, 3, 224, 224)", found=given
+        )
+    return tuple(None if size is None else parse_size(str(size), flag) for size in given)
 
 
 def max_drop_share(value: float | str | None) -> float | None:

@@ -11,6 +11,7 @@ from edgekit.api_arguments import (
     bundle_path,
     instruction_set_names,
     optional_path,
+    path_of,
 )
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.benchmark import Candidate, bench_bundle
@@ -64,12 +65,12 @@ def verify(
     """
     told = progress or Progress()
     second = None if witness is None else find_witness(witness)
-    where = open_device(device, device_timeout, told.step, optional_path(results))
-    opened, source, folder = bundle_of(bundle), optional_path(model), optional_path(data)
+    where = open_device(device, device_timeout, told.step, optional_path(results, "--results"))
+    opened, source, folder = bundle_of(bundle), optional_path(model, "--model"), optional_path(data, "--data")
     if signers is not None:
-        check_signature(opened, Path(signers))
+        check_signature(opened, path_of(signers, "--signers"))
     with told.stage("verify"):
-        declared = Declared() if folder is None else declared_for(source, folder, optional_path(config))
+        declared = Declared() if folder is None else declared_for(source, folder, optional_path(config, "--config"))
         preprocessing = declared.preprocessing
         found = verify_bundle(opened, folder, source, told.step, preprocessing, where, layers=layers, witness=second)
     if found.accuracy is not None and found.accuracy.label_doubt is not None:
@@ -108,7 +109,7 @@ def bench(
     where = open_device(device, device_timeout, told.step)
     opened, other = bundle_of(bundle), None if against is None else bundle_of(against)
     with told.stage("bench"):
-        return bench_bundle(opened, other, optional_path(model), told.step, where, told.warn)
+        return bench_bundle(opened, other, optional_path(model, "--model"), told.step, where, told.warn)
 
 
 def throughput(
@@ -195,18 +196,18 @@ def gate(
     """
     order = GateOrder(
         tuple(map(bundle_path, bundles)),
-        optional_path(config) or find_config(Path.cwd()),
-        optional_path(baseline),
+        optional_path(config, "--config") or find_config(Path.cwd()),
+        optional_path(baseline, "--baseline"),
         None if against is None else bundle_path(against),
         update,
-        optional_path(model),
+        optional_path(model, "--model"),
         time_limit,
         device,
         device_timeout,
-        optional_path(results),
-        optional_path(signers),
+        optional_path(results, "--results"),
+        optional_path(signers, "--signers"),
         instruction_set_names(isa),
-        optional_path(data),
+        optional_path(data, "--data"),
     )
     return judge_bundles(order, progress or Progress())
 
@@ -232,9 +233,9 @@ def report(bundle: StrPath | Bundle, output: StrPath, *, against: StrPath | Bund
     for opened in bundles:
         check_integrity(opened, canonical_of(opened.profile_name))
     text = html_report(*bundles)
-    with atomic_file(Path(output)) as place:
+    with atomic_file(path_of(output, "--output")) as place:
         place.write_text(text, encoding="utf-8", newline="\n")
-    return Path(output)
+    return path_of(output, "--output")
 
 
 def sign(bundle: StrPath | Bundle, key: StrPath) -> Path:
@@ -251,7 +252,7 @@ def sign(bundle: StrPath | Bundle, key: StrPath) -> Path:
         InputError: There is no bundle, or the key cannot be used.
         RequirementError: The bundle's files are changed.
     """
-    return sign_bundle(bundle_of(bundle), Path(key))
+    return sign_bundle(bundle_of(bundle), path_of(key, "--key"))
 
 
 def load(bundle: StrPath | Bundle) -> LoadedBundle:

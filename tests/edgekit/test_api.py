@@ -267,6 +267,43 @@ def test_a_metric_without_a_name_or_samples(digits: Path, labelled_digits: Path)
         api.package(digits, "ort", metric=agreement)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dims": {"batch": -1}}, "--dim batch=-1: '-1' is not a size\nexpected: a whole number from 1"),
+        ({"dims": {"batch": range(4, 1)}}, "--dim batch: has no range of sizes"),
+        ({"dims": {"batch": range(8)}}, "--dim batch=0..7: '0' is not a size"),
+        ({"dims": {"batch": (2, 2)}}, "--dim batch=2,2: the size 2 is listed twice"),
+        ({"dims": {"batch": 1.5}}, "--dim batch: has no size\nexpected: a number, a range, or numbers\nfound: 1.5"),
+        ({"dims": ["batch=1"]}, "--dim: is no mapping\nexpected: a dict, {name: size}\nfound: list ['batch=1']"),
+        ({"shapes": {"image": "1,1,28,28"}}, "--shape image: has no shape\nexpected: numbers and None"),
+        ({"shapes": {"image": (1, 1, 28, 0)}}, "--shape image: '0' is not a size\nexpected: a whole number from 1"),
+        (
+            {"labels": ["cat", "dog"]},
+            "--labels: is no path\nexpected: a text or a path object\nfound: list\nhint: write",
+        ),
+        ({"data": {"image": 1}}, "--data: is no path\nexpected: a text or a path object\nfound: dict"),
+        ({"also": "ios180"}, "--also: there is no target 'ios180'"),
+    ],
+)
+def test_arguments_of_another_kind(tmp_path: Path, digits: Path, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        api.package(digits, "ort", tmp_path / "out", **arguments)
+    assert str(refused.value).startswith(message)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_that_is_open_already(digits: Path) -> None:
+    with pytest.raises(InputError, match="MODEL: is no path\nexpected: a text or a path object\nfound: ModelProto"):
+        api.inspect(onnx.load(digits))  # type: ignore[arg-type]
+
+
+def test_one_name_is_a_text(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    model = onnx_file("f (float[1, 3] x) => (float[1, 3] y) { long = Exp (x) y = Neg (long) }")
+    extracted = api.extract(model, tmp_path / "cut.onnx", outputs="y", inputs="long")
+    assert [spec.name for spec in (*extracted.inputs, *extracted.outputs)] == ["long", "y"]
+
+
 def test_an_error_is_the_command_s(tmp_path: Path, digits: Path) -> None:
     with pytest.raises(InputError, match="there is no target 'ios181'"):
         api.package(digits, "ios181", tmp_path / "out")
