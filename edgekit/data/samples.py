@@ -323,6 +323,14 @@ def _kind(file: Path) -> str:
     )
 
 
+def _config_hint(folder: Path) -> str:
+    """How a project file counts that is not looked for; the one of the working directory by its name."""
+    here = Path.cwd()
+    if (here / CONFIG_FILE).is_file() and not folder.resolve().is_relative_to(here):
+        return f"; --config {CONFIG_FILE} takes the one here, which lies neither in the data folder nor above it"
+    return f"; --config FILE names an {CONFIG_FILE} that lies neither in the data folder nor above it"
+
+
 def _media_reader(kind: str, inputs: tuple[ValueSpec, ...], declared: Preprocessing | None, folder: Path) -> Read:
     """Reads pictures or sounds for the model's only input."""
     from edgekit.preprocessing import AudioPreprocessing, ImagePreprocessing, only_input
@@ -342,7 +350,7 @@ def _media_reader(kind: str, inputs: tuple[ValueSpec, ...], declared: Preprocess
                 if kind == "image"
                 else 'for instance: kind = "audio", sample_rate = 16000'
             )
-            + f"; --config FILE names an {CONFIG_FILE} that lies neither in the data folder nor above it",
+            + _config_hint(folder),
         )
     return functools.partial(_decoded, spec.name, declared.decoder(spec))
 

@@ -407,6 +407,20 @@ class TestMedia:
             "--config FILE names an edgekit.toml that lies neither in the data folder nor above it"
         )
 
+    def test_a_declaration_in_the_working_directory_is_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """`init` writes it there, and samples often lie elsewhere."""
+        data = tmp_path / "data"
+        for folder in (data, tmp_path / "project"):
+            folder.mkdir()
+        save_picture(data / "a.png")
+        monkeypatch.chdir(tmp_path / "project")
+        Path("edgekit.toml").write_text('[preprocessing]\nkind = "image"\nscale = 1\n')
+        assert message(data, PICTURE).endswith(
+            "; --config edgekit.toml takes the one here, which lies neither in the data folder nor above it"
+        )
+
     def test_sounds_with_a_declaration_for_pictures(self, tmp_path: Path) -> None:
         with wave.open(str(tmp_path / "a.wav"), "wb") as sound:
             sound.setparams((1, 2, 16000, 0, "NONE", ""))
