@@ -33,8 +33,9 @@ class PictureSizes:
 
     @property
     def most_frequent(self) -> tuple[int, int] | None:
-        """The size that most pictures have; None without pictures."""
-        return max(self.counts, key=lambda size: self.counts[size], default=None)
+        """The size that more than half of the pictures have; None where no size is that of so many."""
+        size = max(self.counts, key=lambda size: self.counts[size], default=None)
+        return size if size is not None and 2 * self.counts[size] > sum(self.counts.values()) else None
 
     def __str__(self) -> str:
         if not self.counts:

@@ -20,7 +20,7 @@ from edgekit.data.samples import require_sample_files, sample_files
 from edgekit.errors import InputError
 from edgekit.files.atomic import atomic_file
 from edgekit.files.regular_file import real_path
-from edgekit.graph.sizes.default_sizes import Holds, SampledSizes, with_default_sizes
+from edgekit.graph.sizes.default_sizes import Holds, PictureSize, SampledSizes, with_default_sizes
 from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model, ValueSpec
 from edgekit.preprocessing import ImagePreprocessing, wav
@@ -74,9 +74,9 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
     sampled = sampled.for_inputs(loaded.inputs)
     files = [] if data is None else sample_files(data)
     pictures = sizes_of_pictures(files)
+    free = _free_picture_size(loaded.inputs, pictures)
     if pictures.most_frequent is not None:
-        resized = ImagePreprocessing(scale=1.0, size=pictures.most_frequent)
-        sampled = replace(sampled, picture=picture_size(loaded.inputs, resized))
+        sampled = replace(sampled, picture=free)
     sizes, unknown = _sizes(loaded, sampled)
     stated_there = _is_stated(loaded, sizes)
     if sampled.picture is not None and not stated_there:
@@ -102,7 +102,7 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
     lines += [f"# The size of {name} is open: dims = {{ {_text(name)} = SIZE }}" for name in unknown]
     lines += [
         "",
-        *([] if stated_there else _preprocessing(loaded.inputs, files, pictures if sampled.picture else None)),
+        *([] if stated_there else _preprocessing(loaded.inputs, files, None if free is None else pictures)),
     ]
     lines += ["[[bundle]]", f"name = {_text(_name(model))}", ""]
     lines += ["[gate]", f"baseline = {_text(BASELINE_FILE)}", ""]
@@ -130,6 +130,12 @@ def _first_profiles() -> tuple[list[str], dict[str, str]]:
         else:
             names.append(profile.name)
     return names, left_out
+
+
+def _free_picture_size(inputs: Sequence[ValueSpec], pictures: PictureSizes) -> PictureSize | None:
+    """The axes of the only input's height and width where it leaves them free, with the size of most pictures."""
+    size = pictures.most_frequent or next(iter(pictures.counts), None)
+    return None if size is None else picture_size(inputs, ImagePreprocessing(scale=1.0, size=size))
 
 
 def _sizes(model: Model, sampled: SampledShapes) -> tuple[dict[str, int], list[str]]:
@@ -181,7 +187,9 @@ def _preprocessing(inputs: Sequence[ValueSpec], files: Sequence[Path], pictures:
             yield f'color = "{color}"'
         yield 'scale = "1/255"' if np.dtype(inputs[0].dtype).kind == "f" else "scale = 1"
         yield "# mean = 0.5 and std = 0.5, or a number a channel: input = (pixel * scale - mean) / std"
-        if pictures is not None and pictures.most_frequent is not None:
+        if pictures is not None and pictures.most_frequent is None:
+            yield f"# There are {pictures}, and no size is that of most: size = [HEIGHT, WIDTH], as in the training"
+        elif pictures is not None and pictures.most_frequent is not None:
             if pictures.agreed is None:
                 yield f"# There are {pictures}; most have this size."
             yield "size = [{}, {}]".format(*pictures.most_frequent)

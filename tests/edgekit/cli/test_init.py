@@ -121,6 +121,29 @@ def test_free_height_and_width_are_those_of_most_pictures(
     assert read_bundle(folder / "bundles" / "model-onnxruntime").inputs[0].shape == (1, 3, 10, 20)
 
 
+def test_the_size_of_a_single_picture_is_not_that_of_the_input(
+    edgekit: RunEdgeKit, folder: Path, onnx_file: Callable[..., Path]
+) -> None:
+    """Photos that were cut out have a size each; an accidental one would be what is built."""
+    onnx_file(FREE)
+    for number, size in enumerate([(104, 119), (222, 238), (189, 230), (189, 230)]):
+        Image.new("RGB", size).save(folder / "data" / f"{number}.png")
+    draft = api.init("model.onnx", data="data", targets=["ort"])
+    text = draft.path.read_text()
+    assert "size" not in tomllib.loads(text)["preprocessing"]
+    assert draft.open_dims == ("height", "width")
+    assert (
+        "# There are pictures of 119×104 to 238×222 (height × width), and no size is that of most: "
+        "size = [HEIGHT, WIDTH], as in the training\n" in text
+    )
+    finished = edgekit("build", "-q")
+    assert finished.code == 2
+    assert "hint: size = [HEIGHT, WIDTH] in [preprocessing]" in finished.err
+    draft.path.write_text(text.replace('resize = "stretch"', 'resize = "stretch"\nsize = [96, 64]'))
+    assert edgekit("build", "-q").code == 0
+    assert read_bundle(folder / "bundles" / "model-onnxruntime").inputs[0].shape == (1, 3, 96, 64)
+
+
 def test_sub_folders_whose_order_nobody_knows_are_remarked(folder: Path, onnx_file: Callable[..., Path]) -> None:
     onnx_file(PICTURE)
     for name in ("circle", "cross", "square"):
