@@ -24,7 +24,9 @@ def _profile(deployment_target: str, *aliases: str) -> Profile:
 
 
 DEFAULT = "iOS18"
+_MACS = {"iOS16": "macos13", "iOS17": "macos14", "iOS18": "macos15", "iOS26": "macos26"}
+"""The macOS of the same generation, which loads the same packages (coremltools' table of deployment targets)."""
 PROFILES = (
-    _profile(DEFAULT, "coreml", "ios"),
-    *(_profile(target) for target in TARGETS if target != DEFAULT),
+    _profile(DEFAULT, "coreml", "ios", _MACS[DEFAULT], "macos"),
+    *(_profile(target, _MACS[target]) for target in TARGETS if target != DEFAULT),
 )

@@ -325,6 +325,16 @@ def test_pictures_and_classes_are_for_fixed_shapes(name: str, tmp_path: Path) ->
     assert str(caught.value).startswith(f"--option {name}=yes: is for fixed shapes, and dimension 'N' stays open")
 
 
+@pytest.mark.parametrize("version", [13, 14, 15, 26])
+def test_a_mac_is_a_target_by_its_version(version: int) -> None:
+    """coremltools gives the iOS of the same generation and macOS one name."""
+    _, profile = find_profile(f"macos{version}")
+    same = coremltools.target[f"macOS{version}"]
+    assert coremltools.target[profile.options["deployment_target"]] is same
+    if version == 15:
+        assert find_profile("macos")[1] == profile
+
+
 def test_an_output_has_the_sizes_that_the_model_states_where_the_program_tells_none(tmp_path: Path) -> None:
     """A text encoder's mask is expanded to a shape that the model computes, and all that meets it has that shape."""
     model = onnx.parser.parse_model(
