@@ -61,7 +61,7 @@ def input_mappings(inputs: Sequence[ir.Value], subject: object, dimensions: Open
     natives = unique_native_names(value.name or "" for value in inputs)
     mappings = []
     for value, native in zip(inputs, natives, strict=True):
-        shape = sizes_of(value, subject, dimensions or {})
+        shape = sizes_of(value, subject, dimensions or {}, inputs)
         dtype = value.dtype if value.dtype is not None else ir.DataType.UNDEFINED
         native_dtype = NATIVE_DTYPES[native_type(dtype)]
         mappings.append(Feature(value.name or "", dtype_name(dtype), shape, native, native_dtype, native_shape(shape)))
@@ -100,8 +100,16 @@ def native_shape(shape: Sequence[int | str]) -> tuple[int | str, ...]:
     return (math.prod(first), *shape[merged:])
 
 
-def sizes_of(value: ir.Value, subject: object, dimensions: OpenDims) -> tuple[int | str, ...]:
+def sizes_of(
+    value: ir.Value, subject: object, dimensions: OpenDims, inputs: Iterable[ir.Value] = ()
+) -> tuple[int | str, ...]:
     """An input's sizes; for those that are open, or follow from open ones, what the file calls them.
+
+    Args:
+        value: The input.
+        subject: The model, for errors.
+        dimensions: The dimensions that stay open.
+        inputs: All inputs, whose dynamic dimensions the hint fixes together.
 
     Raises:
         edgekit.errors.InputError: A size is neither a number nor open.
@@ -113,19 +121,33 @@ def sizes_of(value: ir.Value, subject: object, dimensions: OpenDims) -> tuple[in
             hint=f"give it with --shape {value.name}=…",
         )
     dims = [dim if isinstance(dim, int) else dim.value for dim in value.shape]
-    dynamic = [dim for dim in dims if not isinstance(dim, int) and OpenSize.parse(dim, dimensions) is None]
-    if dynamic:
-        named = next((dim for dim in dynamic if dim), None)
-        sizes = ",".join(str(dim) if isinstance(dim, int) else "SIZE" for dim in dims)
-        flag = f"--dim {named}=SIZE" if named else f"--shape {value.name}={sizes}"
+    if _dynamic(value, dimensions):
+        flags = " ".join(
+            dict.fromkeys(flag for each in inputs or (value,) for flag in _flags_that_fix(each, dimensions))
+        )
         raise InputError(
             f"input {value.name!r} has dynamic dimensions",
             subject=subject,
             expected="a fixed shape",
             found=", ".join("?" if dim is None else str(dim) for dim in dims),
-            hint=f"fix it with {flag}; `edgekit package` takes the size of the samples, .npz files in --data",
+            hint=f"fix it with {flags}; `edgekit package` takes the size of the samples, .npz files in --data",
         )
     return tuple(dim for dim in dims if dim is not None)
+
+
+def _dynamic(value: ir.Value, dimensions: OpenDims) -> list[str | None]:
+    """What the file calls the sizes of an input that are neither numbers nor open; None without a name."""
+    dims = [dim if isinstance(dim, int) else dim.value for dim in value.shape or ()]
+    return [dim for dim in dims if not isinstance(dim, int) and OpenSize.parse(dim, dimensions) is None]
+
+
+def _flags_that_fix(value: ir.Value, dimensions: OpenDims) -> list[str]:
+    """The options that give an input's dynamic dimensions a size: by their names where all have one."""
+    dynamic = _dynamic(value, dimensions)
+    if all(dynamic):
+        return [f"--dim {name}=SIZE" for name in dynamic]
+    sizes = ",".join(str(dim) if isinstance(dim, int) else "SIZE" for dim in value.shape or ())
+    return [f"--shape {value.name}={sizes}"]
 
 
 def placeholder(mapping: Feature, dimensions: OpenDims, symbols: Mapping[str, Any]) -> Any:

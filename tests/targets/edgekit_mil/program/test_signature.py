@@ -109,3 +109,17 @@ def test_same_model_gives_the_same_bytes(tmp_path, rng, precision):
     assert files == sorted(path.relative_to(second) for path in second.rglob("*") if path.is_file())
     for file in files:
         assert (first / file).read_bytes() == (second / file).read_bytes()
+
+
+def test_a_hint_fixes_all_dynamic_dimensions_at_once(tmp_path):
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]>
+        g (float[1, H, W] x, float[H, W] m, float[?, K] z) => (float[1, H, W] y) {
+        a = Add (x, m)
+        y = Add (a, z)
+        }"""
+    )
+    with pytest.raises(InputError) as caught:
+        edgekit_coreml.convert(model, tmp_path / "m.mlpackage")
+    hint = caught.value.hint
+    assert hint.startswith("fix it with --dim H=SIZE --dim W=SIZE --shape z=SIZE,SIZE; ")
