@@ -259,9 +259,7 @@ class Sizing:
     def _model_of(self, allocation: Allocation) -> tuple[Any, Written]:
         settings = next(iter(self.placement.candidates.values()))
         forms = {name: self._forms[form] for name, form in allocation.forms.items()}
-        written = write_stored(
-            self.model, self._weights, forms, self.calibration.tensors, settings.weights_form, self._recurrence
-        )
+        written = write_stored(self.model, self._weights, forms, self.calibration.tensors, settings, self._recurrence)
         if settings.float_weights == "float16":
             halve_weights(written.model)
         return self.request.model.with_graph(written.model), written

@@ -22,8 +22,10 @@ from edgekit_quantize.integers.qparams import QParams
 from edgekit_quantize.integers.stored_weights import FEWEST, recurrent_name, recurrent_weights, tables
 from edgekit_quantize.prepare.opset import upgraded
 from edgekit_quantize.rounding.bias_correction import correction
+from edgekit_quantize.settings import Settings
 from edgekit_quantize.sizing.codebooks import Inputs, damped, encoded
 from edgekit_quantize.sizing.forms import Form, Storage
+from edgekit_quantize.writing.bias_apart import set_bias_apart
 from edgekit_quantize.writing.stored import BLOCKED_OPSET, StoredWeights
 from edgekit_quantize.writing.written import Written
 
@@ -179,7 +181,7 @@ def write_stored(
     weights: Mapping[str, Weight],
     forms: Mapping[str, Form | None],
     tensors: Mapping[str, TensorStatistics],
-    weights_form: str,
+    settings: Settings,
     recurrence: Mapping[str, np.ndarray],
 ) -> Written:
     """A copy of the model with every weight in a form of its own, and biases corrected for what that does on average.
@@ -189,14 +191,15 @@ def write_stored(
         weights: By their constants' names.
         forms: The form of each; None leaves it float.
         tensors: Statistics of the layers' inputs.
-        weights_form: As :attr:`edgekit_quantize.settings.Settings.weights_form`.
+        settings: How the target's candidates write stored weights, and the biases behind them.
         recurrence: Integers that were chosen for the weights of recurrent nodes
             (:func:`edgekit_quantize.rounding.recurrent.adaptively_rounded_recurrence`).
     """
     model = prepared.clone()
     if any(form is not None and form.block for form in forms.values()):
         model = upgraded(model, BLOCKED_OPSET)
-    store = StoredWeights(weights_form, Names(model.graph))
+    names = Names(model.graph)
+    store = StoredWeights(settings.weights_form, names)
     written = Written(model)
     found = {layer.name: layer for layer in layers(model.graph)}
     constants = initializers(model.graph)
@@ -216,6 +219,8 @@ def write_stored(
                 shift = correction(layer, rounded, channels.mean)
                 if shift is not None:
                     add_to_bias(model.graph, layer, shift)
+            if layer is not None and form.block and settings.separate_bias:
+                set_bias_apart(layer, names)
             written.accounts.append(LayerAccount(reader, weight.kind, STORED, form.name))
         for node, place in tuple(value.uses()):
             node.replace_input_with(place, store.store(value, home(node), params, integers))

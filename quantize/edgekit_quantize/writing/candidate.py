@@ -17,11 +17,9 @@ from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph.layers import Layer, layer_of
 from edgekit_quantize.graph.nodes import (
     Names,
-    add_initializer,
     constant,
     home,
     is_standard,
-    only_consumer,
 )
 from edgekit_quantize.graph.parameters import add_to_bias, set_weights
 from edgekit_quantize.integers.qparams import TYPES, QParams
@@ -41,6 +39,7 @@ from edgekit_quantize.placement import TOO_LARGE, Plan, place
 from edgekit_quantize.prepare.opset import upgraded
 from edgekit_quantize.rounding.bias_correction import correction, through
 from edgekit_quantize.settings import Settings
+from edgekit_quantize.writing.bias_apart import set_bias_apart
 from edgekit_quantize.writing.dynamic import DynamicWriter
 from edgekit_quantize.writing.dynamic_lstm import quantize_lstms
 from edgekit_quantize.writing.float16 import halve_weights
@@ -257,8 +256,8 @@ class _Writer:
             integer = self._qdq.bias(bias, graph, activation.scale * params.scale)
             if integer is not None:
                 layer.node.replace_input_with(2, integer)
-        if self._settings.separate_bias and layer.kind == "MatMul":
-            self._separate_bias(layer)
+        if self._settings.separate_bias:
+            set_bias_apart(layer, self._qdq.names)
 
     def _shared_params(self, source: Mapping[str, str]) -> dict[str, QParams]:
         """How weights that several layers read are quantized, by layer: once, with the largest scale that one needs."""
@@ -287,8 +286,8 @@ class _Writer:
         self._correct(layer, params, integers, layer.data.name or "", stored=True)
         stored = self._stored.store(layer.weight, home(layer.node), params, integers)
         layer.node.replace_input_with(layer.weight_index, stored)
-        if self._settings.separate_bias and layer.kind == "MatMul" and params.block:
-            self._separate_bias(layer)
+        if self._settings.separate_bias and params.block:
+            set_bias_apart(layer, self._qdq.names)
         how = ADAPTIVELY if rounded is not None else ""
         why = self._plan.kept_float.get(layer.name)
         self._tell(layer, source, STORED, "; ".join(filter(None, [_form(params), how, why])), weights, params)
@@ -311,29 +310,6 @@ class _Writer:
             added = through(layer, rounded, tensor.rounding)
             shift = shift if added is None else shift - added
         add_to_bias(self._graph, layer, shift)
-
-    def _separate_bias(self, layer: Layer) -> None:
-        """Keeps ONNX Runtime from fusing product and bias, where it would multiply floats: MatMulAddFusion.
-
-        It has kernels for integers and for matrices in blocks of 4 bits in MatMul alone. It fuses an Add of one
-        dimension or two. More dimensions do not change a result of three and more; of a result of two the bias is
-        subtracted with the other sign, which gives the same numbers.
-        """
-        reader = only_consumer(layer.output)
-        if reader is None or not is_standard(reader, "Add"):
-            return
-        index = 1 if reader.inputs[0] is layer.output else 0
-        value = reader.inputs[index]
-        bias = constant(value)
-        if value is None or bias is None or bias.ndim > 2:
-            return
-        name = self._qdq.names.fresh(f"{value.name}_apart")
-        if layer.output.shape is not None and len(layer.output.shape) > 2:
-            reader.replace_input_with(index, add_initializer(home(reader), name, bias.reshape(1, 1, -1)))
-            return
-        reader.op_type = "Sub"
-        reader.replace_input_with(0, layer.output)
-        reader.replace_input_with(1, add_initializer(home(reader), name, -bias))
 
 
 def _form(params: QParams) -> str:

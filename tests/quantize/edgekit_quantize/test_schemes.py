@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from edgekit.data.samples import Sample
 from edgekit.model import Model
 from edgekit.quantizer import QuantizationRequest
 from edgekit.registry import find_profile
@@ -132,16 +133,36 @@ g (float[N, 64] x) => (float[N, 48] y) {
 }"""
 
 
+class Drawn:
+    has_labels = False
+
+    def __len__(self) -> int:
+        return 24
+
+    def __iter__(self) -> Iterator[Sample]:
+        rng = np.random.default_rng(3)
+        for number in range(24):
+            yield Sample(str(number), {"x": rng.normal(size=(1, 64)).astype(np.float32)})
+
+
+@pytest.mark.parametrize("smallest", [False, True])
 @pytest.mark.parametrize("batch", [1, 5])
 def test_a_bias_does_not_keep_the_runtime_from_multiplying_in_blocks(
-    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], tmp_path: Path, batch: int
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], tmp_path: Path, batch: int, smallest: bool
 ) -> None:
     """ONNX Runtime makes a Gemm of a product and what is added to it, and floats of a Gemm's matrix in every run."""
     import onnxruntime
 
     rng = np.random.default_rng(5)
     given = _weights(rng, gemm=(96, 64), first=(96,), matmul=(96, 48), second=(48,))
-    small = _quantized(Model(parse(HEAD, **given)), "int4-weights", "onnxruntime")
+    model = Model(parse(HEAD, **given))
+    if smallest:
+        target, found = find_profile("onnxruntime")
+        placement = target.placement(found)
+        request = QuantizationRequest(model, "auto", Drawn(), placement=placement, smallest=True, max_drop=0.5)
+        small = PostTrainingQuantizer().quantize(request).model
+    else:
+        small = _quantized(model, "int4-weights", "onnxruntime")
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
