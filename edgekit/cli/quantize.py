@@ -137,6 +137,8 @@ def _render(record: Mapping[str, Any], out: RichConsole, *, explain: bool) -> No
         out.print(f"because: {record['reason']}", soft_wrap=True)
     else:
         out.print(f"measured: {_measured(record)}", soft_wrap=True)
+        if (faster := _times_as_fast(record)) is not None:
+            out.print(f"speed: {faster:.2f} times as fast as float on this machine", soft_wrap=True)
     out.print(f"weights: {decimal(record['weight_bytes_before'])}, now {decimal(record['weight_bytes'])}")
     out.print(f"file: {decimal(record['bytes_before'])}, now {decimal(record['bytes'])}")
 
@@ -145,7 +147,7 @@ def _measured(record: Mapping[str, Any]) -> str:
     """What the quantizer measured of the candidate that it chose."""
     from edgekit.comparison.trade_off import value_text
 
-    trial = next((trial for trial in record.get("curve", ()) if trial["candidate"] == record.get("chosen")), None)
+    trial = _chosen(record)
     if trial is None:
         return "nothing" if record.get("samples") else "nothing, without samples"
     value, reference = (value_text(trial["metric"], trial[key]) for key in ("value", "float_value"))
@@ -153,3 +155,16 @@ def _measured(record: Mapping[str, Any]) -> str:
         f"{trial['metric']} {value} (float {reference}), "
         f"SQNR {float(trial['sqnr_db']):.1f} dB, on the samples that it was calibrated on"
     )
+
+
+def _times_as_fast(record: Mapping[str, Any]) -> float | None:
+    """The float model's latency over that of the candidate that was chosen; None where they were not measured."""
+    trial = _chosen(record)
+    if trial is None or not trial["latency_ms"] or not trial["float_latency_ms"]:
+        return None
+    return float(trial["float_latency_ms"] / trial["latency_ms"])
+
+
+def _chosen(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What was measured of the candidate that the quantizer chose."""
+    return next((trial for trial in record.get("curve", ()) if trial["candidate"] == record.get("chosen")), None)

@@ -15,10 +15,12 @@ import onnx_ir as ir
 
 from edgekit.comparison.metrics import json_number
 from edgekit.errors import InputError
-from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, QuantizationResult
+from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, QuantizationResult, timed_of
+from edgekit.target import Runner
 from edgekit_quantize.calibration.statistics import Calibration
 from edgekit_quantize.rounding.recurrent import adaptively_rounded_recurrence
 from edgekit_quantize.search.scoring import Score, Scorer
+from edgekit_quantize.search.timing import latencies
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Placement
 from edgekit_quantize.shared_calibration import feeds_of
@@ -197,6 +199,7 @@ class Sizing:
             else:
                 self._note(name, score, self._frontier[place], size)
                 if score.drop <= self.max_drop:
+                    self._curve[-1] |= self._latencies(judge, opened)
                     return self._result(place, name, written)
             larger = self._larger(place)
             if larger == place or self.request.max_bytes is not None:
@@ -204,6 +207,18 @@ class Sizing:
             place = larger
         lost = "; ".join(failures) or f"at most {self.max_drop:.2%} may be lost"
         raise CandidateError(f"no form that is small enough holds the accuracy budget: {lost}")
+
+    def _latencies(self, judge: Judge, opened: Runner) -> dict[str, float]:
+        """What the record tells of the time that a model takes beside the float model, where times here say something.
+
+        Nothing is chosen by it: a matrix of few bits may take longer than one of floats.
+        """
+        if not self.request.latency_counts:
+            return {}
+        feeds = self.scorer.references.example
+        runners = [timed_of(runner) for runner in (opened, judge.open(self.request.model))]
+        found = latencies(*(functools.partial(runner.run, feeds) for runner in runners)).milliseconds
+        return {"latency_ms": found[0], "float_latency_ms": found[1]}
 
     def _larger(self, place: int) -> int:
         """The place of the next allocation that is larger by :data:`STEP_BACK`; the same where there is none."""

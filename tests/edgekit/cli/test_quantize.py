@@ -94,6 +94,21 @@ def test_quantize_for_a_target(edgekit: RunEdgeKit, model: Path, data: Path, tmp
     assert difference(model, output) < 0.1
 
 
+def test_people_are_told_how_fast_it_is_where_the_target_runs_here(
+    edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path
+) -> None:
+    asked = ["quantize", model, "--data", data, "--scheme", "int8-weights", "--explain", "--dim", "N=1"]
+    timed = edgekit(*asked, "--target", "onnxruntime", "-o", tmp_path / "timed.onnx").out
+    untimed = edgekit(*asked, "-o", tmp_path / "untimed.onnx").out
+
+    (speed,) = re.findall(r"^speed: (\d+\.\d\d) times as fast as float on this machine$", timed, re.MULTILINE)
+    (row,) = (
+        line for line in timed.splitlines() if line.startswith("weights  ")
+    )  # of the candidates, of which it is one
+    assert f" {speed} " in row
+    assert "speed: " not in untimed
+
+
 def test_weights_alone_need_no_data(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
     output = tmp_path / "int8.onnx"
     finished = edgekit("quantize", model, "--scheme", "int8-weights", "--dim", "N=1", "-o", output)

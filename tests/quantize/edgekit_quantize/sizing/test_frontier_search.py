@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,25 @@ def test_the_smallest_holds_its_budget_and_a_larger_budget_is_smaller(ask: Ask, 
     assert [point["weight_bytes"] for point in strict.record["frontier"]] == sorted(
         (point["weight_bytes"] for point in strict.record["frontier"]), reverse=True
     )
+
+
+def test_how_fast_the_smallest_is_on_the_target_is_told(ask: Ask, network: Model) -> None:
+    """The float model takes 2 ms there, and the one of few bits 6."""
+
+    class Slow(SessionRunner):
+        def __init__(self, model: Model) -> None:
+            super().__init__(model.graph_model)
+            self._seconds = 2e-3 if model.weight_bytes == network.weight_bytes else 6e-3
+
+        def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            time.sleep(self._seconds)
+            return super().run(feeds)
+
+    *others, chosen = ask(smallest=True, max_drop=0.05, execute=Slow, latency_counts=True).record["curve"]
+
+    assert chosen["candidate"].endswith("on the target")
+    assert chosen["float_latency_ms"] / chosen["latency_ms"] == pytest.approx(1 / 3, rel=0.25)
+    assert {each["latency_ms"] for each in others} == {None}
 
 
 def test_mixed_forms_beat_a_single_one_of_their_size(ask: Ask) -> None:
