@@ -13,7 +13,9 @@ import numpy as np
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import FIX_SIZES, Unsupported, Value
+from edgekit_mil.core.values import FIX_SIZES, HIGHEST_RANK, Unsupported, Value, computed
+from edgekit_mil.ops.standard.reduction import of_higher_rank
+from edgekit_mil.support.high_ranks import of_shape, transposed
 from edgekit_mil.support.runtime_shapes import is_number, size_of, vector
 
 ELLIPSIS = "..."
@@ -23,26 +25,35 @@ ELLIPSIS = "..."
 class Term:
     """An operand on the way: a letter for every axis, none twice."""
 
-    var: Var
+    value: Value
     labels: str
+
+    @property
+    def var(self) -> Var:
+        """The operand as a MIL variable, where Core ML has as many dimensions."""
+        return self.value.var
 
     @property
     def sizes(self) -> dict[str, Any]:
         """Sizes by letter; those of open dimensions are symbols."""
-        return dict(zip(self.labels, self.var.shape, strict=True))
+        return dict(zip(self.labels, self.value.shape, strict=True))
+
+    def become(self, var: Var, labels: str) -> Term:
+        """What was computed of it, of the same type."""
+        return Term(computed(var, self.value.dtype), labels)
 
 
 @lowering("Einsum", versions=[12, 28])
-def einsum(ctx: Context, *inputs: Value, equation: str) -> Var:
+def einsum(ctx: Context, *inputs: Value, equation: str) -> Value:
     """Sum of products in Einstein's notation."""
     operands, output = labelled(equation, inputs)
-    terms = [_without_repeats(Term(value.var, labels)) for value, labels in zip(inputs, operands, strict=True)]
+    terms = [_without_repeats(Term(value, labels)) for value, labels in zip(inputs, operands, strict=True)]
     result = terms[0]
     for position, term in enumerate(terms[1:], start=1):
         needed = set(output).union(*(later.labels for later in terms[position + 1 :]))
         result = _product(result, term, needed)
     result = _summed(result, [label for label in result.labels if label not in output])
-    return _transposed(result, output).var
+    return _transposed(result, output).value
 
 
 def labelled(equation: str, inputs: Sequence[Value]) -> tuple[list[str], str]:
@@ -78,14 +89,14 @@ def _without_repeats(term: Term) -> Term:
             first = term.labels.index(label)
             second = term.labels.index(label, first + 1)
             others = [axis for axis in range(len(term.labels)) if axis not in (first, second)]
-            sizes = [term.var.shape[axis] for axis in (*others, first)]
+            sizes = [term.value.shape[axis] for axis in (*others, first)]
             if not all(map(is_number, sizes)):
                 raise Unsupported("takes a diagonal of a tensor with an open size", FIX_SIZES)
             *rest, size = map(int, sizes)
             moved = mb.transpose(x=term.var, perm=[*others, first, second])
             flat = mb.reshape(x=moved, shape=[*rest, size * size])
             diagonal = mb.gather(x=flat, indices=np.arange(size, dtype=np.int32) * (size + 1), axis=len(rest))
-            term = Term(diagonal, "".join(term.labels[axis] for axis in others) + label)
+            term = term.become(diagonal, "".join(term.labels[axis] for axis in others) + label)
     return term
 
 
@@ -94,13 +105,18 @@ def _summed(term: Term, labels: Sequence[str]) -> Term:
         return term
     axes = [term.labels.index(label) for label in labels]
     kept = "".join(label for label in term.labels if label not in labels)
-    return Term(mb.reduce_sum(x=term.var, axes=axes, keep_dims=False), kept)
+    if term.value.rank > HIGHEST_RANK:
+        return Term(of_higher_rank("ReduceSum", term.value, sorted(axes), False), kept)
+    return term.become(mb.reduce_sum(x=term.var, axes=axes, keep_dims=False), kept)
 
 
 def _transposed(term: Term, labels: str) -> Term:
     if term.labels == labels:
         return term
-    return Term(mb.transpose(x=term.var, perm=[term.labels.index(label) for label in labels]), labels)
+    order = [term.labels.index(label) for label in labels]
+    if term.value.rank > HIGHEST_RANK:
+        return Term(transposed(term.value, order), labels)
+    return term.become(mb.transpose(x=term.var, perm=order), labels)
 
 
 def _squeezed(term: Term, other: Term) -> Term:
@@ -109,8 +125,10 @@ def _squeezed(term: Term, other: Term) -> Term:
     single = [label for label, size in term.sizes.items() if size == 1 and sizes.get(label, 1) != 1]
     if not single:
         return term
-    axes = [term.labels.index(label) for label in single]
-    return Term(mb.squeeze(x=term.var, axes=axes), "".join(label for label in term.labels if label not in single))
+    kept = "".join(label for label in term.labels if label not in single)
+    if term.value.rank > HIGHEST_RANK:
+        return Term(of_shape(term.value, [term.sizes[label] for label in kept], term.value), kept)
+    return term.become(mb.squeeze(x=term.var, axes=[term.labels.index(label) for label in single]), kept)
 
 
 def _product(left: Term, right: Term, needed: set[str]) -> Term:
@@ -125,12 +143,20 @@ def _product(left: Term, right: Term, needed: set[str]) -> Term:
     columns = "".join(label for label in right.labels if label not in shared)
 
     def matrix(term: Term, first: str, second: str) -> Var:
-        ordered = _transposed(term, batch + first + second).var
-        return mb.reshape(x=ordered, shape=_shape((batch, first, second), left, right))
+        ordered = _transposed(term, batch + first + second)
+        if ordered.value.rank > HIGHEST_RANK:
+            merged = [math.prod(sizes[label] for label in labels) for labels in (batch, first, second)]
+            return of_shape(ordered.value, merged, left.value, right.value).var
+        return mb.reshape(x=ordered.var, shape=_shape((batch, first, second), left, right))
 
+    sizes = right.sizes | left.sizes
     product = mb.matmul(x=matrix(left, rows, inner), y=matrix(right, inner, columns))
     labels = batch + rows + columns
-    return Term(mb.reshape(x=product, shape=_shape(labels, left, right)) if labels else mb.squeeze(x=product), labels)
+    if len(labels) > HIGHEST_RANK:
+        merged = computed(product, left.value.dtype)
+        return Term(of_shape(merged, [sizes[label] for label in labels], left.value, right.value), labels)
+    shaped = mb.reshape(x=product, shape=_shape(labels, left, right)) if labels else mb.squeeze(x=product)
+    return left.become(shaped, labels)
 
 
 def _shape(groups: Sequence[str], *terms: Term) -> Any:

@@ -111,6 +111,26 @@ def test_what_goes_along_one_axis_of_rank_six_agrees(agrees, axis):
     agrees("LogSoftmax", [x / 96], axis=axis, opset=13)
 
 
+@pytest.mark.parametrize(
+    ("equation", "left", "right"),
+    [
+        ("abcdef,fg->abcdeg", WIDE, (4, 5)),
+        ("abcdef,abcdgf->abcdeg", WIDE, (2, 3, 1, 2, 5, 4)),
+        ("bhwsid,bhwsjd->bwhsij", (1, 2, 3, 2, 2, 4), (1, 2, 3, 2, 5, 4)),
+        ("abcdef,cdfg->gabe", WIDE, (1, 2, 4, 3)),
+        ("abc,def->abcdef", (2, 1, 3), (2, 2, 2)),
+        ("...ef,...gf->...eg", WIDE, (2, 3, 1, 2, 3, 4)),
+        ("abcdef,abcdef->ace", WIDE, WIDE),
+    ],
+)
+def test_sums_of_products_of_rank_six_agree(agrees, equation, left, right):
+    agrees("Einsum", [tensor(*left) / 10, tensor(*right) / 10], fed=[0, 1], equation=equation)
+
+
+def test_a_sum_over_rank_six_agrees(agrees):
+    agrees("Einsum", [tensor(*WIDE)], equation="abcdef->fba")
+
+
 def test_parts_of_rank_six_agree(agrees):
     x = tensor(*WIDE)
     agrees("Split", [x, np.array([1, 2])], outputs=["float32"] * 2, axis=1)
