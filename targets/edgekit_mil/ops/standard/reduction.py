@@ -13,7 +13,7 @@ from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed, constant
-from edgekit_mil.support.high_ranks import of_shape
+from edgekit_mil.support.high_ranks import of_shape, transposed
 from edgekit_mil.support.integer_arithmetic import wrapped
 from edgekit_mil.support.runtime_shapes import as_number, may_be_empty, size_of
 
@@ -120,9 +120,15 @@ def reduced(op_type: str, x: Value, axes: list[int], keep: bool) -> Var | Value:
 
 
 def of_higher_rank(op_type: str, x: Value, axes: list[int], keep: bool) -> Value:
-    """The reduction with neighbouring dimensions merged where all of them are reduced, or none is."""
+    """The reduction with neighbouring dimensions merged where all of them are reduced, or none is.
+
+    Where more than five remain, those that are reduced are moved behind the others.
+    """
     shape = x.shape
     blocks = [list(block) for _, block in itertools.groupby(range(x.rank), lambda axis: axis in axes)]
+    if len(blocks) > HIGHEST_RANK:
+        blocks = [[axis for axis in range(x.rank) if axis not in axes], axes]
+        x = transposed(x, [*blocks[0], *axes])
     merged = of_shape(x, [math.prod(shape[axis] for axis in block) for block in blocks], x)
     reduced_blocks = [place for place, block in enumerate(blocks) if block[0] in axes]
     result = computed(over(op_type, x, merged.var, reduced_blocks, True), x.dtype)

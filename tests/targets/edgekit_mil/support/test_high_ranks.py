@@ -46,6 +46,13 @@ def test_reduction_of_rank_seven_agrees(agrees, keepdims):
     agrees("ReduceMax", [tensor(2, 1, 3, 2, 1, 2, 2), np.array([2, 3, 5])], opset=18, keepdims=keepdims)
 
 
+@pytest.mark.parametrize("axes", [[0, 2, 4], [1, 3, 5]])
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("reduce", ["ReduceSum", "ReduceMean", "ReduceMin", "ReduceL2", "ReduceLogSumExp"])
+def test_reduction_of_every_second_dimension_agrees(agrees, reduce, keepdims, axes):
+    agrees(reduce, [tensor(2, 3, 2, 2, 2, 2) / 50, np.array(axes)], opset=18, keepdims=keepdims)
+
+
 def test_other_movements_of_rank_six_agree(agrees):
     x = tensor(2, 2, 3, 2, 2, 2)
     agrees("Gather", [x, np.array([2, 0])], axis=2)
@@ -129,6 +136,7 @@ def test_sums_of_products_of_rank_six_agree(agrees, equation, left, right):
 
 def test_a_sum_over_rank_six_agrees(agrees):
     agrees("Einsum", [tensor(*WIDE)], equation="abcdef->fba")
+    agrees("Einsum", [tensor(*WIDE)], equation="abcdef->fbd")
 
 
 def test_parts_of_rank_six_agree(agrees):
