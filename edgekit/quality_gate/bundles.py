@@ -220,7 +220,7 @@ class Gate:
 
 
 def candidates_of(config: Config | None, paths: Iterable[Path], model: Path | None) -> list[Candidate]:
-    """What is to be judged: the bundles at ``paths``, or every bundle of the project where there are none.
+    """What is to be judged, each once: the bundles at ``paths``, or every bundle of the project where there are none.
 
     Args:
         config: The project.
@@ -230,7 +230,11 @@ def candidates_of(config: Config | None, paths: Iterable[Path], model: Path | No
     places = list(paths)
     if not places and config is not None:
         return [_declared_candidate(one) for one in config.bundles]
-    return [candidate for path in places for candidate in _candidates(config, path, model)]
+    found = [candidate for path in places for candidate in _candidates(config, path, model)]
+    once: dict[Path, Candidate] = {}
+    for candidate in found:
+        once.setdefault(real_path(candidate.path), candidate)
+    return list(once.values())
 
 
 def _declared_candidate(declared: DeclaredBundle, path: Path | None = None, model: Path | None = None) -> Candidate:

@@ -65,5 +65,8 @@ def test_what_is_judged(tmp_path: Path) -> None:
     unknown = tmp_path / "elsewhere"
     assert candidates_of(config, [unknown], given) == [Candidate(unknown, None, Budget(size=10), given)]
     assert candidates_of(config, [Path("two")], None) == [two]
+    assert candidates_of(config, [Path("two"), tmp_path / "there", tmp_path / "bundles" / ".." / "there"], None) == [
+        two
+    ]
     assert candidates_of(None, [unknown], None) == [Candidate(unknown, None, Budget())]
     assert candidates_of(None, [], None) == []
