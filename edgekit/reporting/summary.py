@@ -38,6 +38,7 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
         ("worst output", worst_output_text(accuracy)),
         *(("at sizes", text) for text in sizes_texts(accuracy)),
         ("compared on", data_text(accuracy)),
+        *(("fed back", text) for text in fed_back_texts(manifest)),
         ("executed by", accuracy["executed_by"]),
         *(("and by", text) for text in witness_texts(manifest)),
         *(("simulated", text) for text in simulation_texts(manifest)),
@@ -60,6 +61,15 @@ def poor_fit_texts(manifest: Manifest) -> list[str]:
         f"{record['accelerator']} executes {record['accelerator_share']:.0%} of the nodes{parts}: a poor fit; "
         "`edgekit check` tells what runs elsewhere, and why"
     ]
+
+
+def fed_back_texts(build: Mapping[str, Any]) -> list[str]:
+    """How near it stays where it goes on with its own states, for a model that an app hands them to."""
+    record = stage_record(build, "verify").get("fed_back")
+    if record is None:
+        return []
+    fed = ", ".join(f"{name} by {output!r}" for name, output in record["states"].items())
+    return [f"{record['output']}: SQNR {decibel_text(float(record['sqnr_db']))} over {record['steps']} steps, {fed}"]
 
 
 def witness_texts(build: Mapping[str, Any]) -> list[str]:

@@ -26,6 +26,7 @@ from edgekit.comparison.accuracy import (
 from edgekit.comparison.bounded import ROUNDING, bounded_outputs
 from edgekit.comparison.conditioning import KnownConditioning
 from edgekit.comparison.custom_metric import Evaluation, share_lost
+from edgekit.comparison.fed_back import compare_fed_back
 from edgekit.comparison.metrics import OtherFormError, json_number
 from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.ranked import FEW_LOST, RankedRows
@@ -185,6 +186,14 @@ class Verify(Stage[Built]):
                 "the accuracy was measured on the samples that the model was calibrated on; "
                 "--verify-data DIR measures it on others"
             )
+        sequel = None
+        if not self._seeded:
+            sequel = compare_fed_back(self._samples, reference, runner, self._original, self._progress)
+        if sequel is not None and sequel.sqnr_db < accuracy.floors.sqnr_db:
+            warnings.append(
+                f"fed its own states, output {sequel.worst!r} departs from the original's: SQNR {sequel.sqnr_db:.1f} "
+                f"dB over {sequel.text} (a single step has to reach {accuracy.floors.sqnr_db:.0f} dB)"
+            )
         worst = accuracy.worst_db
         record = {
             "kind": given.kind,
@@ -192,6 +201,7 @@ class Verify(Stage[Built]):
             "worst_db": None if worst is None else json_number(worst),
             "evaluation": self.evaluated(given, reference, runner),
             "recorded_outputs": None if export is None else export.as_record(),
+            "fed_back": None if sequel is None else sequel.as_record(),
             "warnings": warnings,
         }
         return extend(Verified, given, record=record, accuracy=accuracy, runner=runner, reference=reference)
