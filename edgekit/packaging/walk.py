@@ -25,12 +25,14 @@ class Walk:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
+        self._told: set[str] = set()
         self.records: list[dict[str, Any]] = []
 
     @property
     def warnings(self) -> list[str]:
-        """All that the stages warned of, but for those that were set aside."""
-        return [warning for stage in self.records for warning in stage["record"].get("warnings", ())]
+        """All that the stages warned of, each once, but for those that were set aside."""
+        told = (warning for stage in self.records for warning in stage["record"].get("warnings", ()))
+        return list(dict.fromkeys(told))
 
     @overload
     def run_stage(self, stage: Stage[Given], given: Given) -> StageResult: ...
@@ -60,7 +62,9 @@ class Walk:
         if stage.name == Load.name:
             supervision.tell_model_bytes(result.record["bytes"])
         for warning in result.warnings:
-            self._progress.warn(warning)
+            if warning not in self._told:  # a stage that runs once more, on sizes that samples told, says it again
+                self._told.add(warning)
+                self._progress.warn(warning)
         return result
 
     def warn(self, text: str) -> None:

@@ -137,8 +137,8 @@ def _all_stages(manifest: Manifest) -> list[Mapping[str, Any]]:
 
 
 def warnings(manifest: Manifest) -> list[str]:
-    """What the stages want people to know, and what made a build much larger than the original."""
-    told = [text for stage in _all_stages(manifest) for text in stage["record"].get("warnings", ())]
+    """What the stages want people to know, each once, and what made a build much larger than the original."""
+    told = dict.fromkeys(text for stage in _all_stages(manifest) for text in stage["record"].get("warnings", ()))
     return [*told, *(text for build in (manifest, *manifest.get("also", ())) for text in _growth_texts(build))]
 
 

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import edgekit
+from edgekit.bundle import read_bundle
+from edgekit.cli import main
+from edgekit.reporting.summary import warnings
 
 GRAPH = """f (float[variants, 3, 1] x) => (float[3] y)
 {{ rows = {} y = ReduceMean <axes = [0], keepdims = 0> (rows) }}"""
@@ -49,3 +52,24 @@ def test_openvino_gets_the_sizes_of_samples_where_it_cannot_load_the_model_witho
     assert [feature.shape for feature in bundle.inputs] == [("n",), (2,)]
     for feeds, outputs in bundle.golden():
         np.testing.assert_array_equal(outputs["y"], feeds["x"].reshape(2, -1))
+
+
+def test_what_shapes_are_fixed_to_twice_is_told_once(
+    onnx_file: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """OpenVINO squeezes no dimension of unknown size: shapes are fixed once more, to the sizes of the samples."""
+    graph = """f (float[batch, 3] x, float[variants, 3, 1] v) => (float[batch, 3] y)
+    { rows = Squeeze (v) mean = ReduceMean <axes = [0], keepdims = 0> (rows) y = Add (x, mean) }"""
+    model = onnx_file(graph, opset=12)
+    (tmp_path / "data").mkdir()
+    for number in range(3):
+        rng = np.random.default_rng(number)
+        v, x = rng.standard_normal((4, 3, 1), np.float32), rng.standard_normal((1, 3), np.float32)
+        np.savez(tmp_path / "data" / f"{number}.npz", x=x, v=v)
+    order = ["package", str(model), "--target", "intel-cpu", "--data", str(tmp_path / "data"), "--quantize", "none"]
+    assert main([*order, "-o", str(tmp_path / "out")]) == 0
+    told = capsys.readouterr().err
+    assert [line for line in told.splitlines() if line == "fix shapes"] == ["fix shapes"] * 2
+    assert told.count("dimension 0 (batch) of input 'x' is 1, one sample") == 1
+    texts = warnings(read_bundle(tmp_path / "out").manifest)
+    assert len(texts) == len(set(texts))
