@@ -38,6 +38,8 @@ STEP_BACK = 0.03
 MOST_STEPS_BACK = 12
 MOST_BUILDS = 5
 """How often a size is met more closely."""
+_FEW_BYTES = 1000
+"""Whoever asks for fewer may have meant another unit."""
 FRONTIER_POINTS = 24
 """The number of the frontier's points that go into the record."""
 
@@ -163,9 +165,16 @@ class Sizing:
             subject=self.request.model.name,
             expected=f"at most {most} bytes",
             found=f"{math.ceil(self._frontier[last].bytes) if least is None else least} bytes at least",
-            hint="4 bits a weight are tried with --target NAME: which weights may have so few depends on the device"
-            if self.request.execute is None
-            else None,
+            hint=self._hint(most),
+        )
+
+    def _hint(self, most: int) -> str:
+        if most < _FEW_BYTES:
+            return f"a number without a unit is a number of bytes: {most}kB is a size, too"
+        if self.request.execute is None:
+            return "4 bits a weight are tried with --target NAME: which weights may have so few depends on the device"
+        return (
+            "each weight has the fewest bits that suit its layer and the device: allow more, or train a smaller model"
         )
 
     def _built_bytes(self, place: int) -> int | None:

@@ -187,7 +187,12 @@ def test_a_size_that_nothing_has_is_refused(ask: Ask) -> None:
         ask(max_bytes=1500, execute=_built)
     assert "no form of the model is small enough" in str(caught.value)
     assert "expected: at most 1500 bytes" in str(caught.value)
-    assert caught.value.hint is None
+    assert caught.value.hint == (
+        "each weight has the fewest bits that suit its layer and the device: allow more, or train a smaller model"
+    )
+    with pytest.raises(CandidateError) as caught:
+        ask(max_bytes=150, execute=_built)
+    assert caught.value.hint == "a number without a unit is a number of bytes: 150kB is a size, too"
     with pytest.raises(CandidateError) as caught:
         ask(max_bytes=1500)
     assert (caught.value.hint or "").startswith("4 bits a weight are tried with --target NAME")
