@@ -6,6 +6,8 @@ them lies in the folder ``assets``, with ``@NAME@`` where something is put in.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Callable, Mapping
 from importlib.resources import files
@@ -55,6 +57,12 @@ def session_code(profile: str, record: Mapping[str, Any]) -> dict[str, str]:
     return code
 
 
+def _scope(profile: str, record: Mapping[str, Any]) -> str:
+    """The name of what the code stands in: the same for the same options, so that an app may hold several bundles."""
+    digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+    return f"{profile.replace('-', '_')}_{digest[:8]}"
+
+
 def _cpp(profile: str, record: Mapping[str, Any]) -> str:
     provider = record["provider"]
     kept = record.get("cache", {})
@@ -65,6 +73,7 @@ def _cpp(profile: str, record: Mapping[str, Any]) -> str:
     return _filled(
         "open_session.hpp.in",
         PROFILE=profile,
+        SCOPE=_scope(profile, record),
         PROVIDER=provider,
         INCLUDES="".join(f"#include {name}\n" for name in includes),
         STRUCTURES="".join(_cpp_structure(*STRUCTURES[name]) for name in structures) + (_CPP_NNAPI if nnapi else ""),
@@ -155,6 +164,7 @@ def _kotlin(profile: str, record: Mapping[str, Any]) -> str:
     return _filled(
         "OpenSession.kt.in",
         PROFILE=profile,
+        SCOPE=_scope(profile, record),
         PROVIDER=record["provider"],
         FLAG_IMPORTS="import ai.onnxruntime.providers.NNAPIFlags\n" if by_flags else "",
         SET_IMPORTS="import java.util.EnumSet\n" if by_flags else "",

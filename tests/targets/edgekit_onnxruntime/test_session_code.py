@@ -181,6 +181,63 @@ def test_literals_are_the_texts_that_they_stand_for(
     }
 
 
+CXX_API = """
+#pragma once
+#include <cstdint>
+namespace Ort {
+struct Env {};
+struct SessionOptions {
+  void SetIntraOpNumThreads(int) {}
+  void AddConfigEntry(const char*, const char*) {}
+  template <typename... Given> void AppendExecutionProvider(Given&&...) {}
+};
+struct Session { template <typename... Given> explicit Session(Given&&...) {} };
+}
+"""
+"""What a header takes of ONNX Runtime's API."""
+OF_SEVERAL = """
+#include <iostream>
+#include <string>
+std::string first();
+std::string second();
+int main() { std::cout << first() << ' ' << second(); }
+"""
+
+
+@pytest.mark.cxx
+def test_a_program_holds_the_options_of_several_bundles(tmp_path: Path) -> None:
+    """Inline functions of one name are one to the linker: the second bundle got the options of the first."""
+    (tmp_path / "onnxruntime_cxx_api.h").write_text(CXX_API)
+    sources = []
+    for name in ("first", "second"):
+        record = {"provider": "XnnpackExecutionProvider", "provider_options": {"of": name}, "session_options": {}}
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "open_session.hpp").write_text(session_code("android-xnnpack", record)["open_session.hpp"])
+        body = 'return edgekit_session::provider_options().at("of");'
+        sources.append(f"{name}.cpp")
+        (tmp_path / sources[-1]).write_text(
+            f'#include "{name}/open_session.hpp"\nstd::string {name}() {{ {body} }}\n'
+            "Ort::Session opened(const Ort::Env& env);\n"
+        )
+    program = compiled(tmp_path, tmp_path, OF_SEVERAL, *sources)
+    assert subprocess.run([program], capture_output=True, check=True).stdout == b"first second"
+
+
+def test_kotlin_of_several_bundles_stands_in_packages_of_their_own() -> None:
+    """Two objects of one name in one package are refused by the compiler."""
+    packages = {
+        next(line for line in code(profile, precision)["OpenSession.kt"].splitlines() if line.startswith("package "))
+        for profile in ("android-nnapi", "android-qnn")
+        for precision in ("auto", "float16")
+    }
+    texts = {
+        code(profile, precision)["OpenSession.kt"]
+        for profile in ("android-nnapi", "android-qnn")
+        for precision in ("auto", "float16")
+    }
+    assert len(packages) == len(texts) > 2
+
+
 RUNS = """
 #include "open_session.hpp"
 #include <array>
