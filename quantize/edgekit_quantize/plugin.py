@@ -39,7 +39,7 @@ from edgekit_quantize.prepare.equalize import equalize
 from edgekit_quantize.prepare.gemms import split_gemms
 from edgekit_quantize.prepare.hardswish import with_hardswish
 from edgekit_quantize.rounding.shared import SharedRounding
-from edgekit_quantize.schemes import HALF, SCHEMES, different, placement_of, without_half_precision
+from edgekit_quantize.schemes import HALF, SCHEMES, different, each_sample_alone, placement_of, without_half_precision
 from edgekit_quantize.search.bench import Bench, Candidate, Trial
 from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
 from edgekit_quantize.search.output_noise import noise_of_inputs
@@ -106,7 +106,8 @@ class PostTrainingQuantizer(Quantizer):
             )
         asked = placement_of("int8-weights" if sized else request.scheme, request.placement)
         model = _prepared(request, asked)
-        placement = Placement(asked.preparation, different(asked.candidates, model.graph))
+        tried = each_sample_alone(asked.candidates, model.graph) if request.scheme == "auto" else asked.candidates
+        placement = Placement(asked.preparation, different(tried, model.graph))
         if request.samples is None:
             return _without_samples(request, model, placement)
         calibration = calibrated(model, placement, request.samples, request.model, request.progress)

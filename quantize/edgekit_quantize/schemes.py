@@ -70,6 +70,18 @@ def without_half_precision(data: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**data, "float_weights": "float32", **({"candidates": given} if given else {})}
 
 
+def each_sample_alone(candidates: Mapping[str, Settings], graph: ir.Graph) -> dict[str, Settings]:
+    """The candidates without those that find ranges in every run, where one run may be of any number of samples.
+
+    Such a range is that of all of them, so that the answer to one would hang on the others that it is run with, and
+    candidates are judged on one at a time. A batch of a fixed size is judged as it runs.
+    """
+    inputs = [value for value in graph.inputs if value.name not in graph.initializers]
+    if all(value.shape is None or not len(value.shape) or isinstance(value.shape[0], int) for value in inputs):
+        return dict(candidates)
+    return {name: each for name, each in candidates.items() if "dynamic" not in each.layers.values()}
+
+
 def different(candidates: Mapping[str, Settings], graph: ir.Graph) -> dict[str, Settings]:
     """The candidates without those that come to the same as one before: not every model has layers of every kind."""
     found: dict[tuple[Hashable, ...], tuple[str, Settings]] = {}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from edgekit.quantizer import QuantizationRequest
 from edgekit.registry import find_profile
 from edgekit.stages.quantize import Execute, refused
 from edgekit.target import BuildOptions
+from edgekit_quantize.graph.session import SessionRunner
 from edgekit_quantize.plugin import PostTrainingQuantizer
 from edgekit_quantize.schemes import placement_of
 
@@ -175,6 +177,53 @@ def test_a_bias_does_not_keep_the_runtime_from_multiplying_in_blocks(
     exact = np.maximum(x @ given["gemm"].T + given["first"], 0) @ given["matmul"] + given["second"]
     assert _sqnr([exact], session.run(None, {"x": x})) > 15  # as LOSSES has it
     assert _sqnr([exact], execute(small.graph_model, {"x": x})) > 15
+
+
+@pytest.mark.parametrize(
+    ("profile", "tried"),
+    [("onnxruntime", True), ("android-cpu", False), ("web", False), ("web-webgpu", False), ("intel-cpu", False)],
+)
+def test_ranges_of_the_moment_are_tried_where_it_is_measured_whether_they_pay(profile: str, *, tried: bool) -> None:
+    target, found = find_profile(profile)
+    candidates = placement_of("auto", target.placement(found)).candidates.values()
+
+    assert any("dynamic" in settings.layers.values() for settings in candidates) == tried
+
+
+@pytest.mark.parametrize(("batch", "products"), [("1", 2), ("N", 0)])
+def test_ranges_of_the_moment_are_taken_where_they_are_the_fastest_and_no_other_sample_has_a_part_in_them(
+    parse: Callable[..., ir.Model],
+    execute: Callable[..., list[np.ndarray]],
+    rng: np.random.Generator,
+    batch: str,
+    products: int,
+) -> None:
+    class Runner(SessionRunner):
+        """Takes 1 ms for products of integers whose ranges it finds itself, and 4 ms for everything else."""
+
+        def __init__(self, model: Model) -> None:
+            super().__init__(model.graph_model)
+            self._seconds = 1e-3 if any(node.op_type == "MatMulInteger" for node in model.graph) else 4e-3
+
+        def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            time.sleep(self._seconds)
+            return super().run(feeds)
+
+    given = _weights(rng, gemm=(96, 64), first=(96,), matmul=(96, 48), second=(48,))
+    target, found = find_profile("onnxruntime")
+    model = Model(parse(HEAD.replace("[N", f"[{batch}"), **given))
+    placement = target.placement(found)
+    asked = QuantizationRequest(
+        model, "auto", Drawn(), placement=placement, execute=Runner, latency_counts=True, max_drop=0.5
+    )
+
+    result = PostTrainingQuantizer().quantize(asked)
+
+    operators = [node.op_type for node in result.model.graph]
+    assert operators.count("MatMulInteger") == products
+    x = rng.normal(size=(1, 64)).astype(np.float32)
+    exact = np.maximum(x @ given["gemm"].T + given["first"], 0) @ given["matmul"] + given["second"]
+    assert _sqnr([exact], execute(result.model.graph_model, {"x": x})) > LOSSES["int8-dynamic"]
 
 
 def test_a_product_with_a_bias_is_dynamic_too(mixed: Model) -> None:
