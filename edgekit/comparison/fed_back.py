@@ -16,6 +16,7 @@ import numpy as np
 from edgekit.comparison.accuracy import Executor
 from edgekit.comparison.metrics import Comparison, json_number
 from edgekit.data.samples import Samples
+from edgekit.execution.reference import NotRunnableError
 from edgekit.model import Arrays, Model, ValueSpec
 from edgekit.progress import Step
 from edgekit.target import Runner
@@ -82,11 +83,8 @@ def compare_fed_back(
         step: Told of the steps that are done.
 
     Returns:
-        None where there is no sequence: of a model that keeps its states itself, without states, or of one sample. A
-        sequence ends where samples have states of another shape.
-
-    Raises:
-        edgekit.execution.reference.NotRunnableError: The original fails.
+        None where there is no sequence: of a model that keeps its states itself, without states, that does not take its
+        own outputs, or of one sample. A sequence ends where samples have states of another shape.
     """
     if model.states or len(model.inputs) < 2 or len(samples) < 2:
         return None
@@ -103,7 +101,11 @@ def compare_fed_back(
     for sample in islice(samples, MOST_STEPS):
         if any(sample.feeds[name].shape != feeds[name].shape for name in states):
             break  # another sequence: one of another number of rows, say
-        expected, found = reference.run({**sample.feeds, **held}), runner.run({**sample.feeds, **own})
+        try:
+            expected = reference.run({**sample.feeds, **held})
+        except NotRunnableError:  # what has a state's shape is none: the original does not take it
+            return None
+        found = runner.run({**sample.feeds, **own})
         comparison.add(expected, found)
         held, own = ({name: outs[output] for name, output in states.items()} for outs in (expected, found))
         steps += 1

@@ -136,3 +136,20 @@ def test_what_is_no_sequence_is_not_measured(tmp_path: Path, onnx_file: OnnxFile
     for bundle in (alone, random):
         assert stage_record(bundle.manifest, "verify")["fed_back"] is None
         assert all(label != "fed back" for label, _ in summary_rows(bundle.manifest))
+
+
+def test_what_the_original_does_not_take_is_no_state(tmp_path: Path, onnx_file: OnnxFile, stream: Path) -> None:
+    """The second output has the second input's shape by chance: fed back, it is a place that the table does not have."""
+    model = onnx_file(
+        "f (float[1, 4] x, float[1, 4] h) => (float[1, 4] y, float[1, 4] n)"
+        " { i = Cast <to = 7> (h)  far = Mul(i, many)  n = Cast <to = 1> (far)"
+        "  y = Gather <axis = 0> (row, i) }",
+        many=np.full((1, 4), 1000, np.int64),
+        row=np.arange(20, dtype=np.float32),
+    )
+    (tmp_path / "places").mkdir()
+    for number in range(4):
+        arrays = {"x": np.ones((1, 4), np.float32), "h": np.full((1, 4), number + 1, np.float32)}
+        np.savez(tmp_path / "places" / f"{number}.npz", **arrays)
+    bundle = api.package(model, "ort", tmp_path / "bundle", data=tmp_path / "places", quantize="none")
+    assert stage_record(bundle.manifest, "verify")["fed_back"] is None
