@@ -139,7 +139,7 @@ def test_what_is_no_sequence_is_not_measured(tmp_path: Path, onnx_file: OnnxFile
 
 
 def test_what_the_original_does_not_take_is_no_state(tmp_path: Path, onnx_file: OnnxFile, stream: Path) -> None:
-    """The second output has the second input's shape by chance: fed back, it is a place that the table does not have."""
+    """The second output has the second input's shape by chance: fed back, it is a place beyond the table."""
     model = onnx_file(
         "f (float[1, 4] x, float[1, 4] h) => (float[1, 4] y, float[1, 4] n)"
         " { i = Cast <to = 7> (h)  far = Mul(i, many)  n = Cast <to = 1> (far)"
