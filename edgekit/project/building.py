@@ -116,6 +116,8 @@ def _unless_up_to_date(
 ) -> ProjectBundle | PackageRequest:
     """The request that is to be packaged, or what came of a bundle that needs no building or cannot be built."""
     try:
+        for key, name in (("target", declared.target), *(("also", other) for other in declared.also)):
+            find_profile(name, f"{declared.file} bundle {declared.name} {key}")
         request = request_for(declared)
         fingerprint = request.fingerprint()
         existing = None if force else _up_to_date(request, fingerprint)

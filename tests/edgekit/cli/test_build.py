@@ -232,6 +232,15 @@ def test_one_that_fails_does_not_stop_the_others(edgekit: RunEdgeKit, project: P
     assert third["skipped"]
 
 
+def test_a_target_that_does_not_exist_is_named_by_its_place_in_the_file(edgekit: RunEdgeKit, project: Path) -> None:
+    bundle = '[[bundle]]\nname = "{}"\nmodel = "model.onnx"\n{}\n'
+    project.write_text(bundle.format("a", 'target = "wbe"') + bundle.format("b", 'target = "web"\nalso = ["ios80"]'))
+    finished = edgekit("build", "--quiet")
+    assert finished.code == 2
+    assert f"error: a: {project} bundle a target: there is no target 'wbe'\nexpected: " in finished.err
+    assert f"error: b: {project} bundle b also: there is no target 'ios80'\nexpected: " in finished.err
+
+
 def test_some_bundles_by_their_names(edgekit: RunEdgeKit, built: Path) -> None:
     finished = edgekit("build", "second", "--json")
     assert [one["bundle"] for one in finished.json["bundles"]] == [str(built.parent / "elsewhere" / "second")]
