@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.comparison.accuracy import MAX_DISAGREEMENT
 from edgekit.comparison.columns import Columns
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.meaning import (
@@ -20,7 +21,7 @@ from edgekit.comparison.meaning import (
     MeaningAccuracy,
     choice_beside,
 )
-from edgekit.comparison.metrics import LabelCount, TaskAccuracy, class_output, decibels
+from edgekit.comparison.metrics import PICTURE_RANK, LabelCount, TaskAccuracy, class_output, decibels
 from edgekit.data.samples import Samples
 from edgekit.features.class_scores import ClassChoice
 from edgekit.model import Arrays
@@ -273,15 +274,20 @@ class Scorer:
         if self.evaluation is not None and self.samples is not None:
             value = self.evaluation(run, self.samples)
             return Score(self.metric, value, self.float_value, sqnr, relative=True)
+        value, count = self._value_and_count(tally)
+        return Score(self.metric, min(value, tally.integers_kept), self.float_value, sqnr, count)
+
+    def _value_and_count(self, tally: _Tally) -> tuple[float, int | None]:
+        """What is measured without a function of the project's, and how many items it is a share of."""
         if tally.labels is not None:
-            return Score(self.metric, tally.labels.accuracy, self.float_value, sqnr, len(self.references))
+            return tally.labels.accuracy, len(self.references)
         if tally.meaning is not None:
             told = tally.meaning.result()
             value = min(told.agreement, tally.explained) if told.shortfall(-math.inf) is None else 0.0
-            return Score(self.metric, value, self.float_value, sqnr, told.count if told.angles is None else None)
+            return value, told.count if told.angles is None else None
         if self.metric == AGREEMENT:
-            return Score(self.metric, tally.agreement, self.float_value, sqnr, tally.positions)
-        return Score(self.metric, tally.explained, self.float_value, sqnr)
+            return tally.agreement, tally.positions
+        return tally.explained, None
 
 
 def _add(tally: _Tally, reference: Reference, run: Run) -> None:
@@ -316,6 +322,7 @@ class _Tally:
         self._variances = variances
         self._power: dict[str, list[float]] = {}
         self._columns: dict[str, Columns] = {}
+        self._integers: dict[str, list[int]] = {}
         self.same = self.positions = 0
         self.labels: LabelCount | None = None
 
@@ -329,6 +336,12 @@ class _Tally:
                 signal_and_noise[1] += noise
                 if name in self._variances:
                     self._columns.setdefault(name, Columns()).add(expected, outputs[name])
+            elif expected.dtype.kind in "iub" and not _is_picture(expected):
+                unequal_and_all = self._integers.setdefault(name, [0, 0])
+                found = np.asarray(outputs[name])
+                same_shape = found.shape == expected.shape
+                unequal_and_all[0] += int((found != expected).sum()) if same_shape else expected.size
+                unequal_and_all[1] += expected.size
         if self.meaning is not None:
             self.meaning.add(reference.outputs, outputs)
         if self._metric == AGREEMENT:
@@ -361,9 +374,21 @@ class _Tally:
         return max(0.0, min([1 - 10 ** (-min(ratios, default=math.inf) / 10), *columns]))
 
     @property
+    def integers_kept(self) -> float:
+        """The share of equal elements of the worst output of integers; 1 where as many are equal as a bundle needs."""
+        shares = [1 - unequal / count for unequal, count in self._integers.values() if count]
+        worst = min(shares, default=1.0)
+        return 1.0 if worst >= 1 - MAX_DISAGREEMENT else worst
+
+    @property
     def sqnr_db(self) -> float:
         """See :attr:`Score.sqnr_db`."""
         return min((decibels(signal, noise) for signal, noise in self._power.values()), default=math.inf)
+
+
+def _is_picture(output: np.ndarray) -> bool:
+    """Whether integers are brightness: those of 8 bits with three axes or more."""
+    return output.dtype.itemsize == 1 and output.dtype.kind != "b" and output.ndim >= PICTURE_RANK
 
 
 def _powers(expected: np.ndarray, found: np.ndarray) -> tuple[float, float]:

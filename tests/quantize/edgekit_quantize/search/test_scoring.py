@@ -132,6 +132,25 @@ def test_the_worst_column_counts_where_columns_have_different_scales(rng: np.ran
     assert score.value == pytest.approx(1 - 0.25 * (wide**2).sum() / (20 * wide.var()))
 
 
+def test_codes_that_differ_more_than_a_bundle_may_count(rng: np.random.Generator) -> None:
+    """Places in a codebook are no quantities: the variance that they explain says nothing."""
+    floats = rng.normal(size=(10, 20)).astype(np.float32)
+    rows = [Reference({"x": one}, {"y": one, "codes": np.arange(20) + number}) for number, one in enumerate(floats)]
+    scorer = Scorer.by_references(References.of(rows), classes=False)
+
+    def with_unequal(count: int) -> float:
+        def run(feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            number = next(place for place, one in enumerate(floats) if np.array_equal(one, feeds["x"]))
+            codes = np.arange(20) + number
+            codes[:count] += 1
+            return {"y": feeds["x"], "codes": codes}
+
+        return scorer(run).value
+
+    assert with_unequal(0) == with_unequal(1) == 1  # 5 %, which a bundle may have
+    assert with_unequal(2) == pytest.approx(0.9)
+
+
 def test_what_is_not_finite_explains_nothing() -> None:
     score = Scorer.by_references(_references([None] * 4), classes=False)(lambda _: {"y": EYE[0] * np.nan})
 
