@@ -180,7 +180,7 @@ class Gate:
             rival = self._of_against(bundle, self.against)
             earlier, figures = Earlier(str(rival.path), rival), Figures.of(rival)
         elif self.baseline is not None:
-            figures = self._of_baseline(bundle)
+            figures = self._of_baseline(bundle, self.baseline)
             kept = _kept(kept_bundle(self.baseline, figures))
             earlier = Earlier("the baseline's", kept.found if isinstance(kept, Verdict) else kept)
             verdicts += [kept] if isinstance(kept, Verdict) and kept.outcome is Outcome.BROKEN else []
@@ -200,16 +200,23 @@ class Gate:
             raise InputError("is the bundle itself", subject="--against", found=place)
         return _whole(place)
 
-    def _of_baseline(self, bundle: Bundle) -> Figures:
-        """What the baseline knows of the bundle."""
-        if bundle.name not in self.figures:
-            raise InputError(
-                "the baseline does not know the bundle",
-                subject=bundle.name,
-                expected=", ".join(self.figures) or "a bundle's name",
-                hint="--update adds it",
-            )
-        return self.figures[bundle.name]
+    def _of_baseline(self, bundle: Bundle, file: Path) -> Figures:
+        """What the baseline knows of the bundle: under its name, or of the only one that was made alike.
+
+        Raises:
+            InputError: It knows nothing of it.
+        """
+        if bundle.name in self.figures:
+            return self.figures[bundle.name]
+        alike = [known for known in self.figures.values() if _is_made_alike(kept_bundle(file, known), bundle)]
+        if len(alike) == 1:
+            return alike[0]
+        raise InputError(
+            "the baseline does not know the bundle",
+            subject=bundle.name,
+            expected=", ".join(self.figures) or "a bundle's name",
+            hint="--update adds it",
+        )
 
     def _clock(self, url: str) -> DeviceClock:
         device = open_device(url, self.device_timeout, self.progress.step, self.results)
@@ -301,6 +308,16 @@ def opened(candidate: Candidate) -> Bundle:
             hint="build it again, or name its own model",
         )
     return bundle
+
+
+def _is_made_alike(place: Path, bundle: Bundle) -> bool:
+    """Whether the kept bundle is for the same target, of a model's file of the same name; another folder renames it."""
+    try:
+        kept = read_bundle(place)
+    except EdgeKitError:
+        return False
+    files = [each.manifest["source"]["files"][0]["path"] for each in (kept, bundle)]
+    return kept.profile_name == bundle.profile_name and files[0] == files[1]
 
 
 def _kept(place: Path) -> Bundle | Verdict:

@@ -218,6 +218,28 @@ def test_a_baseline_is_written_and_compared_with(edgekit: RunEdgeKit, bundle: Pa
     assert "the baseline's bundle is not at hand: " in finished.json["bundles"][0]["verdicts"][-1]["found"]
 
 
+def test_a_bundle_under_another_name_is_known_by_its_model_and_target(
+    edgekit: RunEdgeKit, onnx_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    """A pull request packages the same file into a folder of its own, which gives the bundle another name."""
+    model = onnx_file("f (float[1, 4] x) => (float[1, 4] y) { y = Exp(x) }")
+
+    def package(folder: str, target: str) -> Path:
+        assert edgekit("package", model, "--target", target, "-o", tmp_path / folder, "-q").code == 0
+        return tmp_path / folder
+
+    baseline = tmp_path / "baseline.json"
+    main, other = package("main", "onnxruntime"), package("main-ios", "ios18")
+    assert edgekit("gate", main, other, "--baseline", baseline, "--update", "-q").code == 0
+    finished = edgekit("gate", package("branch", "onnxruntime"), "--baseline", baseline, "--json")
+    assert finished.code == 0
+    assert outcomes(finished)["size growth"] == "kept"
+    assert edgekit("gate", package("more", "onnxruntime"), "--baseline", baseline, "--update", "-q").code == 0
+    finished = edgekit("gate", tmp_path / "branch", "--baseline", baseline, "-q")
+    assert finished.code == 2
+    assert "branch: the baseline does not know the bundle\nexpected: main, main-ios, more\n" in finished.err
+
+
 def test_bundles_of_one_name_have_no_baseline(edgekit: RunEdgeKit, bundle: Path, tmp_path: Path) -> None:
     """The figures of one would be written over those of the other, and both be compared with them."""
     copy = shutil.copytree(bundle, tmp_path / "copy")
