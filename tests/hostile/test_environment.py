@@ -134,7 +134,7 @@ def test_a_bundle_in_the_working_directory_is_one(
     monkeypatch.chdir(folder / "here")
     for _ in range(2):  # into an empty folder, and over a bundle
         assert main(["package", "../m.onnx", "--target", "onnxruntime", "-o", ".", "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["name"] == "m"
+        assert json.loads(capsys.readouterr().out)["name"] == "here"
         assert main(["verify", ".", "--json"]) == 0
         capsys.readouterr()
     assert sorted(path.name for path in folder.iterdir()) == ["here", "m.onnx"]

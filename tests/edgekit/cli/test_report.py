@@ -81,8 +81,9 @@ def test_json(edgekit: RunEdgeKit, packaged_digits: Path, tmp_path: Path) -> Non
 
 def test_names_are_not_markup(edgekit: RunEdgeKit, onnx_file: Callable[..., Path], tmp_path: Path) -> None:
     model = onnx_file("f (float[1, 3] x) => (float[1, 3] y) { y = Exp(x) }", name="a<script>&b.onnx")
-    assert edgekit("package", model, "--target", "ort", "-o", tmp_path / "out").code == 0
-    assert edgekit("report", tmp_path / "out", "-o", tmp_path / "report.html").code == 0
+    bundle = tmp_path / "a<script>&b"
+    assert edgekit("package", model, "--target", "ort", "-o", bundle).code == 0
+    assert edgekit("report", bundle, "-o", tmp_path / "report.html").code == 0
     text = (tmp_path / "report.html").read_text()
     assert "<script>&" not in text
     assert "a&lt;script&gt;&amp;b for onnxruntime" in text

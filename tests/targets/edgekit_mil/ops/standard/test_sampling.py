@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from edgekit.errors import UnsupportedOpsError
-
 
 def grid_for(rng, *shape, reach=1.6):
     return rng.uniform(-reach, reach, shape).astype(np.float32)
@@ -49,10 +47,15 @@ def test_grid_sample_by_the_names_of_version_16(agrees, rng, mode):
     agrees("GridSample", [x, grid_for(rng, 1, 2, 3, 2)], fed=(0, 1), opset=16, mode=mode)
 
 
-def test_cubic_grid_sample_at_a_border_is_refused(lower, rng):
-    feeds = [rng.standard_normal((1, 2, 3, 4)).astype(np.float32), grid_for(rng, 1, 2, 3, 2)]
-    with pytest.raises(UnsupportedOpsError, match="different ways"):
-        lower("GridSample", feeds, fed=(0, 1), mode="cubic", padding_mode="border")
+@pytest.mark.parametrize("aligned", [0, 1])
+def test_cubic_grid_sample_at_a_border_is_as_pytorch_computes_it(lower, rng, aligned):
+    """It puts the elements inside; ONNX's reference puts the place between them inside."""
+    x, grid = rng.standard_normal((1, 2, 3, 4)).astype(np.float32), grid_for(rng, 1, 2, 3, 2)
+    (result,) = lower("GridSample", [x, grid], fed=(0, 1), mode="cubic", padding_mode="border", align_corners=aligned)
+    expected = torch.nn.functional.grid_sample(
+        torch.from_numpy(x), torch.from_numpy(grid), "bicubic", "border", align_corners=bool(aligned)
+    )
+    np.testing.assert_allclose(result, expected.numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_grid_sample_far_outside(lower):
