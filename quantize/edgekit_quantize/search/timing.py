@@ -19,8 +19,8 @@ MORE_ROUNDS = 30
 FEWEST_ROUNDS = 4
 ENOUGH_S = 3.0
 """After so long no more rounds are begun than :data:`FEWEST_ROUNDS`."""
-MOST_S = 9.0
-"""After so long no more rounds are begun on a machine so busy that turns do not agree."""
+MORE_AT_MOST = 2
+"""How many times as many rounds are begun at most on a machine so busy that turns do not agree."""
 QUANTILE = 0.1
 """The share of quick runs that stands for a turn: one that is quick by chance tells as little as those that are slow
 because the machine is busy."""
@@ -45,7 +45,7 @@ class Latencies:
 
 
 def latencies(
-    *calls: Callable[[], object], clock: Clock = time.perf_counter, rounds: int = ROUNDS, most_s: float = MOST_S
+    *calls: Callable[[], object], clock: Clock = time.perf_counter, rounds: int = ROUNDS
 ) -> Latencies:
     """How long every call takes, timed in turns, in as many rounds as it takes until turns agree.
 
@@ -57,8 +57,7 @@ def latencies(
         calls: What is timed.
         clock: Tells the time.
         rounds: How often each has its turn; :data:`FEWEST_ROUNDS` where that takes longer than :data:`ENOUGH_S`, and
-            more where turns do not agree.
-        most_s: The seconds after which no round is begun for turns that do not agree.
+            :data:`MORE_AT_MOST` times as many where turns do not agree.
     """
     turns: list[list[float]] = [[] for _ in calls]
     for call in calls:
@@ -67,7 +66,7 @@ def latencies(
     while True:
         elapsed = clock() - start
         enough = number >= rounds or (number >= FEWEST_ROUNDS and elapsed > ENOUGH_S)
-        if enough and (spread <= AS_QUICK or elapsed > most_s):
+        if enough and (spread <= AS_QUICK or number >= MORE_AT_MOST * rounds or elapsed > MORE_AT_MOST * ENOUGH_S):
             return Latencies([1e3 * min(quick) for quick in turns], spread)
         for call, quick in zip(calls, turns, strict=True):
             quick.append(_turn(call, clock))
