@@ -44,9 +44,7 @@ class Latencies:
     whose turns agree the least. Near 0 on a quiet machine."""
 
 
-def latencies(
-    *calls: Callable[[], object], clock: Clock = time.perf_counter, rounds: int = ROUNDS
-) -> Latencies:
+def latencies(*calls: Callable[[], object], clock: Clock = time.perf_counter, rounds: int = ROUNDS) -> Latencies:
     """How long every call takes, timed in turns, in as many rounds as it takes until turns agree.
 
     On a busy machine most turns are disturbed: whoever shares its processors takes them away in the middle of a call,
