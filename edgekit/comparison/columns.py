@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgekit.comparison.embeddings import LEAST_EXPLAINED
+
 MOST_COLUMNS = 16
 """Longer vectors are scores of classes, embeddings or curves."""
 FEWEST_SAMPLES = 16
 """On fewer samples the variances of two columns of one scale may be far apart by chance."""
 APART = 100.0
 """How many times the variance of one column has to be that of another: ten times its scale."""
-LEAST_EXPLAINED = 0.9
-"""Of less people are told: 10 dB, as of embeddings."""
 SAME = 1e-10
-"""A column whose variance is less than this share of its power is the same for all samples."""
+"""What varies by less than this share of its power is the same for all samples: rounding makes up the rest."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ColumnAccuracy:
 
     @property
     def is_lost(self) -> bool:
-        """Whether too little is left of it."""
+        """Whether so little is left of it that people are told, as of embeddings."""
         return not self.explained >= LEAST_EXPLAINED
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.comparison.accuracy import MAX_DISAGREEMENT
-from edgekit.comparison.columns import Columns
+from edgekit.comparison.columns import SAME, Columns
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.meaning import (
     BOXES,
@@ -42,8 +42,6 @@ ONE_SIDED = 1.645
 """Standard deviations below which a count lies once in 20 times."""
 DIGITS = 9
 """Decimals of what was lost."""
-SAME = 1e-10
-"""An output that varies by less than this part of its power is the same for all samples: rounding makes up the rest."""
 
 
 @dataclass(frozen=True)

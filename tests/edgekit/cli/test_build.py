@@ -37,13 +37,6 @@ output = "elsewhere/second"
 EXP = "f (float[N, 3] x) => (float[N, 3] y) { y = Exp(x) }"
 
 
-@pytest.fixture(autouse=True)
-def no_actions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests themselves may run in GitHub Actions."""
-    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def project(tmp_path: Path, onnx_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """The project file of two bundles that are not built yet."""

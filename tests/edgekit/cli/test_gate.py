@@ -5,7 +5,6 @@ import json
 import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,55 +13,14 @@ import pytest
 
 from edgekit.processes import supervision
 
+from .gate_outcomes import outcomes, size_of
+
 RunEdgeKit = Callable[..., Any]
 WriteProject = Callable[[str], None]
 
 
-@pytest.fixture(autouse=True)
-def no_actions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests themselves may run in GitHub Actions."""
-    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WriteProject:
-    """Writes the project file that the commands find."""
-    monkeypatch.chdir(tmp_path)
-
-    def write(text: str) -> None:
-        (tmp_path / "edgekit.toml").write_text(text)
-
-    return write
-
-
-@pytest.fixture(scope="session")
-def exp_bundles(tmp_path_factory: pytest.TempPathFactory, onnx_model: Callable[..., Any]) -> Path:
-    """The bundle `npu`, whose device is not here, and `exp`, much faster than the sample model."""
-    import onnx
-
-    from edgekit.cli import main
-
-    folder = tmp_path_factory.mktemp("exp")
-    onnx.save(onnx_model("f (float[1, 3] x) => (float[1, 3] y) { y = Exp(x) }"), folder / "model.onnx")
-    for target, name in (("intel-npu", "npu"), ("onnxruntime", "exp")):
-        assert main(["package", str(folder / "model.onnx"), "--target", target, "-o", str(folder / name), "-q"]) == 0
-    return folder
-
-
 PACKAGED = 'dims = { batch = 1 }\nquantize = "none"\n'
 """How the sample model's bundle was packaged."""
-
-
-def size_of(bundle: Path) -> str:
-    """As the tables write it."""
-    size = json.loads((bundle / "manifest.json").read_text())["size"]["bytes"]
-    return f"{size / 1000:.4g} kB"
-
-
-def outcomes(finished: Any) -> dict[str, str]:
-    (bundle,) = finished.json["bundles"]
-    return {verdict["budget"]: verdict["outcome"] for verdict in bundle["verdicts"]}
 
 
 def test_a_budget_that_is_kept(edgekit: RunEdgeKit, packaged_digits: Path, digits: Path, project: WriteProject) -> None:
@@ -197,92 +155,6 @@ def test_all_bundles_of_the_project_are_judged(
     ]
 
 
-def test_a_baseline_is_written_and_compared_with(edgekit: RunEdgeKit, bundle: Path, tmp_path: Path) -> None:
-    baseline = tmp_path / "baseline.json"
-    assert edgekit("gate", bundle, "--baseline", baseline, "--update").code == 0
-    document = json.loads(baseline.read_text())
-    figures = document["bundles"]["digits_torchscript"]
-    manifest = json.loads((bundle / "manifest.json").read_text())
-    assert figures["size"] == manifest["size"]["bytes"]
-    assert figures["accuracy"] == manifest["accuracy"]["task"]["built"]
-
-    figures["size"] = int(figures["size"] / 1.02)
-    baseline.write_text(json.dumps(document))
-    finished = edgekit("gate", bundle, "--baseline", baseline, "--json")
-    assert finished.code == 1
-    assert outcomes(finished) == {"size growth": "broken", "accuracy fall": "kept", "latency growth": "kept"}
-
-    shutil.rmtree(tmp_path / "baseline-bundles")
-    finished = edgekit("gate", bundle, "--baseline", baseline, "--json")
-    assert outcomes(finished)["latency growth"] == "inconclusive"
-    assert "the baseline's bundle is not at hand: " in finished.json["bundles"][0]["verdicts"][-1]["found"]
-
-
-def test_a_bundle_under_another_name_is_known_by_its_model_and_target(
-    edgekit: RunEdgeKit, onnx_file: Callable[..., Path], tmp_path: Path
-) -> None:
-    """A pull request packages the same file into a folder of its own, which gives the bundle another name."""
-    model = onnx_file("f (float[1, 4] x) => (float[1, 4] y) { y = Exp(x) }")
-
-    def package(folder: str, target: str) -> Path:
-        assert edgekit("package", model, "--target", target, "-o", tmp_path / folder, "-q").code == 0
-        return tmp_path / folder
-
-    baseline = tmp_path / "baseline.json"
-    main, other = package("main", "onnxruntime"), package("main-ios", "ios18")
-    assert edgekit("gate", main, other, "--baseline", baseline, "--update", "-q").code == 0
-    finished = edgekit("gate", package("branch", "onnxruntime"), "--baseline", baseline, "--json")
-    assert finished.code == 0
-    assert outcomes(finished)["size growth"] == "kept"
-    assert edgekit("gate", package("more", "onnxruntime"), "--baseline", baseline, "--update", "-q").code == 0
-    finished = edgekit("gate", tmp_path / "branch", "--baseline", baseline, "-q")
-    assert finished.code == 2
-    assert "branch: the baseline does not know the bundle\nexpected: main, main-ios, more\n" in finished.err
-
-
-def test_bundles_of_one_name_have_no_baseline(edgekit: RunEdgeKit, bundle: Path, tmp_path: Path) -> None:
-    """The figures of one would be written over those of the other, and both be compared with them."""
-    copy = shutil.copytree(bundle, tmp_path / "copy")
-    baseline = tmp_path / "baseline.json"
-    for options in (["--update"], []):
-        finished = edgekit("gate", bundle, copy, "--baseline", baseline, "-q", *options)
-        assert finished.code == 2
-        assert finished.err == (
-            f"error: {copy}: two bundles are called 'digits_torchscript'\n"
-            "expected: a name of its own for each, by which the baseline knows it\n"
-            f"found: {bundle} is called so too\n"
-            "hint: package one of them again with --name, or judge each with a baseline of its own\n"
-        )
-        assert not baseline.exists()
-
-
-def test_a_model_that_became_slower_fails_whatever_its_own_original_takes(
-    edgekit: RunEdgeKit, onnx_model: Callable[..., Any], tmp_path: Path
-) -> None:
-    """Ten times the layers take ten times as long, and so does the new original."""
-    import onnx
-
-    baseline = tmp_path / "baseline.json"
-
-    def package(layers: int) -> Path:
-        names = ["x", *(f"h{layer}" for layer in range(1, layers)), "y"]
-        chain = " ".join(f"{output} = MatMul({given}, {given})" for given, output in pairwise(names))
-        square = "float[96, 96]"
-        onnx.save(onnx_model(f"f ({square} x) => ({square} y) {{ {chain} }}"), tmp_path / "model.onnx")
-        options = ["--target", "onnxruntime", "-o", tmp_path / "bundle", "--data", tmp_path / "data"]
-        assert edgekit("package", tmp_path / "model.onnx", *options, "--quantize", "none", "-q").code == 0
-        return tmp_path / "bundle"
-
-    (tmp_path / "data").mkdir()
-    np.savez(tmp_path / "data" / "sample.npz", x=np.eye(96, dtype=np.float32))
-    assert edgekit("gate", package(4), "--baseline", baseline, "--update").code == 0
-    finished = edgekit("gate", package(40), "--baseline", baseline, "--json")
-    assert finished.code == 1
-    assert outcomes(finished)["latency growth"] == "broken"
-    (measured,) = finished.json["bundles"][0]["ratios"]
-    assert measured["lower"] > 2
-
-
 def test_budgets_on_a_device(edgekit: RunEdgeKit, packaged_digits: Path, project: WriteProject) -> None:
     budget = '[budget]\nlatency_ms = 60000\nmemory = "8 GB"\ndownload = "1 MB"\n'
     project(budget)
@@ -344,46 +216,6 @@ def test_a_device_of_the_project_is_opened_where_a_budget_needs_it_and_refused_w
     finished = edgekit("gate", packaged_digits)
     assert finished.code == 2
     assert "there is no such kind of device" in finished.err
-
-
-def test_a_bundle_that_breaks_its_budget_is_no_baseline(
-    edgekit: RunEdgeKit, packaged_digits: Path, project: WriteProject, tmp_path: Path
-) -> None:
-    project('[budget]\nsize = "10 kB"\n[gate]\nbaseline = "baseline.json"\n')
-    assert edgekit("gate", packaged_digits, "--update").code == 1
-    assert not (tmp_path / "baseline.json").exists()
-    project('[budget]\nsize = "1 MB"\n[gate]\nbaseline = "baseline.json"\n')
-    finished = edgekit("gate", packaged_digits, "--update")
-    assert finished.code == 0
-    assert finished.err.endswith(f"wrote {tmp_path}/baseline.json: digits_torchscript\n")
-    assert "size growth" in edgekit("gate", packaged_digits).out
-
-    assert edgekit("gate", packaged_digits, "--update").err.endswith("\ndigits_torchscript: as before\n")
-    document = json.loads((tmp_path / "baseline.json").read_text())
-    document["bundles"]["digits_torchscript"] |= {"size": 1000, "accuracy": 0.5}
-    (tmp_path / "baseline.json").write_text(json.dumps(document))
-    told = edgekit("gate", packaged_digits, "--update").err.splitlines()[-1]
-    assert told.startswith(f"digits_torchscript: size 1 kB → {size_of(packaged_digits)}, accuracy 50.00% → ")
-
-
-def test_against_an_earlier_bundle(edgekit: RunEdgeKit, bundle: Path, exp_bundles: Path, tmp_path: Path) -> None:
-    shutil.copytree(bundle, tmp_path / "main" / "digits")
-    for against in (tmp_path / "main", tmp_path / "main" / "digits"):
-        finished = edgekit("gate", bundle, "--against", against, "--time-limit", 5, "--json")
-        assert finished.code == 0
-        assert outcomes(finished) == {"size growth": "kept", "accuracy fall": "kept", "latency growth": "kept"}
-        assert finished.json["bundles"][0]["ratios"] == []  # the model's files are the same
-    finished = edgekit("gate", bundle, "--against", exp_bundles / "exp", "--json")
-    assert finished.code == 1
-    assert outcomes(finished) == {
-        "size growth": "broken",
-        "accuracy fall": "not compared",
-        "interface": "broken",
-        "agreement": "not compared",
-        "latency growth": "broken",
-    }
-    (measured,) = finished.json["bundles"][0]["ratios"]
-    assert 1.05 < measured["lower"] < measured["median"] < measured["upper"]
 
 
 @pytest.mark.parametrize(
@@ -544,15 +376,6 @@ def test_latency_that_cannot_be_measured_does_not_pass(
     assert found(exp_bundles / "npu", "--against", exp_bundles / "exp")["latency growth"] == stand_in
 
 
-def test_growth_that_nobody_asked_for_is_left_out_where_it_cannot_be_measured(
-    edgekit: RunEdgeKit, exp_bundles: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(exp_bundles / "npu", tmp_path / "npu")
-    finished = edgekit("gate", exp_bundles / "npu", "--against", tmp_path, "--json")
-    assert finished.code == 0
-    assert outcomes(finished) == {"size growth": "kept", "accuracy fall": "not compared", "agreement": "kept"}
-
-
 def test_operators_on_the_accelerator(edgekit: RunEdgeKit, exp_bundles: Path, project: WriteProject) -> None:
     project("[budget]\naccelerator_share = 1\npartitions = 1\n")
     finished = edgekit("gate", exp_bundles / "exp", "--json")
@@ -560,71 +383,6 @@ def test_operators_on_the_accelerator(edgekit: RunEdgeKit, exp_bundles: Path, pr
     found = {verdict["budget"]: verdict["found"] for verdict in finished.json["bundles"][0]["verdicts"]}
     assert found["on the accelerator"].startswith("100.00% on CPU (evidence: ")
     assert found["partitions"].startswith("1 (evidence: ")
-
-
-def test_without_labels_a_model_that_computes_something_else_is_told_of(
-    edgekit: RunEdgeKit, onnx_model: Callable[..., Any], tmp_path: Path, project: WriteProject
-) -> None:
-    """2 · x is x and as much again: the difference has the power of the outputs, 0 dB."""
-    import onnx
-
-    def package(factor: str, name: str) -> Path:
-        text = f"f (float[1, 3] x) => (float[1, 3] y) {{ a = Constant<value_float = {factor}>() y = Mul(x, a) }}"
-        onnx.save(onnx_model(text), tmp_path / "model.onnx")
-        options = ["--target", "onnxruntime", "-o", tmp_path / name / "model", "-q"]
-        assert edgekit("package", tmp_path / "model.onnx", *options).code == 0
-        return tmp_path / name / "model"
-
-    package("1.0", "main")
-    near, far = package("1.01", "near"), package("2.0", "far")
-
-    def agreement(bundle: Path, code: int = 0) -> dict[str, Any]:
-        finished = edgekit("gate", bundle, "--against", tmp_path / "main", "--time-limit", 0.1, "--json")
-        assert finished.code == code
-        return {verdict["budget"]: verdict for verdict in finished.json["bundles"][0]["verdicts"]}["agreement"]
-
-    assert agreement(near)["outcome"] == "kept"
-    assert agreement(near)["found"] == "y: SQNR 40.0 dB"  # a hundredth of the amplitude
-    told = agreement(far)
-    assert told["limit"] == f"at least 10.0 dB to {tmp_path}/main/model's golden outputs"
-    assert told["found"] == (
-        "y: SQNR 0.0 dB: no longer the earlier build's outputs (`agreement_db` in the budget says what is near enough)"
-    )
-    assert told["outcome"] == "inconclusive"
-    assert told["figure"]["value"] == pytest.approx(0, abs=1e-3)
-    project('[budget]\nagreement_db = 20\nlatency_growth = "99%"\n')
-    assert agreement(far, code=1)["outcome"] == "broken"
-    assert agreement(far, code=1)["found"] == "y: SQNR 0.0 dB"
-
-
-def test_a_damaged_baseline_is_named_with_what_restores_it(edgekit: RunEdgeKit, bundle: Path, tmp_path: Path) -> None:
-    """A pointer of Git LFS stands in place of the model; sizes and accuracy are known from the file of figures."""
-    baseline = tmp_path / "baseline.json"
-    assert edgekit("gate", bundle, "--baseline", baseline, "--update").code == 0
-    (kept,) = (tmp_path / "baseline-bundles").iterdir()
-    (kept / "model.onnx").write_text("version https://git-lfs.github.com/spec/v1\n")
-    restoring = "restore it from version control, with `git lfs pull` if Git LFS holds it; --update writes it anew"
-    for damaged in ("model.onnx is a Git LFS pointer", None):
-        finished = edgekit("gate", bundle, "--baseline", baseline, "--json")
-        assert finished.code == 1
-        verdicts = {verdict["budget"]: verdict for verdict in finished.json["bundles"][0]["verdicts"]}
-        assert {name: verdict["outcome"] for name, verdict in verdicts.items()} == {
-            "baseline": "broken",
-            "size growth": "kept",
-            "accuracy fall": "kept",
-            "latency growth": "inconclusive",
-        }
-        found = verdicts["baseline"]["found"]
-        assert found.startswith(f"the baseline's bundle is damaged: {kept}: {damaged or ''}")
-        assert found.endswith(f" ({restoring})")
-        (kept / "manifest.json").write_text("{")
-
-
-def test_a_tampered_earlier_bundle(edgekit: RunEdgeKit, packaged_digits: Path, bundle: Path) -> None:
-    (bundle / "report.md").write_text("all is well")
-    finished = edgekit("gate", packaged_digits, "--against", bundle, "--quiet")
-    assert finished.code == 1
-    assert f"{bundle}: the bundle is not as it was written" in finished.err
 
 
 def test_a_bundle_that_cannot_be_read_does_not_keep_another_from_being_judged(
