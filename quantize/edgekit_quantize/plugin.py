@@ -16,6 +16,7 @@ from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.features.class_scores import EMBEDDINGS
 from edgekit.graph.cost import node_macs
+from edgekit.graph.single_precision import in_single_precision
 from edgekit.model import Model
 from edgekit.quantizer import (
     TURNED_DOWN,
@@ -39,7 +40,7 @@ from edgekit_quantize.prepare.equalize import equalize
 from edgekit_quantize.prepare.gemms import split_gemms
 from edgekit_quantize.prepare.hardswish import with_hardswish
 from edgekit_quantize.rounding.shared import SharedRounding
-from edgekit_quantize.schemes import HALF, SCHEMES, different, each_sample_alone, placement_of, without_half_precision
+from edgekit_quantize.schemes import HALF, SCHEMES, different, each_sample_alone, placement_of, with_float_weights
 from edgekit_quantize.search.bench import Bench, Candidate, Trial
 from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
 from edgekit_quantize.search.output_noise import noise_of_inputs
@@ -63,6 +64,8 @@ ENOUGH_TO_SPLIT = 16
 MAX_DROP_OF_EVALUATION = 0.01
 """What may be lost of what the project's evaluation function gives for the float model, as a share of it."""
 
+HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+"""Element types in whose place candidates compute in single precision."""
 IN_HALF = "weights in half precision"
 """The candidate of :data:`HALF`."""
 ROUNDING_DROP = 1e-4
@@ -95,7 +98,9 @@ class PostTrainingQuantizer(Quantizer):
         if request.scheme not in names:
             raise InputError("unknown scheme", subject=request.scheme, expected=", ".join(names))
         if not request.half_weights and request.scheme != HALF:
-            request = replace(request, placement=without_half_precision(request.placement))
+            request = replace(request, placement=with_float_weights(request.placement, "float32"))
+        elif request.model.has_half_floats:
+            request = replace(request, placement=with_float_weights(request.placement, HALF))
         sized = request.smallest or request.max_bytes is not None
         if sized and (request.scheme != "auto" or request.samples is None):
             raise InputError(
@@ -147,7 +152,8 @@ def _sized(
 def _prepared(request: QuantizationRequest, placement: Placement) -> ir.Model:
     """The float model in the form that all candidates are written from."""
     preparation = placement.preparation
-    model = prepared(request.model.graph_model, padded_shifts_as_convolutions=preparation.padded_shifts_as_convolutions)
+    single = in_single_precision(request.model.graph_model, HALVES)
+    model = prepared(single, padded_shifts_as_convolutions=preparation.padded_shifts_as_convolutions)
     if preparation.equalize:
         equalize(model.graph)
     if preparation.gemms_as_products:

@@ -64,10 +64,10 @@ def placement_of(scheme: str, data: Mapping[str, Any]) -> Placement:
     return Placement(preparation, candidates)
 
 
-def without_half_precision(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A target's data without half precision for weights that stay float."""
-    given = [{**entry, "float_weights": "float32"} for entry in data.get("candidates") or ()]
-    return {**data, "float_weights": "float32", **({"candidates": given} if given else {})}
+def with_float_weights(data: Mapping[str, Any], stored: str) -> Mapping[str, Any]:
+    """A target's data with weights that stay float stored as ``float32`` or ``float16``, in all candidates."""
+    given = [{**entry, "float_weights": stored} for entry in data.get("candidates") or ()]
+    return {**data, "float_weights": stored, **({"candidates": given} if given else {})}
 
 
 def each_sample_alone(candidates: Mapping[str, Settings], graph: ir.Graph) -> dict[str, Settings]:

@@ -181,7 +181,7 @@ MODELS = {
         f"""g ({X}, bool b) => (float[1, 16, 10, 10] y) {{
           h = Cast<to = 10>(x)  c = Conv(h, half)  y = Cast<to = 1>(c)
         }}""",
-        0,
+        1,
     ),
 }
 """The opset, the graph, and how many layers compute with integers afterwards."""
