@@ -78,8 +78,8 @@ SamplesOption = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help="Samples on which each bundle is executed here, and held against the outputs recorded with them, the "
-        "original, or the budget `accuracy` for their labels.",
+        help="Samples on which each bundle is executed, here or on the device named by --device, and held against the "
+        "outputs recorded with them, the original, or the budget `accuracy` for their labels.",
         show_default=False,
     ),
 ]

@@ -174,7 +174,8 @@ class Gate:
         verdicts += judge_instruction_sets(bundle, self.instruction_sets, self.progress.step)
         if self.data is not None:
             model = candidate.model if candidate.model is not None and candidate.model.is_file() else None
-            verdicts.append(judge_on_samples(bundle, self.data, model, asked.accuracy, self.progress.step))
+            where = clock.device if named and self.results is None else None
+            verdicts.append(judge_on_samples(bundle, self.data, model, asked.accuracy, where, self.progress.step))
         earlier = figures = None
         if self.against is not None:
             rival = self._of_against(bundle, self.against)

@@ -7,6 +7,7 @@ from pathlib import Path
 from edgekit.bundle import Bundle
 from edgekit.bundle_checks.verification import LabelsFound, verify_bundle
 from edgekit.config import declared_for
+from edgekit.device import Device
 from edgekit.errors import InputError, RequirementError
 from edgekit.progress import Step
 from edgekit.quality_gate.verdict import Figure, Verdict, verdict_on
@@ -16,9 +17,14 @@ _BUDGET = "outputs on samples"
 
 
 def judge_on_samples(
-    bundle: Bundle, data: Path, model: Path | None, least_accuracy: float | None, step: Step | None = None
+    bundle: Bundle,
+    data: Path,
+    model: Path | None,
+    least_accuracy: float | None,
+    device: Device | None = None,
+    step: Step | None = None,
 ) -> Verdict:
-    """The verdict on what the bundle computes on samples, executed here.
+    """The verdict on what the bundle computes on samples.
 
     With ``model`` the samples' recorded outputs are first held against it, so that a broken verdict says whether the
     export or the target is to blame; without it they are what the bundle is held against. Samples that have nothing
@@ -29,31 +35,34 @@ def judge_on_samples(
         data: The folder of samples.
         model: The original, where it is at hand.
         least_accuracy: The share of labels that has to be found, between 0 and 1.
+        device: What executes the bundle; this machine where none is given.
         step: Told of the samples that are done.
 
     Raises:
-        InputError: The samples do not fit the bundle, or nothing tells what is right.
+        InputError: The samples do not fit the bundle, nothing tells what is right, or the device cannot be reached.
     """
     try:
-        found = verify_bundle(bundle, data, model, step, declared_for(model, data, None).preprocessing)
+        found = verify_bundle(bundle, data, model, step, declared_for(model, data, None).preprocessing, device)
     except RequirementError as error:
         reason = error.message if error.found is None else f"{error.message}: {error.found}"
         told = reason if error.hint is None else f"{reason} ({error.hint})"
         return verdict_on(_BUDGET, error.expected or "as accurate as it was", told, kept=False)
+    there = "" if device is None else f", executed by {found.executed_by}"
     if found.labels is not None:
-        return _on_labels(found.labels, data, least_accuracy)
+        return _on_labels(found.labels, data, least_accuracy, there)
     assert found.accuracy is not None
     worst = worst_output_text(found.accuracy.as_record())
-    return verdict_on(_BUDGET, found.accuracy.reference, f"{worst}, of {found.accuracy.samples} samples", kept=True)
+    told = f"{worst}, of {found.accuracy.samples} samples{there}"
+    return verdict_on(_BUDGET, found.accuracy.reference, told, kept=True)
 
 
-def _on_labels(labels: LabelsFound, data: Path, least: float | None) -> Verdict:
+def _on_labels(labels: LabelsFound, data: Path, least: float | None, there: str) -> Verdict:
     if least is None:
         raise InputError(
             "the samples have labels only, and there is no budget for them",
             subject=data,
             hint="set `accuracy` in the table [budget], give --model MODEL, or samples with recorded outputs",
         )
-    found = f"{labels.built:.2%} of {labels.samples} samples"
+    found = f"{labels.built:.2%} of {labels.samples} samples{there}"
     figure = Figure("accuracy", "share", least, labels.built)
     return verdict_on("accuracy on samples", f"at least {least:.2%}", found, labels.built >= least, figure)

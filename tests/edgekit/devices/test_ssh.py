@@ -25,6 +25,7 @@ import numpy as np
 import openvino
 import pytest
 
+import edgekit
 from edgekit.bundle import UNLISTED, Bundle, file_records, read_bundle
 from edgekit.bundle_checks.benchmark import bench_bundle
 from edgekit.bundle_checks.verification import verify_bundle
@@ -216,6 +217,21 @@ def test_accuracy_on_further_samples(digits: Path, labelled_digits: Path, bundle
     assert verification.accuracy is not None
     assert verification.accuracy.task is not None
     assert (verification.accuracy.samples, verification.accuracy.task.built) == (20, 1.0)
+
+
+def test_the_gate_has_the_device_execute_samples(
+    digits: Path, labelled_digits: Path, bundle: Path, ssh_server: SshServer, tmp_path: Path
+) -> None:
+    project = tmp_path / "edgekit.toml"
+    project.write_text("[budget]\naccuracy = 0.5\n")
+    for model, budget in ((digits, "outputs on samples"), (None, "accuracy on samples")):
+        (judged,) = edgekit.gate(
+            bundle, data=labelled_digits, model=model, config=project, device=ssh_server.url()
+        ).bundles
+        (verdict,) = [verdict for verdict in judged.verdicts if verdict.budget == budget]
+        assert judged.passed
+        assert " samples, executed by ONNX Runtime " in verdict.found
+        assert " on Linux " in verdict.found  # as a bundle on a device says where it ran
 
 
 def test_a_device_that_computes_something_else_is_caught(bundle: Path, ssh_server: SshServer) -> None:
