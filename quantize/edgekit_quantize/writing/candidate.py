@@ -39,6 +39,7 @@ from edgekit_quantize.placement import TOO_LARGE, Plan, place
 from edgekit_quantize.prepare.opset import upgraded
 from edgekit_quantize.rounding.bias_correction import correction, through
 from edgekit_quantize.settings import Settings
+from edgekit_quantize.smoothing.folding import fold_factors
 from edgekit_quantize.writing.bias_apart import set_bias_apart
 from edgekit_quantize.writing.dynamic import DynamicWriter
 from edgekit_quantize.writing.dynamic_lstm import quantize_lstms
@@ -136,6 +137,7 @@ class _Writer:
             self.accounts.append(LayerAccount(node_name(node), node.op_type, INTEGERS, "of two activations"))
         self._tables()
         self._recurrent()
+        fold_factors(self._qdq.divisions, self._qdq.names)
         told = {account.layer for account in self.accounts}
         for layer in every_layer:
             if layer.name not in told:

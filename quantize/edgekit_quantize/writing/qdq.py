@@ -27,6 +27,8 @@ class QDQWriter:
 
     def __init__(self, names: Names) -> None:
         self.names = names
+        self.divisions: list[ir.Node] = []
+        """What smooths activations: ``Mul(value, factors)``."""
         self._dequantized: dict[tuple[str, ir.Graph], ir.Value] = {}
         self._itself: dict[tuple[str, ir.Graph], ir.Value] = {}
         self._pairs: dict[tuple[str, ir.Graph], tuple[ir.Node, ir.Node]] = {}
@@ -61,6 +63,7 @@ class QDQWriter:
                 last = add_initializer(graph, self.names.fresh(f"{name}_no_zero_point"), np.zeros_like(zeros))
             quantized = ir.Value(name=self.names.fresh(f"{name}_quantized"))
             smooth = [] if smoothing is None else [self._divide(value, graph, smoothing)]
+            self.divisions += smooth
             source = smooth[0].outputs[0] if smooth else value
             dequantized = ir.Value(name=self.names.fresh(f"{name}_dequantized"))
             nodes = [
