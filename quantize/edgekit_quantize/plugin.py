@@ -39,6 +39,7 @@ from edgekit_quantize.prepare.blocks import inputs_first
 from edgekit_quantize.prepare.equalize import equalize
 from edgekit_quantize.prepare.gemms import split_gemms
 from edgekit_quantize.prepare.hardswish import with_hardswish
+from edgekit_quantize.quantized_already import quantized_already
 from edgekit_quantize.rounding.shared import SharedRounding
 from edgekit_quantize.schemes import HALF, SCHEMES, different, each_sample_alone, placement_of, with_float_weights
 from edgekit_quantize.search.bench import Bench, Candidate, Trial
@@ -172,7 +173,8 @@ def _without_samples(request: QuantizationRequest, model: ir.Model, placement: P
         )
     (settings,) = placement.candidates.values()
     written = in_half_precision(model) if settings.is_half else write(model, settings, {})
-    record = {"scheme": request.scheme, "samples": 0, "warnings": []}
+    warnings = [*filter(None, [quantized_already(request.model.graph_model)])]
+    record = {"scheme": request.scheme, "samples": 0, "warnings": warnings}
     return _written(request, written, {**record, "layers": _layers(request, model, settings, written, {})})
 
 
@@ -312,13 +314,13 @@ def _result(
     def layers_of(trial: Trial) -> list[dict[str, Any]]:
         return _layers(request, model, trial.settings, trial.written, calibration.tensors)
 
-    doubt = bench.judge.scorer.doubt
+    doubts = [bench.judge.scorer.doubt, quantized_already(request.model.graph_model)]
 
     def recorded() -> dict[str, Any]:
         busy = busy_warning(max((trial.spread for trial in outcome.curve), default=0.0))
         record = {
             "samples": calibration.samples,
-            "warnings": [*calibration.warnings, *filter(None, [doubt, busy])],
+            "warnings": [*calibration.warnings, *filter(None, [*doubts, busy])],
             "max_drop": max_drop,
             "curve": [trial.as_record() for trial in outcome.curve],
             "failed": [{"candidate": name, "reason": reason} for name, reason in outcome.failed.items()],

@@ -18,6 +18,7 @@ from edgekit.errors import InputError
 from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, QuantizationResult, timed_of
 from edgekit.target import Runner
 from edgekit_quantize.calibration.statistics import Calibration
+from edgekit_quantize.quantized_already import quantized_already
 from edgekit_quantize.rounding.recurrent import adaptively_rounded_recurrence
 from edgekit_quantize.search.scoring import Score, Scorer
 from edgekit_quantize.search.timing import latencies
@@ -236,11 +237,12 @@ class Sizing:
 
     def _result(self, place: int, name: str, written: Written) -> QuantizationResult:
         forms = self._frontier[place].forms
+        doubts = [self.scorer.doubt, quantized_already(self.request.model.graph_model)]
         record = {
             "scheme": "mixed",
             "chosen": name,
             "samples": self.calibration.samples,
-            "warnings": [*self.calibration.warnings, *([self.scorer.doubt] if self.scorer.doubt else [])],
+            "warnings": [*self.calibration.warnings, *filter(None, doubts)],
             "max_drop": self.max_drop,
             "curve": [*self._curve],
             "frontier": self._points(),

@@ -268,6 +268,30 @@ def test_what_is_quantized_already_stays(parse: Callable[..., ir.Model], rng: np
 
     assert len(result.record["quantized"]) == 1
     assert "q" in result.model.graph.initializers
+    assert not [told for told in result.record["warnings"] if "quantized already" in told]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "more"),
+    [("auto", {}), ("int8-weights", {"samples": None}), ("auto", {"smallest": True, "max_drop": 0.01})],
+)
+def test_a_model_that_computes_with_integers_is_called_quantized_already(
+    parse: Callable[..., ir.Model], rng: np.random.Generator, scheme: str, more: dict[str, Any]
+) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 3, 12, 12] x) => (float[1, 16, 6, 6] y) {
+      r = QuantizeLinear(x, s, z)  d = DequantizeLinear(r, s, z)  w = DequantizeLinear(q, s)
+      c = Conv(d, w)  b = QuantizeLinear(c, s, z)  e = DequantizeLinear(b, s, z)  y = Conv(e, v)
+    }"""
+    arrays = {"q": rng.integers(-127, 127, (8, 3, 3, 3)).astype(np.int8), "s": np.float32(0.03), "z": np.int8(0)}
+    model = Model(parse(text, **arrays, v=rng.normal(size=(16, 8, 5, 5)).astype(np.float32)))
+
+    record = PostTrainingQuantizer().quantize(_request(model, scheme=scheme, **more)).record
+
+    assert (
+        "the model is quantized already (2 QuantizeLinear), and the accuracy is measured against it: "
+        "quantize the float model that it was made from"
+    ) in record["warnings"]
 
 
 def test_branches_do_not_hinder(
