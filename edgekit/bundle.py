@@ -33,7 +33,7 @@ from edgekit.features.draws import Draw
 from edgekit.features.tokens import TokenRule
 from edgekit.files import lfs
 from edgekit.files.regular_file import read_json
-from edgekit.measurements import MEASUREMENTS, join
+from edgekit.measurements import MEASUREMENTS, join, without_times
 from edgekit.model import Arrays, states_among
 from edgekit.schema import find_flaw, not_finite
 from edgekit.target import Feature
@@ -205,7 +205,7 @@ def read_bundle(path: Path) -> Bundle:
     """The bundle at ``path``. Its files are not hashed; see :func:`check_integrity`.
 
     Raises:
-        InputError: There is no bundle, or its manifest is none.
+        InputError: There is no bundle, its manifest is none, or its times are not there.
     """
     manifest_file = path / MANIFEST
     if not manifest_file.is_file():
@@ -236,7 +236,28 @@ def read_bundle(path: Path) -> Bundle:
             found=flaw,
             hint="the bundle may come from another version of EdgeKit: package the model again",
         )
+    _require_times(path, manifest)
     return Bundle(path, manifest)
+
+
+def _require_times(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Raises an error if times are neither in the manifest nor in the file beside it."""
+    absent = without_times(manifest)
+    if absent is None:
+        return
+    if not (path / MEASUREMENTS).exists():
+        raise InputError(
+            "is not there",
+            subject=path / MEASUREMENTS,
+            expected=f"the times of {path / MANIFEST}",
+            hint="copy the whole bundle, or package the model again",
+        )
+    raise InputError(
+        "does not fit the manifest",
+        subject=path / MEASUREMENTS,
+        found=f"no time for {absent}",
+        hint="package the model again",
+    )
 
 
 def _hint_at(path: Path) -> str:
@@ -373,9 +394,12 @@ def validate_manifest(manifest: Mapping[str, Any]) -> None:
     """Checks a manifest that is about to be written.
 
     Raises:
-        InternalError: It is not what the schema describes.
+        InternalError: It is not what the schema describes, or has no times.
     """
     flaw = find_flaw(manifest, SCHEMA_FILE)
+    absent = without_times(manifest)
+    if flaw is None and absent is not None:
+        flaw = f"no time for {absent}"
     if flaw is not None:
         raise InternalError(f"the manifest breaks its own schema: {flaw}", subject=MANIFEST)
 

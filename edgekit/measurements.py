@@ -75,6 +75,19 @@ def join(manifest: Any, measurements: Any) -> str | None:
     return None
 
 
+def without_times(manifest: Mapping[str, Any]) -> str | None:
+    """JSON Pointer to the first time that a valid manifest lacks and every bundle has; None if it lacks none."""
+    builds = {"": manifest, **{f"/also/{place}": build for place, build in enumerate(manifest.get("also", ()))}}
+    stages = {
+        f"{pointer}/stages/{place}/seconds": stage
+        for pointer, build in builds.items()
+        for place, stage in enumerate(build["stages"])
+    }
+    if "latency" not in manifest:
+        return "/latency"
+    return next((pointer for pointer, stage in stages.items() if "seconds" not in stage), None)
+
+
 def _escaped(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 

@@ -26,6 +26,12 @@ def test_the_schema_is_one_and_the_manifest_is_valid(packaged_digits: Path) -> N
     jsonschema.validate(manifest_of(packaged_digits), SCHEMA, jsonschema.Draft202012Validator)
 
 
+def test_the_manifest_is_valid_as_it_lies_on_the_disk(packaged_digits: Path) -> None:
+    jsonschema.validate(
+        json.loads((packaged_digits / "manifest.json").read_text()), SCHEMA, jsonschema.Draft202012Validator
+    )
+
+
 def test_the_manifest_names_every_file_with_its_hash(packaged_digits: Path) -> None:
     found = {
         path.relative_to(packaged_digits).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()

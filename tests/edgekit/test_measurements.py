@@ -64,6 +64,33 @@ def test_a_bundle_whose_times_do_not_fit_is_refused(bundle: Path) -> None:
         read_bundle(bundle)
 
 
+def test_a_bundle_that_lost_its_times_is_refused(bundle: Path) -> None:
+    (bundle / MEASUREMENTS).unlink()
+    with pytest.raises(InputError) as raised:
+        read_bundle(bundle)
+    assert str(raised.value) == (
+        f"{bundle / MEASUREMENTS}: is not there\nexpected: the times of {bundle / 'manifest.json'}\n"
+        "hint: copy the whole bundle, or package the model again"
+    )
+
+
+def test_a_time_that_is_in_neither_file_is_named(bundle: Path) -> None:
+    document = json.loads((bundle / MEASUREMENTS).read_text())
+    del document["values"]["/stages/2/seconds"]
+    (bundle / MEASUREMENTS).write_text(json.dumps(document))
+    with pytest.raises(
+        InputError, match=r"measurements\.json: does not fit the manifest\nfound: no time for /stages/2/seconds"
+    ):
+        read_bundle(bundle)
+
+
+def test_times_inside_the_manifest_need_no_file_beside_it(bundle: Path) -> None:
+    whole = dict(read_bundle(bundle).manifest)
+    (bundle / MEASUREMENTS).unlink()
+    (bundle / "manifest.json").write_text(json.dumps(whole))
+    assert read_bundle(bundle).manifest == whole
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != MEASUREMENTS)
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
