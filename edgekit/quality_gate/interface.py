@@ -7,7 +7,7 @@ and as fast as before, and every app that loads it is wrong or ends.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -28,15 +28,17 @@ def judge_interface(bundle: Bundle, earlier: Earlier) -> Iterator[Verdict]:
 
     Args:
         bundle: What is judged.
-        earlier: The earlier build; nothing is told where its bundle is not at hand.
+        earlier: The earlier build; where its bundle is not at hand, the verdict is not clear and says why.
     """
+    limit = f"that of {earlier.whose} bundle"
     if isinstance(earlier.bundle, str):
+        yield Verdict(INTERFACE, limit, earlier.bundle, Outcome.INCONCLUSIVE)
         return
     differences = list(_differences(bundle, earlier.bundle))
     if differences:
         more = [f"{len(differences) - _SHOWN} more"] if len(differences) > _SHOWN else []
         told = "; ".join([*differences[:_SHOWN], *more])
-        yield Verdict(INTERFACE, f"that of {earlier.whose} bundle", f"{told} ({_ACCEPTED})", Outcome.BROKEN)
+        yield Verdict(INTERFACE, limit, f"{told} ({_ACCEPTED})", Outcome.BROKEN)
 
 
 def _differences(now: Bundle, before: Bundle) -> Iterator[str]:
@@ -50,9 +52,9 @@ def _differences(now: Bundle, before: Bundle) -> Iterator[str]:
     if now.open_dims != before.open_dims:
         yield f"open sizes were {_sizes_text(before)} and are {_sizes_text(now)}"
     yield from _of_labels(now.manifest["labels"], before.manifest["labels"])
-    tells = [bundle.manifest.get("classes") for bundle in (before, now)]
-    if None not in tells and tells[0] != tells[1]:
-        yield f"classes were read from {json.dumps(tells[0])} and are from {json.dumps(tells[1])}"
+    earlier, told = before.manifest.get("classes"), now.manifest.get("classes")
+    if earlier is not None and told is not None and earlier != told:
+        yield f"classes were read from {_classes_text(earlier)} and are from {_classes_text(told)}"
     yield from _of_preprocessing(now.manifest["preprocessing"], before.manifest["preprocessing"])
 
 
@@ -82,6 +84,12 @@ def _of_labels(now: Sequence[str] | None, before: Sequence[str] | None) -> Itera
         yield f"{len(places)} of {len(now)} labels differ, the first is {first}: {before[first]!r} is {now[first]!r}"
     else:
         yield f"there were {len(before or [])} labels and are {len(now or [])}"
+
+
+def _classes_text(classes: Mapping[str, Any]) -> str:
+    """The output that tells the class, and what its numbers are where that is known."""
+    scores = classes["scores"]
+    return f"output {classes['output']!r} (" + ("class numbers" if scores is None else str(scores)) + ")"
 
 
 def _of_preprocessing(now: dict[str, Any] | None, before: dict[str, Any] | None) -> Iterator[str]:

@@ -35,7 +35,7 @@ def test_a_baseline_is_written_and_compared_with(edgekit: RunEdgeKit, bundle: Pa
 
     shutil.rmtree(tmp_path / "baseline-bundles")
     finished = edgekit("gate", bundle, "--baseline", baseline, "--json")
-    assert outcomes(finished)["latency growth"] == "inconclusive"
+    assert outcomes(finished)["latency growth"] == outcomes(finished)["interface"] == "inconclusive"
     assert "the baseline's bundle is not at hand: " in finished.json["bundles"][0]["verdicts"][-1]["found"]
 
 
@@ -203,6 +203,7 @@ def test_a_damaged_baseline_is_named_with_what_restores_it(edgekit: RunEdgeKit, 
             "baseline": "broken",
             "size growth": "kept",
             "accuracy fall": "kept",
+            "interface": "inconclusive",
             "latency growth": "inconclusive",
         }
         found = verdicts["baseline"]["found"]

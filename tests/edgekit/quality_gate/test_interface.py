@@ -27,9 +27,13 @@ def changed(bundle: Bundle, change: Change) -> Bundle:
 def test_the_same_interface_has_no_row(packaged_digits: Path) -> None:
     bundle = read_bundle(packaged_digits)
     assert not list(judge_interface(bundle, Earlier("the baseline's", bundle)))
-    assert not list(judge_interface(bundle, Earlier("the baseline's", "it is not kept")))
     smaller = changed(bundle, lambda manifest: manifest["size"].update(bytes=1))
     assert not list(judge_interface(smaller, Earlier("the baseline's", bundle)))
+
+
+def test_an_interface_that_nothing_tells_is_not_clear(packaged_digits: Path) -> None:
+    (verdict,) = judge_interface(read_bundle(packaged_digits), Earlier("the baseline's", "it is not kept"))
+    assert (verdict.budget, verdict.found, verdict.outcome) == ("interface", "it is not kept", Outcome.INCONCLUSIVE)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +62,14 @@ def test_the_same_interface_has_no_row(packaged_digits: Path) -> None:
             "preprocessing: mean was [0.1307] and is [0.5]",
         ),
         (lambda manifest: manifest.update(preprocessing=None), "there is no preprocessing any more"),
-        (lambda manifest: manifest["classes"].update(scores="probabilities"), '"scores": "probabilities"}'),
+        (
+            lambda manifest: manifest["classes"].update(scores="probabilities"),
+            "classes were read from output 'logits' (logits) and are from output 'logits' (probabilities)",
+        ),
+        (
+            lambda manifest: manifest["classes"].update(output="label", scores=None),
+            "classes were read from output 'logits' (logits) and are from output 'label' (class numbers)",
+        ),
     ],
 )
 def test_what_an_app_would_find_otherwise_breaks(packaged_digits: Path, change: Change, found: str) -> None:
