@@ -338,7 +338,7 @@ def _class_number(text: str, class_names: Sequence[str], subject: object) -> int
 
 
 def _lines(file: Path) -> list[str]:
-    return [line.strip() for line in read_text(file, "utf-8-sig").rstrip().splitlines()]
+    return [line.strip() for line in read_text(file).rstrip().splitlines()]
 
 
 def _some(names: Iterable[str], most: int = 5) -> str:

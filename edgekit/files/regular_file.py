@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from edgekit.errors import InputError
+from edgekit.files import lfs
 
 TEXT_BYTES = 64 << 20
 """Most bytes of a text: labels, a project file."""
@@ -30,7 +31,7 @@ def open_regular(path: Path, most: int) -> BinaryIO:
         most: Bytes that it may hold.
 
     Raises:
-        InputError: It is no regular file, too large, or cannot be read.
+        InputError: It is no regular file, too large, a Git LFS pointer, or cannot be read.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -42,10 +43,24 @@ def open_regular(path: Path, most: int) -> BinaryIO:
             raise InputError("is not a regular file", subject=path, found=_kind(status.st_mode))
         if status.st_size > most:
             raise InputError("is too large", subject=path, expected=f"{most} bytes at most", found=status.st_size)
-        return os.fdopen(descriptor, "rb")
+        file = os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
+    try:
+        if lfs.begins_as_pointer(file.peek(len(lfs.MAGIC))):
+            raise InputError(
+                "is a Git LFS pointer, not the file itself",
+                subject=path,
+                hint=f"fetch the file itself with {lfs.FETCHING}",
+            )
+    except OSError as error:
+        file.close()
+        raise InputError(f"cannot be read: {_reason(error)}", subject=_short(path)) from error
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def read_regular(path: Path, most: int) -> bytes:
@@ -54,8 +69,8 @@ def read_regular(path: Path, most: int) -> bytes:
         return file.read(os.fstat(file.fileno()).st_size)  # a reader takes memory for all that it is asked for
 
 
-def read_text(path: Path, encoding: str = "utf-8", most: int = TEXT_BYTES) -> str:
-    """The file's text; see :func:`open_regular`.
+def read_text(path: Path, encoding: str = "utf-8-sig", most: int = TEXT_BYTES) -> str:
+    """The file's text, without the byte order mark that editors of Windows put first; see :func:`open_regular`.
 
     Raises:
         InputError: It cannot be read, or is in another encoding.

@@ -198,6 +198,12 @@ def _checked_location(location: str, size: int, model: Path) -> Path:
             subject=model,
             hint="put a copy of the data file in the link's place",
         )
+    if lfs.is_pointer(file):
+        raise InputError(
+            f"its tensors are in {location!r}, which is a Git LFS pointer",
+            subject=model,
+            hint=f"fetch the file itself with {lfs.FETCHING}",
+        )
     found = file.stat().st_size
     if found < size:
         raise InputError(

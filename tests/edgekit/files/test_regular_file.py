@@ -2,12 +2,17 @@ from __future__ import annotations
 
 import os
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from edgekit.config.project_file import read_config as read_project
+from edgekit.data.npy import read_npy
+from edgekit.data.npz import read_npz
 from edgekit.errors import InputError
 from edgekit.files.regular_file import read_json, read_regular, read_text
+from edgekit.preprocessing.wav import read_wav
 
 
 def test_a_fifo_is_refused_at_once(tmp_path: Path) -> None:
@@ -69,3 +74,25 @@ def test_what_is_no_json(tmp_path: Path, text: str, flaw: str) -> None:
     (tmp_path / "f").write_text(text)
     with pytest.raises(InputError, match=flaw):
         read_json(tmp_path / "f")
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab\nsize 12345\n"
+
+
+@pytest.mark.parametrize("read", [read_text, read_json, read_npz, read_npy, read_wav, read_project])
+def test_a_pointer_of_git_lfs_is_told_from_a_damaged_file(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    """Three lines were three names of classes."""
+    (tmp_path / "f").write_text(POINTER)
+    with pytest.raises(InputError) as raised:
+        read(tmp_path / "f")
+    assert str(raised.value) == (
+        f"{tmp_path / 'f'}: is a Git LFS pointer, not the file itself\nhint: fetch the file itself with `git lfs pull`"
+    )
+
+
+def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path: Path) -> None:
+    """PowerShell's ``Out-File -Encoding utf8`` and Notepad write one."""
+    (tmp_path / "f").write_bytes(b'\xef\xbb\xbf{"a": 1}')
+    assert read_json(tmp_path / "f") == {"a": 1}
+    (tmp_path / "f").write_bytes(b"\xef\xbb\xbf[budget]\r\nsize = 7\r\n")
+    assert read_project(tmp_path / "f").budget.size == 7

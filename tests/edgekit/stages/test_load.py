@@ -504,6 +504,17 @@ def test_an_external_file_that_is_cut_short(external: Callable[[str], Path]) -> 
     )
 
 
+@pytest.mark.parametrize("padding", [0, 200], ids=["shorter than the tensors", "longer"])
+def test_an_external_file_that_git_lfs_holds(external: Callable[[str], Path], padding: int) -> None:
+    path = external("model.data")
+    pointer = b"version https://git-lfs.github.com/spec/v1\n" + bytes(padding)
+    path.with_name("model.data").write_bytes(pointer)
+    assert refusal(path) == (
+        f"{path}: its tensors are in 'model.data', which is a Git LFS pointer\n"
+        "hint: fetch the file itself with `git lfs pull`"
+    )
+
+
 @pytest.mark.parametrize("location", ["../secret.data", "/etc/passwd", "C:\\secret", "sub/../../secret.data"])
 def test_external_files_outside_the_folder_are_refused(external: Callable[[str], Path], location: str) -> None:
     path = external(location)
