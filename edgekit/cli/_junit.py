@@ -24,7 +24,7 @@ def write_junit(file: Path, document: str) -> None:
     """
     from edgekit.files.atomic import atomic_file
 
-    with atomic_file(file) as place:
+    with atomic_file(file, chosen_with="--junit") as place:
         place.write_text(document, encoding="utf-8")
 
 

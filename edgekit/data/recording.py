@@ -35,7 +35,7 @@ def record(model: Any, inputs: Iterable[Any], folder: Path | str) -> Path:
     """
     run = _runner(model)
     path = Path(folder)
-    with atomic_directory(path, what="folder of samples", may_replace=_holds_samples) as written:
+    with atomic_directory(path, what="folder of samples", may_replace=_holds_samples, chosen_with=None) as written:
         count = 0
         for count, sample in enumerate(inputs, 1):
             feeds, outputs = run(sample)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 import shutil
@@ -15,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgekit.errors import EdgeKitError, InputError
+from edgekit.files.room import is_shortage, no_room, shortage
 
 try:
     import fcntl
@@ -26,15 +26,19 @@ _TEMPORARY_PREFIX = ".edgekit-tmp-"
 _OLD = "old"
 _HERE, _EXCHANGE = -100, 2
 """``AT_FDCWD`` and ``RENAME_EXCHANGE`` of Linux's ``renameat2``."""
-_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_DISK_PROBE_BYTES = 1 << 16
+_CHOSEN_WITH = "-o"
+"""What chooses the place of most outputs."""
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[Path]:
+def atomic_file(path: Path, *, chosen_with: str | None = _CHOSEN_WITH) -> Iterator[Path]:
     """Where to write the file that becomes ``path``: a file of the same name in a folder of its own.
 
     Files that the body writes next to it (a model's external data) come along. An existing file is replaced.
+
+    Args:
+        path: The name that the file gets in the end.
+        chosen_with: What the user chooses the place with, for hints; None where nothing does.
 
     Raises:
         InputError: The output cannot be written, or the disk is full.
@@ -42,7 +46,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise InputError("is not a regular file", subject=path, hint="name a file to write")
-    with _folder_beside(path) as folder:
+    with _folder_beside(path, chosen_with) as folder:
         yield folder / path.name
         with _uninterrupted():
             companions = [written for written in sorted(folder.iterdir()) if written.name != path.name]
@@ -52,7 +56,11 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_directory(
-    path: Path, *, what: str = "folder", may_replace: Callable[[Path], bool] = lambda _: False
+    path: Path,
+    *,
+    what: str = "folder",
+    may_replace: Callable[[Path], bool] = lambda _: False,
+    chosen_with: str | None = _CHOSEN_WITH,
 ) -> Iterator[Path]:
     """Where to write the folder that becomes ``path``: an empty folder beside it.
 
@@ -60,16 +68,16 @@ def atomic_directory(
         path: The name that the folder gets in the end. An empty folder of that name is replaced.
         what: What the folder is, for the error's text (``bundle``).
         may_replace: Whether an existing folder of that name is an older output, which may go.
+        chosen_with: What the user chooses the place with, for hints; None where nothing does.
 
     Raises:
         InputError: ``path`` is something that must not be replaced, the output cannot be written, or the disk is full.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not (path.is_dir() and (not any(path.iterdir()) or may_replace(path))):
-        raise InputError(
-            f"exists and is not a {what}", subject=path, hint="choose another name with -o, or remove it first"
-        )
-    with _folder_beside(path) as folder:
+        name = "" if chosen_with is None else f"choose another name with {chosen_with}, or "
+        raise InputError(f"exists and is not a {what}", subject=path, hint=f"{name}remove it first")
+    with _folder_beside(path, chosen_with) as folder:
         result, older = folder / "new", folder / _OLD / path.name
         result.mkdir()
         yield result
@@ -129,7 +137,7 @@ def temporary_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _folder_beside(path: Path) -> Iterator[Path]:
+def _folder_beside(path: Path, chosen_with: str | None) -> Iterator[Path]:
     """A folder on the disk of ``path`` that is gone afterwards; makes the parents of ``path``, and takes them back."""
     folder = path.with_name(f"{_PREFIX}{secrets.token_hex(6)}")
     new_parents = [parent for parent in path.parents if not parent.exists()]
@@ -138,7 +146,7 @@ def _folder_beside(path: Path) -> Iterator[Path]:
         with made_and_locked(folder):
             yield folder
     except OSError as error:
-        failure = _explanation(error, path, folder)
+        failure = _explanation(error, path, folder, chosen_with)
         if failure is None:
             raise
         raise failure from error
@@ -146,8 +154,9 @@ def _folder_beside(path: Path) -> Iterator[Path]:
         raise
     except Exception as error:
         # Native libraries tell of a full disk in their own words, or not at all: ask the disk itself.
-        if _is_full(folder):
-            raise _disk_full(path) from error
+        number = shortage(folder) if folder.is_dir() else None
+        if number is not None:
+            raise no_room(path, number, _elsewhere(chosen_with)) from error
         raise
     finally:
         with _uninterrupted():
@@ -226,39 +235,29 @@ def _is_at(descriptor: int, folder: Path) -> bool:
         return False
 
 
-def _explanation(error: OSError, path: Path, folder: Path) -> InputError | None:
+def _explanation(error: OSError, path: Path, folder: Path, chosen_with: str | None) -> InputError | None:
     """The error for the person who chose the output's name; None where the failure has nothing to do with it."""
-    if error.errno in _DISK_FULL:
-        return _disk_full(path)
+    elsewhere = _elsewhere(chosen_with)
     touched = [Path(name) for name in (error.filename, error.filename2) if isinstance(name, str)]
-    if not any(path == name or folder == name or folder in name.parents or name in path.parents for name in touched):
+    ours = any(path == name or folder == name or folder in name.parents or name in path.parents for name in touched)
+    if error.errno is not None and is_shortage(error.errno):
+        temporary = Path(tempfile.gettempdir()).absolute()
+        if touched and not ours and temporary in touched[-1].absolute().parents:
+            return no_room(touched[-1], error.errno, "set TMPDIR to a folder on another disk")
+        return no_room(path, error.errno, elsewhere)
+    if not ours:
         return None
+    writable = "make its folder writable"
     return InputError(
         f"cannot be written: {(error.strerror or str(error)).lower()}",
         subject=path,
-        hint="choose another place with -o, or make its folder writable",
+        hint=writable if elsewhere is None else f"{elsewhere}, or {writable}",
     )
 
 
-def _disk_full(path: Path) -> InputError:
-    return InputError(
-        "cannot be written: the disk is full",
-        subject=path,
-        found=f"{shutil.disk_usage(_existing(path)).free} bytes free",
-        hint="free some space, or choose another place with -o",
-    )
-
-
-def _existing(path: Path) -> Path:
-    return next(parent for parent in path.parents if parent.exists())
-
-
-def _is_full(folder: Path) -> bool:
-    try:
-        (folder / ".probe").write_bytes(bytes(_DISK_PROBE_BYTES))
-    except OSError as error:
-        return error.errno in _DISK_FULL
-    return False
+def _elsewhere(chosen_with: str | None) -> str | None:
+    """What puts an output in another place."""
+    return None if chosen_with is None else f"choose another place with {chosen_with}"
 
 
 def _remove_empty(folders: list[Path]) -> None:

@@ -86,7 +86,7 @@ def write_sarif(log: Mapping[str, Any], path: Path) -> None:
     Raises:
         edgekit.errors.InputError: The file cannot be written.
     """
-    with atomic_file(path) as place:
+    with atomic_file(path, chosen_with="--sarif") as place:
         place.write_text(json.dumps(log, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

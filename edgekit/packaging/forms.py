@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from edgekit.comparison.conditioning import KnownConditioning
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import Samples
 from edgekit.execution.known_answers import KnownAnswers
+from edgekit.files.room import shortage
 from edgekit.model import Model
 from edgekit.packaging.candidates import Candidate, Fates, candidates, first_that_holds, require_size
 from edgekit.packaging.float_form import AUTO, FLOAT16, FLOAT32, FloatForm
@@ -117,11 +119,25 @@ class Forms:
         """
         return first_that_holds(
             candidates(quantized, *precisions),
-            self._on_more_examples,
+            self._attempt,
             fates,
             self._fall_back,
             whatever_fails=self._scheme == "auto",
         )
+
+    def _attempt(self, candidate: Candidate) -> Verified:
+        """What was built.
+
+        Raises:
+            OSError: The disk is full: that says nothing of the candidate.
+        """
+        try:
+            return self._on_more_examples(candidate)
+        except Exception as error:
+            number = shortage(self._folder)
+            if number is not None:
+                raise OSError(number, os.strerror(number), str(self._folder)) from error
+            raise
 
     def _on_more_examples(self, candidate: Candidate) -> Verified:
         """What was built, by further examples where it is not accurate on some samples."""

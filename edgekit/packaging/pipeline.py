@@ -51,9 +51,11 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     (target, profile), *others = profiles = request.profiles()
     require_possible(request, profiles)
     witness = None if request.witness is None else find_witness(request.witness)
-    require_replaceable(request.output)
+    require_replaceable(request.output, request.output_chosen_with)
     walk, fates = Walk(progress), Fates()
-    with atomic_directory(request.output, what="bundle", may_replace=is_bundle) as folder:
+    with atomic_directory(
+        request.output, what="bundle", may_replace=is_bundle, chosen_with=request.output_chosen_with
+    ) as folder:
         model = prepared(request, profiles, walk, progress)
         quantized = _quantized(request, target, profile, model, walk, progress, executor)
         fates.measured(quantized.record)
@@ -166,8 +168,12 @@ def _classes(original: Model, verified: Verified, samples: Samples) -> Classes |
     return classes_of(original, answers, embeddings)
 
 
-def require_replaceable(output: Path) -> None:
+def require_replaceable(output: Path, chosen_with: str) -> None:
     """Checks that nothing of the user's would go with a bundle that is there already.
+
+    Args:
+        output: The bundle's folder.
+        chosen_with: What the user chooses it with, for the hint.
 
     Raises:
         InputError: The bundle's folder holds files that EdgeKit did not put there.
@@ -178,7 +184,7 @@ def require_replaceable(output: Path) -> None:
             "holds files that are not of the bundle, which would be lost",
             subject=output,
             found=", ".join(foreign[:5]) + (f" and {len(foreign) - 5} more" if len(foreign) > 5 else ""),
-            hint="move them elsewhere, or choose another name with -o",
+            hint=f"move them elsewhere, or choose another name with {chosen_with}",
         )
 
 

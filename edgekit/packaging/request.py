@@ -76,6 +76,8 @@ class PackageRequest:
     """Further device profiles: the bundle holds a build for each beside the first, and the device takes its own."""
     witness: str | None = None
     """An installed witness that is to execute what was built, where it can, and to agree."""
+    output_chosen_with: str = "-o"
+    """What the user chose ``output`` with, for hints."""
 
     @property
     def is_sized(self) -> bool:

@@ -16,11 +16,13 @@ from pathlib import Path
 from edgekit.bundle import Bundle, is_bundle
 from edgekit.errors import InputError
 from edgekit.files.atomic import atomic_directory, atomic_file
+from edgekit.files.copying import copy_folder
 from edgekit.files.regular_file import read_json, real_path
 from edgekit.schema import find_flaw
 
 BASELINE_VERSION = 3
 SCHEMA_FILE = "baseline.schema.json"
+_CHOSEN_WITH = "--baseline"
 _SHOWN_OF_FINGERPRINT = 16
 
 
@@ -86,13 +88,13 @@ def write_baseline(path: Path, bundles: Mapping[str, Bundle]) -> None:
     for bundle in bundles.values():
         place = kept_bundle(path, Figures.of(bundle))
         if real_path(bundle.path) != real_path(place):
-            with atomic_directory(place, what="bundle", may_replace=is_bundle) as folder:
-                shutil.copytree(bundle.path, folder, dirs_exist_ok=True)
+            with atomic_directory(place, what="bundle", may_replace=is_bundle, chosen_with=_CHOSEN_WITH) as folder:
+                copy_folder(bundle.path, folder)
     document = {
         "schema_version": BASELINE_VERSION,
         "bundles": {name: asdict(figures[name]) for name in sorted(figures)},
     }
-    with atomic_file(path) as place:
+    with atomic_file(path, chosen_with=_CHOSEN_WITH) as place:
         place.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     _remove_replaced(path, figures)
 

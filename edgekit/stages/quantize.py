@@ -21,6 +21,7 @@ from edgekit.devices.instruction_set import held_here
 from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.faults import as_edgekit_error, plugin_at_fault
+from edgekit.files.room import require_room
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.graph.sizes.shapes import topology_digest
 from edgekit.model import Arrays, Model, ValueSpec
@@ -153,10 +154,16 @@ class _CandidateRunner:
 
 @contextmanager
 def _told_of_candidate(what: str) -> Iterator[None]:
-    """Tells of whatever a target or its runtime raises as something that is wrong with the candidate."""
+    """Tells of whatever a target or its runtime raises as something that is wrong with the candidate.
+
+    Raises:
+        CandidateError: It cannot be built, loaded or run.
+        NoRoomError: The disk that drafts are written to is full.
+    """
     try:
         yield
     except Exception as error:
+        require_room(Path(tempfile.gettempdir()), "set TMPDIR to a folder on another disk")
         text = f"{type(error).__name__}: {error}"
         if isinstance(error, EdgeKitError):
             text = error.message if error.found is None else f"{error.message}: {error.found}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ import onnx_ir as ir
 from edgekit.errors import InputError, UnsupportedOpsError
 from edgekit.features.dimensions import OpenDims
 from edgekit.files.atomic import atomic_directory, temporary_folder
+from edgekit.files.copying import copy_folder
 from edgekit.graph.sizes.loop_states import forget_first_sizes
 from edgekit.model import Model
 from edgekit.progress import Step
@@ -291,7 +291,7 @@ def _write_mixed(
         kept = None if choice.everything else choice.kept
         if job != plain:
             return _write(job, folder, kept)
-        shutil.copytree(conversions[kept].package, folder, dirs_exist_ok=True)
+        copy_folder(conversions[kept].package, folder)
     return conversions[kept]
 
 

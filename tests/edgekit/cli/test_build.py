@@ -172,6 +172,7 @@ def test_what_is_no_bundle_any_more_is_left_alone(edgekit: RunEdgeKit, built: Pa
     finished = edgekit("build", "--quiet")
     assert finished.code == 2
     assert "exists and is not a bundle" in finished.err
+    assert "hint: choose another name with `output` in " in finished.err
 
 
 def test_changed_data(edgekit: RunEdgeKit, project: Path) -> None:

@@ -288,6 +288,18 @@ def test_a_full_disk(edgekit: RunEdgeKit, small_disk: Path, digits: Path, target
     assert names(small_disk) == []
 
 
+def test_a_full_disk_is_not_taken_for_a_form_that_does_not_work(
+    edgekit: RunEdgeKit, small_disk: Path, digits: Path, labelled_digits: Path
+) -> None:
+    """The runtime says of it `basic_ios::clear: iostream error`."""
+    options = ("--dim", "batch=1", "--data", labelled_digits, "--quantize", "none", "-o", small_disk / "out", "--quiet")
+    finished = edgekit("package", digits, "--target", "intel-cpu", *options)
+    assert finished.code == 2
+    first, *_ = finished.err.splitlines()
+    assert first == f"error: {small_disk / 'out'}: cannot be written: the disk is full"
+    assert names(small_disk) == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("stage", ["build", "bench"])
 def test_an_interrupted_command_leaves_nothing(

@@ -1,3 +1,4 @@
+import errno
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 from edgekit import api
 from edgekit.bundle import Bundle
 from edgekit.errors import InputError, InternalError, OpGap, RequestError, RequirementError, UnsupportedOpsError
+from edgekit.files.room import NoRoomError
 from edgekit.model import Model
 from edgekit.packaging.candidates import Candidate, Fate, Fates, first_that_holds
 from edgekit.packaging.float_form import FloatForm
@@ -250,6 +252,20 @@ def test_the_instruction_set_that_a_form_fails_with_is_named() -> None:
     with pytest.raises(InaccurateError):
         first_that_holds(iter([form("integers"), form("float16")]), attempt, Fates(), fall_back, whatever_fails=True)
     assert told == ["integers is not accurate enough with avx512 (6.25% instead of 84.38%): float16 instead"]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), NoRoomError("is full")])
+def test_a_full_disk_is_no_fault_of_a_form(error: Exception) -> None:
+    """The next form would ship in its place where somebody frees some space meanwhile."""
+    tried = []
+
+    def attempt(form: Candidate) -> Verified:
+        tried.append(form.name)
+        raise error
+
+    with pytest.raises(type(error)):
+        first_that_holds(iter([form("float16"), form("float32")]), attempt, Fates(), lambda *_: (), whatever_fails=True)
+    assert tried == ["float16"]
 
 
 def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:

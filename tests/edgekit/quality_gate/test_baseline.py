@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,23 @@ def test_what_is_written_is_read(tmp_path: Path, digits_bundle: Bundle) -> None:
     assert read_baseline(file) == {"first": replace(figures, fingerprint="a" * 64), "second": figures}
     assert list(json.loads(file.read_text())["bundles"]) == ["first", "second"]
     assert file.read_text().endswith("}\n")
+
+
+def test_a_disk_that_is_full_is_no_fault(tmp_path: Path, digits_bundle: Bundle) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("cannot mount a file system here")
+    try:
+        with pytest.raises(InputError) as raised:
+            write_baseline(disk / "baseline.json", {"one": digits_bundle})
+        assert list(disk.iterdir()) == []
+    finally:
+        subprocess.run(["umount", disk], check=True)
+    first, _, hint = str(raised.value).splitlines()
+    assert first.endswith("cannot be written: the disk is full")
+    assert hint == "hint: free some space, or choose another place with --baseline"
 
 
 def test_the_bundles_themselves_are_kept_as_long_as_they_are_named(tmp_path: Path, digits_bundle: Bundle) -> None:
