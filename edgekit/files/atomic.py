@@ -165,6 +165,20 @@ def _folder_beside(path: Path, chosen_with: str | None) -> Iterator[Path]:
                 _remove_empty(new_parents)
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keeps other processes that ask for the same from a path: reading, changing and writing what is there is one act.
+
+    The nearest folder above that exists is locked, so that nothing is left behind. A process that is killed lets go.
+    """
+    descriptor = _lock(next(parent for parent in path.absolute().parents if parent.is_dir()), wait=True)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
 def remove_abandoned(folder: Path, prefix: str = _PREFIX) -> None:
     """Removes what processes that were killed left unfinished in a folder; what is still being written stays.
 

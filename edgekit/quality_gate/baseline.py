@@ -15,7 +15,7 @@ from pathlib import Path
 
 from edgekit.bundle import Bundle, is_bundle
 from edgekit.errors import InputError
-from edgekit.files.atomic import atomic_directory, atomic_file
+from edgekit.files.atomic import atomic_directory, atomic_file, locked
 from edgekit.files.copying import copy_folder
 from edgekit.files.regular_file import read_json, real_path
 from edgekit.schema import find_flaw
@@ -78,9 +78,16 @@ def read_baseline(path: Path) -> dict[str, Figures]:
 def write_baseline(path: Path, bundles: Mapping[str, Bundle]) -> None:
     """Puts bundles and their figures into a baseline, by the bundle's name; those of other bundles stay.
 
+    Commands that do so at once wait for each other: none takes away what another one wrote.
+
     Raises:
         InputError: The file is there and is no baseline, or cannot be written.
     """
+    with locked(path):
+        _write_baseline(path, bundles)
+
+
+def _write_baseline(path: Path, bundles: Mapping[str, Bundle]) -> None:
     figures = {
         **(read_baseline(path) if os.path.lexists(path) else {}),
         **{name: Figures.of(bundle) for name, bundle in bundles.items()},

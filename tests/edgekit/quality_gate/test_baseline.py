@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
+import shutil
 import subprocess
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +34,29 @@ def test_what_is_written_is_read(tmp_path: Path, digits_bundle: Bundle) -> None:
     assert read_baseline(file) == {"first": replace(figures, fingerprint="a" * 64), "second": figures}
     assert list(json.loads(file.read_text())["bundles"]) == ["first", "second"]
     assert file.read_text().endswith("}\n")
+
+
+def test_two_commands_that_write_one_baseline_lose_nothing(tmp_path: Path, digits_bundle: Bundle) -> None:
+    """Each read it, and wrote it with its own bundle: the later one took the other's bundle and figures away."""
+    file = tmp_path / "baseline.json"
+    folder = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)  # the other command
+    writing = threading.Thread(target=write_baseline, args=(file, {"mine": digits_bundle}))
+    try:
+        writing.start()
+        writing.join(0.5)
+        assert writing.is_alive()
+        others = other_build(digits_bundle, "a" * 64)
+        shutil.copytree(digits_bundle.path, kept_bundle(file, Figures.of(others)))
+        figures = {"fingerprint": "a" * 64, "size": 7, "accuracy": None}
+        file.write_text(json.dumps({"schema_version": 3, "bundles": {"other": figures}}))
+    finally:
+        os.close(folder)
+    writing.join(30)
+    assert set(read_baseline(file)) == {"mine", "other"}
+    assert sorted(place.name for place in (tmp_path / "baseline-bundles").iterdir()) == sorted(
+        ["a" * 16, digits_bundle.manifest["fingerprint"][:16]]
+    )
 
 
 def test_a_disk_that_is_full_is_no_fault(tmp_path: Path, digits_bundle: Bundle) -> None:
