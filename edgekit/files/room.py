@@ -28,6 +28,11 @@ def is_shortage(number: int | None) -> bool:
     return number in _REASONS
 
 
+def is_for_want_of_room(error: BaseException) -> bool:
+    """Whether an error says that there is no room: it tells nothing of a model, whatever was done with one."""
+    return isinstance(error, NoRoomError) or (isinstance(error, OSError) and is_shortage(error.errno))
+
+
 def shortage(folder: Path) -> int | None:
     """The number of the ``OSError`` with which a folder takes no file; None where it takes one, or another failure."""
     probe = folder / f".probe-{secrets.token_hex(4)}"

@@ -17,7 +17,7 @@ from edgekit.bundle import Bundle
 from edgekit.comparison.meaning import allowed_text
 from edgekit.comparison.trade_off import loss_text
 from edgekit.errors import EdgeKitError, InternalError, RequestError, RequirementError, UnsupportedOpsError
-from edgekit.files.room import NoRoomError, is_shortage
+from edgekit.files.room import is_for_want_of_room
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.model import Model
 from edgekit.packaging.float_form import AUTO, FLOAT32, SAME_SPEED, NotWorthItError
@@ -244,10 +244,10 @@ def first_that_holds(
             fates.warned(_name(before, error), warned)
         try:
             verified = attempt(form)
-        except (RequestError, NoRoomError):
+        except RequestError:
             raise
         except Exception as error:
-            if isinstance(error, OSError) and is_shortage(error.errno):  # no other form would fit either
+            if is_for_want_of_room(error):  # no other form would fit either
                 raise
             fates.told(_name(form, error), *why(error))
             failed = form, error

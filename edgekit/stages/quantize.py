@@ -21,7 +21,7 @@ from edgekit.devices.instruction_set import held_here
 from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.faults import as_edgekit_error, plugin_at_fault
-from edgekit.files.room import require_room
+from edgekit.files.room import is_for_want_of_room, require_room
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.graph.sizes.shapes import topology_digest
 from edgekit.model import Arrays, Model, ValueSpec
@@ -259,6 +259,8 @@ class Quantize(Stage[Model]):
         except InputError:
             raise
         except Exception as error:
+            if is_for_want_of_room(error):
+                raise
             if self._scheme != AUTO or self._max_bytes is not None or plugin_at_fault(error) is not None:
                 raise
             require_runs_on_all(given, self._samples)

@@ -179,6 +179,25 @@ def test_a_quantizer_that_fails_leaves_a_float_model(
         packaged(perceptron, data, quantize="int8")
 
 
+class WithoutRoom(Quantizer):
+    """Finds the disk full."""
+
+    contract_version = 1
+    name = "without-room"
+    schemes = SCHEMES
+
+    def quantize(self, request: QuantizationRequest) -> QuantizationResult:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_is_no_reason_for_a_float_model(
+    perceptron: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quantize, "installed_quantizer", lambda name=None: WithoutRoom())
+    with pytest.raises(InputError, match="cannot be written: the disk is full"):
+        packaged(perceptron, data)
+
+
 def test_a_fault_of_another_package_s_quantizer_is_no_reason_for_a_float_model(
     perceptron: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -170,6 +172,17 @@ def test_a_pass_that_changes_an_output_is_dropped(onnx_file: WriteOnnx, monkeypa
     dropped = {entry["name"]: entry["dropped"] for entry in result.record["passes"]}
     assert dropped["wrong"] is not None
     assert dropped["fuse patterns"] is None
+
+
+def full(_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_is_no_fault_of_a_pass(onnx_file: WriteOnnx, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the pass the same command would build another file than with some space left."""
+    monkeypatch.setattr(simplify_module, "_PASSES", {"full": full, **simplify_module._PASSES})
+    with pytest.raises(OSError, match="No space left on device"):
+        Simplify()(load(onnx_file(CONV_BATCH_NORM, **CONV_BATCH_NORM_WEIGHTS)))
 
 
 @pytest.mark.parametrize("node", ["Add (x, e)", "Sub (x, e)", "Mul (x, f)", "Div (x, f)"], ids=str.split)

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
 import onnx
+import pytest
 
 from edgekit.stages.load import Load
 from edgekit.stages.soundness import fault_of_model, find_unsoundness
@@ -21,6 +23,15 @@ def test_a_mask_as_long_as_the_past_and_what_is_new_is_sound(onnx_file: Callable
     onnx.save(proto, path)
     assert find_unsoundness(Load()(path).model) is None
     assert fault_of_model(path, ValueError("what EdgeKit got wrong")) is None
+
+
+def test_a_full_disk_says_nothing_of_a_model(onnx_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("edgekit.stages.soundness.Reference", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        find_unsoundness(Load()(onnx_file("g (float[2] x) => (float[2] y) { y = Relu (x) }")).model)
 
 
 def test_what_runs_at_no_size_is_not_sound(onnx_file: Callable[..., Path]) -> None:
