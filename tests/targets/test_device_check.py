@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -85,11 +86,53 @@ def test_what_it_wrote_is_judged_where_edgekit_is(bundle: Path, tmp_path: Path) 
 def test_it_fails_where_an_output_is_another(position: int, bundle: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(bundle, tmp_path / "copy")
     golden = copy / "golden" / "0" / "outputs" / f"{position}.npy"
+    before = hashlib.sha256(golden.read_bytes()).hexdigest()
     np.save(golden, np.load(golden) + 1)
+    manifest = (copy / "manifest.json").read_text()
+    assert before in manifest
+    (copy / "manifest.json").write_text(manifest.replace(before, hashlib.sha256(golden.read_bytes()).hexdigest()))
     done = check(copy)
     assert done.returncode == 1
     assert f"FAIL {'yj'[position]}" in done.stdout
     assert "NOT PASSED" in done.stdout
+
+
+def damaged(bundle: Path, folder: Path, name: str, data: bytes | None) -> str:
+    """What the check says of a bundle with another file, or without it; the exit code is 1."""
+    copy = shutil.copytree(bundle, folder / "copy")
+    if data is None:
+        (copy / name).unlink()
+    else:
+        (copy / name).write_bytes(data)
+    done = check(copy)
+    assert (done.returncode, done.stdout) == (1, "")
+    return done.stderr
+
+
+def test_it_names_what_is_damaged(bundle: Path, tmp_path: Path) -> None:
+    """A runtime told of a damaged model in a traceback, and of another model nothing at all."""
+    name = "model.onnx" if (bundle / "model.onnx").exists() else "model.xml"
+    whole = (bundle / name).read_bytes()
+    good, bad = (hashlib.sha256(data).hexdigest() for data in (whole, whole[:-1]))
+    end = "copy it again, or package the model again\n"
+    assert damaged(bundle, tmp_path / "cut", name, whole[:-1]) == (
+        f"the bundle is damaged\n{name}: is not the file that was packaged: SHA-256 {bad}, not {good}\n{end}"
+    )
+    assert damaged(bundle, tmp_path / "gone", "golden/1/inputs/0.npy", None) == (
+        f"the bundle is damaged\ngolden/1/inputs/0.npy: is not there\n{end}"
+    )
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 7\n"
+    assert damaged(bundle, tmp_path / "lfs", name, pointer) == (
+        f"the bundle is damaged\n{name}: is a Git LFS pointer, not the file itself; `git lfs pull` fetches that\n{end}"
+    )
+
+
+@pytest.mark.parametrize("bundle", ["onnxruntime"], indirect=True)
+def test_files_that_it_does_not_read_may_be_left_out(bundle: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(bundle, tmp_path / "copy")
+    (copy / "model.ort").unlink()  # the model once more, for other builds of the runtime
+    (copy / "report.md").write_bytes((copy / "report.md").read_bytes().replace(b"\n", b"\r\n"))
+    assert check(copy).returncode == 0
 
 
 @pytest.mark.parametrize("bundle", ["intel-cpu"], indirect=True)
