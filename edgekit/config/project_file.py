@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -175,14 +176,40 @@ def read_config(path: Path) -> Config:
     tables = completed_bundles(document, path)
     bundles = tuple(_bundle(table, path, preprocessing, outputs, budget) for table in tables)
     _require_different([bundle.name for bundle in bundles], "name", path)
-    _require_different([real_path(bundle.output) for bundle in bundles], "output", path)
+    places = [real_path(bundle.output) for bundle in bundles]
+    _require_different(places, "output", path)
+    _require_apart(places, path)
     return Config(path, preprocessing, budget, bundles, _gate(document.get("gate", {}), path.parent), outputs)
 
 
 def _require_different(values: Sequence[object], what: str, path: Path) -> None:
-    twice = next((value for value in values if values.count(value) > 1), None)
-    if twice is not None:
-        raise InputError(f"two bundles have the same {what}", subject=path, found=twice)
+    """Refuses names and folders that are one on macOS and Windows, where capital letters make no difference."""
+    texts = [unicodedata.normalize("NFC", str(value)) for value in values]
+    folded = [text.casefold() for text in texts]
+    for place, text in enumerate(texts):
+        first = folded.index(folded[place])
+        if first == place:
+            continue
+        if texts[first] == text:
+            raise InputError(f"two bundles have the same {what}", subject=path, found=values[place])
+        raise InputError(
+            f"two bundles have {what}s that differ in capital letters alone",
+            subject=path,
+            found=f"{values[first]} and {values[place]}",
+            hint="they are one folder on macOS and Windows",
+        )
+
+
+def _require_apart(places: Sequence[Path], path: Path) -> None:
+    """Refuses a bundle in the folder of another: that would hold files which are not its own."""
+    inside = next(((one, other) for one in places for other in places if other in one.parents), None)
+    if inside is not None:
+        raise InputError(
+            "a bundle lies in the folder of another one",
+            subject=path,
+            found=f"{inside[0]} in {inside[1]}",
+            hint="give each an `output` of its own",
+        )
 
 
 def find_config(start: Path) -> Path | None:

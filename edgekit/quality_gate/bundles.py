@@ -31,7 +31,7 @@ from edgekit.quality_gate.measuring import Ratio
 from edgekit.quality_gate.on_device import DeviceClock, judge_on_device
 from edgekit.quality_gate.samples import judge_on_samples
 from edgekit.quality_gate.verdict import Outcome, Verdict
-from edgekit.registry import canonical_of
+from edgekit.registry import canonical_of, find_profile
 from edgekit.signature import check_signature
 
 _AS_KEPT = "the bundle as --update kept it"
@@ -276,7 +276,7 @@ def opened(candidate: Candidate) -> Bundle:
     """The bundle, if it is whole and of the model that is at hand.
 
     Raises:
-        InputError: It is missing, or was made from another model, or that is a Git LFS pointer.
+        InputError: It is missing, its target is unknown, or its model is another one or a Git LFS pointer.
         RequirementError: Its files are changed.
     """
     declared = candidate.declared
@@ -288,6 +288,8 @@ def opened(candidate: Candidate) -> Bundle:
             hint=f"its name alone, `edgekit gate {declared.name}`, does in every folder of the project",
         )
     if candidate.name is not None and not candidate.path.exists():
+        if declared is not None:
+            find_profile(declared.target, f"{declared.file} bundle {declared.name} target")
         raise InputError("has not been built", subject=candidate.path, hint="`edgekit build` builds it")
     bundle = _whole(candidate.path)
     if candidate.declared is not None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -153,6 +154,15 @@ def test_all_bundles_of_the_project_are_judged(
         f"error: {bundle.parent}/gone: has not been built",
         "hint: `edgekit build` builds it",
     ]
+
+
+def test_a_bundle_for_a_target_that_does_not_exist(edgekit: RunEdgeKit, project: WriteProject) -> None:
+    """It was said not to have been built, and `edgekit build`, which the hint named, does not build it either."""
+    project('[[bundle]]\nname = "digits"\nmodel = "m.onnx"\ntarget = "onnxruntim"\n')
+    finished = edgekit("gate", "-q")
+    assert finished.code == 2
+    assert re.search("error: .*edgekit.toml bundle digits target: .*\nexpected: .*onnxruntime", finished.err)
+    assert "has not been built" not in finished.err
 
 
 def test_budgets_on_a_device(edgekit: RunEdgeKit, packaged_digits: Path, project: WriteProject) -> None:

@@ -284,6 +284,21 @@ def test_the_nearest_project_file_counts(tmp_path: Path) -> None:
             '[[bundle]]\nname = "b"\nmodel = "m"\ntarget = "t"\noutput = "x"',
             "two bundles have the same output\nfound: ",
         ),
+        (
+            '[[bundle]]\nname = "Cat"\nmodel = "m"\ntarget = "t"\n[[bundle]]\nname = "cat"\nmodel = "m"\ntarget = "t"',
+            "two bundles have names that differ in capital letters alone\nfound: Cat and cat\n"
+            "hint: they are one folder on macOS and Windows",
+        ),
+        (
+            '[[bundle]]\nname = "a"\nmodel = "m"\ntarget = "t"\noutput = "B\u00fccher"\n'
+            '[[bundle]]\nname = "b"\nmodel = "m"\ntarget = "t"\noutput = "bu\u0308cher"',
+            "two bundles have outputs that differ in capital letters alone\nfound: ",
+        ),
+        (
+            '[[bundle]]\nname = "a"\nmodel = "m"\ntarget = "t"\noutput = "x"\n'
+            '[[bundle]]\nname = "b"\nmodel = "m"\ntarget = "t"\noutput = "x/y"',
+            "a bundle lies in the folder of another one\nfound: ",
+        ),
     ],
 )
 def test_a_project_file_that_is_none(tmp_path: Path, text: str, found: str) -> None:
