@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
 from edgekit.reporting.judgement import HEADLINES, judge
 from edgekit.reporting.summary import Manifest, built_as, bytes_text, decibel_text, time_text, worst_db
 
+_DIGITS = 12
+"""As many digits of a SHA-256 sum tell files apart."""
 COMPARISON_HEAD = ("", "A", "B", "A relative to B")
 
 
+def identity_rows(manifest: Manifest) -> list[tuple[str, str]]:
+    """What tells a bundle from others of its name: what it was made from, by the first digits of SHA-256 sums."""
+    source = manifest["source"]["files"][0]
+    return [
+        ("made from", f"{source['path']}, SHA-256 {source['sha256'][:_DIGITS]}…"),
+        ("fingerprint", f"{manifest['fingerprint'][:_DIGITS]}…"),
+        ("made by", f"EdgeKit {manifest['edgekit']}"),
+    ]
+
+
 def comparison_rows(first: Manifest, second: Manifest) -> Iterator[Sequence[str]]:
-    """A row for each figure: what it is, A's, B's, and how they relate where that has a meaning."""
+    """A row for each figure: what it is, A's, B's, and how they relate where that has a meaning.
+
+    Before the figures stands what they were made from and asked for that differs.
+    """
     both = (first, second)
+    yield from _origins(first, second)
     yield "verdict", *(HEADLINES[judge(manifest)[0]] for manifest in both), ""
     yield "target", *(str(manifest["target"]["profile"]) for manifest in both), ""
     yield "built as", *(built_as(manifest) for manifest in both), ""
@@ -30,6 +47,30 @@ def comparison_rows(first: Manifest, second: Manifest) -> Iterator[Sequence[str]
         finite = not {"inf", "-inf"} & set(map(str, decibels))
         difference = f"{float(decibels[0]) - float(decibels[1]):+.1f} dB" if finite else ""
         yield "worst sample's SQNR", *map(decibel_text, decibels), difference
+
+
+def _origins(first: Manifest, second: Manifest) -> Iterator[Sequence[str]]:
+    """Of what and by what both were made."""
+    texts = [dict(identity_rows(manifest)) for manifest in (first, second)]
+    sources = [[file["sha256"] for file in manifest["source"]["files"]] for manifest in (first, second)]
+    alike = {
+        "made from": "the same model" if sources[0] == sources[1] else "another model",
+        "fingerprint": "the same model, samples, options and versions"
+        if first["fingerprint"] == second["fingerprint"]
+        else "the model, samples, options or versions differ",
+        "made by": "",
+    }
+    for label, relation in alike.items():
+        yield label, texts[0][label], texts[1][label], relation
+    keys = sorted({*first["options"], *second["options"]})
+    asked = [(key, first["options"].get(key), second["options"].get(key)) for key in keys]
+    beside = [(key, first[key], second[key]) for key in ("labels", "preprocessing", "inputs", "outputs")]
+    for key, value, of_second in asked:
+        if value != of_second:
+            yield f"asked for: {key}", json.dumps(value), json.dumps(of_second), ""
+    for key, value, of_second in beside:
+        if value != of_second:
+            yield key, "", "", "differ"
 
 
 def _latency(first: Manifest, second: Manifest) -> Sequence[str]:

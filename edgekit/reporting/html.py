@@ -47,7 +47,10 @@ def html_report(bundle: Bundle, against: Bundle | None = None) -> str:
     """
     bundles = [bundle] if against is None else [bundle, against]
     graphs = [one.graph() for one in bundles]
-    comparison = None if against is None else list(comparison_rows(bundle.manifest, against.manifest))
+    comparison = None
+    if against is not None:
+        folders = ("folder", str(bundle.path), str(against.path), "")
+        comparison = [folders, *comparison_rows(bundle.manifest, against.manifest)]
     return _template().render(
         titles=[f"{one.name} for {one.profile_name}" for one in bundles],
         policy=_POLICY,

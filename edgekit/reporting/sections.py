@@ -8,6 +8,7 @@ from typing import Any
 
 from edgekit.reporting import tables
 from edgekit.reporting.charts import Axis, curve_chart
+from edgekit.reporting.comparison import identity_rows
 from edgekit.reporting.judgement import HEADLINES, judge
 from edgekit.reporting.layer_errors import EXACT_DB, carried_errors, largest_losses
 from edgekit.reporting.page_graph import GraphRecord, page_graph, weights_by_node
@@ -46,7 +47,7 @@ def summary(manifest: Manifest, _: GraphRecord | None) -> Section:
         "headline": HEADLINES[weight],
         "findings": findings,
         "tiles": tiles(manifest),
-        "rows": summary_rows(manifest),
+        "rows": [*summary_rows(manifest), *identity_rows(manifest)],
     }
 
 

@@ -97,6 +97,9 @@ def summary_record(manifest: Manifest) -> dict[str, Any]:
     """The same as plain data, for ``--json``: figures that scripts ask for."""
     return {
         "name": manifest["name"],
+        "edgekit": manifest["edgekit"],
+        "fingerprint": manifest["fingerprint"],
+        "source": manifest["source"],
         **_build_record(manifest),
         "quantization": scheme(manifest),
         "latency": manifest["latency"],

@@ -1,3 +1,5 @@
+import hashlib
+import json
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -101,3 +103,40 @@ def test_refused(edgekit: RunEdgeKit, packaged_digits: Path, bundle: Path, tmp_p
     finished = edgekit("report", bundle, "-o", tmp_path / "report.html")
     assert finished.code == 1
     assert not (tmp_path / "report.html").exists()
+
+
+def test_a_report_tells_which_bundle_is_which(
+    edgekit: RunEdgeKit, onnx_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Two builds of one name for one target were "m for onnxruntime against m for onnxruntime"."""
+    sums = {}
+    for build, node in (("old", "Exp"), ("new", "Log")):
+        model = onnx_file(f"f (float[1, 4] x) => (float[1, 4] y) {{ y = {node}(x) }}")
+        sums[build] = hashlib.sha256(model.read_bytes()).hexdigest()
+        options = ("--precision", "float32") if build == "new" else ()
+        packaged = edgekit(
+            "package", model, "--target", "onnxruntime", "-o", tmp_path / build / "m", "--json", *options
+        )
+        assert packaged.json["source"]["files"][0]["sha256"] == sums[build]
+        assert (
+            packaged.json["fingerprint"]
+            == json.loads((tmp_path / build / "m/manifest.json").read_text())["fingerprint"]
+        )
+    page = tmp_path / "page.html"
+    assert edgekit("report", tmp_path / "new/m", "--against", tmp_path / "old/m", "-o", page, "-q").code == 0
+    cells = Page(page.read_text()).cells
+    new, old = (f"{model.name}, SHA-256 {sums[build][:12]}…" for build in ("new", "old"))
+    assert row(cells, "folder")[:2] == [f"{tmp_path}/new/m", f"{tmp_path}/old/m"]
+    assert row(cells, "made from") == [new, old, "another model"]
+    assert row(cells, "asked for: precision")[:2] == ['"float32"', '"auto"']
+    assert "the model, samples, options or versions differ" in cells
+    assert edgekit("report", tmp_path / "new/m", "--against", tmp_path / "new/m", "-o", page, "-q").code == 0
+    cells = Page(page.read_text()).cells
+    assert row(cells, "made from") == [new, new, "the same model"]
+    assert "asked for: precision" not in cells
+
+
+def row(cells: list[str], label: str) -> list[str]:
+    """What stands in the first row of that label: A's, B's, and how they relate. Empty cells have no data."""
+    start = cells.index(label) + 1
+    return cells[start : start + 3]
