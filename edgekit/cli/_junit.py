@@ -14,6 +14,7 @@ from edgekit.errors import EdgeKitError
 JUnitOption = Annotated[
     Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML as well.", show_default=False)
 ]
+_OPTION = "--junit"
 
 
 def write_junit(file: Path, document: str) -> None:
@@ -24,7 +25,7 @@ def write_junit(file: Path, document: str) -> None:
     """
     from edgekit.files.atomic import atomic_file
 
-    with atomic_file(file, chosen_with="--junit") as place:
+    with atomic_file(file, chosen_with=_OPTION) as place:
         place.write_text(document, encoding="utf-8")
 
 
@@ -33,7 +34,14 @@ def error_in_junit(file: Path | None, command: str) -> Iterator[None]:
     """Writes an error that ends the command into the file that is asked for.
 
     An older file would otherwise stay, and CI services would show what it says of another run.
+
+    Raises:
+        InputError: The file cannot be written, which is told before the work that it is to tell of.
     """
+    if file is not None:
+        from edgekit.files.atomic import require_writable
+
+        require_writable(file, chosen_with=_OPTION)
     try:
         yield
     except EdgeKitError as error:

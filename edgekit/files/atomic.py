@@ -43,15 +43,39 @@ def atomic_file(path: Path, *, chosen_with: str | None = _CHOSEN_WITH) -> Iterat
     Raises:
         InputError: The output cannot be written, or the disk is full.
     """
-    path = Path(os.path.realpath(path))
-    if path.exists() and not path.is_file():
-        raise InputError("is not a regular file", subject=path, hint="name a file to write")
+    path = _file_place(path)
     with _folder_beside(path, chosen_with) as folder:
         yield folder / path.name
         with _uninterrupted():
             companions = [written for written in sorted(folder.iterdir()) if written.name != path.name]
             for written in [*companions, folder / path.name]:
                 written.replace(path.with_name(written.name))
+
+
+def require_writable(path: Path, *, chosen_with: str | None = _CHOSEN_WITH) -> None:
+    """Checks before long work that a file can be written when it is done. Nothing is left behind.
+
+    Args:
+        path: The file's name.
+        chosen_with: What the user chooses the place with, for hints; None where nothing does.
+
+    Raises:
+        InputError: It cannot, now.
+    """
+    with _folder_beside(_file_place(path), chosen_with):
+        pass
+
+
+def _file_place(path: Path) -> Path:
+    """Where a file goes, without links.
+
+    Raises:
+        InputError: Something else is there.
+    """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise InputError("is not a regular file", subject=path, hint="name a file to write")
+    return path
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from edgekit.devices.instruction_set import require_executable
 from edgekit.errors import InputError
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.features.dimensions import defaults
+from edgekit.files.atomic import require_writable
 from edgekit.fingerprint import model_files
 from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.reading.onnx_file import write_model
@@ -128,6 +129,7 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
         raise InputError(
             "is the float model itself, which would be lost", subject=f"-o {order.output}", hint="name another file"
         )
+    require_writable(order.output)
     if order.instruction_sets is not None:
         if order.target is None:
             raise InputError("needs a target whose runtime is held to them", subject="--isa", hint="give --target NAME")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from edgekit.bundle import Bundle, is_bundle
 from edgekit.errors import InputError
-from edgekit.files.atomic import atomic_directory, atomic_file, locked
+from edgekit.files.atomic import atomic_directory, atomic_file, locked, require_writable
 from edgekit.files.copying import copy_folder
 from edgekit.files.regular_file import read_json, real_path
 from edgekit.schema import find_flaw
@@ -73,6 +73,18 @@ def read_baseline(path: Path) -> dict[str, Figures]:
             hint="if another version of EdgeKit wrote it, remove it and write it anew with --update",
         )
     return {name: Figures(**record) for name, record in document["bundles"].items()}
+
+
+def require_baseline_writable(path: Path) -> None:
+    """Checks before bundles are judged that they can be put into the baseline.
+
+    Raises:
+        InputError: The file is there and is no baseline, or cannot be written.
+    """
+    if os.path.lexists(path):
+        read_baseline(path)
+    require_writable(path, chosen_with=_CHOSEN_WITH)
+    require_writable(_kept_bundles(path) / "bundle", chosen_with=_CHOSEN_WITH)
 
 
 def write_baseline(path: Path, bundles: Mapping[str, Bundle]) -> None:

@@ -13,7 +13,7 @@ from edgekit.devices import LOCAL
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.progress import Progress
 from edgekit.quality_gate.annotations import annotation_lines
-from edgekit.quality_gate.baseline import Figures, read_baseline, write_baseline
+from edgekit.quality_gate.baseline import Figures, read_baseline, require_baseline_writable, write_baseline
 from edgekit.quality_gate.bundles import Candidate, Gate, Judged, candidates_of, opened
 from edgekit.quality_gate.declaration import DECLARATION
 from edgekit.quality_gate.junit import junit_xml
@@ -129,6 +129,8 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
     candidates = candidates_of(project, order.bundles, order.model)
     if file is not None:
         _require_names_of_their_own(candidates)
+        if order.update:
+            require_baseline_writable(file)
     gate = Gate(
         this_machine(),
         order.time_limit or settings.time_limit,

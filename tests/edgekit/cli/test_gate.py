@@ -156,6 +156,22 @@ def test_all_bundles_of_the_project_are_judged(
     ]
 
 
+@pytest.mark.parametrize("options", [["--junit", "g.xml"], ["--update", "--baseline", "b.json"]], ids=lambda o: o[0])
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_judged(
+    edgekit: RunEdgeKit, packaged_digits: Path, project: WriteProject, tmp_path: Path, options: list[str]
+) -> None:
+    project('[budget]\nsize = "1 MB"\n')
+    (tmp_path / "file").touch()
+    place = tmp_path / "file" / options[-1]
+    option = "--junit" if "--junit" in options else "--baseline"
+    finished = edgekit("gate", packaged_digits, *options[:-1], place)
+    assert (finished.code, finished.out) == (2, "")
+    assert finished.err == (
+        f"error: {place}: cannot be written: not a directory\n"
+        f"hint: choose another place with {option}, or make its folder writable\n"
+    )
+
+
 def test_a_bundle_for_a_target_that_does_not_exist(edgekit: RunEdgeKit, project: WriteProject) -> None:
     """It was said not to have been built, and `edgekit build`, which the hint named, does not build it either."""
     project('[[bundle]]\nname = "digits"\nmodel = "m.onnx"\ntarget = "onnxruntim"\n')

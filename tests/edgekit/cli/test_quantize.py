@@ -85,6 +85,19 @@ def test_people_are_told_the_scheme_what_was_measured_and_the_sizes(
     assert (sizes["bytes_before"], sizes["bytes"]) == (model.stat().st_size, output.stat().st_size)
 
 
+def test_an_output_that_cannot_be_written_is_told_before_the_work(
+    edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    output = tmp_path / "file" / "out.onnx"
+    finished = edgekit("quantize", model, "--data", data, "-o", output)
+    assert finished.code == 2
+    assert finished.err == (
+        f"error: {output}: cannot be written: not a directory\n"
+        "hint: choose another place with -o, or make its folder writable\n"
+    )
+
+
 def test_quantize_for_a_target(edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path) -> None:
     output = tmp_path / "int8.onnx"
     options = ["--data", data, "--target", "onnxruntime", "--scheme", "int8", "--dim", "N=1", "-o", output]

@@ -15,7 +15,7 @@ import pytest
 
 from edgekit.errors import InputError
 from edgekit.files import atomic
-from edgekit.files.atomic import atomic_directory, atomic_file, remove_abandoned, temporary_folder
+from edgekit.files.atomic import atomic_directory, atomic_file, remove_abandoned, require_writable, temporary_folder
 
 NOBODY = 65534
 
@@ -174,6 +174,18 @@ def test_a_parent_that_is_a_file_is_an_input_error(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"{output}: cannot be written: not a directory\nhint: choose another place with -o, or make its folder writable"
     )
+
+
+def test_what_cannot_be_written_later_is_told_before(tmp_path: Path) -> None:
+    require_writable(tmp_path / "new" / "out")
+    (tmp_path / "file").write_text("as it was")
+    require_writable(tmp_path / "file")
+    assert names(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_text() == "as it was"
+    with pytest.raises(InputError, match="cannot be written: not a directory\nhint: choose another place with --junit"):
+        require_writable(tmp_path / "file" / "out", chosen_with="--junit")
+    with pytest.raises(InputError, match="is not a regular file"):
+        require_writable(tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
