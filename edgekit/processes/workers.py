@@ -77,7 +77,14 @@ class _Running:
     failure: Failure | None = None
 
 
-def run_jobs(jobs: Sequence[tuple[str, Job]], count: int, board: Board, explain: Explain) -> dict[str, Failure | None]:
+def run_jobs(
+    jobs: Sequence[tuple[str, Job]],
+    count: int,
+    board: Board,
+    explain: Explain,
+    *,
+    took: Callable[[str, float], object] = lambda _name, _seconds: None,
+) -> dict[str, Failure | None]:
     """Does every job.
 
     Args:
@@ -85,6 +92,7 @@ def run_jobs(jobs: Sequence[tuple[str, Job]], count: int, board: Board, explain:
         count: How many processes work at a time.
         board: Told how it goes.
         explain: Called in the job's process with what the job raised; can be pickled.
+        took: Told of each job that ended, by its name, and how many seconds it took.
 
     Returns:
         Why each failed, by name; None where it did not.
@@ -114,8 +122,9 @@ def run_jobs(jobs: Sequence[tuple[str, Job]], count: int, board: Board, explain:
                     running.append(again)
                     continue
                 results[one.name] = _result(one)
-                failure = results[one.name]
-                board.finished(one.name, time.monotonic() - one.start, None if failure is None else failure.text)
+                failure, seconds = results[one.name], time.monotonic() - one.start
+                took(one.name, seconds)
+                board.finished(one.name, seconds, None if failure is None else failure.text)
     except BaseException as problem:
         with suppress(KeyboardInterrupt):  # another interrupt: what is below ends the processes at once
             if isinstance(problem, KeyboardInterrupt):

@@ -36,6 +36,8 @@ class ProjectBundle:
     skipped: bool = False
     """Whether it was up to date already."""
     failure: Failure | None = None
+    seconds: float = 0.0
+    """How long its process took; 0 where none was started."""
 
 
 def build_project(
@@ -70,15 +72,18 @@ def build_project(
     baseline = config.gate.baseline
     results = {declared.name: _unless_up_to_date(declared, baseline, explain, force) for declared in config.bundles}
     requests = {name: result for name, result in results.items() if isinstance(result, PackageRequest)}
+    seconds: dict[str, float] = {}
     try:
         with board:
             work = [(name, partial(_package, request)) for name, request in requests.items()]
-            failures = run_jobs(work, jobs or default_jobs(), board, explain)
+            failures = run_jobs(work, jobs or default_jobs(), board, explain, took=seconds.__setitem__)
     finally:
         for folder in {request.output.parent for request in requests.values()}:
             remove_abandoned(folder)
     return [
-        result if isinstance(result, ProjectBundle) else _built(declared, failures[declared.name])
+        result
+        if isinstance(result, ProjectBundle)
+        else _built(declared, failures[declared.name], seconds[declared.name])
         for declared in config.bundles
         for result in [results[declared.name]]
     ]
@@ -158,8 +163,9 @@ def _earlier_bundles(request: PackageRequest, baseline: Path | None) -> Iterator
             yield read_bundle(kept_bundle(baseline, read_baseline(baseline)[str(request.name)]))
 
 
-def _built(declared: DeclaredBundle, failure: Failure | None) -> ProjectBundle:
-    return ProjectBundle(declared, None if failure else read_bundle(declared.output), failure=failure)
+def _built(declared: DeclaredBundle, failure: Failure | None, seconds: float) -> ProjectBundle:
+    bundle = None if failure else read_bundle(declared.output)
+    return ProjectBundle(declared, bundle, failure=failure, seconds=seconds)
 
 
 def _up_to_date(request: PackageRequest, fingerprint: str) -> Bundle | None:

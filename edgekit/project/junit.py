@@ -10,12 +10,17 @@ from edgekit.reporting.junit_document import junit_document, junit_element, juni
 
 
 def build_junit(results: Sequence[ProjectBundle]) -> str:
-    """The document's text: a ``failure`` is a bundle that could not be built."""
-    return junit_document("edgekit build", [junit_suite("edgekit build", map(_case, results), 0.0)])
+    """The document's text: a ``failure`` is a bundle that could not be built.
+
+    The suite's time is that of all processes, of which several may work at once.
+    """
+    return junit_document(
+        "edgekit build", [junit_suite("edgekit build", map(_case, results), sum(one.seconds for one in results))]
+    )
 
 
 def _case(one: ProjectBundle) -> ElementTree.Element:
-    case = junit_element("testcase", name=one.declared.name, classname="edgekit build")
+    case = junit_element("testcase", name=one.declared.name, classname="edgekit build", time=f"{one.seconds:.3f}")
     if one.failure is None:
         case.append(junit_element("system-out", "up to date" if one.skipped else "built"))
     else:

@@ -211,6 +211,10 @@ def test_one_that_fails_does_not_stop_the_others(edgekit: RunEdgeKit, project: P
     assert finished.code == 2
     suites = ElementTree.parse(project.parent / "out" / "build.xml").getroot()
     assert (suites.get("tests"), suites.get("failures")) == ("3", "2")
+    times = {case.get("name"): float(str(case.get("time"))) for case in suites.iter("testcase")}
+    assert times["unknown"] == 0  # no process was started for it
+    assert 0 < times["unfit"] < 60
+    assert 0 < times["fine"] < 60
     assert [line.split()[:3] for line in finished.out.splitlines()[3:6]] == [
         ["unknown", "onnxruntime", "FAILED"],
         ["unfit", "onnxruntime", "FAILED"],

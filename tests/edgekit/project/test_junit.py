@@ -16,9 +16,9 @@ def test_each_bundle_is_a_case() -> None:
     text = "m.onnx: cannot be read\nhint: export it again"
     failure = Failure(text, {}, exit_code=2)
     results = [
-        ProjectBundle(declared("good"), None),
+        ProjectBundle(declared("good"), None, seconds=12.25),
         ProjectBundle(declared("same"), None, skipped=True),
-        ProjectBundle(declared("bad"), None, failure=failure),
+        ProjectBundle(declared("bad"), None, failure=failure, seconds=0.5),
     ]
     root = ElementTree.fromstring(build_junit(results))
     assert root.attrib == {
@@ -27,7 +27,7 @@ def test_each_bundle_is_a_case() -> None:
         "failures": "1",
         "errors": "0",
         "skipped": "0",
-        "time": "0.000",
+        "time": "12.750",
     }
     (suite,) = root
     assert [(case.get("name"), [part.tag for part in case]) for case in suite] == [
@@ -35,6 +35,7 @@ def test_each_bundle_is_a_case() -> None:
         ("same", ["system-out"]),
         ("bad", ["failure"]),
     ]
+    assert [case.get("time") for case in suite] == ["12.250", "0.000", "0.500"]
     assert [case.findtext("system-out") for case in suite] == ["built", "up to date", None]
     found = suite.find("testcase/failure")
     assert found is not None
