@@ -211,6 +211,7 @@ def build(
     config: StrPath | None = None,
     *,
     bundles: Iterable[str] = (),
+    output_dir: StrPath | None = None,
     jobs: int | None = None,
     force: bool = False,
     board: Board | None = None,
@@ -223,6 +224,7 @@ def build(
     Args:
         config: The project file; by default the nearest ``edgekit.toml`` here or in a folder above.
         bundles: Names of the bundles to build; by default all.
+        output_dir: Folder for the bundles, each under its name; by default where the project file puts them.
         jobs: Number of bundles that are built at a time; by default one for every two processors.
         force: Build bundles that are up to date as well.
         board: Told how it goes; silent by default.
@@ -238,6 +240,8 @@ def build(
         raise InputError("there is no edgekit.toml here or in a folder above", hint="`--config FILE` names one")
     project, names = read_config(found), names_of(bundles)
     chosen = project.only(names) if names else project
+    folder = optional_path(output_dir, "--output-dir")
+    chosen = chosen if folder is None else chosen.in_folder(folder)
     return building.build_project(chosen, board or Board(), as_edgekit_error, jobs=jobs, force=force)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,6 +31,15 @@ NamesArgument = Annotated[
     ),
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Build bundles that are up to date as well.")]
+OutputDirOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output-dir",
+        metavar="DIR",
+        help="Put the bundles into this folder, each under its name; by default where the project file says.",
+        show_default=False,
+    ),
+]
 JobsOption = Annotated[
     int | None,
     typer.Option(
@@ -53,6 +63,7 @@ def build(
     bundle: NamesArgument = [],  # noqa: B006 - Typer wants the default itself, and does not change it
     *,
     config: ConfigOption = None,
+    output_dir: OutputDirOption = None,
     jobs: JobsOption = None,
     force: ForceOption = False,
     junit: JUnitOption = None,
@@ -68,7 +79,9 @@ def build(
 
     try:
         with error_in_junit(junit, "edgekit build"):
-            results = api.build(config, bundles=bundle, jobs=jobs, force=force, board=_board(console))
+            results = api.build(
+                config, bundles=bundle, output_dir=output_dir, jobs=jobs, force=force, board=_board(console)
+            )
     except KeyboardInterrupt as interrupt:
         raise InterruptedByUserError(
             str(interrupt) or "interrupted", hint="the bundles that were finished are there; run it again to go on"

@@ -90,6 +90,8 @@ class DeclaredBundle:
     """URL of where the gate measures milliseconds and memory; None: as the file says for all."""
     declared_as: str = ""
     """The name in the ``[[bundle]]``, which several targets have in common."""
+    output_chosen_with: str = "`output` in the project file"
+    """What the user chooses ``output`` with, for hints."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,11 @@ class Config:
                 )
         wanted = tuple(one for one in self.bundles if not {one.name, one.declared_as}.isdisjoint(names))
         return replace(self, bundles=wanted)
+
+    def in_folder(self, folder: Path) -> Config:
+        """The project with every bundle in the folder under its name, whatever ``output`` says."""
+        moved = tuple(replace(one, output=folder / one.name, output_chosen_with="--output-dir") for one in self.bundles)
+        return replace(self, bundles=moved)
 
     def declared(self, bundle: Path, name: str) -> DeclaredBundle | None:
         """What is declared for a bundle: for its folder or, failing that, under its name; None if nothing is."""

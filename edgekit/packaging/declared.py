@@ -36,5 +36,5 @@ def request_for(declared: DeclaredBundle) -> PackageRequest:
         target_options=declared.options,
         also=declared.also,
         witness=declared.witness,
-        output_chosen_with=f"`output` in {declared.file}",
+        output_chosen_with=declared.output_chosen_with,
     )

@@ -97,7 +97,7 @@ def test_preprocessing_of_a_bundle_has_to_fit(edgekit: RunEdgeKit, project: Path
     )
 
 
-def skipped(edgekit: RunEdgeKit, *options: str) -> list[bool]:
+def skipped(edgekit: RunEdgeKit, *options: object) -> list[bool]:
     finished = edgekit("build", "--json", *options)
     assert finished.code == 0
     return [bundle["skipped"] for bundle in finished.json["bundles"]]
@@ -247,6 +247,26 @@ def test_some_bundles_by_their_names(edgekit: RunEdgeKit, built: Path) -> None:
     assert f"error: {built}: declares no such bundle\nexpected: 'second'\nfound: secund\n" in finished.err
     (case,) = ElementTree.parse(built.parent / "build.xml").getroot().iter("error")
     assert case.attrib == {"message": "declares no such bundle", "type": "InputError"}
+
+
+def test_bundles_go_into_another_folder_where_that_is_asked_for(
+    edgekit: RunEdgeKit, project: Path, tmp_path: Path
+) -> None:
+    """A checkout may be read-only; the project file said where bundles go, and nothing else could."""
+    out = tmp_path / "out here"
+    finished = edgekit("build", "--output-dir", out, "--json")
+    assert [one["bundle"] for one in finished.json["bundles"]] == [str(out / "first"), str(out / "second")]
+    assert sorted(place.name for place in out.iterdir()) == ["first", "second"]
+    assert not (tmp_path / "bundles").exists()
+    assert not (tmp_path / "elsewhere").exists()
+    assert skipped(edgekit, "--output-dir", out) == [True, True]
+    project.write_text(project.read_text() + '[budget]\nsize = "1 B"\n')
+    judged = edgekit("gate", *out.iterdir(), "--json")
+    assert judged.code == 1
+    assert {one["name"] for one in judged.json["bundles"]} == {"first", "second"}
+    (tmp_path / "file").touch()
+    failed = edgekit("build", "--output-dir", tmp_path / "file", "-q")
+    assert "hint: choose another place with --output-dir, or make its folder writable" in failed.err
 
 
 def test_the_worst_exit_code_counts(edgekit: RunEdgeKit, project: Path) -> None:
