@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from shlex import quote
 
 from edgekit.bundle import MANIFEST, SIGNATURE, Bundle, check_integrity
 from edgekit.errors import InputError, RequirementError
@@ -71,7 +72,7 @@ def check_signature(bundle: Bundle, signers: Path) -> str:
             "is not signed",
             subject=bundle.path,
             expected=SIGNATURE,
-            hint=f"`edgekit sign {bundle.path} --key KEY` signs it",
+            hint=f"`edgekit sign {quote(str(bundle.path))} --key KEY` signs it",
         )
     read_regular(signature, TEXT_BYTES)
     manifest = read_regular(bundle.path / MANIFEST, TEXT_BYTES)

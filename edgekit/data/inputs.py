@@ -6,6 +6,7 @@ import math
 import re
 import zlib
 from collections.abc import Mapping, Sequence
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -74,10 +75,10 @@ def _how_to_fix(spec: ValueSpec) -> str:
     free = [dim for dim in spec.shape or () if not isinstance(dim, int)]
     names = dict.fromkeys(filter(None, free))
     if free and all(free) and all(OPTION_NAME.fullmatch(name) for name in names):
-        return f"fix it with {' '.join(f'--dim {name}=SIZE' for name in names)}{sizes}"
+        return f"fix it with {' '.join(f'--dim {quote(name)}=SIZE' for name in names)}{sizes}"
     if free and OPTION_NAME.fullmatch(spec.name):
         shape = ",".join(str(dim) if isinstance(dim, int) else "SIZE" for dim in spec.shape or ())
-        return f"fix it with --shape {spec.name}={shape}{sizes}"
+        return f"fix it with --shape {quote(spec.name)}={shape}{sizes}"
     return "fix it with --dim or --shape"
 
 

@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import BinaryIO, cast
 
 import numpy as np
@@ -229,7 +230,7 @@ def _shape_hint(shape: tuple[int, ...], spec: ValueSpec) -> str | None:
         if shape and shape[0] > 1 and spec.takes_shape((1, *shape[1:])):
             return (
                 f"if these are {shape[0]} samples, save each in a file of its own, array[i:i + 1]; if they are one, "
-                f"fix the model to this shape with --shape {spec.name}={sizes}"
+                f"fix the model to this shape with --shape {quote(spec.name)}={sizes}"
             )
-        return f"fix the model to this shape with --shape {spec.name}={sizes}, or prepare the data anew"
+        return f"fix the model to this shape with --shape {quote(spec.name)}={sizes}, or prepare the data anew"
     return None

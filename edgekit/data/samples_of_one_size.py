@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from edgekit.data.sampled_shapes import SampledFile, SampledShapes
 from edgekit.features.dimensions import OpenDims, SizeRange, written
@@ -126,7 +127,7 @@ def _places(inputs: Sequence[ValueSpec], request: ShapeRequest) -> Iterator[_Pla
             whole = request.shapes.get(spec.name, ())
             if axis < len(whole) and whole[axis] is not None:
                 asked = whole[axis]
-            flag = f"--shape {spec.name}=SIZE,…" if dim is None else f"--dim {dim}=SIZE"
+            flag = f"--shape {quote(spec.name)}=SIZE,…" if dim is None else f"--dim {quote(dim)}=SIZE"
             yield _Place(spec.name, axis, dim, flag, asked if isinstance(asked, int) else None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from shlex import quote
 
 import onnx
 import onnx_ir as ir
@@ -26,7 +27,7 @@ def fix_sizes_hint(dimensions: Collection[str] = ()) -> str:
     Args:
         dimensions: The names of the model's open dimensions; empty where they are not known.
     """
-    named = " or ".join(f"--dim {name}=SIZE" for name in dimensions)
+    named = " or ".join(f"--dim {quote(name)}=SIZE" for name in dimensions)
     return f"fix the dimension with {named or '--dim NAME=SIZE or --shape'}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from edgekit.comparison.custom_metric import Evaluation
@@ -204,7 +205,7 @@ def require_open_dimensions(shapes: ShapeRequest, target: Target, profile: Profi
             f"{profile.name} takes fixed shapes only",
             subject=f"--dim {name}={written(sizes)}",
             expected="one size",
-            hint=f"fix it with --dim {name}={sizes[0]}, or make a bundle for each size",
+            hint=f"fix it with --dim {quote(name)}={sizes[0]}, or make a bundle for each size",
         )
 
 

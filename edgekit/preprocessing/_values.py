@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from fractions import Fraction
+from shlex import quote
 
 import numpy as np
 
@@ -92,9 +93,9 @@ def fixed_by(spec: ValueSpec, sizes: Mapping[int, int | str] | None = None) -> s
     written = [dim if isinstance(dim, int) else known.get(axis, "SIZE") for axis, dim in enumerate(shape)]
     named = {dim: written[axis] for axis, dim in enumerate(shape) if isinstance(dim, str)}
     if named and not any(dim is None for dim in shape):
-        flags = " ".join(f"--dim {name}={size}" for name, size in named.items())
+        flags = " ".join(f"--dim {quote(name)}={size}" for name, size in named.items())
         entries = ", ".join(f"{json.dumps(name, ensure_ascii=False)} = {size}" for name, size in named.items())
         return f"{flags} (in a project file dims = {{ {entries} }})"
     sizes_of_shape = ",".join(map(str, written)) or "SIZE,…"
     entry = f"{json.dumps(spec.name, ensure_ascii=False)} = [{sizes_of_shape.replace(',', ', ')}]"
-    return f"--shape {spec.name}={sizes_of_shape} (in a project file shapes = {{ {entry} }})"
+    return f"--shape {quote(spec.name)}={sizes_of_shape} (in a project file shapes = {{ {entry} }})"

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 
 from edgekit.bundle import Bundle, is_bundle
 from edgekit.errors import InputError
@@ -60,7 +61,9 @@ def read_baseline(path: Path) -> dict[str, Figures]:
     """
     if not os.path.lexists(path):
         raise InputError(
-            "there is no baseline", subject=path, hint=f"`edgekit gate --baseline {path} --update` writes one"
+            "there is no baseline",
+            subject=path,
+            hint=f"`edgekit gate --baseline {quote(str(path))} --update` writes one",
         )
     document = read_json(path)
     flaw = find_flaw(document, SCHEMA_FILE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -182,10 +183,10 @@ def dynamic_dimensions(model: Model) -> Iterator[tuple[ValueSpec, int, Dim, str]
             if isinstance(dim, str) and terms(dim) <= model.open_dims.keys():
                 continue
             if isinstance(dim, str):
-                yield spec, axis, dim, f"--dim {dim}=SIZE"
+                yield spec, axis, dim, f"--dim {quote(dim)}=SIZE"
             elif dim is None:
                 sizes = ",".join(str(other) if isinstance(other, int) else "SIZE" for other in spec.shape or ())
-                yield spec, axis, dim, f"--shape {spec.name}={sizes}"
+                yield spec, axis, dim, f"--shape {quote(spec.name)}={sizes}"
 
 
 def _runs_where(given: Model, fixed: Model) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from shlex import quote
 
 from edgekit.data.sampled_shapes import SampledShapes
 from edgekit.execution.reference import NotRunnableError
@@ -129,7 +130,7 @@ def _where_to_cut(given: Model) -> str:
     starts, ends = first_numbers(given), [spec.name for spec in given.outputs]
     if not starts or len(starts) + len(ends) > MOST_NAMED:
         return ""
-    cut = f"--inputs {','.join(starts)} --outputs {','.join(ends)}"
+    cut = f"--inputs {quote(','.join(starts))} --outputs {quote(','.join(ends))}"
     return f"; `edgekit extract MODEL {cut} -o PART` leaves what computes with numbers"
 
 

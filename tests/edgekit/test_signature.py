@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -79,6 +80,14 @@ def test_a_signature_of_something_else_by_the_same_key(bundle: Path, signers: Pa
 def test_a_bundle_without_a_signature(bundle: Path, signers: Path) -> None:
     with pytest.raises(RequirementError, match=r"is not signed\nexpected: manifest\.json\.sig\nhint: `edgekit sign"):
         check_signature(read_bundle(bundle), signers)
+
+
+def test_hints_are_commands_as_a_shell_reads_them(bundle: Path, signers: Path, tmp_path: Path) -> None:
+    place = shutil.copytree(bundle, tmp_path / "team a" / "it's")
+    with pytest.raises(RequirementError) as raised:
+        check_signature(read_bundle(place), signers)
+    command = str(raised.value.hint).split("`")[1]
+    assert shlex.split(command) == ["edgekit", "sign", str(place), "--key", "KEY"]
 
 
 def test_a_key_that_is_none(bundle: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from shlex import quote
 
 from edgekit.features.dimensions import SizeRange, Sizes, written
 from edgekit.graph.sizes.shape_request import ShapeRequest, independent_dims, terms
@@ -62,7 +63,7 @@ def _told(alike: Sequence[DefaultSize]) -> str:
         place, flag = f"the inputs {', '.join(names[:_MOST_NAMED])}{more}", "--shape INPUT"
     is_one = f"dimension {first.axis}{called} of {place} is {written(first.size)}, {first.why}"
     if first.dimension is not None:
-        return f"{is_one}; --dim {first.dimension}=SIZE makes it another"
+        return f"{is_one}; --dim {quote(first.dimension)}=SIZE makes it another"
     each_of_them = "" if len(names) == 1 else ", for each of them"
     return f"{is_one}; {flag}=SIZE,… makes it another{each_of_them}, and ? in place of SIZE keeps it open"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -118,7 +119,7 @@ def sizes_of(
         raise InputError(
             f"input {value.name!r} has no shape",
             subject=subject,
-            hint=f"give it with --shape {value.name}=…",
+            hint=f"give it with --shape {quote(str(value.name))}=…",
         )
     dims = [dim if isinstance(dim, int) else dim.value for dim in value.shape]
     if _dynamic(value, dimensions):
@@ -145,9 +146,9 @@ def _flags_that_fix(value: ir.Value, dimensions: OpenDims) -> list[str]:
     """The options that give an input's dynamic dimensions a size: by their names where all have one."""
     dynamic = _dynamic(value, dimensions)
     if all(dynamic):
-        return [f"--dim {name}=SIZE" for name in dynamic]
+        return [f"--dim {quote(str(name))}=SIZE" for name in dynamic]
     sizes = ",".join(str(dim) if isinstance(dim, int) else "SIZE" for dim in value.shape or ())
-    return [f"--shape {value.name}={sizes}"]
+    return [f"--shape {quote(str(value.name))}={sizes}"]
 
 
 def placeholder(mapping: Feature, dimensions: OpenDims, symbols: Mapping[str, Any]) -> Any:

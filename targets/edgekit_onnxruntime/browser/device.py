@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
+from shlex import quote
 from typing import Self
 
 from edgekit.bundle import Bundle
@@ -66,7 +67,7 @@ def find_library() -> Path:
             f"there is no {PACKAGE} here",
             subject="--device browser",
             expected=f"its package.json and dist in {folder}",
-            hint=f"`npm install --prefix {cache} {PACKAGE}` installs it; {VARIABLE} names another folder",
+            hint=f"`npm install --prefix {quote(str(cache))} {PACKAGE}` installs it; {VARIABLE} names another folder",
         )
     return folder
 
