@@ -31,7 +31,7 @@ def write_junit(file: Path, document: str) -> None:
 
 @contextmanager
 def error_in_junit(file: Path | None, command: str) -> Iterator[None]:
-    """Writes an error that ends the command into the file that is asked for.
+    """Writes an error or an interruption that ends the command into the file that is asked for.
 
     An older file would otherwise stay, and CI services would show what it says of another run.
 
@@ -45,10 +45,20 @@ def error_in_junit(file: Path | None, command: str) -> Iterator[None]:
     try:
         yield
     except EdgeKitError as error:
-        if file is not None:
-            from edgekit.reporting.junit_document import junit_document, junit_element, junit_suite
-
-            case = junit_element("testcase", name="begun", classname=command)
-            case.append(junit_element("error", str(error), message=error.message, type=type(error).__name__))
-            write_junit(file, junit_document(command, [junit_suite(command, [case], 0.0)]))
+        _write_error(file, command, str(error), error.message, type(error).__name__)
         raise
+    except KeyboardInterrupt as interrupt:
+        told = str(interrupt) or "interrupted"
+        _write_error(file, command, told, told, type(interrupt).__name__)
+        raise
+
+
+def _write_error(file: Path | None, command: str, text: str, message: str, kind: str) -> None:
+    """Writes a document with one test case, which did not end."""
+    if file is None:
+        return
+    from edgekit.reporting.junit_document import junit_document, junit_element, junit_suite
+
+    case = junit_element("testcase", name="begun", classname=command)
+    case.append(junit_element("error", text, message=message, type=kind))
+    write_junit(file, junit_document(command, [junit_suite(command, [case], 0.0)]))
