@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edgekit.bundle import MANIFEST, Bundle, feature_record
+from edgekit.files.atomic import temporary_folder
 from edgekit.registry import find_profile
 from edgekit.target import Artifact, Profile
 
@@ -40,8 +40,7 @@ def with_own_check(bundle: Bundle) -> Iterator[Bundle]:
         bundle.main, (bundle.main,), bundle.inputs, bundle.outputs, dimensions=bundle.open_dims, record=_built(bundle)
     )
     check = target.device_check(profile, artifact)
-    with tempfile.TemporaryDirectory(prefix="edgekit-check-") as temporary:
-        folder = Path(temporary)
+    with temporary_folder() as folder:
         for file in sorted(bundle.path.rglob("*")):
             if file.is_file() and file.suffix.lower() not in _CODE:
                 _link(file, folder / file.relative_to(bundle.path))

@@ -7,7 +7,6 @@ the bundle. That takes a build and a journey to the device, and works wherever b
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from edgekit.bundle import MANIFEST, Bundle, feature_record
 from edgekit.comparison.layers import with_outputs
 from edgekit.device import Device
 from edgekit.errors import UnsupportedOpsError
+from edgekit.files.atomic import temporary_folder
 from edgekit.model import Arrays, Model
 from edgekit.registry import find_profile
 from edgekit.target import Artifact, BuildOptions, Profile, Target
@@ -43,9 +43,9 @@ def shown_by_rebuilding(
     target, profile = find_profile(bundle.profile_name)
     wanted = list(names)
     while wanted:
-        with tempfile.TemporaryDirectory(prefix="edgekit-layers-") as folder:
+        with temporary_folder() as folder:
             try:
-                built = _build(target, profile, bundle, with_outputs(graph, wanted), Path(folder))
+                built = _build(target, profile, bundle, with_outputs(graph, wanted), folder)
             except UnsupportedOpsError as error:
                 refused = {gap.node for gap in error.gaps}
                 if refused.isdisjoint(wanted):

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
@@ -18,6 +15,7 @@ from edgekit.device import Session
 from edgekit.devices.local import LocalDevice
 from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import RequirementError
+from edgekit.files.atomic import temporary_folder
 from edgekit.model import Model
 from edgekit.reporting.summary import bytes_text
 from edgekit.stages.build import Built
@@ -125,12 +123,9 @@ class FloatForm:
 
     @contextmanager
     def _built(self, precision: str, *, draft: bool) -> Iterator[Artifact]:
-        folder = Path(tempfile.mkdtemp(prefix="edgekit-"))
-        try:
+        with temporary_folder() as folder:
             options = replace(self._options, precision=precision, draft=draft)
             yield self._target.build(self._model, self._profile, folder, options)
-        finally:
-            shutil.rmtree(folder)
 
 
 def _milliseconds(session: Session, feeds: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Sequence[float]:

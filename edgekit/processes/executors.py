@@ -15,6 +15,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 
 from edgekit.errors import InputError
+from edgekit.files.atomic import temporary_folder
 
 CONNECT_S = 10.0
 """Seconds that a cluster's scheduler gets to answer."""
@@ -51,9 +52,9 @@ def open_executor(processes: int = 1, cluster: str | None = None) -> Iterator[Ex
 def _processes(count: int) -> Iterator[Executor]:
     """A pool of fresh processes. Their temporary files lie in a folder of ours, which goes when they are gone."""
     others = set(multiprocessing.active_children())
-    with tempfile.TemporaryDirectory(prefix="edgekit-workers-") as folder:
+    with temporary_folder() as folder:
         context = multiprocessing.get_context("spawn")  # a fork would copy this process with its threads' locks
-        pool = ProcessPoolExecutor(count, context, _begin, (folder,))
+        pool = ProcessPoolExecutor(count, context, _begin, (str(folder),))
         try:
             yield pool
         except BaseException:

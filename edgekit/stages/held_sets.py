@@ -7,12 +7,10 @@ AVX-512 ends, or reads memory that nobody wrote, in its kernel for MVN (layer no
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -26,6 +24,7 @@ from edgekit.devices.opening import open_device
 from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import RequirementError
 from edgekit.execution.recurrence import restart
+from edgekit.files.atomic import temporary_folder
 from edgekit.model import Model
 from edgekit.target import BuildOptions, Profile, Runner, Target
 
@@ -130,8 +129,7 @@ class HeldSets:
 
     @contextmanager
     def _built(self) -> Iterator[tuple[Bundle, Runner]]:
-        with tempfile.TemporaryDirectory(prefix="edgekit-") as temporary:
-            folder = Path(temporary)
+        with temporary_folder() as folder:
             artifact = self._target.build(self._model, self._profile, folder, self._options)
             yield draft_bundle(artifact, self._profile, folder), self._target.load(artifact.main, self._profile)
 

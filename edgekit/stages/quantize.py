@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from edgekit.devices.instruction_set import held_here
 from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.faults import as_edgekit_error, plugin_at_fault
+from edgekit.files.atomic import temporary_folder
 from edgekit.files.room import is_for_want_of_room, require_room
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.graph.sizes.shapes import topology_digest
@@ -95,9 +95,8 @@ class Execute:
             CandidateError: It cannot be built or loaded.
         """
         free_unused()
-        place = Path(tempfile.mkdtemp(prefix="edgekit-"))
         closing = ExitStack()
-        closing.callback(shutil.rmtree, place)
+        place = closing.enter_context(temporary_folder())
         try:
             with _told_of_candidate("built"):
                 artifact = self.target.build(candidate, self.profile, place, replace(self.options, draft=True))

@@ -8,7 +8,6 @@ installed: nothing is downloaded.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Self
 from edgekit.bundle import Bundle
 from edgekit.device import Device, Session
 from edgekit.errors import InputError, RequirementError
+from edgekit.files.atomic import temporary_folder
 from edgekit_onnxruntime.browser.chromium import chromium, chromium_version, find_chromium
 from edgekit_onnxruntime.browser.server import PageServer
 from edgekit_onnxruntime.browser.session import MODELS, SHOWN, BrowserSession, Tab
@@ -120,8 +120,8 @@ class BrowserDevice(Device):
         library, program = find_library(), find_chromium()
         version = chromium_version(program)
         pages = as_file(files("edgekit_onnxruntime.browser").joinpath("web"))
-        with pages as page, tempfile.TemporaryDirectory(prefix="edgekit-models-") as shown:
-            server = PageServer({"page": page, "ort": library / "dist", MODELS: bundle.main.parent, SHOWN: Path(shown)})
+        with pages as page, temporary_folder() as shown:
+            server = PageServer({"page": page, "ort": library / "dist", MODELS: bundle.main.parent, SHOWN: shown})
             with server.running(), chromium(program, server.url("page", "page.html"), self._build.flags) as browser:
                 tab = Tab(browser, server.exchange, bundle.path, self.timeout)
                 tab.start(server.url("ort", self._build.module), self._build.provider)
