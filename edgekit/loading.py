@@ -20,7 +20,7 @@ from edgekit.devices.local import open_runner
 from edgekit.errors import InputError
 from edgekit.execution.recurrence import restart
 from edgekit.features.class_scores import Scores, probabilities_of
-from edgekit.features.dimensions import defaults, written
+from edgekit.features.dimensions import defaults, shape_text, written
 from edgekit.files.encoded import Encoded, encoded, is_content, is_picture
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import Arrays, ValueSpec
@@ -70,6 +70,15 @@ class LoadedBundle:
         check_integrity(bundle, canonical_of(bundle.profile_name))
         self._bundle = bundle
         self._runner = open_runner(bundle)
+
+    def __repr__(self) -> str:
+        """Which bundle it is, and what goes in and comes out."""
+        takes, gives = (
+            ", ".join(f"{spec.name}: {spec.dtype} {shape_text(spec.shape)}" for spec in specs)
+            for specs in (self.inputs, self.outputs)
+        )
+        bundle = self._bundle
+        return f"<LoadedBundle {bundle.name!r} for {bundle.profile_name} at {bundle.path}: {takes} -> {gives}>"
 
     @property
     def bundle(self) -> Bundle:

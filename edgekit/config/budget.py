@@ -105,4 +105,4 @@ def check_shares(budgets: Iterable[object], path: Path) -> None:
     for budget in budgets:
         for key, value in budget.items() if isinstance(budget, dict) else ():
             if key in (*_LOSSES, "accuracy", "accelerator_share") and isinstance(value, int | float) and value > 1:
-                raise no_share(value, f"{path} {key}", f'{value:g}% is written "{value:g}%"')
+                raise no_share(value, f"{path} budget.{key}", f'{value:g}% is written "{value:g}%"')

@@ -302,12 +302,13 @@ def opened(candidate: Candidate) -> Bundle:
             subject=model,
             hint=f"fetch the file itself with {lfs.FETCHING}",
         )
-    if model is not None and model.is_file() and sha256(model) != source["sha256"]:
+    present = sha256(model) if model is not None and model.is_file() else None
+    if present is not None and present != source["sha256"]:
         raise InputError(
             "was made from another model",
             subject=candidate.path,
-            expected=model,
-            found=f"{source['path']} with SHA-256 {source['sha256']}",
+            expected=f"{model}, SHA-256 {present}",
+            found=f"made from {source['path']}, SHA-256 {source['sha256']}",
             hint="build it again, or name its own model",
         )
     return bundle

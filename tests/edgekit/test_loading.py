@@ -43,6 +43,13 @@ def png(pixels: np.ndarray) -> bytes:
     return file.getvalue()
 
 
+def test_it_says_which_bundle_it_is(colours: LoadedBundle) -> None:
+    """A log has it; that of the bundle was its whole manifest."""
+    path = colours.bundle.path
+    assert repr(colours) == (f"<LoadedBundle 'b' for onnxruntime at {path}: x: float32 1×3×1×2 -> y: float32 1×6>")
+    assert repr(colours.bundle) == f"Bundle(path={path!r})"
+
+
 @pytest.mark.parametrize(
     "given", [png, bytearray, io.BytesIO, Image.open, "opened"], ids=["bytes", "bytearray", "file", "Pillow", "opened"]
 )

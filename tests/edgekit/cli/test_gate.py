@@ -372,12 +372,16 @@ def test_a_tampered_bundle(edgekit: RunEdgeKit, bundle: Path, project: WriteProj
 
 
 def test_another_model_than_the_bundle_s_is_refused(
-    edgekit: RunEdgeKit, packaged_digits: Path, exp_bundles: Path, project: WriteProject
+    edgekit: RunEdgeKit, packaged_digits: Path, digits: Path, exp_bundles: Path, project: WriteProject
 ) -> None:
     project("[budget]\nlatency_ratio = 1\n")
     finished = edgekit("gate", packaged_digits, "--model", exp_bundles / "model.onnx", "--quiet")
     assert finished.code == 2
-    assert f"{packaged_digits}: was made from another model\nexpected: {exp_bundles}/model.onnx\n" in finished.err
+    other, own = (hashlib.sha256(file.read_bytes()).hexdigest() for file in (exp_bundles / "model.onnx", digits))
+    assert (
+        f"{packaged_digits}: was made from another model\nexpected: {exp_bundles}/model.onnx, SHA-256 {other}\n"
+        f"found: made from {digits.name}, SHA-256 {own}\n"
+    ) in finished.err
     finished = edgekit("gate", packaged_digits, "--model", "gone.onnx", "--quiet")
     assert finished.code == 2
     assert "gone.onnx: there is no such file" in finished.err

@@ -227,12 +227,12 @@ def test_every_budget(config: Path) -> None:
         ),
         (
             "[budget]\naccuracy = 98",
-            "accuracy",
+            "budget.accuracy",
             'is no share\nexpected: a number from 0 to 1, or from 0% to 100%\nfound: 98\nhint: 98% is written "98%"',
         ),
         (
             '[[bundle]]\nname = "a"\nmodel = "m"\ntarget = "t"\nbudget = { accuracy_drop = 1.5 }',
-            "accuracy_drop",
+            "budget.accuracy_drop",
             'is no share\nexpected: a number from 0 to 1, or from 0% to 100%\nfound: 1.5\nhint: 1.5% is written "1.5%"',
         ),
     ],
